@@ -1,0 +1,12 @@
+// The extension module: one bind_* function per piece of the core.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+namespace structgen {
+void bind_regex(nb::module_ &m);
+}
+
+NB_MODULE(_native, m) {
+  structgen::bind_regex(m);
+}

@@ -1,0 +1,116 @@
+// Regular languages over bytes, by Brzozowski derivatives on hash-consed nodes.
+//
+// A regular expression is one small integer (`Re`); equal integers mean equal
+// (simplified) expressions. A *state* of the automaton of `r` is the derivative of
+// `r`, again a `Re`: 0 is dead. Rows of the transition table are filled lazily, one
+// representative derivative per byte class.
+//
+// Text classes are over Unicode scalar values and are matched as valid UTF-8;
+// complement is relative to valid UTF-8 texts. Bytes that the vocabulary cannot
+// spell are removed from the alphabet when the space is made, so emptiness is
+// decided relative to the vocabulary.
+//
+// Invariant: every `Re` other than EMPTY that `alive` accepts has a non-empty
+// language, unless the work budget ran out (then `unproven` counts it).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace structgen {
+
+using Re = uint32_t;
+using Row = std::array<Re, 256>;
+
+// A limit of the core was reached; the message names the limit and how to raise it.
+struct LimitError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct CodeRange {
+  uint32_t lo, hi;  // inclusive Unicode scalar values
+  bool operator==(const CodeRange &) const = default;
+};
+
+struct RegexLimits {
+  size_t max_nodes = 2'000'000;      // interned nodes in the space
+  size_t emptiness_budget = 50'000;  // states visited to decide one emptiness question
+};
+
+// A deterministic machine supplied by other core code (number constraints), used as a
+// leaf of an expression. States are 64-bit values; 0 is dead.
+struct Machine {
+  virtual ~Machine() = default;
+  virtual uint64_t start() const = 0;
+  virtual uint64_t step(uint64_t state, uint8_t byte) const = 0;
+  virtual bool accepts(uint64_t state) const = 0;
+  // Exact: false iff no continuation of `state` is accepted.
+  virtual bool alive(uint64_t state) const = 0;
+};
+
+class RegexSpace {
+ public:
+  static constexpr Re EMPTY = 0;     // no text
+  static constexpr Re EPSILON = 1;   // the empty text
+  static constexpr Re ANY_TEXT = 2;  // every valid UTF-8 text
+
+  explicit RegexSpace(const std::bitset<256> &spellable, RegexLimits limits = {});
+  ~RegexSpace();
+  RegexSpace(const RegexSpace &) = delete;
+  RegexSpace &operator=(const RegexSpace &) = delete;
+
+  // Builders. All simplify (identities, absorption, sorting of unions).
+  Re text_class(std::span<const CodeRange> ranges);  // one character of the set
+  Re any_char();                                     // one character
+  Re literal(std::string_view utf8);
+  Re concat(Re a, Re b);
+  Re concat(std::span<const Re> parts);
+  Re alternate(std::span<const Re> parts);
+  Re intersect(std::span<const Re> parts);
+  Re alternate(Re a, Re b);
+  Re intersect(Re a, Re b);
+  Re complement(Re a);  // relative to valid UTF-8 texts
+  // r{lo,hi}; hi < 0 is unbounded. Counters stay symbolic (not unrolled).
+  Re repeat(Re a, int64_t lo, int64_t hi);
+  Re look_ahead(Re a, bool negative);
+  Re look_behind(Re a, bool negative);  // `a` must end at the current position
+  Re machine(std::shared_ptr<const Machine> machine);
+  // Union of many literals, built as a trie in linear time.
+  Re literals(std::span<const std::string> texts);
+
+  // The automaton.
+  bool nullable(Re r) const;
+  Re derivative(Re r, uint8_t byte);  // EMPTY when no completion exists
+  const Row &row(Re r);               // all 256 derivatives; stable address
+  bool alive(Re r);                   // false iff the language is empty
+  bool universal(Re r) const { return r == ANY_TEXT; }
+  bool matches(Re r, std::string_view text);
+  // A shortest accepted text (by bytes); false if none within the budget.
+  bool witness(Re r, std::string *out);
+  // Is there a word of length n characters, lo <= n <= hi (hi < 0: unbounded), in L(r)?
+  // Exact within the budget (remaining lengths are ultimately periodic).
+  bool has_length(Re r, int64_t lo, int64_t hi);
+  // Length in characters of the shortest word, or -1 if the language is empty.
+  int64_t min_length(Re r);
+
+  size_t unproven() const;  // emptiness questions answered "alive" for lack of budget
+  size_t memory() const;    // bytes held by nodes and rows, approximately
+  size_t size() const;      // interned nodes
+  std::string describe(Re r, size_t limit = 200) const;  // for people
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace structgen
