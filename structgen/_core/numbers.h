@@ -1,12 +1,26 @@
 // JSON number texts whose value satisfies exact decimal constraints, as a regular language.
 //
-// Default text forms (documented, narrower than RFC 8259 only where stated):
+// Text forms:
 //   plain       -?(0|[1-9][0-9]*)(\.[0-9]+)?
 //   scientific  the above with exactly one integer digit, then [eE][+-]?[0-9]+, the exponent
-//               without redundant leading zeros beyond two digits (1e5, 1.5E-07, 1e+308)
-// `any_exponent` admits an exponent after any mantissa.
+//               at most `max_exponent` in size and without redundant leading zeros beyond two
+//               digits (1e5, 1.5E-07, 1e+308). Narrower than RFC 8259 in just these two ways.
+// `any_exponent` admits an exponent after any mantissa (12.5e3).
+// Within these forms the language is exact: a text is accepted iff its decimal value satisfies
+// every constraint, -0 and 0e5 being zero and 1.0 and 1.5e1 integral. Nothing is rounded.
+//
+// States: a state is what is *left* of the constraint after the text so far (number_residual.h),
+// interned. A bound that no continuation can violate is gone from the state, so `minimum: 0`
+// after its first digit is the state of a number without constraints, for every schema of the
+// space, and masks cached by state are shared. A state is alive iff a completion exists, decided
+// by exact arithmetic, not by search.
+//
+// Cost: a language is made in a few microseconds and states when first reached, each in time
+// linear in the digits of the bounds and of the text. Not thread safe: the caller locks.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,25 +28,53 @@
 
 namespace structgen {
 
-// Decimal texts as in JSON, exact ("0.1", "-12", "1e400").
+// Decimal texts as in JSON, exact ("0.1", "-12", "1e400"); absent when not constrained.
 struct NumberBounds {
-  std::optional<std::string> minimum, maximum;
-  bool exclusive_minimum = false, exclusive_maximum = false;
+  std::optional<std::string> minimum, maximum, exclusive_minimum, exclusive_maximum;
   std::optional<std::string> multiple_of;  // > 0
-  bool integer = false;                    // value is integral (1.0 and 1e2 are)
+  bool integer = false;                    // the value is integral
 };
 
 struct NumberOptions {
   bool exponent = true;        // scientific form allowed
   bool any_exponent = false;   // exponent after any mantissa
-  int64_t max_exponent = 400;  // |exponent| at most this
+  int64_t max_exponent = 400;  // of the text; 0 to 9999
 };
 
-// The language of number texts that satisfy `bounds`; EMPTY when there is none.
-// Throws std::invalid_argument for a text that is not a JSON number.
-Re number_language(RegexSpace &space, const NumberBounds &bounds, const NumberOptions &options = {});
+// All number languages of one space: a single machine, so equal residuals are equal states.
+class NumberMachine final : public Machine {
+ public:
+  explicit NumberMachine(NumberOptions options = {});
+  ~NumberMachine() override;
 
-// Exactly equal in value to `decimal` (enum and const: 1, 1.0 and 1e0 are the same).
-Re number_equal(RegexSpace &space, const std::string &decimal, const NumberOptions &options = {});
+  // The state in which nothing is read; 0 when no number satisfies `bounds`. Throws
+  // std::invalid_argument for a text that is not a JSON number or a multiple that is not
+  // positive, LimitError for bounds of more than 1,000 digits or beyond 1e10000, and for a
+  // multiple of more than 18 digits (zeros before the point included).
+  uint64_t language(const NumberBounds &bounds);
+
+  uint64_t start() const override;  // any number
+  uint64_t step(uint64_t state, uint8_t byte) const override;
+  bool accepts(uint64_t state) const override;
+  bool alive(uint64_t state) const override { return state != 0; }
+  size_t size() const;  // states made so far
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The machine as leaves of a space; one per space.
+class Numbers {
+ public:
+  explicit Numbers(RegexSpace &space, NumberOptions options = {});
+  Re language(const NumberBounds &bounds);
+  // Exactly equal in value to `decimal` (enum and const: 1, 1.0 and 1e0 are the same).
+  Re equal(const std::string &decimal);
+
+ private:
+  RegexSpace &space_;
+  std::shared_ptr<NumberMachine> machine_;
+};
 
 }  // namespace structgen

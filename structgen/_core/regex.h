@@ -85,6 +85,9 @@ class RegexSpace {
   Re look_ahead(Re a, bool negative);
   Re look_behind(Re a, bool negative);  // `a` must end at the current position
   Re machine(std::shared_ptr<const Machine> machine);
+  // The same leaf in another state: one machine holds many languages (numbers.h), and equal
+  // (machine, state) pairs are the same `Re`. EMPTY when the state is 0 or not alive.
+  Re machine(std::shared_ptr<const Machine> machine, uint64_t state);
   // Union of many literals, built as a trie in linear time.
   Re literals(std::span<const std::string> texts);
 
