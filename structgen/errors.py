@@ -1,0 +1,258 @@
+"""Everything that structgen raises, in one tree.
+
+Why: a caller catches what it can handle, from one message up to `StructgenError`; a person reads where the
+fault is, sees it, and is told what to do.
+
+    StructgenError                   where, hint
+    ├── ConstraintError              what the user asked for cannot be a constraint
+    │   ├── RegexError               pattern, position, end
+    │   │   ├── RegexSyntaxError     the pattern is not a regular expression of its dialect
+    │   │   └── RegexUnsupported     the pattern is fine, but not regular (back-references, ...)
+    │   ├── SchemaError              pointer
+    │   │   ├── SchemaInvalid        the schema breaks the specification
+    │   │   ├── UnsupportedKeyword   a keyword that would be ignored in silence otherwise
+    │   │   ├── UnsatisfiableSchema  no value can satisfy the schema
+    │   │   └── ReferenceNotFound    a $ref leads nowhere
+    │   ├── EmptyConstraint          no text satisfies the constraint
+    │   ├── CombinationError         an operator (&, |, +) cannot join these constraints
+    │   ├── TypeNotSupported         a Python type that has no constraint
+    │   └── OptionError              an option has an unknown name or value
+    ├── LimitExceeded                limit; bounded time and memory had to stop here
+    ├── PromptError                  a prompt function or template cannot be used
+    ├── VocabularyError              a tokenizer whose tokens have no exact bytes
+    │   └── VocabularyMismatch       model, tokenizer and matcher disagree about the vocabulary
+    ├── ModelError                   a model cannot be loaded or run
+    └── GenerationError              text, result; generation started but cannot end well
+        ├── DeadEnd                  no token continues the text
+        ├── Truncated                the token budget ended before the text was complete
+        └── OutputInvalid            the text is complete but the output type's own validators reject it
+
+Invariant: the message is the only positional argument, everything else a keyword; so all errors survive
+pickling (worker processes) and `str(error)` always ends with the hint.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "CombinationError",
+    "ConstraintError",
+    "DeadEnd",
+    "EmptyConstraint",
+    "GenerationError",
+    "LimitExceeded",
+    "ModelError",
+    "OptionError",
+    "OutputInvalid",
+    "PromptError",
+    "ReferenceNotFound",
+    "RegexError",
+    "RegexSyntaxError",
+    "RegexUnsupported",
+    "SchemaError",
+    "SchemaInvalid",
+    "StructgenError",
+    "Truncated",
+    "TypeNotSupported",
+    "UnsatisfiableSchema",
+    "UnsupportedKeyword",
+    "VocabularyError",
+    "VocabularyMismatch",
+    "show_place",
+]
+
+_SHOWN = 72
+
+
+def show_place(text: str, start: int, end: int | None = None) -> str:
+    """The line of `text` that holds `start`, with carets under ``start:end``; long lines are cut."""
+    start = max(0, min(start, len(text)))
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line_end = len(text) if line_end < 0 else line_end
+    stop = min(max(end if end is not None else start + 1, start + 1), max(line_end, start + 1))
+    left = max(line_start, start - _SHOWN // 2)
+    right = min(line_end, left + _SHOWN)
+    before = ("..." if left > line_start else "") + _visible(text[left:start])
+    marked = _visible(text[start : min(stop, right)])
+    after = _visible(text[min(stop, right) : right]) + ("..." if right < line_end else "")
+    return f"    {before}{marked}{after}\n    {' ' * len(before)}{'^' * max(1, len(marked))}"
+
+
+def _visible(text: str) -> str:
+    """Characters that would move the caret, or the terminal's cursor, are shown escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+class StructgenError(Exception):
+    """The root: `where` is the place in words (a JSON pointer, a position), `hint` is what to do."""
+
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def _place(self) -> str:
+        """Lines that show the place; empty where there is no text to show."""
+        return ""
+
+    def __str__(self) -> str:
+        first = f"{self.where}: {self.message}" if self.where else self.message
+        parts = [first, self._place(), self.hint or ""]
+        return "\n".join(part for part in parts if part)
+
+
+class ConstraintError(StructgenError):
+    """What the user asked for cannot be a constraint."""
+
+
+class RegexError(ConstraintError):
+    """Something about a regular expression; the message shows the pattern with a caret."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        pattern: str = "",
+        position: int = 0,
+        end: int | None = None,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.pattern = pattern
+        self.position = position
+        self.end = end
+
+    def _place(self) -> str:
+        line = self.pattern.count("\n", 0, self.position)
+        column = self.position - (self.pattern.rfind("\n", 0, self.position) + 1)
+        place = f"at position {self.position}" + (f" (line {line + 1}, column {column + 1})" if line else "")
+        return f"  {place}:\n{show_place(self.pattern, self.position, self.end)}"
+
+
+class RegexSyntaxError(RegexError):
+    """The pattern is not a regular expression of its dialect."""
+
+
+class RegexUnsupported(RegexError):
+    """The pattern is well formed, but uses a feature that is not regular or not implemented."""
+
+
+class SchemaError(ConstraintError):
+    """Something about a JSON Schema; `pointer` is the JSON pointer of the place."""
+
+    def __init__(self, message: str, *, pointer: str = "#", hint: str | None = None) -> None:
+        super().__init__(message, where=pointer, hint=hint)
+        self.pointer = pointer
+
+
+class SchemaInvalid(SchemaError):
+    """The schema breaks the JSON Schema specification."""
+
+
+class UnsupportedKeyword(SchemaError):
+    """A keyword that structgen does not enforce yet; ignoring it would be a silent approximation."""
+
+    def __init__(
+        self, message: str, *, pointer: str = "#", keyword: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, pointer=pointer, hint=hint)
+        self.keyword = keyword
+
+
+class UnsatisfiableSchema(SchemaError):
+    """No value can satisfy the schema."""
+
+
+class ReferenceNotFound(SchemaError):
+    """A ``$ref`` leads nowhere."""
+
+
+class EmptyConstraint(ConstraintError):
+    """No text satisfies the constraint (or none that the vocabulary can spell)."""
+
+
+class CombinationError(ConstraintError):
+    """An operator cannot join these two constraints; the message says why."""
+
+
+class TypeNotSupported(ConstraintError):
+    """A Python type for which there is no constraint."""
+
+
+class OptionError(ConstraintError):
+    """An option has an unknown name or value."""
+
+
+class LimitExceeded(StructgenError):
+    """A documented limit on time or memory was reached; `limit` names it, the hint says how to raise it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: str = "",
+        where: str | None = None,
+        hint: str | None = None,
+        pattern: str | None = None,
+        position: int = 0,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.limit = limit
+        self.pattern = pattern
+        self.position = position
+
+    def _place(self) -> str:
+        if self.pattern is None:
+            return ""
+        return f"  at position {self.position}:\n{show_place(self.pattern, self.position)}"
+
+
+class PromptError(StructgenError):
+    """A prompt function or its template cannot be used."""
+
+
+class VocabularyError(StructgenError):
+    """A tokenizer whose tokens have no exact bytes, or a vocabulary that cannot be used."""
+
+
+class VocabularyMismatch(VocabularyError):
+    """Model, tokenizer and matcher disagree about the vocabulary."""
+
+
+class ModelError(StructgenError):
+    """A model cannot be loaded or run."""
+
+
+class GenerationError(StructgenError):
+    """Generation started but cannot end well; `text` is what there is so far."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        text: str = "",
+        result: Any = None,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.text = text
+        self.result = result
+
+
+class DeadEnd(GenerationError):
+    """No token continues the text, and going back did not help."""
+
+
+class Truncated(GenerationError):
+    """The token budget ended before the text was complete; `text` and `result` hold the partial output."""
+
+
+class OutputInvalid(GenerationError):
+    """The text is complete but the output type's own validators reject it."""
