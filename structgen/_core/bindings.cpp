@@ -4,9 +4,11 @@
 namespace nb = nanobind;
 
 namespace structgen {
+void bind_numbers(nb::module_ &m);
 void bind_regex(nb::module_ &m);
 }
 
 NB_MODULE(_native, m) {
+  structgen::bind_numbers(m);
   structgen::bind_regex(m);
 }

@@ -7,7 +7,8 @@
 //               digits (1e5, 1.5E-07, 1e+308). Narrower than RFC 8259 in just these two ways.
 // `any_exponent` admits an exponent after any mantissa (12.5e3).
 // Within these forms the language is exact: a text is accepted iff its decimal value satisfies
-// every constraint, -0 and 0e5 being zero and 1.0 and 1.5e1 integral. Nothing is rounded.
+// every constraint, -0 and 0e5 being zero and 1.0 and 1.5e1 integral. Nothing is rounded. So the
+// complement within language({}) is exact as well, unless `plain` is set.
 //
 // States: a state is what is *left* of the constraint after the text so far (number_residual.h),
 // interned. A bound that no continuation can violate is gone from the state, so `minimum: 0`
@@ -33,6 +34,7 @@ struct NumberBounds {
   std::optional<std::string> minimum, maximum, exclusive_minimum, exclusive_maximum;
   std::optional<std::string> multiple_of;  // > 0
   bool integer = false;                    // the value is integral
+  bool plain = false;                      // no exponent; not under a negation (see above)
 };
 
 struct NumberOptions {
