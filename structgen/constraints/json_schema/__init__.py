@@ -1,0 +1,18 @@
+"""JSON Schema as a constraint: drafts 4 to 2020-12, read in one pass into the IR of the native automaton."""
+
+from .constraint import JsonSchemaConstraint, json_schema
+from .keywords import KEYWORDS, Keyword, Support
+from .options import JsonSchemaOptions
+from .report import Finding, Report, check
+
+__all__ = [
+    "KEYWORDS",
+    "Finding",
+    "JsonSchemaConstraint",
+    "JsonSchemaOptions",
+    "Keyword",
+    "Report",
+    "Support",
+    "check",
+    "json_schema",
+]

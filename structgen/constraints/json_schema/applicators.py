@@ -1,0 +1,172 @@
+"""The keywords that apply sub-schemas, one function each.
+
+`reader.child` hands out the node id of a sub-schema and queues it. Sub-schemas that look at the same value
+as their parent go through `reader.beside`, which also notes them for the search for endless references.
+Source: JSON Schema 2020-12 core, sections 10 and 11; older drafts where a name says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .assertions import names
+from .pointers import escape
+
+if TYPE_CHECKING:
+    from .reader import Node, Reader
+
+
+def ref(reader: Reader, value: Any, node: Node) -> None:
+    if not isinstance(value, str):
+        raise reader.invalid("$ref", "must be a string")
+    node["ref"] = (reader.reference(value),)
+
+
+def properties(reader: Reader, value: Any, node: Node) -> None:
+    if not isinstance(value, dict):
+        raise reader.invalid("properties", "must be an object")
+    prefix = reader.pointer + "/properties/"
+    child = reader.child
+    node["properties"] = tuple(
+        [
+            (name, child(schema, prefix + (escape(name) if "/" in name or "~" in name else name)))
+            for name, schema in value.items()
+        ]
+    )
+
+
+def pattern_properties(reader: Reader, value: Any, node: Node) -> None:
+    if not isinstance(value, dict):
+        raise reader.invalid("patternProperties", "must be an object")
+    prefix = reader.pointer + "/patternProperties/"
+    if value:
+        node["patternProperties"] = tuple(
+            [
+                (reader.language("patternProperties", pattern), reader.child(schema, prefix + escape(pattern)))
+                for pattern, schema in value.items()
+            ]
+        )
+
+
+def additional_properties(reader: Reader, value: Any, node: Node) -> None:
+    if value is not True:
+        node["additionalProperties"] = reader.child(value, reader.pointer + "/additionalProperties")
+
+
+def property_names(reader: Reader, value: Any, node: Node) -> None:
+    if value is not True:
+        node["propertyNames"] = reader.child(value, reader.pointer + "/propertyNames")
+
+
+def _list(reader: Reader, keyword: str, value: Any) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise reader.invalid(keyword, "must be a non-empty array of schemas")
+    return value
+
+
+def _each(reader: Reader, keyword: str, value: Any) -> tuple[int, ...]:
+    prefix = f"{reader.pointer}/{keyword}/"
+    return tuple([reader.beside(schema, prefix + str(i)) for i, schema in enumerate(_list(reader, keyword, value))])
+
+
+def prefix_items(reader: Reader, value: Any, node: Node) -> None:
+    prefix = reader.pointer + "/prefixItems/"
+    node["prefixItems"] = tuple(
+        [reader.child(schema, prefix + str(i)) for i, schema in enumerate(_list(reader, "prefixItems", value))]
+    )
+
+
+def items(reader: Reader, value: Any, node: Node) -> None:
+    if isinstance(value, list):
+        raise reader.invalid("items", "is one schema since draft 2020-12; for an array of schemas use prefixItems")
+    if value is not True:
+        node["items"] = reader.child(value, reader.pointer + "/items")
+
+
+def items_before_2020(reader: Reader, value: Any, node: Node) -> None:
+    if not isinstance(value, list):
+        if value is not True:
+            node["items"] = reader.child(value, reader.pointer + "/items")
+        return
+    prefix = reader.pointer + "/items/"
+    if value:
+        node["prefixItems"] = tuple([reader.child(schema, prefix + str(i)) for i, schema in enumerate(value)])
+    rest = reader.schema.get("additionalItems", True)
+    if rest is not True:
+        node["items"] = reader.child(rest, reader.pointer + "/additionalItems")
+
+
+def additional_items(reader: Reader, value: Any, node: Node) -> None:
+    """Read with ``items``; beside no array of schemas it says nothing."""
+    if not isinstance(value, (dict, bool)):
+        raise reader.invalid("additionalItems", "must be a schema")
+
+
+def contains(reader: Reader, value: Any, node: Node) -> None:
+    node["contains"] = reader.child(value, reader.pointer + "/contains")
+
+
+def all_of(reader: Reader, value: Any, node: Node) -> None:
+    node["allOf"] = (*node.get("allOf", ()), *_each(reader, "allOf", value))
+
+
+def any_of(reader: Reader, value: Any, node: Node) -> None:
+    node["anyOf"] = (_each(reader, "anyOf", value),)
+
+
+def one_of(reader: Reader, value: Any, node: Node) -> None:
+    node["oneOf"] = (_each(reader, "oneOf", value),)
+
+
+def not_(reader: Reader, value: Any, node: Node) -> None:
+    node["not"] = (reader.beside(value, reader.pointer + "/not"),)
+
+
+def if_(reader: Reader, value: Any, node: Node) -> None:
+    schema = reader.schema
+    if "then" not in schema and "else" not in schema:
+        return
+    node["if"] = reader.beside(value, reader.pointer + "/if")
+    for branch in ("then", "else"):
+        if branch in schema:
+            node[branch] = reader.beside(schema[branch], f"{reader.pointer}/{branch}")
+
+
+def branch_of_if(reader: Reader, value: Any, node: Node) -> None:
+    """``then`` and ``else`` are read with ``if``; without it they say nothing."""
+
+
+def dependent_schemas(reader: Reader, value: Any, node: Node) -> None:
+    if not isinstance(value, dict):
+        raise reader.invalid("dependentSchemas", "must be an object")
+    prefix = reader.pointer + "/dependentSchemas/"
+    node["dependentSchemas"] = tuple(
+        [(name, reader.beside(schema, prefix + escape(name))) for name, schema in value.items()]
+    )
+
+
+def dependencies(reader: Reader, value: Any, node: Node) -> None:
+    """Draft 7 and before: each entry is what ``dependentRequired`` or ``dependentSchemas`` became."""
+    if not isinstance(value, dict):
+        raise reader.invalid("dependencies", "must be an object")
+    prefix = reader.pointer + "/dependencies/"
+    required, schemas = [], []
+    for name, entry in value.items():
+        if isinstance(entry, list):
+            required.append((name, names(reader, "dependencies", entry)))
+        else:
+            schemas.append((name, reader.beside(entry, prefix + escape(name))))
+    if required:
+        node["dependentRequired"] = tuple(required)
+    if schemas:
+        node["dependentSchemas"] = tuple(schemas)
+
+
+def unevaluated_items(reader: Reader, value: Any, node: Node) -> None:
+    if value is not True:
+        node["unevaluatedItems"] = reader.child(value, reader.pointer + "/unevaluatedItems")
+
+
+def unevaluated_properties(reader: Reader, value: Any, node: Node) -> None:
+    if value is not True:
+        node["unevaluatedProperties"] = reader.child(value, reader.pointer + "/unevaluatedProperties")

@@ -1,0 +1,216 @@
+"""The keywords that say something about a value itself, one function each.
+
+A function reads the keyword's `value`, checks its shape, and writes into `node`, the IR of the sub-schema.
+What it needs of the sub-schema besides, it finds on the reader.
+Source: JSON Schema 2020-12 validation; older drafts where a name says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from structgen.errors import LimitExceeded
+
+from .values import COUNT_LIMIT, count_of, enumerate_values, number_text
+
+if TYPE_CHECKING:
+    from .reader import Node, Reader
+
+_TYPE_BITS = {"null": 1, "boolean": 2, "object": 4, "array": 8, "number": 16, "integer": 16, "string": 32}
+
+
+def type_(reader: Reader, value: Any, node: Node) -> None:
+    if value.__class__ is str:
+        bits = _TYPE_BITS.get(value)
+        if bits is None:
+            raise reader.invalid("type", f"{value!r} is not a type; types are {', '.join(_TYPE_BITS)}")
+        node["types"] = bits
+        if value == "integer":
+            node["integer"] = True
+        return
+    if not isinstance(value, list) or not value:
+        raise reader.invalid("type", "must be the name of a type or a non-empty array of names")
+    bits = 0
+    for name in value:
+        bit = _TYPE_BITS.get(name) if isinstance(name, str) else None
+        if bit is None:
+            raise reader.invalid("type", f"{name!r} is not a type; types are {', '.join(_TYPE_BITS)}")
+        bits |= bit
+    node["types"] = bits
+    if "integer" in value and "number" not in value:
+        node["integer"] = True
+
+
+def enum(reader: Reader, value: Any, node: Node) -> None:
+    if not isinstance(value, list):
+        raise reader.invalid("enum", "must be an array")
+    enumerate_values(reader, value, node, reader.at("enum"))
+
+
+def const(reader: Reader, value: Any, node: Node) -> None:
+    if "enum" in reader.schema:
+        # The node's own alternatives are those of `enum`.
+        node["allOf"] = (*node.get("allOf", ()), reader.constant(value))
+        return
+    enumerate_values(reader, [value], node, reader.at("const"))
+
+
+def _number(reader: Reader, keyword: str, value: Any) -> str:
+    text = number_text(value, reader.at(keyword))
+    if text is None:
+        raise reader.invalid(keyword, "must be a number")
+    return text
+
+
+def minimum(reader: Reader, value: Any, node: Node) -> None:
+    node["minimum"] = _number(reader, "minimum", value)
+
+
+def maximum(reader: Reader, value: Any, node: Node) -> None:
+    node["maximum"] = _number(reader, "maximum", value)
+
+
+def exclusive_minimum(reader: Reader, value: Any, node: Node) -> None:
+    if value is True or value is False:
+        raise reader.invalid("exclusiveMinimum", "must be a number (a boolean only in draft 4: add its $schema)")
+    node["exclusiveMinimum"] = _number(reader, "exclusiveMinimum", value)
+
+
+def exclusive_maximum(reader: Reader, value: Any, node: Node) -> None:
+    if value is True or value is False:
+        raise reader.invalid("exclusiveMaximum", "must be a number (a boolean only in draft 4: add its $schema)")
+    node["exclusiveMaximum"] = _number(reader, "exclusiveMaximum", value)
+
+
+def minimum_draft4(reader: Reader, value: Any, node: Node) -> None:
+    exclusive = reader.schema.get("exclusiveMinimum") is True
+    node["exclusiveMinimum" if exclusive else "minimum"] = _number(reader, "minimum", value)
+
+
+def maximum_draft4(reader: Reader, value: Any, node: Node) -> None:
+    exclusive = reader.schema.get("exclusiveMaximum") is True
+    node["exclusiveMaximum" if exclusive else "maximum"] = _number(reader, "maximum", value)
+
+
+def exclusive_minimum_draft4(reader: Reader, value: Any, node: Node) -> None:
+    _exclusive_draft4(reader, value, "exclusiveMinimum", "minimum")
+
+
+def exclusive_maximum_draft4(reader: Reader, value: Any, node: Node) -> None:
+    _exclusive_draft4(reader, value, "exclusiveMaximum", "maximum")
+
+
+def _exclusive_draft4(reader: Reader, value: Any, keyword: str, bound: str) -> None:
+    if not isinstance(value, bool):
+        raise reader.invalid(keyword, "is a boolean in draft 4 (a number from draft 6 on: change $schema)")
+    if bound not in reader.schema:
+        raise reader.invalid(keyword, f"needs {bound!r} beside it in draft 4")
+
+
+def multiple_of(reader: Reader, value: Any, node: Node) -> None:
+    text = _number(reader, "multipleOf", value)
+    if value <= 0:
+        raise reader.invalid("multipleOf", f"must be above zero, not {text}")
+    node["multipleOf"] = text
+
+
+def _at_least(reader: Reader, keyword: str, value: Any, node: Node) -> None:
+    count = count_of(value)
+    if count is None:
+        raise reader.invalid(keyword, "must be a non-negative integer")
+    if count >= COUNT_LIMIT:
+        raise LimitExceeded(
+            f"is {count}; no text is that long", limit="count", where=reader.at(keyword), hint="Lower it."
+        )
+    if count:
+        node[keyword] = count
+
+
+def _at_most(reader: Reader, keyword: str, value: Any, node: Node) -> None:
+    count = count_of(value)
+    if count is None:
+        raise reader.invalid(keyword, "must be a non-negative integer")
+    if count < COUNT_LIMIT:
+        node[keyword] = count
+
+
+def min_length(reader: Reader, value: Any, node: Node) -> None:
+    _at_least(reader, "minLength", value, node)
+
+
+def max_length(reader: Reader, value: Any, node: Node) -> None:
+    _at_most(reader, "maxLength", value, node)
+
+
+def min_items(reader: Reader, value: Any, node: Node) -> None:
+    _at_least(reader, "minItems", value, node)
+
+
+def max_items(reader: Reader, value: Any, node: Node) -> None:
+    _at_most(reader, "maxItems", value, node)
+
+
+def min_properties(reader: Reader, value: Any, node: Node) -> None:
+    _at_least(reader, "minProperties", value, node)
+
+
+def max_properties(reader: Reader, value: Any, node: Node) -> None:
+    _at_most(reader, "maxProperties", value, node)
+
+
+def min_contains(reader: Reader, value: Any, node: Node) -> None:
+    if "contains" in reader.schema:
+        # subtle: 0 is kept, the default is 1.
+        count = count_of(value)
+        if count is None or count >= COUNT_LIMIT:
+            raise reader.invalid("minContains", "must be a non-negative integer")
+        node["minContains"] = count
+
+
+def max_contains(reader: Reader, value: Any, node: Node) -> None:
+    if "contains" in reader.schema:
+        _at_most(reader, "maxContains", value, node)
+
+
+def unique_items(reader: Reader, value: Any, node: Node) -> None:
+    if not isinstance(value, bool):
+        raise reader.invalid("uniqueItems", "must be true or false")
+    if value:
+        node["uniqueItems"] = True
+
+
+def pattern(reader: Reader, value: Any, node: Node) -> None:
+    node["pattern"] = reader.language("pattern", value)
+
+
+def format_(reader: Reader, value: Any, node: Node) -> None:
+    if not isinstance(value, str):
+        raise reader.invalid("format", "must be the name of a format")
+    language = reader.format_language(value)
+    if language is not None:
+        node["format"] = language
+
+
+def names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
+    """A keyword's array of property names, each once."""
+    if not isinstance(value, list):
+        hint = " (a boolean only up to draft 3: name the property in its parent)" if isinstance(value, bool) else ""
+        raise reader.invalid(keyword, "must be an array of property names" + hint)
+    for name in value:
+        if not isinstance(name, str):
+            raise reader.invalid(keyword, f"must be an array of strings; {name!r} is not one")
+    return tuple(dict.fromkeys(value))
+
+
+def required(reader: Reader, value: Any, node: Node) -> None:
+    listed = names(reader, "required", value)
+    if listed:
+        node["required"] = listed
+
+
+def dependent_required(reader: Reader, value: Any, node: Node) -> None:
+    if not isinstance(value, dict):
+        raise reader.invalid("dependentRequired", "must be an object")
+    node["dependentRequired"] = tuple(
+        (name, names(reader, "dependentRequired", listed)) for name, listed in value.items()
+    )

@@ -1,0 +1,81 @@
+"""The constraint "a JSON text that satisfies this schema", and `json_schema`, which makes it.
+
+Why: the schema is read at once, so that a mistake shows where the constraint is written and a later change of
+the caller's dict changes nothing.
+Invariant: the IR is complete and never changed; equality and hash are those of IR, which holds the options.
+Cost: reading is linear in the schema; combining is linear in both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structgen.constraints.base import Constraint
+from structgen.errors import CombinationError
+
+from .merging import combine
+from .options import JsonSchemaOptions, make_options
+from .parsing import parse_schema
+from .reader import read_schema
+
+__all__ = ["JsonSchemaConstraint", "json_schema"]
+
+
+class JsonSchemaConstraint(Constraint):
+    """Made by `json_schema`; `&` and `|` with another schema under the same options are schemas again."""
+
+    __slots__ = ("_hash", "_ir", "options")
+
+    options: JsonSchemaOptions
+
+    def __init__(self, ir: dict[str, Any], options: JsonSchemaOptions) -> None:
+        object.__setattr__(self, "_ir", ir)
+        object.__setattr__(self, "options", options)
+        object.__setattr__(self, "_hash", None)
+
+    def lower(self) -> tuple[str, dict[str, Any]]:
+        """The IR that the native engine compiles."""
+        return ("json", self._ir)
+
+    def __and__(self, other: Constraint) -> Constraint:
+        if isinstance(other, JsonSchemaConstraint):
+            return self._combined(other, "&", "allOf")
+        return super().__and__(other)
+
+    def __or__(self, other: Constraint) -> Constraint:
+        if isinstance(other, JsonSchemaConstraint):
+            return self._combined(other, "|", "anyOf")
+        return super().__or__(other)
+
+    def _combined(self, other: JsonSchemaConstraint, operator: str, keyword: str) -> JsonSchemaConstraint:
+        if self.options != other.options:
+            raise CombinationError(
+                f"{operator} joins two JSON schemas only under equal options, not {self.options} and {other.options}",
+                hint="Give both schemas the same options.",
+            )
+        return JsonSchemaConstraint(combine(keyword, self._ir, other._ir), self.options)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, JsonSchemaConstraint):
+            return NotImplemented
+        return self is other or self._ir == other._ir
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash(repr(self._ir)))
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"<JSON Schema of {len(self._ir['nodes'])} sub-schemas>"
+
+
+def json_schema(
+    schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, **options: Any
+) -> JsonSchemaConstraint:
+    """JSON that satisfies `schema`: text or parsed, of draft 4, 6, 7, 2019-09 or 2020-12 (by ``$schema``).
+
+    `registry` holds other documents that ``$ref`` may lead to: a mapping from URI to schema, or a
+    `referencing.Registry`. The options are the fields of `JsonSchemaOptions`.
+    """
+    chosen = make_options(options)
+    return JsonSchemaConstraint(read_schema(parse_schema(schema), chosen, registry), chosen)

@@ -1,0 +1,49 @@
+"""The five drafts of JSON Schema, told apart by ``$schema``.
+
+Why: the same keyword means different things in different drafts (``exclusiveMinimum`` is a boolean in
+draft 4, ``$ref`` silences its siblings up to draft 7), so a schema is always read under one draft.
+Invariant: drafts are ordered by `Draft.number`; a draft is a constant, compared by identity.
+Source: https://json-schema.org/specification-links
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["DRAFTS", "LATEST", "Draft", "draft_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """One draft and the rules that are not those of a single keyword."""
+
+    number: int
+    """4, 6, 7, 2019 or 2020."""
+    name: str
+    uri: str
+    """The meta-schema's identifier without an empty fragment."""
+    id_keyword: str
+    ref_silences_siblings: bool
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+_DRAFT4 = Draft(4, "draft 4", "http://json-schema.org/draft-04/schema", "id", True)
+_DRAFT6 = Draft(6, "draft 6", "http://json-schema.org/draft-06/schema", "$id", True)
+_DRAFT7 = Draft(7, "draft 7", "http://json-schema.org/draft-07/schema", "$id", True)
+_DRAFT2019 = Draft(2019, "draft 2019-09", "https://json-schema.org/draft/2019-09/schema", "$id", False)
+_DRAFT2020 = Draft(2020, "draft 2020-12", "https://json-schema.org/draft/2020-12/schema", "$id", False)
+
+DRAFTS = (_DRAFT4, _DRAFT6, _DRAFT7, _DRAFT2019, _DRAFT2020)
+LATEST = _DRAFT2020
+
+_BY_URI = {draft.uri: draft for draft in DRAFTS}
+# ``http://json-schema.org/schema`` always meant "the latest"; both schemes are met in the wild.
+_BY_URI["http://json-schema.org/schema"] = LATEST
+for _draft in DRAFTS:
+    _scheme, _, _rest = _draft.uri.partition("://")
+    _BY_URI[("https" if _scheme == "http" else "http") + "://" + _rest] = _draft
+
+
+def draft_of(uri: str) -> Draft | None:
+    """The draft that ``$schema`` names, or None for another dialect."""
+    return _BY_URI.get(uri.removesuffix("#"))

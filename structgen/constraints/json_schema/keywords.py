@@ -1,0 +1,206 @@
+"""Every keyword of every draft: how it is supported, and the function that reads it.
+
+Why: a keyword that is dropped in silence is the worst bug of a constrained decoder. Each one is declared here
+as exact, approximate, annotation or unsupported; `check`, the documentation's table and the readers' dispatch
+all come from these entries. Switching a keyword on is a change of its entry.
+Invariant: a keyword without an entry is unknown to the specification, hence an annotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from structgen.errors import UnsupportedKeyword
+
+from . import applicators, assertions
+from .drafts import Draft
+
+if TYPE_CHECKING:
+    from .reader import Node, Reader
+
+__all__ = ["KEYWORDS", "SUBSCHEMAS", "Keyword", "Read", "Support", "dispatch"]
+
+Read = Callable[["Reader", Any, "Node"], None]
+_LAST = 2020
+
+
+class Support(Enum):
+    """How faithfully the masks follow a keyword."""
+
+    EXACT = "exact"
+    APPROXIMATE = "approximate"
+    ANNOTATION = "annotation"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """One keyword: the drafts `first` to `last` know it."""
+
+    support: Support
+    read: Read | None = None
+    note: str = ""
+    first: int = 4
+    last: int = _LAST
+    older: Mapping[int, Read] = field(default_factory=dict)
+    """Another function for drafts up to the key (the smallest key that is not below the draft)."""
+    subschemas: str | None = None
+    """``one``, ``list`` or ``map`` (of schemas), ``either`` (one or a list)."""
+    harmless: Callable[[Any, Mapping[str, Any]], bool] | None = None
+    """Of an unsupported keyword: with this value, in this sub-schema, it says nothing."""
+
+    def reader_for(self, draft: Draft) -> Read | None:
+        for bound in sorted(self.older):
+            if draft.number <= bound:
+                return self.older[bound]
+        return self.read
+
+
+def _exact(read: Read, **more: Any) -> Keyword:
+    return Keyword(Support.EXACT, read, **more)
+
+
+def _later(read: Read | None, **more: Any) -> Keyword:
+    return Keyword(Support.UNSUPPORTED, read, **more)
+
+
+def _annotation(note: str = "", **more: Any) -> Keyword:
+    return Keyword(Support.ANNOTATION, None, note, **more)
+
+
+def _is_true(value: Any, schema: Mapping[str, Any]) -> bool:
+    return value is True or value == {}
+
+
+def _is_false(value: Any, schema: Mapping[str, Any]) -> bool:
+    return value is False
+
+
+def _is_empty(value: Any, schema: Mapping[str, Any]) -> bool:
+    return isinstance(value, dict) and all(entry in ([], {}, True) for entry in value.values())
+
+
+def _needs(*siblings: str) -> Callable[[Any, Mapping[str, Any]], bool]:
+    return lambda value, schema: not any(name in schema for name in siblings)
+
+
+def _contains_nothing(value: Any, schema: Mapping[str, Any]) -> bool:
+    return schema.get("minContains") == 0 and "maxContains" not in schema
+
+
+_2019, _2020 = 2019, 2020
+
+KEYWORDS: dict[str, Keyword] = {
+    # Any value
+    "type": _exact(assertions.type_, note="1.0 is an integer in every draft"),
+    "enum": _exact(assertions.enum),
+    "const": _exact(assertions.const, first=6),
+    # Numbers
+    "minimum": _exact(assertions.minimum, older={4: assertions.minimum_draft4}),
+    "maximum": _exact(assertions.maximum, older={4: assertions.maximum_draft4}),
+    "exclusiveMinimum": _exact(assertions.exclusive_minimum, older={4: assertions.exclusive_minimum_draft4}),
+    "exclusiveMaximum": _exact(assertions.exclusive_maximum, older={4: assertions.exclusive_maximum_draft4}),
+    "multipleOf": _exact(assertions.multiple_of),
+    # Strings
+    "minLength": _exact(assertions.min_length),
+    "maxLength": _exact(assertions.max_length),
+    "pattern": _exact(assertions.pattern),
+    "format": _exact(assertions.format_, note="the formats' own table says how each is read"),
+    # Arrays
+    "prefixItems": _exact(applicators.prefix_items, first=_2020, subschemas="list"),
+    "items": _exact(applicators.items, older={_2019: applicators.items_before_2020}, subschemas="either"),
+    "additionalItems": _exact(applicators.additional_items, last=_2019, subschemas="one"),
+    "minItems": _exact(assertions.min_items),
+    "maxItems": _exact(assertions.max_items),
+    "uniqueItems": _later(assertions.unique_items, harmless=_is_false),
+    "contains": _later(applicators.contains, first=6, subschemas="one", harmless=_contains_nothing),
+    "minContains": _later(assertions.min_contains, first=_2019, harmless=_needs("contains")),
+    "maxContains": _later(assertions.max_contains, first=_2019, harmless=_needs("contains")),
+    "unevaluatedItems": _later(
+        applicators.unevaluated_items, first=_2019, subschemas="one", harmless=_is_true
+    ),
+    # Objects
+    "properties": _exact(applicators.properties, subschemas="map"),
+    "patternProperties": _exact(applicators.pattern_properties, subschemas="map"),
+    "additionalProperties": _exact(applicators.additional_properties, subschemas="one"),
+    "required": _exact(assertions.required),
+    "minProperties": _exact(assertions.min_properties),
+    "maxProperties": _exact(assertions.max_properties),
+    "propertyNames": _later(applicators.property_names, first=6, subschemas="one", harmless=_is_true),
+    "dependentRequired": _later(assertions.dependent_required, first=_2019, harmless=_is_empty),
+    "dependentSchemas": _later(
+        applicators.dependent_schemas, first=_2019, subschemas="map", harmless=_is_empty
+    ),
+    "dependencies": _later(
+        applicators.dependencies,
+        note="read in every draft: it was split in 2019-09 and is still met",
+        subschemas="map",
+        harmless=_is_empty,
+    ),
+    "unevaluatedProperties": _later(
+        applicators.unevaluated_properties, first=_2019, subschemas="one", harmless=_is_true
+    ),
+    # Combinations
+    "allOf": _exact(applicators.all_of, subschemas="list"),
+    "anyOf": _exact(applicators.any_of, subschemas="list"),
+    "oneOf": _exact(applicators.one_of, subschemas="list"),
+    "not": _exact(applicators.not_, subschemas="one"),
+    "if": _later(applicators.if_, first=7, subschemas="one", harmless=_needs("then", "else")),
+    "then": _later(applicators.branch_of_if, first=7, subschemas="one", harmless=_needs("if")),
+    "else": _later(applicators.branch_of_if, first=7, subschemas="one", harmless=_needs("if")),
+    # References
+    "$ref": _exact(applicators.ref),
+    "$dynamicRef": _later(None, first=_2020),
+    "$recursiveRef": _later(None, first=_2019, last=_2019),
+    "$schema": _annotation("chooses the draft"),
+    "$id": _annotation("base of references", first=6),
+    "id": _annotation("base of references", last=4),
+    "$anchor": _annotation("target of references", first=_2019),
+    "$dynamicAnchor": _annotation("target of references", first=_2020),
+    "$recursiveAnchor": _annotation("target of $recursiveRef", first=_2019, last=_2019),
+    "$defs": _annotation("target of references", first=_2019, subschemas="map"),
+    "definitions": _annotation("target of references", subschemas="map"),
+    "$vocabulary": _annotation("speaks about meta-schemas", first=_2019),
+    # For people and other programs
+    **{
+        name: _annotation()
+        for name in ("$comment", "title", "description", "default", "examples", "readOnly", "writeOnly", "deprecated")
+    },
+    **{name: _annotation("contents are not decoded") for name in ("contentEncoding", "contentMediaType")},
+    "contentSchema": _annotation("contents are not decoded", subschemas="one"),
+}
+
+SUBSCHEMAS = {name: keyword.subschemas for name, keyword in KEYWORDS.items() if keyword.subschemas}
+"""Keywords whose values are or hold schemas: where identifiers and anchors are looked for."""
+
+
+@cache
+def dispatch(draft: Draft) -> dict[str, Read]:
+    """What a reader calls for each keyword of a draft; keywords that say nothing are absent."""
+    table: dict[str, Read] = {}
+    for name, keyword in KEYWORDS.items():
+        if not keyword.first <= draft.number <= keyword.last:
+            continue
+        if keyword.support is Support.UNSUPPORTED:
+            table[name] = _refusal(name, keyword)
+        elif keyword.support is not Support.ANNOTATION:
+            read = keyword.reader_for(draft)
+            assert read is not None, name
+            table[name] = read
+    return table
+
+
+def _refusal(name: str, keyword: Keyword) -> Read:
+    def refuse(reader: Reader, value: Any, node: Node) -> None:
+        if keyword.harmless is None or not keyword.harmless(value, reader.schema):
+            raise UnsupportedKeyword(
+                f"{name} is not supported yet, and ignoring it would let wrong values through",
+                pointer=reader.at(name),
+                keyword=name,
+            )
+
+    return refuse

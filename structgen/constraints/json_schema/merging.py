@@ -1,0 +1,44 @@
+"""Two schema IRs joined under one new root.
+
+Why: `&` and `|` of constraints must not splice the schemas' texts: each has its own draft, base URI and ``#``.
+Invariant: node ids of the second operand are shifted by the same amount everywhere; nothing else changes.
+Cost: linear in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["combine"]
+
+_ONE = ("additionalProperties", "items", "propertyNames", "contains", "if", "then", "else")
+_ONE += ("unevaluatedItems", "unevaluatedProperties")
+_MANY = ("values", "prefixItems", "allOf", "not", "ref")
+_GROUPS = ("anyOf", "oneOf")
+_NAMED = ("properties", "patternProperties", "dependentSchemas")
+
+Shift = Callable[[Any], Any]
+
+
+def combine(keyword: str, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The IR whose root has `first` and `second` under ``allOf`` or ``anyOf``; options are those of `first`."""
+    start = 1 + len(first["nodes"])
+    both = (1 + first["root"], start + second["root"])
+    root = {"pointer": "#", keyword: both if keyword == "allOf" else (both,)}
+    nodes = (root, *_shifted(first["nodes"], 1), *_shifted(second["nodes"], start))
+    return {"nodes": nodes, "root": 0, "options": first["options"]}
+
+
+def _shifted(nodes: tuple[Any, ...], by: int) -> list[Any]:
+    shifts: dict[str, Shift] = {key: (lambda one: one + by) for key in _ONE}
+    shifts |= {key: (lambda many: tuple([i + by for i in many])) for key in _MANY}
+    shifts |= {key: (lambda groups: tuple([tuple([i + by for i in many]) for many in groups])) for key in _GROUPS}
+    shifts |= {key: (lambda named: tuple([(name, i + by) for name, i in named])) for key in _NAMED}
+
+    def shift(node: Any) -> Any:
+        if isinstance(node, bool):
+            return node
+        return {key: shifts[key](value) if key in shifts else value for key, value in node.items()}
+
+    return [shift(node) for node in nodes]

@@ -1,0 +1,67 @@
+"""What may be chosen about the JSON text of a schema, beyond what the schema says.
+
+Why: the specification speaks of values, generation of text; every choice that makes the text narrower than
+RFC 8259 allows is one field here, with its default, and nowhere else.
+Invariant: options are frozen and hashable; two constraints combine only if their options are equal.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from structgen.errors import OptionError
+
+__all__ = ["JsonSchemaOptions", "make_options"]
+
+Whitespace = Literal["flexible", "compact", "json.dumps"]
+Escapes = Literal["canonical", "all"]
+Formats = Literal["assert", "annotate"]
+
+
+@dataclass(frozen=True)
+class JsonSchemaOptions:
+    """Options of `json_schema`; each default is the one that people expect from a model's answer."""
+
+    whitespace: Whitespace = "flexible"
+    """``flexible``: compact, spaced or indented, the amount bounded. ``compact``: none.
+    ``json.dumps``: one space after each comma and colon."""
+
+    ordered: bool = False
+    """Object keys in the order in which ``properties`` declares them, then the others."""
+
+    escapes: Escapes = "canonical"
+    """``canonical``: a character is escaped only if it must be, in its short form. ``all``: any spelling
+    that RFC 8259 allows."""
+
+    formats: Formats = "assert"
+    """``assert``: known formats constrain the text. ``annotate``: formats are ignored."""
+
+    def lower(self) -> dict[str, object]:
+        """The part that the native automaton reads."""
+        return {"whitespace": self.whitespace, "ordered": self.ordered, "escapes": self.escapes}
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                listed = ", ".join(map(repr, choices))
+                raise OptionError(f"JSON Schema option {name!r} is {value!r}; choose one of {listed}")
+
+
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "whitespace": get_args(Whitespace),
+    "ordered": (True, False),
+    "escapes": get_args(Escapes),
+    "formats": get_args(Formats),
+}
+_NAMES = tuple(field.name for field in fields(JsonSchemaOptions))
+_DEFAULT = JsonSchemaOptions()
+
+
+def make_options(given: dict[str, Any]) -> JsonSchemaOptions:
+    """Options from keyword arguments; an unknown name is an error that lists the known ones."""
+    if not given:
+        return _DEFAULT
+    for name in given:
+        if name not in _NAMES:
+            raise OptionError(f"unknown JSON Schema option {name!r}; the options are {', '.join(_NAMES)}")
+    return JsonSchemaOptions(**given)

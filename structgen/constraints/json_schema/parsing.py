@@ -1,0 +1,63 @@
+"""JSON text to Python, exactly: decimals as written, and errors that show the place.
+
+Why: ``multipleOf: 0.01`` must not become a double, and a schema arrives from strangers.
+Invariant: numbers keep their value; NaN, Infinity and nesting beyond the interpreter's limit are refused.
+Source: RFC 8259.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from json import JSONDecodeError, JSONDecoder
+from typing import Any, NoReturn
+
+from structgen.errors import LimitExceeded, SchemaInvalid, show_place
+
+__all__ = ["TEXT_LIMIT", "parse_schema"]
+
+TEXT_LIMIT = 64 * 2**20
+"""Characters of a schema's text."""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise SchemaInvalid(f"the schema's text contains {name}, which is not JSON")
+
+
+_DECODER = JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
+
+
+def parse_schema(schema: Any) -> Any:
+    """A schema given as text, parsed; anything else as it is."""
+    if isinstance(schema, (bytes, bytearray)):
+        try:
+            schema = schema.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise SchemaInvalid(f"the schema's text is not UTF-8: byte {error.start} of it is wrong") from None
+    if not isinstance(schema, str):
+        return schema
+    if len(schema) > TEXT_LIMIT:
+        raise LimitExceeded(
+            f"the schema's text has {len(schema):,} characters, more than {TEXT_LIMIT:,}",
+            limit="schema text",
+            hint="Pass a parsed schema, or a smaller one.",
+        )
+    try:
+        return _DECODER.decode(schema)
+    except JSONDecodeError as error:
+        raise SchemaInvalid(
+            f"the schema's text is not JSON: {error.msg}, line {error.lineno}, column {error.colno}",
+            hint=show_place(schema, error.pos),
+        ) from None
+    except RecursionError:
+        raise LimitExceeded(
+            "the schema's text is nested too deep",
+            limit="schema depth",
+            hint="About a thousand levels of arrays and objects are read; move inner schemas to $defs.",
+        ) from None
+    except InvalidOperation:
+        raise LimitExceeded(
+            "the schema's text contains a number with an exponent out of all bounds", limit="exponent"
+        ) from None
+    except ValueError as error:
+        # The interpreter refuses integers of thousands of digits (sys.set_int_max_str_digits).
+        raise LimitExceeded(f"the schema's text contains a number that is too long: {error}", limit="digits") from None

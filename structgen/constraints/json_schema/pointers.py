@@ -1,0 +1,44 @@
+"""JSON pointers: written into messages, read from references.
+
+Why: every message about a schema names its place, and every ``$ref`` of the usual kind is a pointer.
+Invariant: `escape` and `segments` undo each other for every key.
+Source: RFC 6901 (pointers, ``~0`` and ``~1``), section 6 for percent-encoded fragments.
+"""
+
+from difflib import get_close_matches
+from urllib.parse import unquote
+
+__all__ = ["LABEL_LIMIT", "escape", "near_matches", "segments", "shorten"]
+
+LABEL_LIMIT = 512
+"""Longest pointer kept for messages: a label, so a hostile schema cannot make it grow."""
+
+_NAMES_LOOKED_AT = 10_000
+
+
+def escape(key: str) -> str:
+    """One reference token of a pointer."""
+    if "~" in key or "/" in key:
+        return key.replace("~", "~0").replace("/", "~1")
+    return key
+
+
+def segments(fragment: str) -> list[str]:
+    """The keys of a pointer that stands in a URI fragment (without ``#``); it is empty or begins with ``/``."""
+    if "%" in fragment:
+        fragment = unquote(fragment)
+    # subtle: ~1 before ~0, or "~01" would become "/" instead of "~1".
+    return [part.replace("~1", "/").replace("~0", "~") for part in fragment.split("/")[1:]]
+
+
+def shorten(pointer: str) -> str:
+    """A pointer cut in the middle to `LABEL_LIMIT`."""
+    if len(pointer) <= LABEL_LIMIT:
+        return pointer
+    half = LABEL_LIMIT // 2
+    return f"{pointer[:half]}…{pointer[-half:]}"
+
+
+def near_matches(wrong: str, names: list[str]) -> list[str]:
+    """Up to three names that a person may have meant."""
+    return get_close_matches(wrong, names[:_NAMES_LOOKED_AT], n=3, cutoff=0.6)

@@ -1,0 +1,246 @@
+"""Where a ``$ref`` leads: resources, their base URIs, anchors and documents that the user supplied.
+
+Why: nearly every reference is a pointer into the same resource, so that case walks the parsed document and
+nothing else; the index of identifiers and anchors is made only when some reference needs it, and other
+documents come only from the registry that the user passes or from the published meta-schemas, never from
+the network.
+Invariant: a `Resource` stands for one schema with its own base URI; looking up the same URI twice gives the
+same `Resource`. Everything found in a user's registry is read, never changed.
+Cost: a local reference is linear in its segments; the index is linear in the document, once.
+Source: JSON Schema 2020-12 core, sections 8.2 and 9; RFC 3986, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urldefrag, urljoin
+
+from structgen.errors import ReferenceNotFound
+
+from .drafts import LATEST, Draft, draft_of
+from .keywords import SUBSCHEMAS
+from .pointers import escape, near_matches, segments, shorten
+
+__all__ = ["References", "Resource", "Target", "starts_resource"]
+
+
+@dataclass(eq=False, slots=True)
+class Resource:
+    """A schema with a base URI of its own: a document's root or a sub-schema with ``$id``."""
+
+    root: Any
+    draft: Draft
+    base: str
+    pointer: str
+    """Where the root is, for messages."""
+    nodes: dict[int, int] = field(default_factory=dict)
+    """Node id by the identity of the sub-schema; belongs to the reader."""
+    targets: dict[str, int] = field(default_factory=dict)
+    """Node id by the text of the reference; belongs to the reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a reference leads to."""
+
+    schema: Any
+    pointer: str
+    resource: Resource
+
+
+def starts_resource(schema: Mapping[str, Any], draft: Draft) -> bool:
+    """Does this sub-schema have an identifier of its own (more than an anchor)?"""
+    identifier = schema.get(draft.id_keyword)
+    if not isinstance(identifier, str) or identifier.startswith("#") or not identifier:
+        return False
+    return not (draft.ref_silences_siblings and "$ref" in schema)
+
+
+class References:
+    """All documents that one schema can reach."""
+
+    def __init__(self, registry: Any = None) -> None:
+        self._registry = registry
+        self._resources: dict[str, Resource] = {}
+        self._anchors: dict[tuple[str, str], Target] = {}
+        self._embedded: dict[tuple[int, str], Resource] = {}
+        self._indexed: set[int] = set()
+        self._documents: list[Resource] = []
+
+    def document(self, root: Any, base: str = "", pointer: str = "#", draft: Draft | None = None) -> Resource:
+        """Makes a document known."""
+        resource = Resource(root, _own_draft(root) or draft or LATEST, base, pointer)
+        if isinstance(root, dict) and starts_resource(root, resource.draft):
+            resource.base = urljoin(base, urldefrag(root[resource.draft.id_keyword]).url)
+        self._documents.append(resource)
+        self._resources.setdefault(resource.base, resource)
+        if base != resource.base:
+            self._resources.setdefault(base, resource)
+        return resource
+
+    def embedded(self, schema: dict[str, Any], parent: Resource, pointer: str) -> Resource:
+        """The resource that a sub-schema with its own identifier starts."""
+        key = (id(schema), parent.base)
+        known = self._embedded.get(key)
+        if known is not None:
+            return known
+        draft = _own_draft(schema) or parent.draft
+        identifier = schema.get(draft.id_keyword, schema.get(parent.draft.id_keyword))
+        base = urljoin(parent.base, urldefrag(identifier).url) if isinstance(identifier, str) else parent.base
+        resource = Resource(schema, draft, base, pointer)
+        self._embedded[key] = resource
+        self._resources.setdefault(base, resource)
+        return resource
+
+    def resolve(self, reference: str, origin: Resource, where: str) -> Target:
+        """What `reference`, written in `origin` at pointer `where`, leads to."""
+        if reference == "#":
+            return Target(origin.root, origin.pointer, origin)
+        if reference.startswith("#/"):
+            return self._descend(reference[1:], origin, reference, where)
+        url, fragment = urldefrag(urljoin(origin.base, reference))
+        if reference.startswith("#"):
+            resource: Resource | None = origin
+        else:
+            resource = self._resource(url, origin.draft)
+        if resource is None:
+            raise self._missing_document(reference, url, where)
+        if not fragment:
+            return Target(resource.root, resource.pointer, resource)
+        if fragment.startswith("/"):
+            return self._descend(fragment, resource, reference, where)
+        return self._anchor(fragment, resource, reference, where)
+
+    def _descend(self, fragment: str, resource: Resource, reference: str, where: str) -> Target:
+        schema = resource.root
+        pointer = resource.pointer
+        for key in segments(fragment):
+            if schema is not resource.root and isinstance(schema, dict) and starts_resource(schema, resource.draft):
+                resource = self.embedded(schema, resource, pointer)
+            try:
+                schema = schema[int(key)] if isinstance(schema, list) and key.isdigit() else schema[key]
+            except (KeyError, IndexError, TypeError, ValueError):
+                raise self._missing_place(reference, pointer, key, schema, where) from None
+            pointer = f"{pointer}/{escape(key)}"
+        if schema is not resource.root and isinstance(schema, dict) and starts_resource(schema, resource.draft):
+            resource = self.embedded(schema, resource, pointer)
+        return Target(schema, shorten(pointer), resource)
+
+    def _resource(self, url: str, draft: Draft) -> Resource | None:
+        known = self._resources.get(url)
+        if known is not None:
+            return known
+        self._index()
+        known = self._resources.get(url)
+        if known is not None:
+            return known
+        contents = _look_up(self._registry, url)
+        if contents is None:
+            return None
+        return self.document(contents, url, f"{url}#", draft)
+
+    def _anchor(self, name: str, resource: Resource, reference: str, where: str) -> Target:
+        self._index()
+        found = self._anchors.get((resource.base, name))
+        if found is None:
+            names = [anchor for base, anchor in self._anchors if base == resource.base]
+            raise ReferenceNotFound(
+                f"$ref {reference!r} names the anchor {name!r}, which {resource.pointer} does not have"
+                + _suggestion(name, names),
+                pointer=where,
+            )
+        return found
+
+    def _index(self) -> None:
+        """Finds the identifiers and anchors of the documents that are new since the last time."""
+        for document in self._documents:
+            if id(document) in self._indexed:
+                continue
+            self._indexed.add(id(document))
+            pending = [(document.root, document.pointer, document)]
+            while pending:
+                schema, pointer, resource = pending.pop()
+                if not isinstance(schema, dict):
+                    continue
+                if schema is not resource.root and starts_resource(schema, resource.draft):
+                    resource = self.embedded(schema, resource, pointer)
+                for anchor in _anchors_of(schema, resource.draft):
+                    self._anchors.setdefault((resource.base, anchor), Target(schema, pointer, resource))
+                pending.extend((child, place, resource) for child, place in _children(schema, pointer))
+
+    def _missing_document(self, reference: str, url: str, where: str) -> ReferenceNotFound:
+        return ReferenceNotFound(
+            f"$ref {reference!r} leads to the document {url!r}, which is not here; pass it in registry=, "
+            "documents are never fetched" + _suggestion(url, list(self._resources)),
+            pointer=where,
+        )
+
+    def _missing_place(self, reference: str, pointer: str, key: str, at: Any, where: str) -> ReferenceNotFound:
+        if isinstance(at, dict):
+            hint = _suggestion(key, [name for name in at if isinstance(name, str)])
+        elif isinstance(at, list):
+            hint = f"; the array there has {len(at)} items"
+        else:
+            hint = "; the value there is neither an object nor an array"
+        return ReferenceNotFound(
+            f"$ref {reference!r} leads nowhere: {shorten(pointer)} has no {key!r}{hint}", pointer=where
+        )
+
+
+def _own_draft(schema: Any) -> Draft | None:
+    uri = schema.get("$schema") if isinstance(schema, dict) else None
+    return draft_of(uri) if isinstance(uri, str) else None
+
+
+def _anchors_of(schema: dict[str, Any], draft: Draft) -> Iterator[str]:
+    if draft.ref_silences_siblings:
+        identifier = schema.get(draft.id_keyword)
+        if isinstance(identifier, str) and identifier.startswith("#") and "$ref" not in schema:
+            yield identifier[1:]
+        return
+    for keyword in ("$anchor", "$dynamicAnchor"):
+        anchor = schema.get(keyword)
+        if isinstance(anchor, str):
+            yield anchor
+
+
+def _children(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:
+    for keyword, value in schema.items():
+        kind = SUBSCHEMAS.get(keyword)
+        if kind is None:
+            continue
+        place = f"{pointer}/{keyword}"
+        if isinstance(value, list):
+            if kind != "map":
+                yield from ((child, f"{place}/{i}") for i, child in enumerate(value))
+        elif kind == "map":
+            if isinstance(value, dict):
+                yield from ((child, f"{place}/{escape(name)}") for name, child in value.items())
+        else:
+            yield value, place
+
+
+def _look_up(registry: Any, url: str) -> Any:
+    """A document by its URI: the user's, then the published meta-schemas."""
+    if isinstance(registry, Mapping) and not hasattr(registry, "get_or_retrieve"):
+        for name in (url, url + "#"):
+            if name in registry:
+                return registry[name]
+    elif registry is not None:
+        from referencing.exceptions import Unretrievable
+
+        try:
+            return registry.get_or_retrieve(url).value.contents
+        except (Unretrievable, KeyError):
+            pass
+    from jsonschema_specifications import REGISTRY
+
+    resource = REGISTRY.get(url)
+    return None if resource is None else resource.contents
+
+
+def _suggestion(wrong: str, names: list[str]) -> str:
+    near = near_matches(wrong, names)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -1,0 +1,190 @@
+"""`check`: what becomes of every keyword of a schema.
+
+Why: a person who writes a schema must see what is enforced, what is only a note, and everything that is wrong,
+not only the first error.
+Invariant: a schema that compiles has a report without problems, and the other way round; both run the same
+functions, the report's reader only goes on after an error.
+Cost: a few times that of compiling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.errors import LimitExceeded, RegexError, SchemaError, SchemaInvalid, StructgenError, UnsupportedKeyword
+
+from .drafts import draft_of
+from .keywords import KEYWORDS, Read, Support
+from .options import JsonSchemaOptions, make_options
+from .parsing import parse_schema
+from .reader import Node, Reader
+
+__all__ = ["Finding", "Report", "check"]
+
+_INVALID = "invalid"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One keyword at one place."""
+
+    pointer: str
+    keyword: str
+    status: str
+    """``exact``, ``approximate``, ``annotation``, ``unsupported`` or ``invalid``."""
+    note: str = ""
+    warning: bool = False
+    """Something that a person probably did not mean."""
+
+    def __str__(self) -> str:
+        return f"{self.status:<12} {self.pointer}" + (f"  ({self.note})" if self.note else "")
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings about one schema."""
+
+    draft: str
+    findings: tuple[Finding, ...]
+    choices: tuple[str, ...]
+    """Where the options make the text narrower than the specification allows."""
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """What keeps the schema from being compiled."""
+        return tuple(f for f in self.findings if f.status in (_INVALID, Support.UNSUPPORTED.value))
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.warning)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def status(self) -> str:
+        """The worst status: ``invalid``, ``unsupported``, ``approximate`` or ``exact``."""
+        found = {finding.status for finding in self.findings}
+        for status in (_INVALID, Support.UNSUPPORTED.value, Support.APPROXIMATE.value):
+            if status in found:
+                return status
+        return Support.EXACT.value
+
+    def __str__(self) -> str:
+        lines = [f"{self.draft}: {self.status}"]
+        lines.extend(f"  {finding}" for finding in self.findings)
+        lines.extend(f"  note: {choice}" for choice in self.choices)
+        return "\n".join(lines)
+
+
+class _CheckingReader(Reader):
+    """A reader that notes what it meets and goes on after errors."""
+
+    def __init__(self, options: JsonSchemaOptions, registry: Any = None) -> None:
+        super().__init__(options, registry)
+        self.findings: list[Finding] = []
+
+    def keywords(self, schema: dict[str, Any], table: dict[str, Read], node: Node) -> None:
+        draft = self.resource.draft
+        for keyword, value in self.schema.items():
+            if not isinstance(keyword, str):
+                self._note(self.pointer, repr(keyword), _INVALID, "keys of a JSON object are strings")
+                continue
+            place = self.at(keyword)
+            if keyword not in schema:
+                self._note(place, keyword, "annotation", f"ignored beside $ref in {draft.name}", warning=True)
+                continue
+            read = table.get(keyword)
+            entry = KEYWORDS.get(keyword)
+            if read is None:
+                self._annotation(place, keyword, value)
+                continue
+            assert entry is not None
+            before = len(self.findings)
+            try:
+                read(self, value, node)
+            except StructgenError as error:
+                self._problem(error, keyword, place)
+                continue
+            if entry.support is Support.UNSUPPORTED:
+                self._note(place, keyword, "exact", "says nothing with this value")
+            elif keyword == "format" and "format" not in node:
+                self._format(place, str(value))
+            elif len(self.findings) == before:
+                self._note(place, keyword, entry.support.value, entry.note)
+
+    def _annotation(self, place: str, keyword: str, value: Any) -> None:
+        draft = self.resource.draft
+        entry = KEYWORDS.get(keyword)
+        if keyword == "$schema" and isinstance(value, str) and draft_of(value) is None:
+            note = f"unknown dialect {value!r}, read as {draft.name}"
+            self._note(place, keyword, "annotation", note, warning=True)
+        elif entry is None:
+            self._note(place, keyword, "annotation", "unknown keyword", warning=not keyword.startswith("x-"))
+        elif not entry.first <= draft.number <= entry.last:
+            self._note(place, keyword, "annotation", f"not a keyword of {draft.name}", warning=True)
+        else:
+            self._note(place, keyword, "annotation", entry.note)
+
+    def _format(self, place: str, name: str) -> None:
+        if self.options.formats == "annotate":
+            self._note(place, "format", "annotation", "formats are annotations by option")
+        else:
+            self._note(place, "format", "annotation", f"unknown format {name!r}", warning=True)
+
+    def _note(self, pointer: str, keyword: str, status: str, note: str, *, warning: bool = False) -> None:
+        self.findings.append(Finding(pointer, keyword, status, note, warning))
+
+    def _problem(self, error: StructgenError, keyword: str, place: str) -> None:
+        status = Support.UNSUPPORTED.value if isinstance(error, UnsupportedKeyword) else _INVALID
+        self._note(error.where or place, keyword, status, error.message)
+
+    # The places where one bad entry must not hide the next.
+
+    def child(self, schema: Any, pointer: str) -> int:
+        try:
+            return super().child(schema, pointer)
+        except SchemaInvalid as error:
+            self._problem(error, "schema", pointer)
+            return self.true()
+
+    def reference(self, reference: str) -> int:
+        try:
+            return super().reference(reference)
+        except SchemaError as error:
+            self._problem(error, "$ref", self.at("$ref"))
+            return self.true()
+
+    def language(self, keyword: str, pattern: Any) -> Any:
+        try:
+            return super().language(keyword, pattern)
+        except (RegexError, LimitExceeded) as error:
+            self._problem(error, keyword, self.at(keyword))
+            return ("text",)
+
+
+def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
+    choices = []
+    if options.whitespace == "flexible":
+        choices.append("white space between tokens is bounded (whitespace='flexible')")
+    else:
+        choices.append(f"white space is fixed (whitespace={options.whitespace!r})")
+    if options.ordered:
+        choices.append("object keys come in declared order (ordered=True)")
+    if options.escapes == "canonical":
+        choices.append("characters of strings are escaped only where they must be (escapes='canonical')")
+    choices.append("numbers have at most one digit before the point if they have an exponent, |exponent| <= 400")
+    return tuple(choices)
+
+
+def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, **options: Any) -> Report:
+    """What becomes of every keyword of `schema`; never raises for what is wrong with the schema."""
+    chosen = make_options(options)
+    reader = _CheckingReader(chosen, registry)
+    try:
+        reader.read(parse_schema(schema))
+    except (SchemaError, LimitExceeded) as error:
+        reader.findings.append(Finding(error.where or "#", "schema", _INVALID, error.message))
+    return Report(reader.root.draft.name, tuple(reader.findings), _choices(chosen))

@@ -1,0 +1,161 @@
+"""Numbers as exact decimal texts, and ``enum``/``const`` values as IR.
+
+Why: the native core compares decimals, never doubles, and knows no JSON values: scalars become texts, objects
+and arrays become sub-schemas that exactly one value satisfies.
+Invariant: the node made for a value accepts that value, in JSON's sense of equality (1 and 1.0 are equal,
+1 and true are not), and no other.
+Cost: linear in the values; no recursion, so depth is harmless.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from structgen.errors import LimitExceeded, SchemaInvalid
+
+if TYPE_CHECKING:
+    from .reader import Node, Reader
+
+__all__ = ["DIGIT_LIMIT", "COUNT_LIMIT", "count_of", "enumerate_values", "number_text"]
+
+DIGIT_LIMIT = 1_000
+"""Digits of a number in a schema; the native core's own limit."""
+EXPONENT_LIMIT = 10_000
+COUNT_LIMIT = 2**53
+"""No text has this many characters, items or properties."""
+
+_BITS_OF_DIGITS = DIGIT_LIMIT * 4
+_TYPE_OBJECT, _TYPE_ARRAY = 4, 8
+
+
+def number_text(value: Any, pointer: str) -> str | None:
+    """The decimal text of a number of the schema; None if `value` is not a number."""
+    kind = type(value)
+    if kind is int:
+        if value.bit_length() > _BITS_OF_DIGITS:
+            raise _too_long(pointer)
+        return str(value)
+    if kind is Decimal:
+        if not value.is_finite():
+            raise SchemaInvalid(f"{value} is not a JSON number", pointer=pointer)
+        if abs(value.adjusted()) > EXPONENT_LIMIT:
+            raise LimitExceeded(
+                f"the number {value:.6E} has an exponent beyond {EXPONENT_LIMIT}",
+                limit="exponent",
+                where=pointer,
+                hint="Numbers of this size are fixed limits of the number engine.",
+            )
+        text = str(value)
+    elif kind is float:
+        if value != value or value in (float("inf"), float("-inf")):
+            raise SchemaInvalid(f"{value} is not a JSON number", pointer=pointer)
+        text = repr(value)
+    elif isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return None
+    else:
+        # A subclass, as numpy.float64 or IntEnum: read it as what it derives from.
+        for base in (int, float, Decimal):
+            if isinstance(value, base):
+                return number_text(base(value), pointer)
+        return None
+    if len(text) > DIGIT_LIMIT:
+        raise _too_long(pointer)
+    return text
+
+
+def _too_long(pointer: str) -> LimitExceeded:
+    return LimitExceeded(
+        f"a number has more than {DIGIT_LIMIT} digits",
+        limit="digits",
+        where=pointer,
+        hint="Numbers of this size are fixed limits of the number engine.",
+    )
+
+
+def count_of(value: Any) -> int | None:
+    """A non-negative integer of the schema (2.0 is one); None if `value` is something else."""
+    if type(value) is int:
+        return value if value >= 0 else None
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return None
+    if isinstance(value, float) and not value.is_integer():
+        return None
+    if isinstance(value, Decimal) and (not value.is_finite() or value.adjusted() > DIGIT_LIMIT or value % 1 != 0):
+        return None
+    return int(value) if value >= 0 else None
+
+
+def enumerate_values(reader: Reader, values: list[Any], node: Node, pointer: str) -> None:
+    """Writes `values` as the alternatives of `node`."""
+    pending: list[tuple[Any, int]] = []
+    _write(reader, values, node, pointer, pending)
+    while pending:
+        value, place = pending.pop()
+        generated: dict[str, Any] = {"pointer": pointer}
+        if isinstance(value, dict):
+            _exact_object(reader, value, generated, pending, pointer)
+        elif isinstance(value, (list, tuple)):
+            _exact_array(reader, value, generated, pending)
+        else:
+            _write(reader, [value], generated, pointer, pending)
+        reader.nodes[place] = generated
+
+
+def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: list[tuple[Any, int]]) -> None:
+    strings, numbers, literals, containers = [], [], [], []
+    for value in values:
+        kind = type(value)
+        if kind is str:
+            strings.append(value)
+        elif value is None:
+            literals.append("null")
+        elif value is True:
+            literals.append("true")
+        elif value is False:
+            literals.append("false")
+        elif isinstance(value, (dict, list, tuple)):
+            containers.append(reader.reserve())
+            pending.append((value, containers[-1]))
+        elif isinstance(value, str):
+            strings.append(str.__str__(value))
+        else:
+            text = number_text(value, pointer)
+            if text is None:
+                raise SchemaInvalid(f"a value of type {kind.__name__} is not JSON", pointer=pointer)
+            numbers.append(text)
+    if strings or not (numbers or literals or containers):
+        node["strings"] = tuple(strings)
+    if numbers:
+        node["numbers"] = tuple(numbers)
+    if literals:
+        node["literals"] = tuple(literals)
+    if containers:
+        node["values"] = tuple(containers)
+
+
+def _exact_object(
+    reader: Reader, value: dict[str, Any], node: Node, pending: list[tuple[Any, int]], pointer: str
+) -> None:
+    properties = []
+    for name, member in value.items():
+        if not isinstance(name, str):
+            raise SchemaInvalid(f"the key {name!r} is not a string", pointer=pointer)
+        place = reader.reserve()
+        properties.append((name, place))
+        pending.append((member, place))
+    node["types"] = _TYPE_OBJECT
+    node["properties"] = tuple(properties)
+    node["required"] = tuple(value)
+    node["additionalProperties"] = reader.false()
+
+
+def _exact_array(reader: Reader, value: Any, node: Node, pending: list[tuple[Any, int]]) -> None:
+    places = []
+    for item in value:
+        places.append(reader.reserve())
+        pending.append((item, places[-1]))
+    node["types"] = _TYPE_ARRAY
+    node["prefixItems"] = tuple(places)
+    node["items"] = reader.false()
+    node["minItems"] = len(places)
