@@ -1,9 +1,10 @@
 """JSON Schema as a constraint: drafts 4 to 2020-12, read in one pass into the IR of the native automaton."""
 
 from .constraint import JsonSchemaConstraint, json_schema
-from .keywords import KEYWORDS, Keyword, Support
+from .keywords import KEYWORDS, Keyword
 from .options import JsonSchemaOptions
 from .report import Finding, Report, check
+from .support import Support
 
 __all__ = [
     "KEYWORDS",

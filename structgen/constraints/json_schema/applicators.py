@@ -42,7 +42,10 @@ def pattern_properties(reader: Reader, value: Any, node: Node) -> None:
     if value:
         node["patternProperties"] = tuple(
             [
-                (reader.language("patternProperties", pattern), reader.child(schema, prefix + escape(pattern)))
+                (
+                    reader.language("patternProperties", pattern),
+                    reader.child(schema, prefix + escape(pattern)),
+                )
                 for pattern, schema in value.items()
             ]
         )
@@ -66,19 +69,26 @@ def _list(reader: Reader, keyword: str, value: Any) -> list[Any]:
 
 def _each(reader: Reader, keyword: str, value: Any) -> tuple[int, ...]:
     prefix = f"{reader.pointer}/{keyword}/"
-    return tuple([reader.beside(schema, prefix + str(i)) for i, schema in enumerate(_list(reader, keyword, value))])
+    return tuple(
+        [reader.beside(schema, prefix + str(i)) for i, schema in enumerate(_list(reader, keyword, value))]
+    )
 
 
 def prefix_items(reader: Reader, value: Any, node: Node) -> None:
     prefix = reader.pointer + "/prefixItems/"
     node["prefixItems"] = tuple(
-        [reader.child(schema, prefix + str(i)) for i, schema in enumerate(_list(reader, "prefixItems", value))]
+        [
+            reader.child(schema, prefix + str(i))
+            for i, schema in enumerate(_list(reader, "prefixItems", value))
+        ]
     )
 
 
 def items(reader: Reader, value: Any, node: Node) -> None:
     if isinstance(value, list):
-        raise reader.invalid("items", "is one schema since draft 2020-12; for an array of schemas use prefixItems")
+        raise reader.invalid(
+            "items", "is one schema since draft 2020-12; for an array of schemas use prefixItems"
+        )
     if value is not True:
         node["items"] = reader.child(value, reader.pointer + "/items")
 

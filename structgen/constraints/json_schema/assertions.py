@@ -72,13 +72,17 @@ def maximum(reader: Reader, value: Any, node: Node) -> None:
 
 def exclusive_minimum(reader: Reader, value: Any, node: Node) -> None:
     if value is True or value is False:
-        raise reader.invalid("exclusiveMinimum", "must be a number (a boolean only in draft 4: add its $schema)")
+        raise reader.invalid(
+            "exclusiveMinimum", "must be a number (a boolean only in draft 4: add its $schema)"
+        )
     node["exclusiveMinimum"] = _number(reader, "exclusiveMinimum", value)
 
 
 def exclusive_maximum(reader: Reader, value: Any, node: Node) -> None:
     if value is True or value is False:
-        raise reader.invalid("exclusiveMaximum", "must be a number (a boolean only in draft 4: add its $schema)")
+        raise reader.invalid(
+            "exclusiveMaximum", "must be a number (a boolean only in draft 4: add its $schema)"
+        )
     node["exclusiveMaximum"] = _number(reader, "exclusiveMaximum", value)
 
 
@@ -194,7 +198,11 @@ def format_(reader: Reader, value: Any, node: Node) -> None:
 def names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
     """A keyword's array of property names, each once."""
     if not isinstance(value, list):
-        hint = " (a boolean only up to draft 3: name the property in its parent)" if isinstance(value, bool) else ""
+        hint = (
+            " (a boolean only up to draft 3: name the property in its parent)"
+            if isinstance(value, bool)
+            else ""
+        )
         raise reader.invalid(keyword, "must be an array of property names" + hint)
     for name in value:
         if not isinstance(name, str):

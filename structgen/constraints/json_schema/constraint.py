@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from structgen.constraints.base import Constraint
+
 from structgen.errors import CombinationError
 
 from .merging import combine
@@ -27,6 +28,8 @@ class JsonSchemaConstraint(Constraint):
     __slots__ = ("_hash", "_ir", "options")
 
     options: JsonSchemaOptions
+    _ir: dict[str, Any]
+    _hash: int | None
 
     def __init__(self, ir: dict[str, Any], options: JsonSchemaOptions) -> None:
         object.__setattr__(self, "_ir", ir)
@@ -61,9 +64,11 @@ class JsonSchemaConstraint(Constraint):
         return self is other or self._ir == other._ir
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            object.__setattr__(self, "_hash", hash(repr(self._ir)))
-        return self._hash
+        known = self._hash
+        if known is None:
+            known = hash(repr(self._ir))
+            object.__setattr__(self, "_hash", known)
+        return known
 
     def __repr__(self) -> str:
         return f"<JSON Schema of {len(self._ir['nodes'])} sub-schemas>"

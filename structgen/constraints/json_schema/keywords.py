@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +17,15 @@ from structgen.errors import UnsupportedKeyword
 
 from . import applicators, assertions
 from .drafts import Draft
+from .support import Support
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-__all__ = ["KEYWORDS", "SUBSCHEMAS", "Keyword", "Read", "Support", "dispatch"]
+__all__ = ["KEYWORDS", "SUBSCHEMAS", "Keyword", "Read", "dispatch"]
 
 Read = Callable[["Reader", Any, "Node"], None]
 _LAST = 2020
-
-
-class Support(Enum):
-    """How faithfully the masks follow a keyword."""
-
-    EXACT = "exact"
-    APPROXIMATE = "approximate"
-    ANNOTATION = "annotation"
-    UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True)
@@ -168,7 +159,16 @@ KEYWORDS: dict[str, Keyword] = {
     # For people and other programs
     **{
         name: _annotation()
-        for name in ("$comment", "title", "description", "default", "examples", "readOnly", "writeOnly", "deprecated")
+        for name in (
+            "$comment",
+            "title",
+            "description",
+            "default",
+            "examples",
+            "readOnly",
+            "writeOnly",
+            "deprecated",
+        )
     },
     **{name: _annotation("contents are not decoded") for name in ("contentEncoding", "contentMediaType")},
     "contentSchema": _annotation("contents are not decoded", subschemas="one"),

@@ -12,8 +12,19 @@ from typing import Any
 
 __all__ = ["combine"]
 
-_ONE = ("additionalProperties", "items", "propertyNames", "contains", "if", "then", "else")
-_ONE += ("unevaluatedItems", "unevaluatedProperties")
+_ONE = frozenset(
+    [
+        "additionalProperties",
+        "items",
+        "propertyNames",
+        "contains",
+        "if",
+        "then",
+        "else",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    ]
+)
 _MANY = ("values", "prefixItems", "allOf", "not", "ref")
 _GROUPS = ("anyOf", "oneOf")
 _NAMED = ("properties", "patternProperties", "dependentSchemas")
@@ -33,7 +44,9 @@ def combine(keyword: str, first: dict[str, Any], second: dict[str, Any]) -> dict
 def _shifted(nodes: tuple[Any, ...], by: int) -> list[Any]:
     shifts: dict[str, Shift] = {key: (lambda one: one + by) for key in _ONE}
     shifts |= {key: (lambda many: tuple([i + by for i in many])) for key in _MANY}
-    shifts |= {key: (lambda groups: tuple([tuple([i + by for i in many]) for many in groups])) for key in _GROUPS}
+    shifts |= {
+        key: (lambda groups: tuple([tuple([i + by for i in many]) for many in groups])) for key in _GROUPS
+    }
     shifts |= {key: (lambda named: tuple([(name, i + by) for name, i in named])) for key in _NAMED}
 
     def shift(node: Any) -> Any:

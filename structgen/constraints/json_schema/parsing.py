@@ -32,7 +32,9 @@ def parse_schema(schema: Any) -> Any:
         try:
             schema = schema.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise SchemaInvalid(f"the schema's text is not UTF-8: byte {error.start} of it is wrong") from None
+            raise SchemaInvalid(
+                f"the schema's text is not UTF-8: byte {error.start} of it is wrong"
+            ) from None
     if not isinstance(schema, str):
         return schema
     if len(schema) > TEXT_LIMIT:
@@ -60,4 +62,6 @@ def parse_schema(schema: Any) -> Any:
         ) from None
     except ValueError as error:
         # The interpreter refuses integers of thousands of digits (sys.set_int_max_str_digits).
-        raise LimitExceeded(f"the schema's text contains a number that is too long: {error}", limit="digits") from None
+        raise LimitExceeded(
+            f"the schema's text contains a number that is too long: {error}", limit="digits"
+        ) from None

@@ -71,7 +71,11 @@ class Reader:
                 table = dispatch(resource.draft)
                 identifier = resource.draft.id_keyword
                 silenced = resource.draft.ref_silences_siblings
-            if identifier in schema and schema is not resource.root and starts_resource(schema, resource.draft):
+            if (
+                identifier in schema
+                and schema is not resource.root
+                and starts_resource(schema, resource.draft)
+            ):
                 # The same sub-schema again, under its own base URI and perhaps its own draft.
                 own_resource = self.references.embedded(schema, resource, pointer)
                 own_resource.nodes[id(schema)] = self.node_id
@@ -199,9 +203,12 @@ class Reader:
         """The regular language of a format, or None if it is only an annotation."""
         if self.options.formats == "annotate":
             return None
-        from .formats import format_language
+        from .formats import FORMATS
 
-        return format_language(name)
+        found = FORMATS.get(name)
+        if found is None or found.first > self.resource.draft.number:
+            return None
+        return found.build()
 
 
 def _kind(value: Any) -> str:

@@ -117,14 +117,22 @@ class References:
         schema = resource.root
         pointer = resource.pointer
         for key in segments(fragment):
-            if schema is not resource.root and isinstance(schema, dict) and starts_resource(schema, resource.draft):
+            if (
+                schema is not resource.root
+                and isinstance(schema, dict)
+                and starts_resource(schema, resource.draft)
+            ):
                 resource = self.embedded(schema, resource, pointer)
             try:
                 schema = schema[int(key)] if isinstance(schema, list) and key.isdigit() else schema[key]
             except (KeyError, IndexError, TypeError, ValueError):
                 raise self._missing_place(reference, pointer, key, schema, where) from None
             pointer = f"{pointer}/{escape(key)}"
-        if schema is not resource.root and isinstance(schema, dict) and starts_resource(schema, resource.draft):
+        if (
+            schema is not resource.root
+            and isinstance(schema, dict)
+            and starts_resource(schema, resource.draft)
+        ):
             resource = self.embedded(schema, resource, pointer)
         return Target(schema, shorten(pointer), resource)
 
@@ -177,7 +185,9 @@ class References:
             pointer=where,
         )
 
-    def _missing_place(self, reference: str, pointer: str, key: str, at: Any, where: str) -> ReferenceNotFound:
+    def _missing_place(
+        self, reference: str, pointer: str, key: str, at: Any, where: str
+    ) -> ReferenceNotFound:
         if isinstance(at, dict):
             hint = _suggestion(key, [name for name in at if isinstance(name, str)])
         elif isinstance(at, list):

@@ -12,13 +12,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.errors import LimitExceeded, RegexError, SchemaError, SchemaInvalid, StructgenError, UnsupportedKeyword
+from structgen.errors import (
+    LimitExceeded,
+    RegexError,
+    SchemaError,
+    SchemaInvalid,
+    StructgenError,
+    UnsupportedKeyword,
+)
 
 from .drafts import draft_of
-from .keywords import KEYWORDS, Read, Support
+from .keywords import KEYWORDS, Read
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
 from .reader import Node, Reader
+from .support import Support
 
 __all__ = ["Finding", "Report", "check"]
 
@@ -175,7 +183,9 @@ def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
         choices.append("object keys come in declared order (ordered=True)")
     if options.escapes == "canonical":
         choices.append("characters of strings are escaped only where they must be (escapes='canonical')")
-    choices.append("numbers have at most one digit before the point if they have an exponent, |exponent| <= 400")
+    choices.append(
+        "numbers have at most one digit before the point if they have an exponent, |exponent| <= 400"
+    )
     return tuple(choices)
 
 

@@ -10,6 +10,7 @@ Cost: linear in the values; no recursion, so depth is harmless.
 from __future__ import annotations
 
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import LimitExceeded, SchemaInvalid
@@ -17,7 +18,7 @@ from structgen.errors import LimitExceeded, SchemaInvalid
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-__all__ = ["DIGIT_LIMIT", "COUNT_LIMIT", "count_of", "enumerate_values", "number_text"]
+__all__ = ["COUNT_LIMIT", "DIGIT_LIMIT", "count_of", "enumerate_values", "number_text"]
 
 DIGIT_LIMIT = 1_000
 """Digits of a number in a schema; the native core's own limit."""
@@ -48,7 +49,7 @@ def number_text(value: Any, pointer: str) -> str | None:
             )
         text = str(value)
     elif kind is float:
-        if value != value or value in (float("inf"), float("-inf")):
+        if not isfinite(value):
             raise SchemaInvalid(f"{value} is not a JSON number", pointer=pointer)
         text = repr(value)
     elif isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
@@ -81,7 +82,9 @@ def count_of(value: Any) -> int | None:
         return None
     if isinstance(value, float) and not value.is_integer():
         return None
-    if isinstance(value, Decimal) and (not value.is_finite() or value.adjusted() > DIGIT_LIMIT or value % 1 != 0):
+    if isinstance(value, Decimal) and (
+        not value.is_finite() or value.adjusted() > DIGIT_LIMIT or value % 1 != 0
+    ):
         return None
     return int(value) if value >= 0 else None
 

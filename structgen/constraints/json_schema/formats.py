@@ -1,2 +1,0 @@
-"""stub"""
-def format_language(name): return None

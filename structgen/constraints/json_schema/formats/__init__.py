@@ -1,0 +1,63 @@
+"""The formats of the specification as regular languages.
+
+Why: ``format`` is the keyword that people most expect to hold, and nearly every format is regular once its RFC
+is read closely. Each format is declared with the draft that defines it and how faithfully it is followed.
+Invariant: sound: a text of the language is valid by the RFC. Exact where declared so; otherwise narrower.
+Cost: a language is built when first asked for, once per process; the same object is handed out each time, so
+the native engine may cache by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..support import Support
+from . import expressions, hosts, times, uris
+from .build import Language
+
+__all__ = ["FORMATS", "Format"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format: `build` makes its language; drafts before `first` do not know it."""
+
+    support: Support
+    build: Callable[[], Language]
+    first: int = 4
+    note: str = ""
+
+
+def _exact(build: Callable[[], Language], first: int = 4) -> Format:
+    return Format(Support.EXACT, build, first)
+
+
+def _narrower(build: Callable[[], Language], note: str, first: int = 4) -> Format:
+    return Format(Support.APPROXIMATE, build, first, f"narrower: {note}")
+
+
+_NO_PUNYCODE = "no labels in Punycode (xn--)"
+_SIMPLE_SCRIPTS = "labels of one simple script, at most 20 characters, no Punycode"
+
+FORMATS: dict[str, Format] = {
+    "date-time": _exact(times.date_time),
+    "date": _exact(times.date),
+    "time": _exact(times.time),
+    "duration": _exact(times.duration, 2019),
+    "email": _narrower(hosts.email, _NO_PUNYCODE),
+    "idn-email": _narrower(hosts.idn_email, _SIMPLE_SCRIPTS),
+    "hostname": _narrower(hosts.hostname, _NO_PUNYCODE),
+    "idn-hostname": _narrower(hosts.idn_hostname, _SIMPLE_SCRIPTS, 7),
+    "ipv4": _exact(hosts.ipv4),
+    "ipv6": _exact(hosts.ipv6),
+    "uri": _exact(uris.uri),
+    "uri-reference": _exact(uris.uri_reference, 6),
+    "iri": _exact(uris.iri, 7),
+    "iri-reference": _exact(uris.iri_reference, 7),
+    "uri-template": _exact(uris.uri_template, 6),
+    "uuid": _exact(uris.uuid, 2019),
+    "json-pointer": _exact(uris.json_pointer, 6),
+    "relative-json-pointer": _exact(uris.relative_json_pointer, 7),
+    "regex": _narrower(expressions.regex, expressions.NARROWER),
+}

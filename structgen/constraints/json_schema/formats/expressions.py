@@ -1,0 +1,91 @@
+"""Regular expressions that are valid in ECMA-262.
+
+Why narrower: groups nest without bound, names of groups must differ and back-references must have their group,
+so the set of valid expressions is not regular. The language here nests groups to a fixed depth and leaves out
+what needs memory.
+Invariant: sound: every text of the language is a valid pattern, with and without the ``u`` flag.
+Source: ECMA-262, section 22.2.1.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .build import Language, alt, chars, many, maybe, seq
+
+__all__ = ["NARROWER", "regex"]
+
+_DEPTH = 5
+
+NARROWER = (
+    f"groups nest {_DEPTH} deep; no named groups or back-references; ranges within letters, digits or ASCII"
+)
+
+_DIGIT = chars("0-9")
+_HEX = chars("0-9A-Fa-f")
+
+
+def _ordered_numbers() -> Language:
+    """``n,m`` with n <= m, up to three digits each, without leading zeros."""
+    first = chars("1-9")
+    shorter = alt(
+        seq(_DIGIT, ",", first, many(_DIGIT, 1, 2)),
+        seq(first, _DIGIT, ",", first, _DIGIT, _DIGIT),
+    )
+    ones = alt(*[seq(str(n), ",", chars(f"{n}-9")) for n in range(10)])
+    tens = alt(*[_same_tens(t) for t in range(1, 10)])
+    hundreds = alt(
+        *[seq(str(h), _DIGIT, _DIGIT, ",", chars(f"{h + 1}-9"), _DIGIT, _DIGIT) for h in range(1, 9)],
+        *[seq(f"{h}00,{h}", _DIGIT, _DIGIT) for h in range(1, 10)],
+    )
+    return alt(shorter, ones, tens, hundreds)
+
+
+def _same_tens(tens: int) -> Language:
+    more = [seq(str(tens), _DIGIT, ",", chars(f"{tens + 1}-9"), _DIGIT)] if tens < 9 else []
+    return alt(*more, *[seq(f"{tens}{u},{tens}", chars(f"{u}-9")) for u in range(10)])
+
+
+def _range_of(low: str, high: str) -> Language:
+    """``a-z`` of a class, in order; `low` to `high` are the characters that may bound it."""
+    return alt(*[seq(chr(c), "-", chars(f"{chr(c)}-{high}")) for c in range(ord(low), ord(high) + 1)])
+
+
+@cache
+def _escape() -> Language:
+    return seq(
+        "\\",
+        alt(
+            chars("dDwWsStnrfv"),
+            chars("^$\\.*+?()[]{}|/"),
+            seq("c", chars("A-Za-z")),
+            seq("x", _HEX, _HEX),
+            # No halves of surrogate pairs.
+            seq("u", alt(seq(chars("0-9A-CE-Fa-ce-f"), _HEX), seq(chars("Dd"), chars("0-7"))), _HEX, _HEX),
+        ),
+    )
+
+
+@cache
+def _class() -> Language:
+    single = chars("\x20-,.-Z_-~\xa0-\ud7ff\ue000-\U0010ffff")
+    ranges = alt(_range_of("0", "9"), _range_of("A", "Z"), _range_of("a", "z"), " -~", "!-~", "\\x00-\\x7F")
+    inside = many(alt(single, _escape(), "\\-", "\\b", ranges))
+    # A hyphen at either end is itself.
+    return seq("[", maybe("^"), maybe("-"), inside, maybe("-"), "]")
+
+
+@cache
+def regex() -> Language:
+    plain = chars("\x20-#%-',\\-/0-9:->@-Z_`a-z~\xa0-\ud7ff\ue000-\U0010ffff")
+    count = alt("0", seq(chars("1-9"), many(_DIGIT, 0, 2)))
+    bounds = seq("{", alt(count, seq(count, ","), _ordered_numbers()), "}")
+    quantifier = maybe(seq(alt(chars("*+?"), bounds), maybe("?")))
+    atom = alt(plain, ".", _escape(), _class())
+    assertion = alt("^", "$", "\\b", "\\B")
+    inner: Language = many(alt(seq(atom, quantifier), assertion, "|"))
+    for _ in range(_DEPTH):
+        group = seq("(", maybe("?:"), inner, ")")
+        look = seq("(?", maybe("<"), chars("=!"), inner, ")")
+        inner = many(alt(seq(alt(atom, group), quantifier), assertion, look, "|"))
+    return inner

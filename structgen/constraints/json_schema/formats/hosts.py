@@ -1,0 +1,119 @@
+"""Addresses: IPv4, IPv6, host names, internationalised host names, e-mail.
+
+Invariant: sound. Exact but for Punycode labels (``xn--``), which no regular language can check: they are left
+out; and for internationalised names, where only letters and digits stand whose rules do not depend on their
+neighbours, one script to a label.
+Source: RFC 1123 section 2.1, RFC 5890 to 5893, RFC 4291 section 2.2, RFC 5321 section 4.1.2, RFC 6531.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .build import TEXT, Language, alt, both, chars, cut, many, maybe, no, seq, some
+
+__all__ = ["email", "hostname", "idn_email", "idn_hostname", "ipv4", "ipv6"]
+
+_DIGIT = chars("0-9")
+_LETTER_DIGIT = chars("A-Za-z0-9")
+_LABEL_LIMIT, _NAME_LIMIT, _LOCAL_LIMIT = 63, 253, 64
+
+
+@cache
+def ipv4() -> Language:
+    octet = alt(
+        _DIGIT,
+        seq(chars("1-9"), _DIGIT),
+        seq("1", _DIGIT, _DIGIT),
+        seq("2", chars("0-4"), _DIGIT),
+        seq("25", chars("0-5")),
+    )
+    return seq(octet, many(seq(".", octet), 3, 3))
+
+
+@cache
+def ipv6() -> Language:
+    group = many(chars("0-9A-Fa-f"), 1, 4)
+    last = alt(seq(group, ":", group), ipv4())
+
+    def before(count: int) -> Language:
+        """Nothing, or up to `count` groups."""
+        return maybe(seq(group, many(seq(":", group), 0, count - 1)))
+
+    def after(count: int) -> Language:
+        return many(seq(group, ":"), count, count)
+
+    # The nine rules of RFC 3986, appendix A: a `::` stands for one group at least.
+    rules = [seq(after(6), last), seq("::", after(5), last)]
+    rules += [seq(before(n), "::", after(5 - n), last) for n in range(1, 6)]
+    rules += [seq(before(6), "::", group), seq(before(7), "::")]
+    return alt(*rules)
+
+
+@cache
+def _plain_labels() -> Language:
+    """Letters and digits, hyphens between them but not as the third and fourth character together."""
+    label = seq(_LETTER_DIGIT, maybe(seq(many(chars("A-Za-z0-9-"), 0, _LABEL_LIMIT - 2), _LETTER_DIGIT)))
+    reserved = seq(("any",), ("any",), "--", TEXT)
+    return both(label, no(reserved))
+
+
+@cache
+def hostname() -> Language:
+    label = _plain_labels()
+    return cut(seq(label, many(seq(".", label))), _NAME_LIMIT)
+
+
+# Scripts whose letters stand for themselves in an internationalised label: lower case, composed, written from
+# left to right, no rule about neighbours.
+_SCRIPTS = ("ß-öø-ÿ", "ά-ώ", "а-я", "ぁ-ゔ", "ァ-ヴー", "一-龥", "가-힣")
+_UNICODE_LABEL_LIMIT = 20
+"""Characters of a label that is not ASCII: its Punycode form then has at most 63."""
+
+
+@cache
+def _international_label() -> Language:
+    labels = [_plain_labels()]
+    for script in _SCRIPTS:
+        following = seq(maybe("-"), chars(script + "a-z0-9"))
+        labels.append(cut(seq(chars(script), many(following)), _UNICODE_LABEL_LIMIT))
+    return alt(*labels)
+
+
+@cache
+def idn_hostname() -> Language:
+    label = _international_label()
+    dot = chars(".。．｡")
+    return cut(seq(label, many(seq(dot, label))), _NAME_LIMIT // 4)
+
+
+_ATOM = "A-Za-z0-9!#$%&'*+/=?^_`{|}~-"
+_QUOTED = "\t -!#-[]-~"
+_ESCAPED = "\t -~"
+
+
+def _local_part(more: str) -> Language:
+    atom = some(alt(chars(_ATOM), chars(more)) if more else chars(_ATOM))
+    plain = alt(chars(_QUOTED), chars(more)) if more else chars(_QUOTED)
+    quoted = seq('"', many(alt(plain, seq("\\", chars(_ESCAPED)))), '"')
+    return alt(seq(atom, many(seq(".", atom))), quoted)
+
+
+def _literal() -> Language:
+    tag = seq(chars("Ii"), chars("Pp"), chars("Vv"), "6:")
+    return seq("[", alt(ipv4(), seq(tag, ipv6())), "]")
+
+
+@cache
+def email() -> Language:
+    return seq(cut(_local_part(""), _LOCAL_LIMIT), "@", alt(hostname(), _literal()))
+
+
+@cache
+def idn_email() -> Language:
+    # The limit of the local part counts octets; a character has at most four.
+    local = alt(
+        cut(_local_part(""), _LOCAL_LIMIT),
+        cut(_local_part("\x80-\ud7ff\ue000-\U0010ffff"), _LOCAL_LIMIT // 4),
+    )
+    return seq(local, "@", alt(idn_hostname(), hostname(), _literal()))
