@@ -1,0 +1,66 @@
+"""Closing within a token budget: a completion that fits is always at hand.
+
+Why: a text that is cut off is worth nothing to a typed call, and a mask alone does not know the budget.
+Invariant: between steps a witness is held, tokens that complete the text from here and fit what is left. A
+token is admitted only if it is the witness's next one or a witness after it fits; so the held witness can be
+followed at any time, and generation never ends truncated.
+How the law stays right: a drawn token that is not admitted is excluded and the rest is drawn again. Drawing
+until the first admitted token is drawing from the law restricted to the admitted ones, whose set never has to
+be enumerated. Its mass is not known then, so such a generation has no `log_weight`.
+Cost: one witness search per drawn token that leaves the held witness; none for tokens on it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from structgen.errors import LimitExceeded
+
+__all__ = ["Budget", "Witnessing"]
+
+
+class Witnessing(Protocol):
+    """The part of `Matcher` that is needed here."""
+
+    def witness(self, max_tokens: int) -> list[int] | None:
+        """Tokens of a completion of at most `max_tokens`, or None."""
+        ...
+
+
+class Budget:
+    """The held witness of one row."""
+
+    def __init__(self, matcher: Witnessing, max_tokens: int) -> None:
+        self._matcher = matcher
+        self._witness = self._search(max_tokens)
+
+    @property
+    def next_token(self) -> int | None:
+        """The witness's next token; None if the text may end here."""
+        return self._witness[0] if self._witness else None
+
+    def admits(self, token: int, left: int) -> bool:
+        """Whether the text can still be closed after `token`, to which the matcher has just advanced, with
+        `left` tokens more. If so the witness is moved; if not nothing changes."""
+        if self._witness and self._witness[0] == token:
+            self._witness = self._witness[1:]
+            return True
+        found = self._matcher.witness(left)
+        if found is None:
+            return False
+        self._witness = list(found)
+        return True
+
+    def restart(self, left: int) -> None:
+        """Find a witness anew, after the matcher was rolled back."""
+        self._witness = self._search(left)
+
+    def _search(self, left: int) -> list[int]:
+        found = self._matcher.witness(left)
+        if found is None:
+            raise LimitExceeded(
+                f"no text that satisfies the constraint was found within max_tokens={left}",
+                limit="max_tokens",
+                hint="Raise max_tokens, or allow truncation with close_within_budget=False.",
+            )
+        return list(found)

@@ -1,0 +1,198 @@
+"""The generation loop: rows in, logits from the model, tokens out.
+
+What: each round commits what needs no draw (`Row.settle`), gives the model every row's new tokens in one call,
+and draws one token per row. Rows with different constraints, options and seeds share a batch; a row that has
+ended leaves it. Synchronous; asynchronous callers run it in a thread and stop it through `cancel`.
+Invariant: a row's text depends on its own prompt, constraint, options and seed, not on its neighbours (as far
+as the model's logits do not depend on the batch).
+Cost: beside the model, one mask and one softmax per row and token.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from structgen.errors import LimitExceeded, OptionError
+
+from .generation import Generation, Timing
+from .options import SamplingOptions
+from .row import Row, TokenMatcher
+
+__all__ = ["Progress", "generate_steps", "generate_tokens"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One row after a round: the text so far, and the generation once it has ended."""
+
+    row: int
+    text: str
+    generation: Generation | None = None
+
+
+def generate_tokens(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    matchers: Sequence[TokenMatcher | None],
+    options: SamplingOptions | Sequence[SamplingOptions] | None = None,
+    *,
+    cancel: Callable[[], bool] | None = None,
+) -> list[Generation]:
+    """One generation per prompt, drawn together. A matcher that is None leaves its row unconstrained."""
+    run = _Run(model, prompts, matchers, options, cancel)
+    for _ in run.rounds():
+        pass
+    return [run.generations[row.index] for row in run.rows]
+
+
+def generate_steps(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    matchers: Sequence[TokenMatcher | None],
+    options: SamplingOptions | Sequence[SamplingOptions] | None = None,
+    *,
+    cancel: Callable[[], bool] | None = None,
+) -> Iterator[Progress]:
+    """The same, told as it goes: each row once per round, with its generation when it ends."""
+    run = _Run(model, prompts, matchers, options, cancel)
+    for changed in run.rounds():
+        for row in changed:
+            yield Progress(row.index, row.text, run.generations.get(row.index))
+
+
+class _Run:
+    def __init__(
+        self,
+        model: Any,
+        prompts: Sequence[Sequence[int]],
+        matchers: Sequence[TokenMatcher | None],
+        options: SamplingOptions | Sequence[SamplingOptions] | None,
+        cancel: Callable[[], bool] | None,
+    ) -> None:
+        each = _per_row(options, len(prompts))
+        if len(matchers) != len(prompts):
+            raise OptionError(f"{len(prompts)} prompts need as many matchers, not {len(matchers)}")
+        self.started = time.perf_counter()
+        self.rows = [
+            Row(i, prompt, matchers[i], each[i], model.vocabulary, _capacity(model, prompt, each[i]))
+            for i, prompt in enumerate(prompts)
+        ]
+        self.generations: dict[int, Generation] = {}
+        self.timing = Timing()
+        self._first: dict[int, float] = {}
+        self._model = model
+        self._cancel = cancel
+
+    def rounds(self) -> Iterator[list[Row]]:
+        """After each round the rows that changed; a row that ended is in `generations` by then."""
+        if not self.rows:
+            return
+        clock = time.perf_counter
+        session = self._model.start([row.prompt for row in self.rows])
+        can_score = hasattr(session, "append_scored")
+        logits = session.logits()
+        self.timing.prompt = clock() - self.started
+        active = self.rows
+        while True:
+            before = clock()
+            for row in active:
+                row.settle(can_score=can_score)
+            for place, row in enumerate(active):
+                row.score_pending(0, logits[place])
+            if self._cancel is not None and self._cancel():
+                for row in active:
+                    row.finish = row.finish or "cancelled"
+            self.timing.constraint += clock() - before
+            changed = active
+            keep = [place for place, row in enumerate(active) if row.finish is None]
+            if len(keep) < len(active):
+                active = [active[place] for place in keep]
+            for row in changed:
+                self._note(row)
+            yield changed
+            if not active:
+                return
+            before = clock()
+            if len(keep) < len(changed):
+                session.select(keep)
+            logits = self._advance(session, active, can_score)
+            between = clock()
+            self.timing.model += between - before
+            allowed = [row.allowed() for row in active]
+            drawn = clock()
+            self.timing.constraint += drawn - between
+            for place, row in enumerate(active):
+                row.draw(logits[place], allowed[place])
+            self.timing.drawing += clock() - drawn
+
+    def _advance(self, session: Any, active: list[Row], can_score: bool) -> Any:
+        """Give the session what is pending, score the forced tokens in it, and return the new logits."""
+        for place, row in enumerate(active):
+            if row.excess:
+                session.rollback(place, row.excess)
+                row.excess = 0
+        pending = [row.pending for row in active]
+        if any(pending):
+            self.timing.forward_passes += 1
+            if can_score and any(
+                len(tokens) > 1 and row.options.exact_weight for row, tokens in zip(active, pending)
+            ):
+                inner = session.append_scored(pending)
+                for row, logits in zip(active, inner, strict=True):
+                    for offset in range(1, len(row.pending)):
+                        row.score_pending(offset, logits[offset - 1])
+            else:
+                session.append(pending)
+        for row in active:
+            row.pending = []
+        return session.logits()
+
+    def _note(self, row: Row) -> None:
+        """Keep the time of the first token, and the generation of a row that has ended."""
+        elapsed = time.perf_counter() - self.started
+        if row.tokens:
+            self._first.setdefault(row.index, elapsed)
+        if row.finish is None:
+            return
+        timing = replace(self.timing, total=elapsed, first_token=self._first.get(row.index))
+        self.generations[row.index] = Generation(
+            text=row.text,
+            tokens=list(row.tokens),
+            finish=row.finish,
+            logprob=row.logprob,
+            log_weight=row.log_weight,
+            end_token=row.end_token,
+            prompt_tokens=len(row.prompt),
+            forced_tokens=row.forced_tokens,
+            steered=row.steered,
+            retries=row.retries,
+            seed=row.seed,
+            timing=timing,
+        )
+
+
+def _per_row(options: SamplingOptions | Sequence[SamplingOptions] | None, rows: int) -> list[SamplingOptions]:
+    if options is None or isinstance(options, SamplingOptions):
+        return [options or SamplingOptions()] * rows
+    if len(options) != rows:
+        raise OptionError(f"{rows} prompts need one set of options or as many, not {len(options)}")
+    return list(options)
+
+
+def _capacity(model: Any, prompt: Sequence[int], options: SamplingOptions) -> int:
+    """The budget of text tokens: `max_tokens`, or what the model's context leaves if that is less."""
+    if not prompt:
+        raise OptionError("a prompt has no tokens", hint="Give a prompt that is not empty.")
+    length: int | None = model.context_length
+    if length is None:
+        return options.max_tokens
+    if len(prompt) >= length:
+        raise LimitExceeded(
+            f"the prompt has {len(prompt)} tokens, the model's context {length}",
+            limit="context_length",
+            hint="Shorten the prompt.",
+        )
+    return min(options.max_tokens, length - len(prompt))

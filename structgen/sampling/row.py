@@ -1,0 +1,302 @@
+"""One sequence while it is generated: its matcher, its tokens, its scores, its random stream.
+
+Why: rows of a batch are independent of each other (each has its own constraint, options and seed), so all that
+belongs to one is here, and the loop only feeds logits and carries tokens to the model.
+Invariants: the matcher has advanced by exactly `tokens` (and the end token, once finished); `pending` are the
+tokens that the model session has not been given yet; `steps` has one score per token. The draw at a position
+depends on the seed, the position and the law there, never on the batch or on which tokens were forced.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import StructgenError
+
+from .budget import Budget
+from .generation import Finish
+from .law import StepLaw, allowed_ids
+from .options import SamplingOptions, row_seed, uniform_stream
+
+__all__ = ["Row", "TokenMatcher", "Unconstrained"]
+
+_CHUNK = 128
+_MAX_REJECTIONS = 512
+
+
+class TokenMatcher(Protocol):
+    """The part of `structgen.matcher.Matcher` that drawing needs."""
+
+    def mask(self) -> NDArray[np.int32]: ...
+    def advance(self, token_id: int) -> bool: ...
+    def forced(self) -> list[int]: ...
+    def rollback(self, n: int) -> None: ...
+    def is_complete(self) -> bool: ...
+    @property
+    def must_stop(self) -> bool: ...
+    def allowed_count(self) -> int: ...
+    def witness(self, max_tokens: int) -> list[int] | None: ...
+
+
+class Unconstrained:
+    """Stands in for a matcher where every token is allowed: the model's own law, for comparison."""
+
+    must_stop = False
+
+    def advance(self, token_id: int) -> bool:
+        """Every token continues."""
+        return True
+
+    def forced(self) -> list[int]:
+        """No token is the only choice."""
+        return []
+
+    def rollback(self, n: int) -> None:
+        """Nothing to take back."""
+
+    def is_complete(self) -> bool:
+        """The text may end anywhere."""
+        return True
+
+    def allowed_count(self) -> int:
+        """Never zero."""
+        return 1
+
+    def witness(self, max_tokens: int) -> list[int] | None:
+        """The text may end here."""
+        return []
+
+
+class Row:
+    """See the module's text. `capacity` is the budget of text tokens, context length considered."""
+
+    def __init__(
+        self,
+        index: int,
+        prompt: Sequence[int],
+        matcher: TokenMatcher | None,
+        options: SamplingOptions,
+        vocabulary: Any,
+        capacity: int,
+    ) -> None:
+        self.index = index
+        self.prompt = list(prompt)
+        self.options = options
+        self.capacity = capacity
+        self.tokens: list[int] = []
+        self.pending: list[int] = []
+        self.finish: Finish | None = None
+        self.end_token: int | None = None
+        self.forced_tokens = 0
+        self.retries = 0
+        self.steered = False
+        self.excess = 0
+        """How many tokens the session must take back before `pending` is appended."""
+        self.seed = row_seed(options.seed, index)
+        self._is_free = matcher is None
+        self._matcher: Any = Unconstrained() if matcher is None else matcher
+        self._vocabulary = vocabulary
+        self._eos = frozenset(vocabulary.eos_ids)
+        self._steps: list[tuple[float, float] | None] = []
+        self._end_step: tuple[float, float] | None = None
+        self._drawn: list[int] = []
+        self._banned: dict[int, set[int]] = {}
+        self._law: StepLaw | None = None
+        self._uniforms: NDArray[np.float64] = np.empty(0)
+        self._stream: np.random.Generator | None = None
+        self._budget = Budget(self._matcher, capacity) if options.close_within_budget else None
+
+    # -- the state as seen from outside
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the text so far."""
+        return bytes(self._vocabulary.decode(self.tokens))
+
+    @property
+    def text(self) -> str:
+        """The text so far, without a last character of which only some bytes are there."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        return decoder.decode(self.data, final=False)
+
+    @property
+    def logprob(self) -> float | None:
+        """Sum of log p at temperature 1; None if a step was not scored."""
+        steps = self._scored_steps()
+        return None if steps is None else sum(step[0] for step in steps)
+
+    @property
+    def log_weight(self) -> float | None:
+        """Sum of log Z; None if a step was not scored or its allowed mass is not known."""
+        steps = self._scored_steps()
+        if steps is None or self.retries or self.steered:
+            return None
+        return sum(step[1] for step in steps)
+
+    # -- before the model is called
+
+    def settle(self, *, can_score: bool) -> None:
+        """Commit what needs no draw: forced tokens, a finish that is certain, a step back from a dead end.
+
+        `can_score`: whether the session can tell the logits inside a run of several tokens.
+        """
+        while self.finish is None:
+            if self.options.forced and (can_score or not self.options.exact_weight):
+                self._commit_forced()
+            matcher = self._matcher
+            if matcher.must_stop and not (self.options.exact_weight and self._eos):
+                self.finish = "complete"
+            elif len(self.tokens) >= self.capacity and not matcher.is_complete():
+                self.finish = "length"
+            elif matcher.allowed_count() == 0 and not self._step_back():
+                self.finish = "dead_end"
+            else:
+                return
+
+    def _commit_forced(self) -> None:
+        if len(self.tokens) in self._banned:
+            return  # the only choice here is one that was taken back
+        for token in self._matcher.forced()[: self.capacity - len(self.tokens)]:
+            if token in self._eos:
+                return
+            self._matcher.advance(token)
+            if self._budget is not None and not self._budget.admits(
+                token, self.capacity - len(self.tokens) - 1
+            ):
+                self._matcher.rollback(1)
+                return
+            self._commit(token, None)
+            self.forced_tokens += 1
+
+    # -- after the model was called
+
+    def score_pending(self, offset: int, logits: NDArray[Any]) -> None:
+        """Score the forced token at `offset` in `pending`, if it is one, by the logits of its position."""
+        position = len(self.tokens) - len(self.pending) + offset
+        if offset >= len(self.pending) or position < 0 or self._steps[position] is not None:
+            return
+        token = self.tokens[position]
+        law = StepLaw(logits, np.array([token], dtype=np.int64), self.options)
+        self._steps[position] = (law.logprob(token), law.log_z)
+
+    def allowed(self) -> NDArray[np.int64] | None:
+        """The ids that the mask and, at its very end, the budget allow; None for all."""
+        if self._budget is not None and len(self.tokens) >= self.capacity:
+            return np.array(sorted(self._eos), dtype=np.int64)
+        if self._is_free:
+            return None
+        return allowed_ids(self._matcher.mask(), self._vocabulary.size)
+
+    def draw(self, logits: NDArray[Any], ids: NDArray[np.int64] | None) -> None:
+        """Draw the next token; the row may finish by it."""
+        law = self._law = StepLaw(logits, ids, self.options)
+        for token in self._banned.get(len(self.tokens), ()):
+            law.exclude(token)
+        if not law.is_empty:
+            self._draw_from(law)
+        elif self._matcher.must_stop:
+            # The text has ended, though the model gives the end no probability.
+            self._end_step = (-np.inf, -np.inf)
+            self.finish = "complete"
+        elif not self._step_back():
+            self.finish = "dead_end"
+
+    def _draw_from(self, law: StepLaw) -> None:
+        position = len(self.tokens)
+        attempt = 0
+        while True:
+            token = law.draw(self._uniform(position, attempt))
+            score = (law.logprob(token), law.log_z)
+            if token in self._eos:
+                self._matcher.advance(token)
+                self.end_token = token
+                self._end_step = score
+                self.finish = "complete"
+                return
+            if position >= self.capacity:
+                self.finish = "length"  # the model would have gone on
+                return
+            if not self._matcher.advance(token):
+                raise StructgenError(f"the mask allows token {token}, but the matcher refuses it")
+            if self._budget is None or self._budget.admits(token, self.capacity - position - 1):
+                break
+            self._matcher.rollback(1)
+            law.exclude(token)
+            self.steered = True
+            attempt += 1
+            if attempt > _MAX_REJECTIONS or law.is_empty:
+                token = self._follow_witness()
+                break
+        self._drawn.append(position)
+        self._commit(token, score)
+
+    def _follow_witness(self) -> int:
+        """The way out when chance does not find one: the held witness's next token is always legal."""
+        assert self._budget is not None
+        token = self._budget.next_token
+        if token is None:
+            raise StructgenError("the held completion is empty, but the end of text was not allowed")
+        self._matcher.advance(token)
+        self._budget.admits(token, 0)
+        return token
+
+    # -- dead ends
+
+    def _step_back(self) -> bool:
+        """Take back the last drawn token and all after it, ban it there, draw again if the law is at hand.
+
+        Tokens that the session already holds are left to the loop: `excess` says how many it must take back.
+        """
+        while self._drawn and self.retries < self.options.max_retries:
+            self.retries += 1
+            position = self._drawn.pop()
+            token = self.tokens[position]
+            self._matcher.rollback(len(self.tokens) - position)
+            held = len(self.tokens) - len(self.pending)
+            del self.tokens[position:]
+            del self._steps[position:]
+            self._banned = {at: tokens for at, tokens in self._banned.items() if at <= position}
+            self._banned.setdefault(position, set()).add(token)
+            if self._budget is not None:
+                self._budget.restart(self.capacity - position)
+            if position >= held and self._law is not None:
+                self.pending = []
+                self._law.exclude(token)
+                if self._law.is_empty:
+                    continue
+                self._draw_from(self._law)
+            else:
+                self._law = None
+                self.pending = [self.tokens[-1] if self.tokens else self.prompt[-1]]
+                self.excess = held - position + 1
+            return True
+        return False
+
+    # -- parts
+
+    def _commit(self, token: int, step: tuple[float, float] | None) -> None:
+        self.tokens.append(token)
+        self.pending.append(token)
+        self._steps.append(step)
+
+    def _scored_steps(self) -> list[tuple[float, float]] | None:
+        steps = list(self._steps)
+        if self.finish == "complete" and self._eos:
+            steps.append(self._end_step)
+        scored = [step for step in steps if step is not None]
+        return scored if len(scored) == len(steps) else None
+
+    def _uniform(self, position: int, attempt: int) -> float:
+        """The uniform number of a position; draws that follow a rejected one have streams of their own."""
+        if attempt or self.retries:
+            return float(uniform_stream(self.seed, position, attempt, self.retries).random())
+        if self._stream is None:
+            self._stream = uniform_stream(self.seed)
+        while position >= len(self._uniforms):
+            self._uniforms = np.concatenate((self._uniforms, self._stream.random(_CHUNK)))
+        return float(self._uniforms[position])

@@ -1,0 +1,72 @@
+"""A language model whose whole distribution is a Python function of the tokens so far.
+
+It counts its forward passes and refuses what no real session could do, such as taking back more than it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Law = Callable[[tuple[int, ...]], Sequence[float]]
+
+
+class ToyModel:
+    """`law(tokens after the prompt)` gives the probabilities of the next token."""
+
+    def __init__(
+        self, vocabulary: Any, law: Law, context_length: int | None = None, scored: bool = True
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.law = law
+        self.context_length = context_length
+        self.forward_passes = 0
+        self.scored = scored
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> ToySession:
+        kind = ToySession if self.scored else PlainSession
+        return kind(self, prompts)
+
+
+class PlainSession:
+    """What every session can do."""
+
+    def __init__(self, model: ToyModel, prompts: Sequence[Sequence[int]]) -> None:
+        self.model = model
+        self.rows = [(list(prompt), len(prompt)) for prompt in prompts]
+
+    def _logits(self, tokens: Sequence[int], prompt: int) -> NDArray[np.float64]:
+        with np.errstate(divide="ignore"):
+            return np.log(np.asarray(self.model.law(tuple(tokens[prompt:])), dtype=np.float64))
+
+    def logits(self) -> NDArray[Any]:
+        return np.stack([self._logits(tokens, prompt) for tokens, prompt in self.rows])
+
+    def append(self, tokens: Sequence[Sequence[int]]) -> None:
+        assert len(tokens) == len(self.rows)
+        self.model.forward_passes += 1
+        for (held, _), new in zip(self.rows, tokens, strict=True):
+            held.extend(new)
+
+    def select(self, rows: Sequence[int]) -> None:
+        self.rows = [(list(self.rows[row][0]), self.rows[row][1]) for row in rows]
+
+    def rollback(self, row: int, n: int) -> None:
+        held = self.rows[row][0]
+        assert 0 < n <= len(held)
+        del held[len(held) - n :]
+
+
+class ToySession(PlainSession):
+    """A session that can also tell the logits inside a run of tokens."""
+
+    def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
+        starts = [(len(held), prompt) for held, prompt in self.rows]
+        self.append(tokens)
+        return [
+            np.array([self._logits(held[: start + offset + 1], prompt) for offset in range(len(new))])
+            for (held, _), (start, prompt), new in zip(self.rows, starts, tokens, strict=True)
+        ]
