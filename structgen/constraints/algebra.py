@@ -1,0 +1,158 @@
+"""Constraints made of constraints: `&`, `|` and `+`.
+
+Why: regular operands are joined inside the regular expression, where union and intersection cost least and
+emptiness is decided exactly; the others become a node of the core's IR.
+Invariant: an operator either gives exactly the language it names, or raises `CombinationError` with the
+reason; ``|`` and ``+`` are flat (no union in a union, no sequence in a sequence).
+Cost: linear in the number of operands; their contents are shared, never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from structgen.errors import CombinationError
+
+from .base import IR, Constraint
+from .expressions import RE, alternate, concat, has_look, intersect
+
+__all__ = ["Intersection", "SequenceConstraint", "Union", "intersection", "sequence", "union"]
+
+
+class _Combination(Constraint):
+    """Operands under one operator; the regular expression is made once, if all of them have one."""
+
+    __slots__ = ("_regular", "operands")
+
+    _operator = ""
+    operands: tuple[Constraint, ...]
+    _regular: RE | None
+
+    def __init__(self, operands: tuple[Constraint, ...], regular: RE | None) -> None:
+        object.__setattr__(self, "operands", operands)
+        object.__setattr__(self, "_regular", regular)
+
+    def regular(self) -> RE | None:
+        return self._regular
+
+    def describe(self) -> str:
+        shown = f" {self._operator} ".join(operand.describe() for operand in self.operands[:4])
+        more = f" {self._operator} ..." if len(self.operands) > 4 else ""
+        return f"({shown}{more})"
+
+    def __repr__(self) -> str:
+        return "(" + f" {self._operator} ".join(map(repr, self.operands)) + ")"
+
+
+class SequenceConstraint(_Combination):
+    """One operand after the other."""
+
+    __slots__ = ()
+    _operator = "+"
+
+    def lower(self) -> IR:
+        if self._regular is not None:
+            return ("regex", self._regular)
+        return ("sequence", tuple(_merged(self.operands)))
+
+
+class Union(_Combination):
+    """Any of the operands."""
+
+    __slots__ = ()
+    _operator = "|"
+
+    def lower(self) -> IR:
+        if self._regular is not None:
+            return ("regex", self._regular)
+        known = [expression for operand in self.operands if (expression := operand.regular()) is not None]
+        others = [operand.lower() for operand in self.operands if operand.regular() is None]
+        return ("union", (("regex", alternate(known)), *others) if known else tuple(others))
+
+
+class Intersection(_Combination):
+    """All of the operands, which are all regular."""
+
+    __slots__ = ()
+    _operator = "&"
+
+    def lower(self) -> IR:
+        return ("regex", self._regular)
+
+
+def sequence(left: Constraint, right: Constraint) -> Constraint:
+    """`left`, then `right`."""
+    operands = _flat(SequenceConstraint, left, right)
+    return SequenceConstraint(operands, _joined(operands, _concat_apart))
+
+
+def union(left: Constraint, right: Constraint) -> Constraint:
+    """`left` or `right`."""
+    joined = left._or(right)
+    if joined is not None:
+        return joined
+    operands = _flat(Union, left, right)
+    return Union(operands, _joined(operands, alternate))
+
+
+def intersection(left: Constraint, right: Constraint) -> Constraint:
+    """What both `left` and `right` accept; refused where that cannot be decided exactly."""
+    joined = left._and(right)
+    if joined is not None:
+        return joined
+    operands = _flat(Intersection, left, right)
+    regular = _joined(operands, intersect)
+    if regular is not None:
+        return Intersection(operands, regular)
+    strange = [operand for operand in operands if operand.regular() is None]
+    if len(strange) > 1:
+        raise CombinationError(
+            f"& cannot join {left.describe()} and {right.describe()}: neither is regular, and whether two "
+            "such languages share a text is undecidable in general",
+            hint="Write one constraint that says both; two JSON schemas join under equal options.",
+        )
+    raise CombinationError(
+        f"& cannot join {left.describe()} and {right.describe()}: {strange[0].describe()} is not regular, and "
+        "the product of such a constraint with a regular one is not supported yet",
+        hint="Put the pattern into the schema instead, as the `pattern` of the strings that it is about.",
+    )
+
+
+def _flat(kind: type[_Combination], left: Constraint, right: Constraint) -> tuple[Constraint, ...]:
+    operands: list[Constraint] = []
+    for operand in (left, right):
+        operands.extend(operand.operands if isinstance(operand, kind) else (operand,))
+    return tuple(operands)
+
+
+def _joined(operands: Sequence[Constraint], join: Callable[[list[RE]], RE | None]) -> RE | None:
+    expressions = [operand.regular() for operand in operands]
+    known = [expression for expression in expressions if expression is not None]
+    return join(known) if len(known) == len(expressions) else None
+
+
+def _concat_apart(parts: list[RE]) -> RE | None:
+    """The concatenation of the languages.
+
+    subtle: a look-around in one part would see the text of its neighbours, so such a part cannot be joined
+    inside one expression; the core's sequence starts each operand as a text of its own.
+    """
+    return None if any(has_look(part) for part in parts) else concat(parts)
+
+
+def _merged(operands: Sequence[Constraint]) -> list[IR]:
+    """The operands' IR, where neighbours that can be joined are one."""
+    result: list[IR] = []
+    run: list[RE] = []
+    for operand in operands:
+        expression = operand.regular()
+        if expression is not None and not has_look(expression):
+            run.append(expression)
+            continue
+        if run:
+            result.append(("regex", concat(run)))
+            run = []
+        result.append(operand.lower())
+    if run:
+        result.append(("regex", concat(run)))
+    return result

@@ -1,0 +1,136 @@
+"""What every constraint is: an immutable description of a set of texts that lowers itself to the core's IR.
+
+Why: everything above (matchers, samplers, the typed API) handles any constraint through this one class; a new
+kind of constraint is one subclass.
+Invariant: a constraint never changes after it is made; equal constraints have equal IR, so they share
+compiled automata.
+Cost: making one is linear in what the user wrote; nothing is compiled before a matcher needs it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from structgen.errors import CombinationError
+
+from .expressions import RE, literal
+
+__all__ = ["IR", "Constraint", "Literal", "as_constraint"]
+
+IR = tuple[Any, ...]
+
+
+class Constraint(ABC):
+    """A set of texts. ``a & b``: both; ``a | b``: either; ``a + b``: one after the other.
+
+    A plain string stands for exactly that text on either side of an operator.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def lower(self) -> IR:
+        """The IR that the native engine compiles."""
+
+    def regular(self) -> RE | None:
+        """The same language as one regular expression over the whole text; None if it is not regular."""
+        return None
+
+    def describe(self) -> str:
+        """A short phrase for messages."""
+        return repr(self)
+
+    def _and(self, other: Constraint) -> Constraint | None:
+        """How this kind of constraint joins `other` under ``&``; None leaves it to the algebra."""
+        return None
+
+    def _or(self, other: Constraint) -> Constraint | None:
+        """How this kind of constraint joins `other` under ``|``; None leaves it to the algebra."""
+        return None
+
+    # The algebra knows its operands by this class, so it is imported where it is used.
+
+    def __and__(self, other: Constraint | str) -> Constraint:
+        from .algebra import intersection
+
+        return NotImplemented if _foreign(other) else intersection(self, as_constraint(other))
+
+    def __rand__(self, other: Constraint | str) -> Constraint:
+        from .algebra import intersection
+
+        return NotImplemented if _foreign(other) else intersection(as_constraint(other), self)
+
+    def __or__(self, other: Constraint | str) -> Constraint:
+        from .algebra import union
+
+        return NotImplemented if _foreign(other) else union(self, as_constraint(other))
+
+    def __ror__(self, other: Constraint | str) -> Constraint:
+        from .algebra import union
+
+        return NotImplemented if _foreign(other) else union(as_constraint(other), self)
+
+    def __add__(self, other: Constraint | str) -> Constraint:
+        from .algebra import sequence
+
+        return NotImplemented if _foreign(other) else sequence(self, as_constraint(other))
+
+    def __radd__(self, other: Constraint | str) -> Constraint:
+        from .algebra import sequence
+
+        return NotImplemented if _foreign(other) else sequence(as_constraint(other), self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constraint):
+            return NotImplemented
+        return self is other or self.lower() == other.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.lower())
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a constraint never changes; {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a constraint never changes; {name!r} cannot be deleted")
+
+
+class Literal(Constraint):
+    """Exactly one text."""
+
+    __slots__ = ("text",)
+
+    text: str
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "text", text)
+
+    def lower(self) -> IR:
+        return ("regex", self.regular())
+
+    def regular(self) -> RE:
+        return literal(self.text)
+
+    def describe(self) -> str:
+        return f"the text {self.text!r}" if len(self.text) <= 40 else f"the text {self.text[:37]!r}..."
+
+    def __repr__(self) -> str:
+        return f"Literal({self.text!r})"
+
+
+def as_constraint(value: Constraint | str) -> Constraint:
+    """A string becomes the constraint "exactly this text"."""
+    if isinstance(value, Constraint):
+        return value
+    if isinstance(value, str):
+        return Literal(value)
+    raise CombinationError(
+        f"a constraint combines with constraints and strings, not with a {type(value).__name__}",
+        hint="Make a constraint of it first, with regex(), choice(), json_schema() or constraint_for_type().",
+    )
+
+
+def _foreign(value: object) -> bool:
+    """Operands that Python should offer the operator to; in the end it raises TypeError itself."""
+    return not isinstance(value, (Constraint, str))

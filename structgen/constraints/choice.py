@@ -1,0 +1,76 @@
+"""The constraint "exactly one of these texts".
+
+Why: the commonest constraint of all (labels, names, commands); a trie handles tens of thousands of texts.
+Invariant: at least one text, no text twice, in the order given.
+Cost: linear in the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from structgen.errors import ConstraintError, EmptyConstraint
+
+from .base import IR, Constraint
+from .expressions import RE
+
+__all__ = ["ChoiceConstraint", "choice"]
+
+
+class ChoiceConstraint(Constraint):
+    """Made by `choice`."""
+
+    __slots__ = ("texts",)
+
+    texts: tuple[str, ...]
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        object.__setattr__(self, "texts", texts)
+
+    def lower(self) -> IR:
+        return ("regex", self.regular())
+
+    def regular(self) -> RE:
+        return ("literals", self.texts)
+
+    def describe(self) -> str:
+        shown = ", ".join(repr(text) for text in self.texts[:4])
+        return f"one of {shown}" + (f" and {len(self.texts) - 4} more" if len(self.texts) > 4 else "")
+
+    def __repr__(self) -> str:
+        return f"choice({list(self.texts)!r})"
+
+
+def choice(texts: Iterable[str]) -> ChoiceConstraint:
+    """Exactly one of `texts`; a text given twice counts once."""
+    if isinstance(texts, (str, bytes)):
+        raise ConstraintError(
+            f"choice() needs a list of texts, not the single {type(texts).__name__} {texts!r:.60}",
+            hint=f"For exactly that text write choice([{texts!r:.60}]).",
+        )
+    try:
+        given = list(texts)
+    except TypeError:
+        raise ConstraintError(
+            f"choice() needs a list of texts, not a {type(texts).__name__}",
+            hint='Write, for example, choice(["yes", "no"]).',
+        ) from None
+    if not given:
+        raise EmptyConstraint(
+            "choice() needs at least one text; with none, nothing could ever be generated",
+            hint="Check how the list is made.",
+        )
+    for index, text in enumerate(given):
+        if not isinstance(text, str):
+            raise ConstraintError(
+                f"choice() needs texts; item {index} is {text!r:.60}, a {type(text).__name__}",
+                where=f"item {index}",
+                hint="Convert it with str(), or use a Literal or Enum type to get values of other types back.",
+            )
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            raise ConstraintError(
+                f"item {index}, {text!r:.60}, holds a lone surrogate, which no UTF-8 text can spell",
+                where=f"item {index}",
+                hint="Decode the text correctly first.",
+            )
+    return ChoiceConstraint(tuple(dict.fromkeys(given)))

@@ -1,0 +1,274 @@
+"""Regular expressions as data: the builders of the RE part of the intermediate representation.
+
+Why: the regex parsers, `choice` and the algebra of constraints make the same nested tuples; what keeps those
+small (adjacent literals joined, alternatives of single characters made one class) is written once, here.
+Invariant: builders never change the language; a literal holds Unicode scalar values only (no surrogates);
+the ranges of a class are sorted, apart from one another and without surrogates, and no class is a single
+character, empty or everything (those are a literal, NOTHING and ANY).
+Cost: each builder is linear in its own parts, not in what is below them.
+
+    RE = ("class", ((lo, hi), ...)) | ("literal", str) | ("literals", (str, ...))
+       | ("concat", (RE, ...)) | ("alternate", (RE, ...)) | ("intersect", (RE, ...)) | ("complement", RE)
+       | ("repeat", RE, lo, hi or None) | ("look", ahead, negative, RE)
+       | ("any",) one character | ("text",) every text | ("empty",) no text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+__all__ = [
+    "ALL_RANGES",
+    "ANY",
+    "EPSILON",
+    "NOTHING",
+    "RE",
+    "TEXT",
+    "Ranges",
+    "alternate",
+    "character_class",
+    "complement",
+    "concat",
+    "has_look",
+    "intersect",
+    "literal",
+    "literals",
+    "negate_ranges",
+    "normalise_ranges",
+    "nullable",
+    "repeat",
+]
+
+RE = tuple[Any, ...]
+Ranges = tuple[tuple[int, int], ...]
+
+EPSILON: RE = ("literal", "")
+NOTHING: RE = ("empty",)
+ANY: RE = ("any",)
+TEXT: RE = ("text",)
+ALL_RANGES: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+
+
+def normalise_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """Sorted, merged and without surrogates."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1] + 1:
+            if high > merged[-1][1]:
+                merged[-1] = (merged[-1][0], high)
+        else:
+            merged.append((low, high))
+    if any(low <= 0xDFFF and high >= 0xD800 for low, high in merged):
+        merged = [piece for low, high in merged for piece in _without_surrogates(low, high)]
+    return tuple(merged)
+
+
+def _without_surrogates(low: int, high: int) -> list[tuple[int, int]]:
+    pieces = [(low, min(high, 0xD7FF)), (max(low, 0xE000), high)]
+    return [piece for piece in pieces if piece[0] <= piece[1]]
+
+
+def negate_ranges(ranges: Ranges) -> Ranges:
+    """All scalar values that are not in normalised `ranges`."""
+    result: list[tuple[int, int]] = []
+    start = 0
+    for low, high in ranges:
+        if start < low:
+            result.append((start, low - 1))
+        start = high + 1
+    if start <= 0x10FFFF:
+        result.append((start, 0x10FFFF))
+    return normalise_ranges(result)
+
+
+def character_class(ranges: Ranges) -> RE:
+    """One character of normalised `ranges`."""
+    if not ranges:
+        return NOTHING
+    if ranges == ALL_RANGES:
+        return ANY
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return ("literal", chr(ranges[0][0]))
+    return ("class", ranges)
+
+
+def literal(text: str) -> RE:
+    """Exactly this text; a text with lone surrogates has no UTF-8 form, so nothing is it."""
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        return NOTHING
+    return ("literal", text)
+
+
+def literals(texts: Iterable[str]) -> RE:
+    """Exactly one of these texts."""
+    return alternate([literal(text) for text in texts])
+
+
+def concat(parts: Iterable[RE]) -> RE:
+    """One part after the other; adjacent literals are joined."""
+    result: list[RE] = []
+    run: list[str] = []
+    for outer in parts:
+        for part in outer[1] if outer[0] == "concat" else (outer,):
+            if part[0] == "literal":
+                run.append(part[1])
+                continue
+            if part == NOTHING:
+                return NOTHING
+            if run:
+                text = "".join(run)
+                run = []
+                if text:
+                    result.append(("literal", text))
+            if part == TEXT and result and result[-1] == TEXT:
+                continue
+            result.append(part)
+    text = "".join(run)
+    if text or not result:
+        result.append(("literal", text))
+    return result[0] if len(result) == 1 else ("concat", tuple(result))
+
+
+def alternate(parts: Iterable[RE]) -> RE:
+    """Any of the parts: single characters become one class, texts one set of literals."""
+    ranges: list[tuple[int, int]] = []
+    texts: dict[str, None] = {}
+    others: list[RE] = []
+    pending = list(parts)
+    if len(pending) == 1:
+        return pending[0]
+    pending.reverse()
+    optional = False
+    while pending:
+        part = pending.pop()
+        kind = part[0]
+        if kind == "literal":
+            texts[part[1]] = None
+        elif kind == "literals":
+            texts.update(dict.fromkeys(part[1]))
+        elif kind == "class":
+            ranges.extend(part[1])
+        elif kind == "any":
+            ranges.extend(ALL_RANGES)
+        elif kind == "alternate":
+            pending.extend(reversed(part[1]))
+        elif kind == "repeat" and part[2] == 0 and part[3] == 1:
+            optional = True
+            pending.append(part[1])
+        elif kind == "text":
+            return TEXT
+        elif kind != "empty":
+            others.append(part)
+    if "" in texts:
+        optional = True
+        del texts[""]
+    if texts and (ranges or all(len(text) == 1 for text in texts)):
+        single = [text for text in texts if len(text) == 1]
+        ranges.extend((ord(text), ord(text)) for text in single)
+        for text in single:
+            del texts[text]
+    result = others
+    if texts:
+        words = tuple(texts)
+        result.insert(0, ("literal", words[0]) if len(words) == 1 else ("literals", words))
+    if ranges:
+        result.insert(0, character_class(normalise_ranges(ranges)))
+    if not result:
+        return EPSILON if optional else NOTHING
+    joined = result[0] if len(result) == 1 else ("alternate", tuple(result))
+    return repeat(joined, 0, 1) if optional else joined
+
+
+def repeat(part: RE, low: int, high: int | None) -> RE:
+    """`part` between `low` and `high` times; `high` None is unbounded."""
+    if high == 0 or part == EPSILON:
+        return EPSILON
+    if low == 1 and high == 1:
+        return part
+    if part == NOTHING:
+        return EPSILON if low == 0 else NOTHING
+    if high is None:
+        if part == TEXT or (part == ANY and low == 0):
+            return TEXT
+        if part[0] == "repeat" and part[3] is None and part[2] <= 1:
+            return ("repeat", part[1], part[2] * low, None)
+    elif high == 1 and low == 0 and part[0] == "repeat" and part[2] <= 1:
+        return ("repeat", part[1], 0, part[3])
+    return ("repeat", part, low, high)
+
+
+def intersect(parts: Iterable[RE]) -> RE:
+    """What all of the parts accept."""
+    result: list[RE] = []
+    for outer in parts:
+        for part in outer[1] if outer[0] == "intersect" else (outer,):
+            if part == NOTHING:
+                return NOTHING
+            if part != TEXT and part not in result:
+                result.append(part)
+    if EPSILON in result:
+        answers = [nullable(part) for part in result]
+        if False in answers:
+            return NOTHING
+        if None not in answers:
+            return EPSILON
+    if not result:
+        return TEXT
+    return result[0] if len(result) == 1 else ("intersect", tuple(result))
+
+
+def complement(part: RE) -> RE:
+    """Every text that `part` does not accept."""
+    if part[0] == "complement":
+        return part[1]  # type: ignore[no-any-return]
+    if part == TEXT:
+        return NOTHING
+    if part == NOTHING:
+        return TEXT
+    if part == ("concat", (TEXT, ANY)) or part == ("concat", (ANY, TEXT)):
+        return EPSILON
+    return ("complement", part)
+
+
+def nullable(part: RE) -> bool | None:
+    """Is the empty text accepted? None where that depends on what is around (look-around)."""
+    kind = part[0]
+    if kind == "literal":
+        return not part[1]
+    if kind == "literals":
+        return "" in part[1]
+    if kind == "text":
+        return True
+    if kind in ("class", "any", "empty"):
+        return False
+    if kind == "repeat":
+        return True if part[2] == 0 else nullable(part[1])
+    if kind == "complement":
+        inner = nullable(part[1])
+        return None if inner is None else not inner
+    if kind == "alternate":
+        return _any([nullable(inner) for inner in part[1]])
+    if kind in ("concat", "intersect"):
+        answers = [nullable(inner) for inner in part[1]]
+        return False if False in answers else None if None in answers else True
+    return None
+
+
+def _any(answers: Sequence[bool | None]) -> bool | None:
+    return True if True in answers else None if None in answers else False
+
+
+def has_look(part: RE) -> bool:
+    """Does the meaning of `part` depend on the text around it?"""
+    pending = [part]
+    while pending:
+        node = pending.pop()
+        kind = node[0]
+        if kind in ("look", "boundary"):
+            return True
+        if kind in ("concat", "alternate", "intersect"):
+            pending.extend(node[1])
+        elif kind in ("repeat", "complement"):
+            pending.append(node[1])
+    return False
