@@ -25,6 +25,7 @@ def ref(reader: Reader, value: Any, node: Node) -> None:
 def properties(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, dict):
         raise reader.invalid("properties", "must be an object")
+    reader.check_names("properties", value)
     prefix = reader.pointer + "/properties/"
     child = reader.child
     node["properties"] = tuple(
@@ -149,6 +150,7 @@ def branch_of_if(reader: Reader, value: Any, node: Node) -> None:
 def dependent_schemas(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, dict):
         raise reader.invalid("dependentSchemas", "must be an object")
+    reader.check_names("dependentSchemas", value)
     prefix = reader.pointer + "/dependentSchemas/"
     node["dependentSchemas"] = tuple(
         [(name, reader.beside(schema, prefix + escape(name))) for name, schema in value.items()]
@@ -159,6 +161,7 @@ def dependencies(reader: Reader, value: Any, node: Node) -> None:
     """Draft 7 and before: each entry is what ``dependentRequired`` or ``dependentSchemas`` became."""
     if not isinstance(value, dict):
         raise reader.invalid("dependencies", "must be an object")
+    reader.check_names("dependencies", value)
     prefix = reader.pointer + "/dependencies/"
     required, schemas = [], []
     for name, entry in value.items():

@@ -204,9 +204,7 @@ def names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
             else ""
         )
         raise reader.invalid(keyword, "must be an array of property names" + hint)
-    for name in value:
-        if not isinstance(name, str):
-            raise reader.invalid(keyword, f"must be an array of strings; {name!r} is not one")
+    reader.check_names(keyword, value)
     return tuple(dict.fromkeys(value))
 
 
@@ -219,6 +217,7 @@ def required(reader: Reader, value: Any, node: Node) -> None:
 def dependent_required(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, dict):
         raise reader.invalid("dependentRequired", "must be an object")
+    reader.check_names("dependentRequired", value)
     node["dependentRequired"] = tuple(
         (name, names(reader, "dependentRequired", listed)) for name, listed in value.items()
     )

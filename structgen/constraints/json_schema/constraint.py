@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from structgen.constraints.base import Constraint
-
+from structgen.constraints.base import IR, Constraint
 from structgen.errors import CombinationError
 
 from .merging import combine
@@ -36,31 +35,27 @@ class JsonSchemaConstraint(Constraint):
         object.__setattr__(self, "options", options)
         object.__setattr__(self, "_hash", None)
 
-    def lower(self) -> tuple[str, dict[str, Any]]:
-        """The IR that the native engine compiles."""
+    def lower(self) -> IR:
         return ("json", self._ir)
 
-    def __and__(self, other: Constraint) -> Constraint:
-        if isinstance(other, JsonSchemaConstraint):
-            return self._combined(other, "&", "allOf")
-        return super().__and__(other)
-
-    def __or__(self, other: Constraint) -> Constraint:
-        if isinstance(other, JsonSchemaConstraint):
-            return self._combined(other, "|", "anyOf")
-        return super().__or__(other)
-
-    def _combined(self, other: JsonSchemaConstraint, operator: str, keyword: str) -> JsonSchemaConstraint:
+    def _and(self, other: Constraint) -> Constraint | None:
+        if not isinstance(other, JsonSchemaConstraint):
+            return None
         if self.options != other.options:
             raise CombinationError(
-                f"{operator} joins two JSON schemas only under equal options, not {self.options} and {other.options}",
+                f"& joins two JSON schemas only under equal options, not {self.options} and {other.options}",
                 hint="Give both schemas the same options.",
             )
-        return JsonSchemaConstraint(combine(keyword, self._ir, other._ir), self.options)
+        return JsonSchemaConstraint(combine("allOf", self._ir, other._ir), self.options)
+
+    def _or(self, other: Constraint) -> Constraint | None:
+        if not isinstance(other, JsonSchemaConstraint) or self.options != other.options:
+            return None
+        return JsonSchemaConstraint(combine("anyOf", self._ir, other._ir), self.options)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, JsonSchemaConstraint):
-            return NotImplemented
+            return False if isinstance(other, Constraint) else NotImplemented
         return self is other or self._ir == other._ir
 
     def __hash__(self) -> int:
@@ -70,8 +65,11 @@ class JsonSchemaConstraint(Constraint):
             object.__setattr__(self, "_hash", known)
         return known
 
+    def describe(self) -> str:
+        return f"a JSON schema of {len(self._ir['nodes'])} sub-schemas"
+
     def __repr__(self) -> str:
-        return f"<JSON Schema of {len(self._ir['nodes'])} sub-schemas>"
+        return f"<{self.describe()}>"
 
 
 def json_schema(

@@ -8,7 +8,7 @@ Source: https://json-schema.org/specification-links
 
 from dataclasses import dataclass
 
-__all__ = ["DRAFTS", "LATEST", "Draft", "draft_of"]
+__all__ = ["DRAFTS", "LATEST", "Draft", "draft_of", "is_ancient"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,18 @@ _BY_URI["http://json-schema.org/schema"] = LATEST
 for _draft in DRAFTS:
     _scheme, _, _rest = _draft.uri.partition("://")
     _BY_URI[("https" if _scheme == "http" else "http") + "://" + _rest] = _draft
+
+
+def is_ancient(uri: str) -> bool:
+    """Is this the meta-schema of a draft before 4? Its keywords mean other things."""
+    return uri.partition("://")[2].startswith(
+        (
+            "json-schema.org/draft-00",
+            "json-schema.org/draft-01",
+            "json-schema.org/draft-02",
+            "json-schema.org/draft-03",
+        )
+    )
 
 
 def draft_of(uri: str) -> Draft | None:

@@ -9,17 +9,18 @@ Cost: linear in the reachable part; a worklist, not recursion. A typical schema 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from structgen.errors import LimitExceeded, RegexError, SchemaInvalid
 
 from .cycles import find_endless
-from .drafts import LATEST
+from .drafts import LATEST, is_ancient
 from .keywords import Read, dispatch
 from .options import JsonSchemaOptions
 from .pointers import LABEL_LIMIT, escape, shorten
 from .references import References, Resource, starts_resource
-from .values import enumerate_values
+from .values import check_spellable, enumerate_values
 
 __all__ = ["DEPTH_LIMIT", "NODE_LIMIT", "Node", "Reader", "read_schema"]
 
@@ -50,6 +51,11 @@ class Reader:
 
     def read(self, schema: Any) -> tuple[Node | bool, ...]:
         """All nodes; the root is the first."""
+        dialect = schema.get("$schema") if isinstance(schema, dict) else None
+        if isinstance(dialect, str) and is_ancient(dialect):
+            raise SchemaInvalid(
+                f"{dialect} is older than draft 4, the oldest that is read", pointer="#/$schema"
+            )
         self.root = self.resource = self.references.document(schema)
         self.child(schema, "#")
         self._run()
@@ -104,6 +110,16 @@ class Reader:
 
     def invalid(self, keyword: str, message: str) -> SchemaInvalid:
         return SchemaInvalid(f"{keyword} {message}", pointer=self.at(keyword))
+
+    def check_names(self, keyword: str, names: Iterable[str]) -> None:
+        """Names of properties are strings that UTF-8 can spell."""
+        try:
+            joined = "".join(names)
+        except TypeError:
+            wrong = next(name for name in names if not isinstance(name, str))
+            raise self.invalid(keyword, f"must hold names of properties; {wrong!r} is not a string") from None
+        if not joined.isascii():
+            check_spellable(joined, self.at(keyword))
 
     def reserve(self) -> int:
         """A node id whose node comes later."""
@@ -203,12 +219,10 @@ class Reader:
         """The regular language of a format, or None if it is only an annotation."""
         if self.options.formats == "annotate":
             return None
-        from .formats import FORMATS
+        from .formats import Format
 
-        found = FORMATS.get(name)
-        if found is None or found.first > self.resource.draft.number:
-            return None
-        return found.build()
+        found = Format.find(name, self.resource.draft.number)
+        return None if found is None else found.build()
 
 
 def _kind(value: Any) -> str:

@@ -22,6 +22,7 @@ from structgen.errors import (
 )
 
 from .drafts import draft_of
+from .formats import FORMATS, Format
 from .keywords import KEYWORDS, Read
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
@@ -118,8 +119,8 @@ class _CheckingReader(Reader):
                 continue
             if entry.support is Support.UNSUPPORTED:
                 self._note(place, keyword, "exact", "says nothing with this value")
-            elif keyword == "format" and "format" not in node:
-                self._format(place, str(value))
+            elif keyword == "format":
+                self._format(place, value)
             elif len(self.findings) == before:
                 self._note(place, keyword, entry.support.value, entry.note)
 
@@ -137,8 +138,13 @@ class _CheckingReader(Reader):
             self._note(place, keyword, "annotation", entry.note)
 
     def _format(self, place: str, name: str) -> None:
+        draft = self.resource.draft
         if self.options.formats == "annotate":
             self._note(place, "format", "annotation", "formats are annotations by option")
+        elif (found := Format.find(name, draft.number)) is not None:
+            self._note(place, "format", found.support.value, found.note)
+        elif name in FORMATS:
+            self._note(place, "format", "annotation", f"not a format of {draft.name}", warning=True)
         else:
             self._note(place, "format", "annotation", f"unknown format {name!r}", warning=True)
 

@@ -18,7 +18,7 @@ from structgen.errors import LimitExceeded, SchemaInvalid
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-__all__ = ["COUNT_LIMIT", "DIGIT_LIMIT", "count_of", "enumerate_values", "number_text"]
+__all__ = ["COUNT_LIMIT", "DIGIT_LIMIT", "check_spellable", "count_of", "enumerate_values", "number_text"]
 
 DIGIT_LIMIT = 1_000
 """Digits of a number in a schema; the native core's own limit."""
@@ -74,6 +74,17 @@ def _too_long(pointer: str) -> LimitExceeded:
     )
 
 
+def check_spellable(text: str, pointer: str) -> None:
+    """Raises if UTF-8 cannot spell `text`, so that no output could contain it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SchemaInvalid(
+            f"a string contains {text[error.start]!a}, half of a surrogate pair, which UTF-8 cannot spell",
+            pointer=pointer,
+        ) from None
+
+
 def count_of(value: Any) -> int | None:
     """A non-negative integer of the schema (2.0 is one); None if `value` is something else."""
     if type(value) is int:
@@ -127,6 +138,8 @@ def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: list[
             if text is None:
                 raise SchemaInvalid(f"a value of type {kind.__name__} is not JSON", pointer=pointer)
             numbers.append(text)
+    if strings and not (joined := "".join(strings)).isascii():
+        check_spellable(joined, pointer)
     if strings or not (numbers or literals or containers):
         node["strings"] = tuple(strings)
     if numbers:
@@ -147,6 +160,8 @@ def _exact_object(
         place = reader.reserve()
         properties.append((name, place))
         pending.append((member, place))
+    if not (joined := "".join(value)).isascii():
+        check_spellable(joined, pointer)
     node["types"] = _TYPE_OBJECT
     node["properties"] = tuple(properties)
     node["required"] = tuple(value)

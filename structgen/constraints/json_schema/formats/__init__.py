@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..support import Support
 from . import expressions, hosts, times, uris
-from .build import Language
+from .build import RE
 
 __all__ = ["FORMATS", "Format"]
 
@@ -24,16 +24,26 @@ class Format:
     """One format: `build` makes its language; drafts before `first` do not know it."""
 
     support: Support
-    build: Callable[[], Language]
+    build: Callable[[], RE]
     first: int = 4
     note: str = ""
+    older: Format | None = None
+    """What the name means in drafts 4 and 6, where that differs."""
+
+    @staticmethod
+    def find(name: str, draft: int) -> Format | None:
+        """The format of this name in a draft, by the draft's number."""
+        found = FORMATS.get(name)
+        if found is None or found.first > draft:
+            return None
+        return found.older if found.older is not None and draft <= 6 else found
 
 
-def _exact(build: Callable[[], Language], first: int = 4) -> Format:
+def _exact(build: Callable[[], RE], first: int = 4) -> Format:
     return Format(Support.EXACT, build, first)
 
 
-def _narrower(build: Callable[[], Language], note: str, first: int = 4) -> Format:
+def _narrower(build: Callable[[], RE], note: str, first: int = 4) -> Format:
     return Format(Support.APPROXIMATE, build, first, f"narrower: {note}")
 
 
@@ -47,7 +57,12 @@ FORMATS: dict[str, Format] = {
     "duration": _exact(times.duration, 2019),
     "email": _narrower(hosts.email, _NO_PUNYCODE),
     "idn-email": _narrower(hosts.idn_email, _SIMPLE_SCRIPTS),
-    "hostname": _narrower(hosts.hostname, _NO_PUNYCODE),
+    "hostname": Format(
+        Support.APPROXIMATE,
+        hosts.hostname,
+        note=f"narrower: {_NO_PUNYCODE}",
+        older=_exact(hosts.hostname_before_idna),
+    ),
     "idn-hostname": _narrower(hosts.idn_hostname, _SIMPLE_SCRIPTS, 7),
     "ipv4": _exact(hosts.ipv4),
     "ipv6": _exact(hosts.ipv6),

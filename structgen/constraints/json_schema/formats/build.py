@@ -1,68 +1,67 @@
-"""Small words for writing regular languages as IR, so that a format reads like its RFC's grammar.
+"""Small words for writing regular languages, so that a format reads like its RFC's grammar.
 
-Invariant: every function returns a node of the regex IR; a plain string stands for its literal text. Shared
-parts are shared objects, so a language is a small graph even where its text would be long.
+Invariant: a plain string stands for its literal text; everything else is what `structgen.constraints.expressions`
+builds. Shared parts stay shared objects, so a language is a small graph even where its text would be long.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
-__all__ = ["EMPTY", "TEXT", "alt", "both", "chars", "cut", "many", "maybe", "no", "seq", "some"]
+from structgen.constraints import expressions
+from structgen.constraints.expressions import ANY, RE, TEXT
 
-Language = tuple[Any, ...]
-Part = Language | str
+__all__ = ["ANY", "RE", "TEXT", "alt", "both", "chars", "cut", "many", "maybe", "no", "seq", "some"]
 
-EMPTY: Language = ("literal", "")
-TEXT: Language = ("text",)
+Part = RE | str
 
 
-def _part(part: Part) -> Language:
+def _part(part: Part) -> RE:
     return ("literal", part) if isinstance(part, str) else part
 
 
-def seq(*parts: Part) -> Language:
+def seq(*parts: Part) -> RE:
     """One part after the other."""
-    return ("concat", tuple([_part(part) for part in parts]))
+    return expressions.concat([_part(part) for part in parts])
 
 
-def alt(*parts: Part) -> Language:
+def alt(*parts: Part) -> RE:
     """Any one of the parts."""
-    return ("alternate", tuple([_part(part) for part in parts]))
+    return expressions.alternate([_part(part) for part in parts])
 
 
-def both(*parts: Part) -> Language:
+def both(*parts: Part) -> RE:
     """What is in every one of the parts."""
-    return ("intersect", tuple([_part(part) for part in parts]))
+    return expressions.intersect([_part(part) for part in parts])
 
 
-def no(part: Part) -> Language:
+def no(part: Part) -> RE:
     """Every text but these."""
-    return ("complement", _part(part))
+    return expressions.complement(_part(part))
 
 
-def many(part: Part, low: int = 0, high: int | None = None) -> Language:
+def many(part: Part, low: int = 0, high: int | None = None) -> RE:
     """The part repeated."""
-    return ("repeat", _part(part), low, high)
+    return expressions.repeat(_part(part), low, high)
 
 
-def some(part: Part) -> Language:
+def some(part: Part) -> RE:
     """The part once or more."""
     return many(part, 1)
 
 
-def maybe(part: Part) -> Language:
+def maybe(part: Part) -> RE:
+    """The part or nothing."""
     return many(part, 0, 1)
 
 
-def cut(part: Part, longest: int) -> Language:
+def cut(part: Part, longest: int) -> RE:
     """The texts of the part with at most `longest` characters."""
-    return both(part, many(("any",), 0, longest))
+    return both(part, many(ANY, 0, longest))
 
 
 @cache
-def chars(listed: str) -> Language:
+def chars(listed: str) -> RE:
     """One character of a list with ranges, as ``a-z0-9_-``; a hyphen at either end is itself."""
     ranges: list[tuple[int, int]] = []
     i = 0
@@ -73,4 +72,4 @@ def chars(listed: str) -> Language:
         else:
             ranges.append((ord(listed[i]), ord(listed[i])))
             i += 1
-    return ("class", tuple(sorted(ranges)))
+    return expressions.character_class(expressions.normalise_ranges(ranges))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .build import Language, alt, chars, many, maybe, seq
+from .build import RE, alt, chars, many, maybe, seq
 
 __all__ = ["NARROWER", "regex"]
 
@@ -25,7 +25,7 @@ _DIGIT = chars("0-9")
 _HEX = chars("0-9A-Fa-f")
 
 
-def _ordered_numbers() -> Language:
+def _ordered_numbers() -> RE:
     """``n,m`` with n <= m, up to three digits each, without leading zeros."""
     first = chars("1-9")
     shorter = alt(
@@ -41,18 +41,18 @@ def _ordered_numbers() -> Language:
     return alt(shorter, ones, tens, hundreds)
 
 
-def _same_tens(tens: int) -> Language:
+def _same_tens(tens: int) -> RE:
     more = [seq(str(tens), _DIGIT, ",", chars(f"{tens + 1}-9"), _DIGIT)] if tens < 9 else []
     return alt(*more, *[seq(f"{tens}{u},{tens}", chars(f"{u}-9")) for u in range(10)])
 
 
-def _range_of(low: str, high: str) -> Language:
+def _range_of(low: str, high: str) -> RE:
     """``a-z`` of a class, in order; `low` to `high` are the characters that may bound it."""
     return alt(*[seq(chr(c), "-", chars(f"{chr(c)}-{high}")) for c in range(ord(low), ord(high) + 1)])
 
 
 @cache
-def _escape() -> Language:
+def _escape() -> RE:
     return seq(
         "\\",
         alt(
@@ -67,7 +67,7 @@ def _escape() -> Language:
 
 
 @cache
-def _class() -> Language:
+def _class() -> RE:
     single = chars("\x20-,.-Z_-~\xa0-\ud7ff\ue000-\U0010ffff")
     ranges = alt(_range_of("0", "9"), _range_of("A", "Z"), _range_of("a", "z"), " -~", "!-~", "\\x00-\\x7F")
     inside = many(alt(single, _escape(), "\\-", "\\b", ranges))
@@ -76,14 +76,14 @@ def _class() -> Language:
 
 
 @cache
-def regex() -> Language:
+def regex() -> RE:
     plain = chars("\x20-#%-',\\-/0-9:->@-Z_`a-z~\xa0-\ud7ff\ue000-\U0010ffff")
     count = alt("0", seq(chars("1-9"), many(_DIGIT, 0, 2)))
     bounds = seq("{", alt(count, seq(count, ","), _ordered_numbers()), "}")
     quantifier = maybe(seq(alt(chars("*+?"), bounds), maybe("?")))
     atom = alt(plain, ".", _escape(), _class())
     assertion = alt("^", "$", "\\b", "\\B")
-    inner: Language = many(alt(seq(atom, quantifier), assertion, "|"))
+    inner: RE = many(alt(seq(atom, quantifier), assertion, "|"))
     for _ in range(_DEPTH):
         group = seq("(", maybe("?:"), inner, ")")
         look = seq("(?", maybe("<"), chars("=!"), inner, ")")

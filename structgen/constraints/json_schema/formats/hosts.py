@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from .build import TEXT, Language, alt, both, chars, cut, many, maybe, no, seq, some
+from .build import ANY, RE, TEXT, alt, both, chars, cut, many, maybe, no, seq, some
 
-__all__ = ["email", "hostname", "idn_email", "idn_hostname", "ipv4", "ipv6"]
+__all__ = ["email", "hostname", "hostname_before_idna", "idn_email", "idn_hostname", "ipv4", "ipv6"]
 
 _DIGIT = chars("0-9")
 _LETTER_DIGIT = chars("A-Za-z0-9")
@@ -20,7 +20,7 @@ _LABEL_LIMIT, _NAME_LIMIT, _LOCAL_LIMIT = 63, 253, 64
 
 
 @cache
-def ipv4() -> Language:
+def ipv4() -> RE:
     octet = alt(
         _DIGIT,
         seq(chars("1-9"), _DIGIT),
@@ -32,15 +32,15 @@ def ipv4() -> Language:
 
 
 @cache
-def ipv6() -> Language:
+def ipv6() -> RE:
     group = many(chars("0-9A-Fa-f"), 1, 4)
     last = alt(seq(group, ":", group), ipv4())
 
-    def before(count: int) -> Language:
+    def before(count: int) -> RE:
         """Nothing, or up to `count` groups."""
         return maybe(seq(group, many(seq(":", group), 0, count - 1)))
 
-    def after(count: int) -> Language:
+    def after(count: int) -> RE:
         return many(seq(group, ":"), count, count)
 
     # The nine rules of RFC 3986, appendix A: a `::` stands for one group at least.
@@ -50,18 +50,31 @@ def ipv6() -> Language:
     return alt(*rules)
 
 
-@cache
-def _plain_labels() -> Language:
-    """Letters and digits, hyphens between them but not as the third and fourth character together."""
-    label = seq(_LETTER_DIGIT, maybe(seq(many(chars("A-Za-z0-9-"), 0, _LABEL_LIMIT - 2), _LETTER_DIGIT)))
-    reserved = seq(("any",), ("any",), "--", TEXT)
-    return both(label, no(reserved))
+def _label() -> RE:
+    """Letters and digits, hyphens between them."""
+    return seq(_LETTER_DIGIT, maybe(seq(many(chars("A-Za-z0-9-"), 0, _LABEL_LIMIT - 2), _LETTER_DIGIT)))
 
 
 @cache
-def hostname() -> Language:
-    label = _plain_labels()
-    return cut(seq(label, many(seq(".", label))), _NAME_LIMIT)
+def _plain_label() -> RE:
+    """The same without two hyphens as the third and fourth character: those mark Punycode, or nothing."""
+    return both(_label(), no(seq(ANY, ANY, "--", TEXT)))
+
+
+def _name(label: RE, dot: RE | str, longest: int) -> RE:
+    return cut(seq(label, many(seq(dot, label))), longest)
+
+
+@cache
+def hostname_before_idna() -> RE:
+    """RFC 1034 and 1123, as drafts 4 and 6 have it: Punycode is letters like others."""
+    return _name(_label(), ".", _NAME_LIMIT)
+
+
+@cache
+def hostname() -> RE:
+    """RFC 5890 as well, from draft 7 on."""
+    return _name(_plain_label(), ".", _NAME_LIMIT)
 
 
 # Scripts whose letters stand for themselves in an internationalised label: lower case, composed, written from
@@ -72,8 +85,8 @@ _UNICODE_LABEL_LIMIT = 20
 
 
 @cache
-def _international_label() -> Language:
-    labels = [_plain_labels()]
+def _international_label() -> RE:
+    labels = [_plain_label()]
     for script in _SCRIPTS:
         following = seq(maybe("-"), chars(script + "a-z0-9"))
         labels.append(cut(seq(chars(script), many(following)), _UNICODE_LABEL_LIMIT))
@@ -81,10 +94,8 @@ def _international_label() -> Language:
 
 
 @cache
-def idn_hostname() -> Language:
-    label = _international_label()
-    dot = chars(".。．｡")
-    return cut(seq(label, many(seq(dot, label))), _NAME_LIMIT // 4)
+def idn_hostname() -> RE:
+    return _name(_international_label(), chars(".。．｡"), _NAME_LIMIT // 4)
 
 
 _ATOM = "A-Za-z0-9!#$%&'*+/=?^_`{|}~-"
@@ -92,25 +103,25 @@ _QUOTED = "\t -!#-[]-~"
 _ESCAPED = "\t -~"
 
 
-def _local_part(more: str) -> Language:
+def _local_part(more: str) -> RE:
     atom = some(alt(chars(_ATOM), chars(more)) if more else chars(_ATOM))
     plain = alt(chars(_QUOTED), chars(more)) if more else chars(_QUOTED)
     quoted = seq('"', many(alt(plain, seq("\\", chars(_ESCAPED)))), '"')
     return alt(seq(atom, many(seq(".", atom))), quoted)
 
 
-def _literal() -> Language:
+def _literal() -> RE:
     tag = seq(chars("Ii"), chars("Pp"), chars("Vv"), "6:")
     return seq("[", alt(ipv4(), seq(tag, ipv6())), "]")
 
 
 @cache
-def email() -> Language:
+def email() -> RE:
     return seq(cut(_local_part(""), _LOCAL_LIMIT), "@", alt(hostname(), _literal()))
 
 
 @cache
-def idn_email() -> Language:
+def idn_email() -> RE:
     # The limit of the local part counts octets; a character has at most four.
     local = alt(
         cut(_local_part(""), _LOCAL_LIMIT),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .build import Language, alt, both, chars, many, maybe, seq, some
+from .build import RE, alt, both, chars, many, maybe, seq, some
 
 __all__ = ["date", "date_time", "duration", "time"]
 
@@ -22,7 +22,7 @@ _FRACTION = maybe(seq(".", some(_DIGIT)))
 
 
 @cache
-def date() -> Language:
+def date() -> RE:
     two = many(_DIGIT, 2, 2)
     day_28 = alt(seq("0", chars("1-9")), seq("1", _DIGIT), seq("2", chars("0-8")))
     day_30 = alt(day_28, "29", "30")
@@ -44,17 +44,17 @@ def date() -> Language:
     return alt(any_year, seq(leap_year, "-02-29"))
 
 
-def _leap(hour: Language | str, minute: Language | str, offset: Language | str) -> Language:
+def _leap(hour: RE | str, minute: RE | str, offset: RE | str) -> RE:
     return seq(hour, ":", minute, ":60", _FRACTION, offset)
 
 
 @cache
-def _leap_second() -> Language:
+def _leap_second() -> RE:
     hour = many(_DIGIT, 2, 2)
     minute = many(_DIGIT, 2, 2)
     hours = [f"{h:02}" for h in range(24)]
 
-    def offset(sign: str, h: Language | str, m: Language | str) -> Language:
+    def offset(sign: str, h: RE | str, m: RE | str) -> RE:
         return seq(sign, h, ":", m)
 
     # Ahead of UTC: the local time is one minute before the offset, 00:29 at +00:30.
@@ -81,19 +81,19 @@ def _leap_second() -> Language:
 
 
 @cache
-def time() -> Language:
+def time() -> RE:
     offset = alt(chars("Zz"), seq(chars("+-"), _HOUR, ":", _MINUTE))
     ordinary = seq(_HOUR, ":", _MINUTE, ":", _MINUTE, _FRACTION, offset)
     return alt(ordinary, _leap_second())
 
 
 @cache
-def date_time() -> Language:
+def date_time() -> RE:
     return seq(date(), chars("Tt"), time())
 
 
 @cache
-def duration() -> Language:
+def duration() -> RE:
     number = some(_DIGIT)
     second = seq(number, "S")
     minute = seq(number, "M", maybe(second))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .build import Language, alt, chars, many, maybe, seq, some
+from .build import RE, alt, chars, many, maybe, seq, some
 from .hosts import ipv6
 
 __all__ = [
@@ -48,12 +48,12 @@ class _Grammar:
         self._path_abempty = many(seq("/", self._segment))
         self._path_absolute = seq("/", maybe(seq(self._segment_nz, self._path_abempty)))
 
-    def _characters(self, extra: str, private: str = "") -> Language:
+    def _characters(self, extra: str, private: str = "") -> RE:
         # The hyphen of the unreserved characters must stay last in the list.
         listed = extra + self._more + private + _SUB_DELIMITERS + _UNRESERVED
         return alt(chars(listed), _ESCAPE)
 
-    def _authority(self) -> Language:
+    def _authority(self) -> RE:
         user = many(self._characters(":"))
         future = seq(chars("Vv"), some(_HEX), ".", some(chars(":" + _SUB_DELIMITERS + _UNRESERVED)))
         literal = seq("[", alt(ipv6(), future), "]")
@@ -61,45 +61,45 @@ class _Grammar:
         host = alt(literal, many(self._characters("")))
         return seq(maybe(seq(user, "@")), host, maybe(seq(":", many(chars("0-9")))))
 
-    def _rest(self) -> Language:
+    def _rest(self) -> RE:
         return seq(maybe(seq("?", self.query)), maybe(seq("#", self.fragment)))
 
-    def absolute(self) -> Language:
+    def absolute(self) -> RE:
         scheme = seq(chars("A-Za-z"), many(chars("A-Za-z0-9+.-")))
         path_rootless = seq(self._segment_nz, self._path_abempty)
         path = alt(seq("//", self._authority(), self._path_abempty), self._path_absolute, path_rootless, "")
         return seq(scheme, ":", path, self._rest())
 
-    def relative(self) -> Language:
+    def relative(self) -> RE:
         path_noscheme = seq(self._segment_nz_nc, self._path_abempty)
         path = alt(seq("//", self._authority(), self._path_abempty), self._path_absolute, path_noscheme, "")
         return seq(path, self._rest())
 
 
 @cache
-def uri() -> Language:
+def uri() -> RE:
     return _Grammar().absolute()
 
 
 @cache
-def uri_reference() -> Language:
+def uri_reference() -> RE:
     grammar = _Grammar()
     return alt(grammar.absolute(), grammar.relative())
 
 
 @cache
-def iri() -> Language:
+def iri() -> RE:
     return _Grammar(_UCSCHAR, _PRIVATE).absolute()
 
 
 @cache
-def iri_reference() -> Language:
+def iri_reference() -> RE:
     grammar = _Grammar(_UCSCHAR, _PRIVATE)
     return alt(grammar.absolute(), grammar.relative())
 
 
 @cache
-def uri_template() -> Language:
+def uri_template() -> RE:
     literal = alt(
         chars("!#-$&-;=?-[]_a-z~\xa0-\ud7ff\ue000-\U0010ffff"),
         _ESCAPE,
@@ -113,20 +113,20 @@ def uri_template() -> Language:
 
 
 @cache
-def uuid() -> Language:
-    def digits(count: int) -> Language:
+def uuid() -> RE:
+    def digits(count: int) -> RE:
         return many(_HEX, count, count)
 
     return seq(digits(8), many(seq("-", digits(4)), 3, 3), "-", digits(12))
 
 
 @cache
-def json_pointer() -> Language:
+def json_pointer() -> RE:
     character = alt(chars("\x00-.0-}\x7f-\ud7ff\ue000-\U0010ffff"), "~0", "~1")
     return many(seq("/", many(character)))
 
 
 @cache
-def relative_json_pointer() -> Language:
+def relative_json_pointer() -> RE:
     up = alt("0", seq(chars("1-9"), many(chars("0-9"))))
     return seq(up, alt("#", json_pointer()))
