@@ -30,6 +30,7 @@ void bind_numbers(nb::module_ &m) {
           nb::arg("exclusive_minimum") = nb::none(), nb::arg("exclusive_maximum") = nb::none(),
           nb::arg("multiple_of") = nb::none(), nb::arg("integer") = false,
           nb::arg("plain") = false)
+      .def("meet", &NumberMachine::meet)
       .def("step", &NumberMachine::step)
       .def("accepts", &NumberMachine::accepts)
       .def("alive", &NumberMachine::alive)

@@ -1,6 +1,7 @@
 #include "number_residual.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace structgen {
@@ -13,6 +14,16 @@ using Phase = NumberPhase;
 
 // No number is divisible by 2 or 5 more often than this when it fits 64 bits.
 constexpr int MAX_VALUATION = 64;
+
+constexpr uint64_t GREATEST_FACTOR = 1'000'000'000'000'000'000;
+
+// The factor in units of 10^-fraction, which are not larger than those of the multiple.
+std::optional<uint64_t> scaled(const DecimalMultiple &multiple, int64_t fraction) {
+  uint64_t factor = multiple.factor;
+  for (int64_t tens = multiple.fraction; tens < fraction; ++tens, factor *= 10)
+    if (factor >= GREATEST_FACTOR / 10) return std::nullopt;
+  return factor;
+}
 
 // gcd(factor, 10^power), divided out.
 uint64_t without_tens(uint64_t factor, int64_t power) {
@@ -404,6 +415,23 @@ bool DecimalInterval::contains(const Decimal &value) const {
   if (empty) return false;
   int above = compare(value, lower), below = upper ? compare(*upper, value) : 1;
   return above >= lower_exclusive && below >= upper_exclusive;
+}
+
+std::optional<NumberConstraint> intersect(const NumberConstraint &a, const NumberConstraint &b) {
+  NumberConstraint both{intersect(a.positive, b.positive), intersect(a.negative, b.negative), a.multiple,
+                        a.plain || b.plain};
+  if (a.multiple.factor == 0) both.multiple = b.multiple;
+  if (a.multiple.factor == 0 || b.multiple.factor == 0) return both;
+  both.multiple.fraction = std::max(a.multiple.fraction, b.multiple.fraction);
+  std::optional<uint64_t> first = scaled(a.multiple, both.multiple.fraction);
+  std::optional<uint64_t> second = scaled(b.multiple, both.multiple.fraction);
+  if (!first || !second) return std::nullopt;
+  unsigned __int128 common = static_cast<unsigned __int128>(*first) / std::gcd(*first, *second) * *second;
+  if (common >= GREATEST_FACTOR) return std::nullopt;
+  both.multiple.factor = static_cast<uint64_t>(common);
+  for (; both.multiple.fraction > 0 && both.multiple.factor % 10 == 0; --both.multiple.fraction)
+    both.multiple.factor /= 10;
+  return both;
 }
 
 std::optional<NumberPrefix> extend(const NumberPrefix &prefix, uint8_t byte, const NumberOptions &options) {

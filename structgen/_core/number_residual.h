@@ -78,6 +78,9 @@ struct NumberResidual {
 // The prefix with one more byte; nothing when it is not the start of a number text.
 std::optional<NumberPrefix> extend(const NumberPrefix &prefix, uint8_t byte, const NumberOptions &options);
 
+// Both constraints; nothing when their common multiple has too many digits.
+std::optional<NumberConstraint> intersect(const NumberConstraint &a, const NumberConstraint &b);
+
 NumberResidual classify(const NumberConstraint &constraint, const NumberPrefix &prefix,
                         const NumberOptions &options);
 

@@ -96,6 +96,14 @@ struct NumberMachine::Impl {
   std::vector<State> states{{nullptr, {}, false}};  // 0 is dead
   std::unordered_map<std::string, uint64_t> ids;
 
+  uint64_t begin(NumberConstraint constraint) {
+    constraints.push_back(std::move(constraint));
+    size_t before = states.size();
+    uint64_t state = intern(&constraints.back(), {});
+    if (states.size() == before) constraints.pop_back();
+    return state;
+  }
+
   uint64_t intern(const NumberConstraint *constraint, NumberPrefix prefix) {
     NumberResidual residual = classify(*constraint, prefix, options);
     if (!residual.alive) return 0;
@@ -114,16 +122,20 @@ NumberMachine::NumberMachine(NumberOptions options) : impl_(std::make_unique<Imp
 
 NumberMachine::~NumberMachine() = default;
 
-uint64_t NumberMachine::language(const NumberBounds &bounds) {
+uint64_t NumberMachine::language(const NumberBounds &bounds) const {
   std::optional<Bound> low = tighter(bounds.minimum, bounds.exclusive_minimum, 1);
   std::optional<Bound> high = tighter(bounds.maximum, bounds.exclusive_maximum, -1);
-  NumberConstraint constraint{magnitudes(low, high), magnitudes(mirrored(high), mirrored(low)),
-                              parse_multiple(bounds.multiple_of, bounds.integer), bounds.plain};
-  impl_->constraints.push_back(std::move(constraint));
-  size_t before = impl_->states.size();
-  uint64_t state = impl_->intern(&impl_->constraints.back(), {});
-  if (impl_->states.size() == before) impl_->constraints.pop_back();
-  return state;
+  return impl_->begin({magnitudes(low, high), magnitudes(mirrored(high), mirrored(low)),
+                       parse_multiple(bounds.multiple_of, bounds.integer), bounds.plain});
+}
+
+std::optional<uint64_t> NumberMachine::meet(uint64_t a, uint64_t b) const {
+  if (a == 0 || b == 0) return 0;
+  const Impl::State &first = impl_->states[a], &second = impl_->states[b];
+  if (first.prefix.phase != NumberPhase::START || second.prefix.phase != NumberPhase::START) return std::nullopt;
+  std::optional<NumberConstraint> both = intersect(*first.constraint, *second.constraint);
+  if (!both) return std::nullopt;
+  return impl_->begin(std::move(*both));
 }
 
 uint64_t NumberMachine::start() const { return 1; }
@@ -138,15 +150,24 @@ uint64_t NumberMachine::step(uint64_t state, uint8_t byte) const {
 
 bool NumberMachine::accepts(uint64_t state) const { return impl_->states[state].accepts; }
 
+const NumberOptions &NumberMachine::options() const { return impl_->options; }
+
 size_t NumberMachine::size() const { return impl_->states.size() - 1; }
 
-Numbers::Numbers(RegexSpace &space, NumberOptions options)
-    : space_(space), machine_(std::make_shared<NumberMachine>(options)) {}
-
-Re Numbers::language(const NumberBounds &bounds) {
-  return space_.machine(machine_, machine_->language(bounds));
+Re number_language(RegexSpace &space, const NumberBounds &bounds, const NumberOptions &options) {
+  auto wanted = [&](const Machine &machine) {
+    auto *numbers = dynamic_cast<const NumberMachine *>(&machine);
+    return numbers != nullptr && numbers->options() == options;
+  };
+  auto machine = std::static_pointer_cast<const NumberMachine>(space.find_machine(wanted));
+  if (!machine) machine = std::make_shared<const NumberMachine>(options);
+  return space.machine(machine, machine->language(bounds));
 }
 
-Re Numbers::equal(const std::string &decimal) { return language({decimal, decimal, {}, {}, {}, false, false}); }
+Re number_equal(RegexSpace &space, const std::string &decimal, const NumberOptions &options) {
+  NumberBounds bounds;
+  bounds.minimum = bounds.maximum = decimal;
+  return number_language(space, bounds, options);
+}
 
 }  // namespace structgen

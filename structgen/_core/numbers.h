@@ -41,9 +41,11 @@ struct NumberOptions {
   bool exponent = true;        // scientific form allowed
   bool any_exponent = false;   // exponent after any mantissa
   int64_t max_exponent = 400;  // of the text; 0 to 9999
+
+  bool operator==(const NumberOptions &) const = default;
 };
 
-// All number languages of one space: a single machine, so equal residuals are equal states.
+// All number languages with the same options: a single machine, so equal residuals are equal states.
 class NumberMachine final : public Machine {
  public:
   explicit NumberMachine(NumberOptions options = {});
@@ -53,12 +55,15 @@ class NumberMachine final : public Machine {
   // std::invalid_argument for a text that is not a JSON number or a multiple that is not
   // positive, LimitError for bounds of more than 1,000 digits or beyond 1e10000, and for a
   // multiple of more than 18 digits (zeros before the point included).
-  uint64_t language(const NumberBounds &bounds);
+  uint64_t language(const NumberBounds &bounds) const;
+  const NumberOptions &options() const;
 
   uint64_t start() const override;  // any number
   uint64_t step(uint64_t state, uint8_t byte) const override;
   bool accepts(uint64_t state) const override;
   bool alive(uint64_t state) const override { return state != 0; }
+  // Of two states that `language` returned: the state that satisfies both.
+  std::optional<uint64_t> meet(uint64_t a, uint64_t b) const override;
   size_t size() const;  // states made so far
 
  private:
@@ -66,17 +71,10 @@ class NumberMachine final : public Machine {
   std::unique_ptr<Impl> impl_;
 };
 
-// The machine as leaves of a space; one per space.
-class Numbers {
- public:
-  explicit Numbers(RegexSpace &space, NumberOptions options = {});
-  Re language(const NumberBounds &bounds);
-  // Exactly equal in value to `decimal` (enum and const: 1, 1.0 and 1e0 are the same).
-  Re equal(const std::string &decimal);
+// The language as a leaf of the space; leaves with equal options share the machine of the space.
+Re number_language(RegexSpace &space, const NumberBounds &bounds, const NumberOptions &options = {});
 
- private:
-  RegexSpace &space_;
-  std::shared_ptr<NumberMachine> machine_;
-};
+// Exactly equal in value to `decimal` (enum and const: 1, 1.0 and 1e0 are the same).
+Re number_equal(RegexSpace &space, const std::string &decimal, const NumberOptions &options = {});
 
 }  // namespace structgen

@@ -19,7 +19,9 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -56,6 +58,8 @@ struct Machine {
   virtual bool accepts(uint64_t state) const = 0;
   // Exact: false iff no continuation of `state` is accepted.
   virtual bool alive(uint64_t state) const = 0;
+  // The state with the language of both, when the machine has one: spares products of leaves.
+  virtual std::optional<uint64_t> meet(uint64_t, uint64_t) const { return std::nullopt; }
 };
 
 class RegexSpace {
@@ -88,6 +92,8 @@ class RegexSpace {
   // The same leaf in another state: one machine holds many languages (numbers.h), and equal
   // (machine, state) pairs are the same `Re`. EMPTY when the state is 0 or not alive.
   Re machine(std::shared_ptr<const Machine> machine, uint64_t state);
+  // The first machine among the leaves for which `wanted` holds; null when there is none.
+  std::shared_ptr<const Machine> find_machine(const std::function<bool(const Machine &)> &wanted) const;
   // Union of many literals, built as a trie in linear time.
   Re literals(std::span<const std::string> texts);
 

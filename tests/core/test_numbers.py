@@ -337,6 +337,33 @@ def test_plain_form_of_integers_is_small() -> None:
     assert run(machine, plain, "12") == run(machine, machine.language(integer=True), "12")
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_meet_is_both(seed: int) -> None:
+    generator = random.Random(2000 + seed)
+    first, second = random_bounds(generator), random_bounds(generator)
+    machine = NumberMachine()
+    a, b = machine.language(**first), machine.language(**second)
+    both = machine.meet(a, b)
+    assert both is not None
+    for text in number_texts(4, False, 400):
+        expected = satisfies(value(text), first) and satisfies(value(text), second)
+        assert accepts(machine, both, text) == expected, (first, second, text)
+
+
+def test_meet_gives_the_state_of_the_merged_bounds() -> None:
+    machine = NumberMachine()
+    low, high = machine.language(minimum="0"), machine.language(maximum="100", integer=True)
+    assert machine.meet(low, high) == machine.language(minimum="0", maximum="100", integer=True)
+    assert machine.meet(machine.language(multiple_of="1.5"), machine.language(integer=True)) == (
+        machine.language(multiple_of="3")
+    )
+    assert (
+        machine.meet(machine.language(multiple_of="1e-17"), machine.language(multiple_of="999999999999"))
+        is None
+    )
+    assert machine.meet(low, machine.language(maximum="-1")) == 0
+
+
 def test_unsatisfiable_is_dead_at_once() -> None:
     machine = NumberMachine()
     assert machine.language(minimum="2", maximum="1") == 0
