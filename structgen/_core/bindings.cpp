@@ -4,11 +4,13 @@
 namespace nb = nanobind;
 
 namespace structgen {
+void bind_engine(nb::module_ &m);
 void bind_numbers(nb::module_ &m);
 void bind_regex(nb::module_ &m);
 }
 
 NB_MODULE(_native, m) {
+  structgen::bind_regex(m);  // first: it names the core's exceptions
   structgen::bind_numbers(m);
-  structgen::bind_regex(m);
+  structgen::bind_engine(m);
 }

@@ -1,0 +1,102 @@
+// Memory of automaton states: a bump allocator in segments that forks share.
+//
+// A state only points at objects allocated before it, so undoing the latest states is
+// dropping the latest memory: rollback and the end of a mask walk cost a pointer move.
+// A fork freezes the segments both sides now share; each goes on in segments of its own.
+// Frozen memory is never written again, so forks may run on different threads.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace structgen {
+
+class Arena {
+ public:
+  struct Mark {
+    uint32_t segments = 0;
+    uint32_t used = 0;
+  };
+
+  Arena() = default;
+  Arena(Arena &&) = default;
+  Arena &operator=(Arena &&) = default;
+
+  void *allocate(size_t bytes) {
+    bytes = (bytes + 7) & ~size_t{7};
+    if (segments_.empty() || frozen_ == segments_.size() || used_ + bytes > segments_.back()->size) open(bytes);
+    void *p = segments_.back()->data.get() + used_;
+    used_ += static_cast<uint32_t>(bytes);
+    return p;
+  }
+  template <class T, class... Args>
+  T *make(Args &&...args) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    return new (allocate(sizeof(T))) T{std::forward<Args>(args)...};
+  }
+
+  Mark mark() const { return {static_cast<uint32_t>(segments_.size()), used_}; }
+  void release(Mark m) {
+    if (m.segments == segments_.size()) {
+      if (frozen_ < segments_.size()) used_ = m.used;
+      return;
+    }
+    // Keep one spare segment so that a walk at a segment's edge does not allocate each time.
+    if (segments_.size() > m.segments + 1 || frozen_ > m.segments) spare_.reset();
+    else spare_ = std::move(segments_.back());
+    segments_.resize(m.segments);
+    if (frozen_ > segments_.size()) frozen_ = segments_.size();
+    used_ = m.used;
+  }
+
+  // A second arena over the same memory; both continue in fresh segments.
+  Arena fork() {
+    Arena other;
+    other.segments_ = segments_;
+    other.frozen_ = frozen_ = segments_.size();
+    other.used_ = used_;
+    return other;
+  }
+
+  bool contains(const void *p) const {
+    for (auto &s : segments_)
+      if (p >= s->data.get() && p < s->data.get() + s->size) return true;
+    return false;
+  }
+
+  size_t memory() const {
+    size_t total = 0;
+    for (auto &s : segments_) total += s->size;
+    return total;
+  }
+
+ private:
+  struct Segment {
+    explicit Segment(size_t n) : data(new std::byte[n]), size(n) {}
+    std::unique_ptr<std::byte[]> data;
+    size_t size;
+  };
+
+  void open(size_t at_least) {
+    if (spare_ && spare_->size >= at_least) {
+      segments_.push_back(std::move(spare_));
+    } else {
+      size_t n = segments_.empty() ? 1024 : std::min<size_t>(segments_.back()->size * 2, size_t{1} << 20);
+      segments_.push_back(std::make_shared<Segment>(std::max(n, at_least)));
+    }
+    used_ = 0;
+  }
+
+  std::vector<std::shared_ptr<Segment>> segments_;
+  std::shared_ptr<Segment> spare_;
+  size_t frozen_ = 0;
+  uint32_t used_ = 0;
+};
+
+}  // namespace structgen

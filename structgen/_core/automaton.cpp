@@ -1,0 +1,633 @@
+#include "automaton.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "json_space.h"
+
+namespace structgen {
+
+Automaton::Automaton(std::unique_ptr<Plan> plan, TextSpace &text) : plan_(std::move(plan)), text_(text) {}
+
+const Node *Automaton::start(Reader &r) { return begin(r, *plan_, nullptr); }
+
+const Node *Automaton::begin(Reader &r, const Plan &plan, const Node *parent) {
+  const int32_t depth = parent ? parent->depth + 1 : 0;
+  switch (plan.kind) {
+    case Plan::Regex: {
+      if (!text_.regex().alive(plan.re)) return nullptr;
+      Node *n = r.arena.make<Node>();
+      n->kind = Node::Scalar;
+      n->depth = depth;
+      n->parent = parent;
+      n->text = text_.state(plan.re, 0, Encoding::Plain);
+      return n;
+    }
+    case Plan::Json:
+      return value(r, parent, plan.json.get(), plan.json->root(),
+                   space_start(plan.json->schema().options, SpaceAt::Start));
+    case Plan::Sequence: {
+      Node *n = r.arena.make<Node>();
+      n->kind = Node::Sequence;
+      n->depth = depth;
+      n->parent = parent;
+      n->control.plan = &plan;
+      return begin(r, *plan.parts[0], n);
+    }
+    case Plan::Union: {
+      const Node *all = nullptr;
+      for (auto &p : plan.parts) all = alternatives(r, begin(r, *p, parent), all);
+      return all;
+    }
+  }
+  return nullptr;
+}
+
+const Node *Automaton::value(Reader &r, const Node *parent, JsonControl *json, ValueControl *v, uint16_t space) {
+  if (v->first.none()) return nullptr;
+  Node *n = r.arena.make<Node>();
+  n->kind = Node::Value;
+  n->depth = parent ? parent->depth + 1 : 0;
+  n->parent = parent;
+  n->json = json;
+  n->control.value = v;
+  n->space = space;
+  return n;
+}
+
+// ---------------------------------------------------------------- end of a value
+
+template <class Holds>
+const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &holds) {
+  r.looked_at(parent);
+  if (!parent) {
+    static const Node end;
+    return &end;
+  }
+  switch (parent->kind) {
+    case Node::Sequence: {
+      const Plan &plan = *parent->control.plan;
+      if (parent->length + 1 == plan.parts.size()) return finish(r, parent->parent);
+      Node *n = r.arena.make<Node>(*parent);
+      n->length = parent->length + 1;
+      return begin(r, *plan.parts[n->length], n);
+    }
+    case Node::Object: {
+      KeyControl *key = parent->child.key;
+      ObjectControl *after = parent->json->after_child(key->frame, key->verdicts, holds);
+      if ((after != parent->control.object || !after->simple) && !parent->json->object_alive(after, view(parent)))
+        return nullptr;
+      Node *n = r.arena.make<Node>(*parent);
+      n->phase = Phase::AfterValue;
+      n->control.object = after;
+      n->space = space_start(parent->json->schema().options, SpaceAt::AfterValue);
+      return n;
+    }
+    case Node::Array: {
+      ItemControl *item = parent->child.item;
+      ArrayControl *after = parent->json->after_child(item->frame, item->verdicts, holds);
+      if (after != parent->control.array && !parent->json->array_alive(after, parent->count)) return nullptr;
+      Node *n = r.arena.make<Node>(*parent);
+      n->phase = Phase::AfterValue;
+      n->control.array = after;
+      n->space = space_start(parent->json->schema().options, SpaceAt::AfterValue);
+      return n;
+    }
+    default: return nullptr;
+  }
+}
+
+const Node *Automaton::finish(Reader &r, const Node *parent) {
+  return finish_with(r, parent, [](uint32_t) { return true; });
+}
+
+bool Automaton::accepts(Reader &r, const Node *node) {
+  switch (node->kind) {
+    case Node::End: return true;
+    case Node::Scalar: {
+      if (!text_.complete(node->text)) return false;
+      const Node *after = node->parent ? finish_with(r, node->parent, [&](uint32_t i) {
+        return !node->roots || text_.complete(node->roots[i]);
+      }) : finish(r, nullptr);
+      return after && accepts(r, after);
+    }
+    case Node::Alternatives: return accepts(r, node->control.left) || accepts(r, node->parent);
+    default: return false;
+  }
+}
+
+// ---------------------------------------------------------------- steps
+
+const Node *Automaton::step(Reader &r, const Node *n, uint8_t b) {
+  switch (n->kind) {
+    case Node::Value: return step_value(r, n, b);
+    case Node::String: return step_string(r, n, b);
+    case Node::Scalar: return step_scalar(r, n, b);
+    case Node::Object: return step_object(r, n, b);
+    case Node::Key: return step_key(r, n, b);
+    case Node::Array: return step_array(r, n, b);
+    case Node::Alternatives: {
+      const Node *left = step(r, n->control.left, b);
+      const Node *rest = step(r, n->parent, b);
+      return alternatives(r, left, rest);
+    }
+    default: return nullptr;
+  }
+}
+
+const Node *Automaton::step_value(Reader &r, const Node *n, uint8_t b) {
+  if (is_space(b)) {
+    int next = space_step(n->json->schema().options, n->space, b);
+    if (next < 0) return nullptr;
+    Node *m = r.arena.make<Node>(*n);
+    m->space = static_cast<uint16_t>(next);
+    return m;
+  }
+  ValueControl *v = n->control.value;
+  if (!v->first.test(b) || !space_done(n->space)) return nullptr;
+  Node *m = r.arena.make<Node>();
+  m->depth = n->depth;
+  m->parent = n->parent;
+  m->json = n->json;
+  m->control.value = v;
+  auto take_roots = [&](const std::vector<Re> &roots, Encoding encoding) {
+    if (roots.empty()) return;
+    auto *states = static_cast<TextState *>(r.arena.allocate(roots.size() * sizeof(TextState)));
+    for (size_t i = 0; i < roots.size(); ++i) {
+      states[i] = text_.state(roots[i], 0, encoding);
+      if (encoding == Encoding::Plain && states[i]) states[i] = text_.row(states[i])[b];
+    }
+    m->roots = states;
+  };
+  switch (b) {
+    case '"':
+      m->kind = Node::String;
+      m->text = text_.state(v->string.re, 0, encoding(n));
+      take_roots(v->string.roots, encoding(n));
+      return m;
+    case '{': {
+      if (static_cast<uint32_t>(n->depth) >= text_.limits().max_depth) return nullptr;
+      ObjectControl *o = n->json->open_object(v);
+      const uint32_t words = o->universe->words();
+      auto *seen = static_cast<uint64_t *>(r.arena.allocate(words * 8));
+      std::memset(seen, 0, words * 8);
+      m->kind = Node::Object;
+      m->control.object = o;
+      m->bits = seen;
+      m->space = space_start(n->json->schema().options, SpaceAt::Open);
+      return m;
+    }
+    case '[':
+      if (static_cast<uint32_t>(n->depth) >= text_.limits().max_depth) return nullptr;
+      m->kind = Node::Array;
+      m->control.array = n->json->open_array(v);
+      m->space = space_start(n->json->schema().options, SpaceAt::Open);
+      return m;
+    default: {
+      m->kind = Node::Scalar;
+      for (const ScalarLanguage *s : {&v->number, &v->literal}) {
+        if (s->re == RegexSpace::EMPTY) continue;
+        TextState t = text_.row(text_.state(s->re, 0, Encoding::Plain))[b];
+        if (t == TextSpace::DEAD) continue;
+        m->text = t;
+        take_roots(s->roots, Encoding::Plain);
+        return m;
+      }
+      return nullptr;
+    }
+  }
+}
+
+const Node *Automaton::step_string(Reader &r, const Node *n, uint8_t b) {
+  TextState t = text_.row(n->text)[b];
+  if (t == TextSpace::DEAD) return nullptr;
+  const StringLanguage &language = n->control.value->string;
+  if (t == TextSpace::LEAVE) {
+    if (n->length < language.min) return nullptr;
+    return finish_with(r, n->parent, [&](uint32_t i) { return !n->roots || text_.complete(n->roots[i]); });
+  }
+  // A character counts when it begins: at its first byte, or at its backslash.
+  uint32_t length = n->length;
+  if (text_.escape(n->text) == 0 && (b & 0xc0) != 0x80) {
+    if (length >= language.max) return nullptr;
+    ++length;
+  }
+  const Re re = text_.re(t);
+  if ((language.max != UNBOUNDED || length < language.min) && re != RegexSpace::ANY_TEXT && text_.escape(t) == 0) {
+    int64_t least = language.min > length ? static_cast<int64_t>(language.min - length) : 0;
+    int64_t most = language.max == UNBOUNDED ? -1 : static_cast<int64_t>(language.max - length);
+    if (!text_.regex().has_length(re, least, most)) return nullptr;
+  }
+  Node *m = r.arena.make<Node>(*n);
+  m->text = t;
+  m->length = length;
+  if (n->roots) {
+    size_t count = n->control.value->string.roots.size();
+    auto *states = static_cast<TextState *>(r.arena.allocate(count * sizeof(TextState)));
+    for (size_t i = 0; i < count; ++i) {
+      TextState next = n->roots[i] ? text_.row(n->roots[i])[b] : TextSpace::DEAD;
+      states[i] = next == TextSpace::LEAVE ? TextSpace::DEAD : next;
+    }
+    m->roots = states;
+  }
+  return m;
+}
+
+const Node *Automaton::step_scalar(Reader &r, const Node *n, uint8_t b) {
+  TextState t = text_.row(n->text)[b];
+  const Node *inside = nullptr;
+  if (t != TextSpace::DEAD) {
+    Node *m = r.arena.make<Node>(*n);
+    m->text = t;
+    if (n->roots) {
+      const ValueControl *v = n->control.value;
+      size_t count = std::max(v->number.roots.size(), v->literal.roots.size());
+      auto *states = static_cast<TextState *>(r.arena.allocate(count * sizeof(TextState)));
+      for (size_t i = 0; i < count; ++i) states[i] = n->roots[i] ? text_.row(n->roots[i])[b] : TextSpace::DEAD;
+      m->roots = states;
+    }
+    inside = m;
+    if (!n->parent || n->parent->kind != Node::Sequence) return inside;  // JSON: a number or its end, never both
+  }
+  if (!n->parent || !text_.complete(n->text)) return inside;
+  const Node *after = finish_with(r, n->parent, [&](uint32_t i) { return !n->roots || text_.complete(n->roots[i]); });
+  if (!after) return inside;
+  return alternatives(r, inside, step(r, after, b));
+}
+
+const Node *Automaton::open_key(Reader &r, const Node *object) {
+  ObjectControl *o = object->control.object;
+  const uint32_t words = o->universe->words();
+  auto *allowed = static_cast<uint64_t *>(r.arena.allocate(words * 8));
+  bool extra = object->json->allowed_keys(o, view(object), allowed);
+  bool any = std::any_of(allowed, allowed + words, [](uint64_t w) { return w != 0; });
+  if (!any && !extra) return nullptr;
+  Node *k = r.arena.make<Node>();
+  k->kind = Node::Key;
+  k->depth = object->depth + 1;
+  k->parent = object;
+  k->json = object->json;
+  k->bits = allowed;
+  k->hi = static_cast<uint32_t>(o->universe->keys.size());
+  k->hash = hash_text({});
+  if (extra) {
+    Re re = o->extra;
+    // A language of extra keys that patterns restrict loses the keys already there.
+    if (re != RegexSpace::ANY_TEXT)
+      for (const SeenKey *s = object->extras; s; s = s->previous)
+        re = text_.regex().intersect(re, text_.regex().complement(text_.regex().literal({s->text, s->length})));
+    if (re == RegexSpace::ANY_TEXT || text_.regex().alive(re)) k->text = text_.state(re, 0, encoding(object));
+    if (!any && k->text == TextSpace::DEAD) return nullptr;
+  }
+  return k;
+}
+
+const Node *Automaton::step_object(Reader &r, const Node *n, uint8_t b) {
+  const JsonOptions &options = n->json->schema().options;
+  if (is_space(b)) {
+    int next = space_step(options, n->space, b);
+    if (next < 0) return nullptr;
+    Node *m = r.arena.make<Node>(*n);
+    m->space = static_cast<uint16_t>(next);
+    return m;
+  }
+  if (!space_done(n->space)) return nullptr;
+  ObjectControl *o = n->control.object;
+  switch (n->phase) {
+    case Phase::Open:
+    case Phase::AfterComma:
+      if (b == '"') return open_key(r, n);
+      if (b != '}' || n->phase == Phase::AfterComma) return nullptr;
+      break;
+    case Phase::AfterKey: {
+      if (b != ':') return nullptr;
+      Node *m = r.arena.make<Node>(*n);
+      m->phase = Phase::InValue;
+      return value(r, m, n->json, n->child.key->child, space_start(options, SpaceAt::AfterColon));
+    }
+    case Phase::AfterValue:
+      if (b == ',') {
+        if (!n->json->more_keys(o, view(n))) return nullptr;
+        Node *m = r.arena.make<Node>(*n);
+        m->phase = Phase::AfterComma;
+        m->space = space_start(options, SpaceAt::AfterComma);
+        return m;
+      }
+      if (b != '}') return nullptr;
+      break;
+    default: return nullptr;
+  }
+  if (!n->json->object_can_close(o, view(n))) return nullptr;
+  if (o->simple) return finish(r, n->parent);
+  std::vector<bool> v = n->json->object_verdicts(o, view(n));
+  return finish_with(r, n->parent, [&](uint32_t i) { return static_cast<bool>(v[i]); });
+}
+
+const Node *Automaton::object_after_key(Reader &r, const Node *object, KeyControl *key, int64_t index,
+                                        const Node *key_node) {
+  if (!key->possible) return nullptr;
+  const KeyUniverse &u = *object->control.object->universe;
+  Node *m = r.arena.make<Node>(*object);
+  m->phase = Phase::AfterKey;
+  m->child.key = key;
+  m->count = object->count + 1;
+  m->space = space_start(object->json->schema().options, SpaceAt::AfterKey);
+  if (index >= 0) {
+    auto *seen = static_cast<uint64_t *>(r.arena.allocate(u.words() * 8));
+    std::memcpy(seen, object->bits, u.words() * 8);
+    set_bit(seen, static_cast<uint32_t>(index));
+    m->bits = seen;
+    m->last_rank = u.rank[static_cast<size_t>(index)];
+    m->hash ^= u.hashes[static_cast<size_t>(index)];
+  } else {
+    std::string text = key_text(key_node);
+    auto *copy = static_cast<char *>(r.arena.allocate(text.size()));
+    std::memcpy(copy, text.data(), text.size());
+    m->extras = r.arena.make<SeenKey>(SeenKey{object->extras, copy, static_cast<uint32_t>(text.size()), key_node->hash});
+    m->last_rank = static_cast<int64_t>(u.keys.size());
+    m->hash ^= key_node->hash;
+  }
+  return m;
+}
+
+const Node *Automaton::close_extra_key(Reader &r, const Node *n) {
+  const Node *object = n->parent;
+  ObjectControl *o = object->control.object;
+  KeyControl *key = n->json->only_extra_class(o);
+  if (!key) key = n->json->extra_key(o, key_text(n));
+  if (!key->possible) return nullptr;
+  return object_after_key(r, object, key, -1, n);
+}
+
+const Node *Automaton::close_key(Reader &r, const Node *n) {
+  const Node *object = n->parent;
+  r.looked_at(object);
+  const KeyUniverse &u = *object->control.object->universe;
+  if (n->lo < n->hi && u.keys[n->lo].size() == n->length) {
+    if (!bit(n->bits, n->lo)) return nullptr;
+    return object_after_key(r, object, n->json->key(object->control.object, n->lo), n->lo, n);
+  }
+  if (n->text == TextSpace::DEAD || !text_.complete(n->text) || extra_seen(object, n->hash)) return nullptr;
+  const Node *after = close_extra_key(r, n);
+  if (!after || object->control.object->simple) return after;
+  // Which class the key turned out to be decides whether the frame can still be met.
+  return n->json->object_alive(after->child.key->frame, view(after)) ? after : nullptr;
+}
+
+bool Automaton::extra_seen(const Node *object, const Hash128 &hash) const {
+  for (const SeenKey *s = object->extras; s; s = s->previous)
+    if (s->hash == hash) return true;
+  return false;
+}
+
+std::string Automaton::key_text(const Node *n) const {
+  const KeyUniverse &u = *n->parent->control.object->universe;
+  if (!n->link) return n->lo < n->hi ? u.keys[n->lo].substr(0, n->length) : std::string{};
+  std::string out(n->link->length, '\0');
+  for (const TextLink *l = n->link; l; l = l->previous) {
+    if (l->base) {
+      std::memcpy(out.data(), l->base, l->length);
+      break;
+    }
+    out[l->length - 1] = static_cast<char>(l->byte);
+  }
+  return out;
+}
+
+const Node *Automaton::step_key(Reader &r, const Node *n, uint8_t b) {
+  const Escapes mode = n->json->schema().options.escapes;
+  Decoded d = decode(n->escape, b, mode);
+  if (d.kind == Decoded::Dead) return nullptr;
+  if (d.kind == Decoded::Quote) return close_key(r, n);
+  const KeyUniverse &u = *n->parent->control.object->universe;
+  TextState text = n->text == TextSpace::DEAD ? TextSpace::DEAD : text_.row(n->text)[b];
+  uint32_t lo = n->lo, hi = n->hi, length = n->length;
+  Hash128 hash = n->hash;
+  const TextLink *link = n->link;
+  auto any_allowed = [&] {
+    for (uint32_t i = lo; i < hi; ++i)
+      if (bit(n->bits, i)) return true;
+    return false;
+  };
+  if (d.kind == Decoded::Pending) {
+    bool declared = false;
+    for (uint32_t i = lo; i < hi && !declared; ++i)
+      declared = bit(n->bits, i) && u.keys[i].size() > length &&
+                 escape_can_be(d.escape, static_cast<uint8_t>(u.keys[i][length]), mode);
+    if (!declared && text == TextSpace::DEAD) return nullptr;
+  }
+  for (int k = 0; k < d.size; ++k) {
+    const uint8_t c = d.bytes[k];
+    const uint32_t before = lo;
+    if (lo < hi) {
+      auto at = [&](const std::string &key) { return key.size() > length ? static_cast<unsigned char>(key[length]) : -1; };
+      auto first = u.keys.begin() + lo, last = u.keys.begin() + hi;
+      lo = static_cast<uint32_t>(std::partition_point(first, last, [&](auto &key) { return at(key) < c; }) - u.keys.begin());
+      hi = static_cast<uint32_t>(std::partition_point(first, last, [&](auto &key) { return at(key) <= c; }) - u.keys.begin());
+    }
+    if (lo >= hi && text != TextSpace::DEAD) {
+      if (!link && length > 0) link = r.arena.make<TextLink>(TextLink{nullptr, u.keys[before].data(), length, 0});
+      link = r.arena.make<TextLink>(TextLink{link, nullptr, length + 1, c});
+    }
+    hash = extend(hash, c);
+    ++length;
+  }
+  if (d.kind == Decoded::Bytes && text == TextSpace::DEAD && !any_allowed()) return nullptr;
+  Node *m = r.arena.make<Node>(*n);
+  m->text = text;
+  m->escape = d.escape;
+  m->lo = lo;
+  m->hi = hi;
+  m->length = length;
+  m->hash = hash;
+  m->link = link;
+  return m;
+}
+
+const Node *Automaton::step_array(Reader &r, const Node *n, uint8_t b) {
+  const JsonOptions &options = n->json->schema().options;
+  if (is_space(b)) {
+    int next = space_step(options, n->space, b);
+    if (next < 0) return nullptr;
+    Node *m = r.arena.make<Node>(*n);
+    m->space = static_cast<uint16_t>(next);
+    return m;
+  }
+  if (!space_done(n->space)) return nullptr;
+  ArrayControl *a = n->control.array;
+  if (b == ']') {
+    if (!n->json->array_can_close(a, n->count)) return nullptr;
+    if (a->simple) return finish(r, n->parent);
+    std::vector<bool> v = n->json->array_verdicts(a, n->count);
+    return finish_with(r, n->parent, [&](uint32_t i) { return static_cast<bool>(v[i]); });
+  }
+  if (n->phase == Phase::AfterValue && b != ',') return nullptr;
+  if (!n->json->item_allowed(a, n->count)) return nullptr;
+  ItemControl *item = n->json->item(a, n->count);
+  if (!item->possible) return nullptr;
+  Node *m = r.arena.make<Node>(*n);
+  m->phase = Phase::InValue;
+  m->count = n->count + 1;
+  m->child.item = item;
+  if (n->phase == Phase::AfterValue) return value(r, m, n->json, item->child, space_start(options, SpaceAt::AfterComma));
+  const Node *v = value(r, m, n->json, item->child, n->space);
+  return v ? step_value(r, v, b) : nullptr;
+}
+
+// ---------------------------------------------------------------- parallel readings
+
+bool Automaton::same(const Node *a, const Node *b) const {
+  while (a != b) {
+    if (!a || !b || a->kind != b->kind || a->depth != b->depth) return false;
+    if (a->kind == Node::Alternatives) return false;
+    if (a->control.value != b->control.value || a->text != b->text || a->escape != b->escape || a->phase != b->phase ||
+        a->space != b->space || a->length != b->length || a->count != b->count || !(a->hash == b->hash) ||
+        a->child.key != b->child.key || a->roots || b->roots)
+      return false;
+    a = a->parent;
+    b = b->parent;
+  }
+  return true;
+}
+
+const Node *Automaton::alternatives(Reader &r, const Node *a, const Node *b) {
+  if (!a) return b;
+  if (!b) return a;
+  if (a->kind == Node::Alternatives) {
+    b = alternatives(r, a->control.left, b);
+    return alternatives(r, a->parent, b);
+  }
+  size_t count = 1;
+  for (const Node *n = b; n; n = n->parent) {
+    const bool more = n->kind == Node::Alternatives;
+    if (same(a, more ? n->control.left : n)) return b;
+    if (++count > text_.limits().max_alternatives)
+      throw LimitError("a sequence or union has more than " + std::to_string(text_.limits().max_alternatives) +
+                       " parallel readings (limit max_alternatives)");
+    if (!more) break;
+  }
+  Node *n = r.arena.make<Node>();
+  n->kind = Node::Alternatives;
+  n->control.left = a;
+  n->parent = b;
+  n->depth = std::max(a->depth, b->depth);
+  return n;
+}
+
+// ---------------------------------------------------------------- what masks ask
+
+std::bitset<256> Automaton::candidates(const Node *n) {
+  static const std::bitset<256> blanks = [] {
+    std::bitset<256> s;
+    for (char c : {' ', '\t', '\n', '\r'}) s.set(static_cast<unsigned char>(c));
+    return s;
+  }();
+  std::bitset<256> s;
+  switch (n->kind) {
+    case Node::Value: return blanks | n->control.value->first;
+    case Node::Object:
+      s = blanks;
+      switch (n->phase) {
+        case Phase::Open: s.set('"'); s.set('}'); break;
+        case Phase::AfterComma: s.set('"'); break;
+        case Phase::AfterKey: s.set(':'); break;
+        default: s.set(','); s.set('}');
+      }
+      return s;
+    case Node::Array:
+      if (n->phase == Phase::AfterValue) {
+        s = blanks;
+        s.set(',');
+        return s.set(']');
+      }
+      [[fallthrough]];
+    default: return s.set();
+  }
+}
+
+Hash128 Automaton::signature(const Node *n) {
+  Hash128 h{static_cast<uint64_t>(n->kind) << 32 | static_cast<uint64_t>(n->phase) << 16 | n->space,
+            reinterpret_cast<uint64_t>(n->control.value)};
+  auto add = [&](uint64_t x) { h = extend(h, x); };
+  switch (n->kind) {
+    case Node::String: {
+      h.b = 0;
+      add(n->text);
+      const StringLanguage &s = n->control.value->string;
+      if (s.min > n->length) add(s.min - n->length + (uint64_t{1} << 40));
+      if (s.max != UNBOUNDED) {
+        int64_t reach = text_.reach(text_.re(n->text));
+        uint64_t left = s.max - n->length;
+        if (reach < 0 || left < text_.longest_characters() + static_cast<uint64_t>(reach)) add(left);
+      }
+      if (n->roots) {
+        add(reinterpret_cast<uint64_t>(n->control.value));
+        for (size_t i = 0; i < s.roots.size(); ++i) add(n->roots[i]);
+      }
+      break;
+    }
+    case Node::Scalar:
+      h.b = 1;
+      add(n->text);
+      if (n->roots) {
+        add(reinterpret_cast<uint64_t>(n->control.value));
+        size_t count = std::max(n->control.value->number.roots.size(), n->control.value->literal.roots.size());
+        for (size_t i = 0; i < count; ++i) add(n->roots[i]);
+      }
+      break;
+    case Node::Object:
+      add(n->count);
+      add(static_cast<uint64_t>(n->last_rank));
+      add(n->hash.a);
+      add(n->hash.b);
+      if (n->phase == Phase::AfterKey || n->phase == Phase::InValue) add(reinterpret_cast<uint64_t>(n->child.key));
+      break;
+    case Node::Key:
+      add(static_cast<uint64_t>(n->text) << 32 | n->escape);
+      add(static_cast<uint64_t>(n->lo) << 32 | n->hi);
+      add(n->lo < n->hi ? n->length : 0);
+      // Off the declared keys the text matters only where it may become a key already there.
+      if (n->lo >= n->hi && n->parent->extras) {
+        add(n->hash.a);
+        add(n->hash.b);
+      }
+      break;
+    case Node::Array: {
+      const ArrayControl &a = *n->control.array;
+      uint64_t count = n->count;
+      if (a.simple && a.max == UNBOUNDED) count = std::min(count, std::max(a.min, a.prefix) + 1);
+      add(count);
+      if (n->phase == Phase::InValue) add(reinterpret_cast<uint64_t>(n->child.item));
+      break;
+    }
+    case Node::Sequence: add(n->length); break;
+    default: break;
+  }
+  return h;
+}
+
+uint64_t Automaton::unproven() const {
+  uint64_t total = 0;
+  std::vector<const Plan *> todo{plan_.get()};
+  while (!todo.empty()) {
+    const Plan *p = todo.back();
+    todo.pop_back();
+    if (p->json) total += p->json->unproven();
+    for (auto &q : p->parts) todo.push_back(q.get());
+  }
+  return total;
+}
+
+size_t Automaton::memory() const {
+  size_t total = 0;
+  std::vector<const Plan *> todo{plan_.get()};
+  while (!todo.empty()) {
+    const Plan *p = todo.back();
+    todo.pop_back();
+    if (p->json) total += p->json->memory();
+    for (auto &q : p->parts) todo.push_back(q.get());
+  }
+  return total;
+}
+
+}  // namespace structgen

@@ -1,0 +1,140 @@
+// The automaton of a constraint: states are nodes, a step reads one byte.
+//
+// A node is the top of a stack of open frames (its `parent`), immutable once made, and
+// lives in the arena of the matcher that made it. Dead is a null pointer. A program is a
+// plan: regular expressions, JSON Schemas, and sequences and unions of them; the JSON part
+// is deterministic, and `Alternatives` nodes hold the parallel readings that a sequence or a
+// union can have.
+//
+// Invariant: a node that `step` returns has a completion (see the guarantees of
+// RegexSpace and JsonControl).
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arena.h"
+#include "json_control.h"
+#include "text_space.h"
+
+namespace structgen {
+
+struct Plan {
+  enum Kind : uint8_t { Regex, Json, Sequence, Union } kind;
+  Re re = RegexSpace::EMPTY;
+  std::unique_ptr<JsonControl> json;
+  std::vector<std::unique_ptr<Plan>> parts;
+};
+
+struct SeenKey {  // an extra key of an object
+  const SeenKey *previous;
+  const char *text;
+  uint32_t length;
+  Hash128 hash;
+};
+
+struct TextLink {  // text of an extra key while it is read, last byte first
+  const TextLink *previous;
+  const char *base;  // or a run of bytes that other memory holds
+  uint32_t length;   // in all
+  uint8_t byte;
+};
+
+enum class Phase : uint8_t { Open, AfterKey, InValue, AfterValue, AfterComma };
+
+struct Node {
+  enum Kind : uint8_t { End, Value, String, Scalar, Object, Key, Array, Sequence, Alternatives } kind = End;
+  Phase phase = Phase::Open;
+  uint16_t space = 0;
+  int32_t depth = 0;
+  const Node *parent = nullptr;
+  JsonControl *json = nullptr;
+  union Control {
+    ValueControl *value;
+    ObjectControl *object;
+    ArrayControl *array;
+    const Plan *plan;
+    const Node *left;  // Alternatives: one reading; `parent` is the rest
+  } control{};
+  // String, Scalar, Key
+  TextState text = TextSpace::DEAD;
+  uint32_t escape = 0;             // Key
+  uint32_t length = 0;             // String: characters; Key: bytes; Sequence: index of the running part
+  uint32_t lo = 0, hi = 0;         // Key: range of the universe that still matches
+  const TextState *roots = nullptr;  // String, Scalar: a state for each root of the goal
+  const TextLink *link = nullptr;  // Key
+  // Object, Array
+  uint64_t count = 0;
+  int64_t last_rank = -1;
+  const uint64_t *bits = nullptr;  // Object: keys seen; Key: keys allowed
+  const SeenKey *extras = nullptr;
+  Hash128 hash;                    // Object: of the keys seen; Key: of the text
+  union Child {
+    KeyControl *key;
+    ItemControl *item;
+  } child{};
+};
+
+// Who is reading: where nodes go, and how deep into the stack the reading looked.
+struct Reader {
+  Arena &arena;
+  int32_t lowest = INT32_MAX;  // least depth of a frame whose content was used; -1: the end of the stack
+  void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
+};
+
+class Automaton {
+ public:
+  Automaton(std::unique_ptr<Plan> plan, TextSpace &text);
+
+  const Node *start(Reader &r);
+  const Node *step(Reader &r, const Node *node, uint8_t byte);
+  bool accepts(Reader &r, const Node *node);
+  // Bytes that may begin a step; a superset, cheap.
+  std::bitset<256> candidates(const Node *node);
+
+  // The frame's part of the key under which masks are remembered.
+  Hash128 signature(const Node *node);
+  // The state after the value on top is complete, with no verdict in question.
+  const Node *finish(Reader &r, const Node *parent);
+  template <class Holds>
+  const Node *finish_with(Reader &r, const Node *parent, const Holds &holds);
+
+  // Pieces that masks use.
+  const Node *close_extra_key(Reader &r, const Node *key_node);
+  Encoding encoding(const Node *node) const {
+    return node->json->schema().options.escapes == Escapes::All ? Encoding::AllEscapes : Encoding::Canonical;
+  }
+  ObjectView view(const Node *object) const { return {object->bits, object->count, object->last_rank}; }
+  std::string key_text(const Node *key_node) const;
+  bool extra_seen(const Node *object, const Hash128 &hash) const;
+
+  TextSpace &text() { return text_; }
+  const Plan &plan() const { return *plan_; }
+  uint64_t unproven() const;
+  size_t memory() const;
+  // The requirement is empty from the start; says which part when it can.
+  bool empty(Reader &r) { return start(r) == nullptr; }
+
+ private:
+  const Node *begin(Reader &r, const Plan &plan, const Node *parent);
+  const Node *value(Reader &r, const Node *parent, JsonControl *json, ValueControl *v, uint16_t space);
+  const Node *step_value(Reader &r, const Node *n, uint8_t b);
+  const Node *step_string(Reader &r, const Node *n, uint8_t b);
+  const Node *step_scalar(Reader &r, const Node *n, uint8_t b);
+  const Node *step_object(Reader &r, const Node *n, uint8_t b);
+  const Node *step_key(Reader &r, const Node *n, uint8_t b);
+  const Node *step_array(Reader &r, const Node *n, uint8_t b);
+  const Node *close_key(Reader &r, const Node *n);
+  const Node *open_key(Reader &r, const Node *object);
+  const Node *alternatives(Reader &r, const Node *a, const Node *b);
+  const Node *object_after_key(Reader &r, const Node *object, KeyControl *key, int64_t index, const Node *key_node);
+  bool same(const Node *a, const Node *b) const;
+
+  std::unique_ptr<Plan> plan_;
+  TextSpace &text_;
+};
+
+}  // namespace structgen

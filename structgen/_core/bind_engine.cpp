@@ -1,0 +1,243 @@
+// Python bindings of the token level: Vocabulary, Engine, Program, Matcher, fill_masks.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "explain.h"
+#include "matcher.h"
+#include "schema_ir.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace structgen {
+namespace {
+
+// Owns the text space of a vocabulary. A space that has grown past its budget is left to
+// the programs that use it, and new programs begin in a fresh one.
+class Engine {
+ public:
+  Engine(std::shared_ptr<const Vocabulary> vocabulary, Limits limits)
+      : vocabulary_(std::move(vocabulary)), limits_(limits) {
+    begin();
+  }
+
+  std::shared_ptr<Program> compile(nb::handle ir) {
+    if (space_->memory() > limits_.space_bytes) begin();
+    std::unique_ptr<Plan> plan;
+    {
+      std::unique_lock lock(space_->mutex(), std::defer_lock);
+      {
+        nb::gil_scoped_release release;  // another thread may be filling masks
+        lock.lock();
+      }
+      plan = plan_from_ir(ir, *space_, *cache_);
+    }
+    return std::make_shared<Program>(std::move(plan), space_);
+  }
+
+  size_t memory() const { return space_->memory(); }
+  const std::shared_ptr<const Vocabulary> &vocabulary() const { return vocabulary_; }
+
+ private:
+  void begin() {
+    space_ = std::make_shared<TextSpace>(vocabulary_, limits_);
+    cache_ = std::make_unique<RegexCache>();
+    // What every schema needs: the inside of a free string.
+    for (const char *path : {"", "\"", " \""}) {
+      Vocabulary::Node n = Vocabulary::ROOT;
+      for (const char *c = path; *c && n != Vocabulary::NONE; ++c) n = vocabulary_->child(n, static_cast<uint8_t>(*c));
+      if (n == Vocabulary::NONE) continue;
+      Fragment &f = space_->fragment(n, space_->state(RegexSpace::ANY_TEXT, 0, Encoding::Canonical));
+      if (n == Vocabulary::ROOT) space_->rests(f);
+    }
+  }
+
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  Limits limits_;
+  std::shared_ptr<TextSpace> space_;
+  std::unique_ptr<RegexCache> cache_;
+};
+
+Limits limits_from(nb::dict d) {
+  Limits l;
+  const std::vector<std::pair<const char *, std::function<void(nb::handle)>>> fields = {
+      {"regex_nodes", [&](nb::handle v) { l.regex.max_nodes = nb::cast<size_t>(v); }},
+      {"emptiness_budget", [&](nb::handle v) { l.regex.emptiness_budget = nb::cast<size_t>(v); }},
+      {"oracle_budget", [&](nb::handle v) { l.oracle_budget = nb::cast<size_t>(v); }},
+      {"mask_cache_bytes", [&](nb::handle v) { l.mask_cache_bytes = nb::cast<size_t>(v); }},
+      {"fragment_cache_bytes", [&](nb::handle v) { l.fragment_cache_bytes = nb::cast<size_t>(v); }},
+      {"space_bytes", [&](nb::handle v) { l.space_bytes = nb::cast<size_t>(v); }},
+      {"max_depth", [&](nb::handle v) { l.max_depth = nb::cast<uint32_t>(v); }},
+      {"max_alternatives", [&](nb::handle v) { l.max_alternatives = nb::cast<size_t>(v); }},
+  };
+  for (auto [key, value] : d) {
+    std::string name = nb::cast<std::string>(key);
+    auto it = std::find_if(fields.begin(), fields.end(), [&](auto &f) { return name == f.first; });
+    if (it == fields.end()) throw std::invalid_argument("unknown limit: " + name);
+    it->second(value);
+  }
+  return l;
+}
+
+nb::bytes to_bytes(std::string_view s) { return nb::bytes(s.data(), s.size()); }
+std::string_view as_view(const nb::bytes &b) { return {b.c_str(), b.size()}; }
+
+using MaskArray = nb::ndarray<nb::numpy, const int32_t, nb::ndim<1>>;
+
+}  // namespace
+
+void bind_engine(nb::module_ &m) {
+  nb::class_<Vocabulary>(m, "Vocabulary")
+      .def("__init__",
+           [](Vocabulary *self, nb::list tokens, std::vector<uint32_t> eos_ids, uint32_t size) {
+             std::vector<std::string> texts;
+             texts.reserve(tokens.size());
+             for (nb::handle t : tokens) {
+               if (t.is_none()) texts.emplace_back();
+               else texts.emplace_back(as_view(nb::cast<nb::bytes>(t)));
+             }
+             new (self) Vocabulary(std::move(texts), std::move(eos_ids), size);
+           },
+           "tokens"_a, "eos_ids"_a, "size"_a)
+      .def_prop_ro("size", &Vocabulary::size)
+      .def_prop_ro("words", &Vocabulary::words)
+      .def_prop_ro("eos_ids", &Vocabulary::eos_ids)
+      .def_prop_ro("node_count", &Vocabulary::node_count)
+      .def_prop_ro("memory", &Vocabulary::memory)
+      .def("token_bytes", [](const Vocabulary &v, uint32_t id) { return to_bytes(v.token(id)); })
+      .def("fewest_tokens", [](const Vocabulary &v, nb::bytes text) { return v.fewest_tokens(as_view(text)); })
+      .def("missing_bytes", [](const Vocabulary &v) {
+        std::string out;
+        for (int b = 0; b < 256; ++b)
+          if (!v.spellable().test(static_cast<size_t>(b))) out += static_cast<char>(b);
+        return to_bytes(out);
+      });
+
+  nb::class_<Program>(m, "Program")
+      // None: some text satisfies it. Otherwise the pointers of the sub-schemas to blame, if any.
+      .def("empty_parts", [](Program &p) -> std::optional<std::vector<std::string>> {
+        std::lock_guard lock(p.mutex());
+        Arena arena;
+        Reader reader{arena};
+        if (!p.automaton().empty(reader)) return std::nullopt;
+        std::vector<std::string> out;
+        const Plan &plan = p.automaton().plan();
+        if (plan.json)
+          for (SchemaId id : plan.json->empty_parts()) out.push_back(plan.json->schema().nodes[id].pointer);
+        return out;
+      })
+      .def_prop_ro("unproven", [](Program &p) {
+        std::lock_guard lock(p.mutex());
+        return p.automaton().unproven();
+      })
+      .def_prop_ro("memory", [](Program &p) {
+        std::lock_guard lock(p.mutex());
+        return p.masks().memory() + p.automaton().memory();
+      })
+      .def_prop_ro("mask_hits", [](Program &p) { return p.masks().hits(); })
+      .def_prop_ro("mask_misses", [](Program &p) { return p.masks().misses(); });
+
+  nb::class_<Engine>(m, "Engine")
+      .def("__init__",
+           [](Engine *self, std::shared_ptr<Vocabulary> v, nb::dict limits) {
+             new (self) Engine(std::move(v), limits_from(limits));
+           },
+           "vocabulary"_a, "limits"_a = nb::dict())
+      .def("compile", &Engine::compile, "ir"_a)
+      .def_prop_ro("memory", &Engine::memory);
+
+  nb::class_<Matcher>(m, "Matcher")
+      .def(nb::init<std::shared_ptr<Program>>(), "program"_a)
+      .def("mask",
+           [](Matcher &self) {
+             std::shared_ptr<const Mask> mask;
+             {
+               nb::gil_scoped_release release;
+               mask = self.mask();
+             }
+             auto *held = new std::shared_ptr<const Mask>(mask);
+             nb::capsule owner(held, [](void *p) noexcept { delete static_cast<std::shared_ptr<const Mask> *>(p); });
+             return MaskArray(reinterpret_cast<const int32_t *>(mask->bits.data()), {mask->bits.size()}, owner);
+           },
+           nb::rv_policy::reference)
+      .def("fill",
+           [](Matcher &self, nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, size_t row) {
+             if (row >= out.shape(0)) throw std::out_of_range("row is outside the bitmask");
+             int32_t *to = out.data() + row * out.shape(1);
+             size_t words = out.shape(1);
+             Matcher *one[] = {&self};
+             nb::gil_scoped_release release;
+             fill_masks(one, to, words, 1);
+           },
+           "out"_a, "row"_a = 0)
+      .def("allowed_count", [](Matcher &self) { return self.mask()->count; })
+      .def("advance", &Matcher::advance, "token"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("accepts",
+           [](Matcher &self, std::vector<uint32_t> tokens) {
+             nb::gil_scoped_release release;
+             return self.accepts(tokens);
+           },
+           "tokens"_a)
+      .def("forced", &Matcher::forced, "most"_a = 256, nb::call_guard<nb::gil_scoped_release>())
+      .def("forced_bytes", [](Matcher &self, size_t most) { return to_bytes(self.forced_bytes(most)); }, "most"_a = 4096)
+      .def("rollback", &Matcher::rollback, "n"_a)
+      .def("fork", [](Matcher &self) { return self.fork(); })
+      .def("reset", &Matcher::reset)
+      .def("is_complete", &Matcher::complete)
+      .def_prop_ro("is_finished", &Matcher::finished)
+      .def_prop_ro("is_dead", &Matcher::dead)
+      .def_prop_ro("must_stop",
+                   [](Matcher &self) {
+                     std::shared_ptr<const Mask> mask = self.mask();
+                     return mask->complete && mask->count <= self.program().space().vocabulary().eos_ids().size();
+                   })
+      .def_prop_ro("tokens", &Matcher::tokens)
+      .def_prop_ro("text", [](const Matcher &self) { return to_bytes(self.text()); })
+      .def_prop_ro("memory", &Matcher::memory)
+      .def("viable_bytes", [](Matcher &self, nb::bytes text) { return self.viable_bytes(as_view(text)); }, "text"_a)
+      .def("next_bytes",
+           [](Matcher &self, nb::bytes after) {
+             bool may_end = false;
+             std::bitset<256> next = self.next_bytes(as_view(after), &may_end);
+             std::string out;
+             for (size_t b = 0; b < 256; ++b)
+               if (next.test(b)) out += static_cast<char>(b);
+             return std::make_tuple(to_bytes(out), may_end);
+           },
+           "after"_a = nb::bytes("", 0))
+      .def("witness",
+           [](Matcher &self, nb::bytes after) -> std::optional<nb::bytes> {
+             std::string out;
+             bool found;
+             {
+               std::string_view view = as_view(after);
+               nb::gil_scoped_release release;
+               found = self.witness(view, &out);
+             }
+             if (!found) return std::nullopt;
+             return to_bytes(out);
+           },
+           "after"_a = nb::bytes("", 0))
+      .def("describe", [](Matcher &self, nb::bytes after) { return describe_to_python(self, as_view(after)); },
+           "after"_a = nb::bytes("", 0));
+
+  m.def(
+      "fill_masks",
+      [](std::vector<Matcher *> matchers, nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out,
+         unsigned threads) {
+        if (out.shape(0) < matchers.size()) throw std::out_of_range("the bitmask has fewer rows than there are matchers");
+        int32_t *data = out.data();
+        size_t words = out.shape(1);
+        nb::gil_scoped_release release;
+        fill_masks(matchers, data, words, threads);
+      },
+      "matchers"_a, "out"_a, "threads"_a = 1);
+}
+
+}  // namespace structgen

@@ -1,0 +1,245 @@
+// The finite control of a JSON Schema: which requirement holds where, and what it allows.
+//
+// A value must satisfy a *goal*: root formulas over sub-schemas whose verdicts the parent
+// wants to know, and a `need`, a formula over those roots that must come out true. In the
+// common case there is one root and it must hold. When the type of the value is known the
+// formulas are *expanded* to the keyword groups of that type, whose verdicts the frame
+// finds out. Everything here is interned and built when first reached; it belongs to one
+// program and is guarded by the owner's lock.
+//
+// `can_hold` is the emptiness oracle: a least fixpoint over requirements, memoised, within
+// a work budget (past it: alive, and counted as unproven).
+#pragma once
+
+#include <bitset>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "formula.h"
+#include "hashing.h"
+#include "schema.h"
+#include "text_space.h"
+
+namespace structgen {
+
+using GoalId = uint32_t;
+using Bits = std::vector<uint64_t>;
+// (keyword group, child root) pairs: the group fails when the root's verdict is false.
+using Verdicts = std::vector<std::pair<SchemaId, uint32_t>>;
+
+inline bool bit(const uint64_t *words, uint32_t i) { return words[i >> 6] >> (i & 63) & 1; }
+inline void set_bit(uint64_t *words, uint32_t i) { words[i >> 6] |= uint64_t{1} << (i & 63); }
+
+struct Goal {
+  std::vector<Formula> roots;
+  Formula need;      // over root indices
+  Formula combined;  // need with the roots put in
+  bool simple;       // one root, needed, a conjunction of leaves
+};
+
+// What strings may stand: a language and, beside it, bounds on the length in characters.
+struct StringLanguage {
+  Re re = RegexSpace::ANY_TEXT;
+  uint64_t min = 0, max = UNBOUNDED;
+  std::vector<Re> roots;  // per root of the goal, when there are several
+};
+
+struct ScalarLanguage {
+  Re re = RegexSpace::EMPTY;
+  std::vector<Re> roots;
+};
+
+struct ObjectControl;
+struct ArrayControl;
+
+// How a value with this goal may start and go on.
+struct ValueControl {
+  GoalId goal = 0;
+  std::bitset<256> first;  // bytes that may start it (white space apart)
+  uint8_t types = 0;       // types that can still hold
+  bool has_string = false, has_number = false, has_literal = false;
+  StringLanguage string;
+  ScalarLanguage number, literal;
+  ObjectControl *object = nullptr;
+  ArrayControl *array = nullptr;
+};
+
+// The keys that the sub-schemas of one object name, sorted; shared by all goals of the frame.
+struct KeyUniverse {
+  std::vector<std::string> keys;
+  std::vector<uint32_t> rank;     // declared position of each key
+  std::vector<uint32_t> by_rank;  // inverse
+  std::vector<Hash128> hashes;
+  uint32_t words() const { return static_cast<uint32_t>((keys.size() + 63) / 64); }
+  int64_t find(std::string_view key) const;
+};
+
+// What choosing one key means for the frame and for the value after it.
+struct KeyControl {
+  bool possible = false;  // a value for it exists
+  ValueControl *child = nullptr;
+  ObjectControl *frame = nullptr;  // the frame while the value is read
+  Verdicts verdicts;
+};
+
+struct ObjectControl {
+  GoalId goal = 0;
+  const KeyUniverse *universe = nullptr;
+  bool simple = false;
+  std::vector<SchemaId> groups;
+  std::vector<std::unique_ptr<KeyControl>> keys;  // by universe index, made on demand
+  // simple frames
+  Bits required, usable;
+  bool impossible = false;  // a required key has no value
+  uint64_t min = 0, max = UNBOUNDED;
+  bool prepared = false;
+  // keys outside the universe: their language, and their control by the patterns they match
+  std::vector<Re> patterns;
+  std::vector<std::pair<uint32_t, Re>> classes;
+  Re extra = RegexSpace::EMPTY;
+  std::map<uint32_t, std::unique_ptr<KeyControl>> extras;
+  uint32_t id = 0;
+};
+
+struct ItemControl {
+  bool possible = false;
+  ValueControl *child = nullptr;
+  ArrayControl *frame = nullptr;
+  Verdicts verdicts;
+};
+
+struct ArrayControl {
+  GoalId goal = 0;
+  bool simple = false;
+  std::vector<SchemaId> groups;
+  uint64_t prefix = 0;  // from this index on all items are alike
+  std::vector<std::unique_ptr<ItemControl>> items;  // by min(index, prefix)
+  bool prepared = false;
+  uint64_t min = 0, max = UNBOUNDED;                // simple frames; max lowered by items without values
+  uint32_t id = 0;
+};
+
+// What an object frame has read, as the oracle needs to know it.
+struct ObjectView {
+  const uint64_t *seen;  // universe words
+  uint64_t count;
+  int64_t last_rank;  // ordered objects: rank of the latest key, or the number of keys after an extra one
+};
+
+class JsonControl {
+ public:
+  JsonControl(Schema schema, TextSpace &text);
+
+  const Schema &schema() const { return schema_; }
+  TextSpace &text() { return text_; }
+  FormulaSpace &formulas() { return formulas_; }
+
+  ValueControl *root() { return value(root_); }
+  const Goal &goal(GoalId id) const { return goals_[id]; }
+  ValueControl *value(GoalId goal);
+  ObjectControl *open_object(ValueControl *value);
+  ArrayControl *open_array(ValueControl *value);
+  KeyControl *key(ObjectControl *frame, uint32_t index);
+  KeyControl *extra_key(ObjectControl *frame, std::string_view key);
+  // A representative extra key: the control of the class without a pattern, when there is only that.
+  KeyControl *only_extra_class(ObjectControl *frame);
+  ItemControl *item(ArrayControl *frame, uint64_t index);
+
+  // Liveness of frames.
+  bool object_alive(ObjectControl *frame, const ObjectView &view);
+  // Fills `allowed` (universe words) and says whether an extra key may come next.
+  bool allowed_keys(ObjectControl *frame, const ObjectView &view, uint64_t *allowed);
+  bool more_keys(ObjectControl *frame, const ObjectView &view);
+  bool object_can_close(ObjectControl *frame, const ObjectView &view);
+  bool array_alive(ArrayControl *frame, uint64_t count);
+  bool item_allowed(ArrayControl *frame, uint64_t count);  // one more item
+  bool array_can_close(ArrayControl *frame, uint64_t count);
+
+  // Verdicts. `holds(i)`: root i of the child's goal came out true.
+  ObjectControl *after_child(ObjectControl *frame, const Verdicts &verdicts,
+                             const std::function<bool(uint32_t)> &holds);
+  ArrayControl *after_child(ArrayControl *frame, const Verdicts &verdicts,
+                            const std::function<bool(uint32_t)> &holds);
+  std::vector<bool> object_verdicts(ObjectControl *frame, const ObjectView &view);
+  std::vector<bool> array_verdicts(ArrayControl *frame, uint64_t count);
+
+  bool can_hold(Formula requirement);
+  // Sub-schemas that no value satisfies and whose own parts are not to blame.
+  std::vector<SchemaId> empty_parts();
+
+  uint64_t unproven() const;
+  size_t memory() const;
+  // Sub-schemas (their ids) that a goal still depends on, for messages.
+  std::vector<SchemaId> schemas_of(GoalId goal) const { return formulas_.leaves(goals_[goal].combined); }
+  ~JsonControl();
+
+ private:
+  friend class JsonOracle;
+  struct FormulaInfo {
+    Formula expanded[TYPE_COUNT];
+    int8_t holds_type[TYPE_COUNT];
+    int8_t holds = -1;
+    FormulaInfo() {
+      for (int t = 0; t < TYPE_COUNT; ++t) {
+        expanded[t] = UINT32_MAX;
+        holds_type[t] = -1;
+      }
+    }
+  };
+
+  FormulaInfo &info(Formula f);
+  Formula schema_leaf(SchemaId id);
+  Formula expand(Formula f, Type type, int depth = 0);
+  Formula expand_schema(SchemaId id, Type type, int depth);
+  GoalId intern(std::vector<Formula> roots, Formula need);
+  GoalId expand_goal(GoalId goal, Type type);
+  // A child's goal from the groups' requirements on it; fills `verdicts`.
+  GoalId child_goal(const Goal &frame, const std::function<Formula(SchemaId)> &requirement,
+                    const std::vector<SchemaId> &groups, Verdicts *verdicts);
+  GoalId goal_after(GoalId goal, const Verdicts &verdicts, const std::function<bool(uint32_t)> &holds);
+
+  StringLanguage string_leaf(SchemaId id);
+  Re string_re(Formula f);
+  Re number_leaf(SchemaId id);
+  Re number_re(Formula f);
+  Re literal_re(Formula f);
+  template <class LeafFn>
+  Re boolean_language(Formula f, Re everything, LeafFn leaf);
+  StringLanguage string_language(const Goal &expanded);
+
+  ObjectControl *object_control(GoalId goal, const KeyUniverse *universe);
+  const KeyUniverse *universe(const std::vector<SchemaId> &groups);
+  ArrayControl *array_control(GoalId goal);
+  Formula key_requirement(SchemaId group, std::string_view key);
+  Formula extra_requirement(SchemaId group, const ObjectControl &frame, uint32_t matched);
+  Formula item_requirement(SchemaId group, uint64_t index);
+  const std::vector<std::pair<uint32_t, Re>> &extra_classes(ObjectControl *frame);
+  void prepare(ObjectControl *frame);  // the part that asks the oracle; never from inside it
+  void prepare(ArrayControl *frame);
+  Re name_language(SchemaId group);
+  std::unique_ptr<KeyControl> make_key(ObjectControl *frame, const std::function<Formula(SchemaId)> &requirement);
+  uint32_t matched_patterns(const ObjectControl &frame, std::string_view key);
+  bool holds_type(Formula requirement, Type type);
+
+  Schema schema_;
+  TextSpace &text_;
+  FormulaSpace formulas_;
+  std::deque<FormulaInfo> info_;
+  std::deque<Goal> goals_;
+  std::unordered_multimap<uint64_t, GoalId> goal_index_;
+  std::deque<std::unique_ptr<ValueControl>> values_;
+  std::map<std::pair<GoalId, const KeyUniverse *>, std::unique_ptr<ObjectControl>> objects_;
+  std::map<std::vector<SchemaId>, std::unique_ptr<KeyUniverse>> universes_;
+  std::map<GoalId, std::unique_ptr<ArrayControl>> arrays_;
+  std::unordered_map<SchemaId, Re> number_leaves_;
+  std::unique_ptr<class JsonOracle> oracle_;
+  GoalId root_;
+  uint64_t unproven_ = 0;
+};
+
+}  // namespace structgen

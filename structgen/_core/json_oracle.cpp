@@ -1,0 +1,479 @@
+#include "json_oracle.h"
+
+#include <algorithm>
+#include <set>
+
+namespace structgen {
+namespace {
+constexpr size_t MAX_NESTED_QUESTIONS = 250;
+constexpr size_t MAX_FRAME_MEMO = 100'000;
+constexpr int64_t LONG_KEY = 64;  // a language with texts this long has plenty of them
+}  // namespace
+
+struct JsonOracle::ObjectQuery {
+  const Groups *yes, *no;
+  ObjectControl *frame;  // null: an object not yet begun
+  ObjectView view;
+  std::map<std::string, std::vector<Formula>, std::less<>> included;  // with further demands on the value
+  std::set<std::string, std::less<>> omitted;
+  uint64_t extra = 0;  // extra keys included
+  uint64_t min = 0, max = UNBOUNDED;
+  ObjectControl *classes = nullptr;  // tells extra keys apart for all groups of the query
+};
+
+bool JsonOracle::spend() {
+  if (++steps_ <= c_.text_.limits().oracle_budget) return true;
+  ++unproven_;
+  return false;
+}
+
+// ---------------------------------------------------------------- requirements
+
+bool JsonOracle::can_hold(Formula f) {
+  if (f <= FormulaSpace::TRUE) return f == FormulaSpace::TRUE;
+  if (int8_t known = c_.info(f).holds; known >= 0) return known != 0;
+  if (auto it = in_progress_.find(f); it != in_progress_.end()) {
+    lowest_ = std::min(lowest_, it->second);
+    return false;
+  }
+  if (in_progress_.empty()) steps_ = 0;
+  if (in_progress_.size() > MAX_NESTED_QUESTIONS || !spend()) {
+    if (in_progress_.size() > MAX_NESTED_QUESTIONS) ++unproven_;
+    return true;
+  }
+  auto index = static_cast<uint32_t>(in_progress_.size());
+  uint32_t outer = lowest_;
+  lowest_ = UINT32_MAX;
+  in_progress_.emplace(f, index);
+  bool holds = false;
+  for (Type t : {Type::Null, Type::Boolean, Type::String, Type::Number, Type::Array, Type::Object})
+    if (holds_type(f, t)) {
+      holds = true;
+      break;
+    }
+  in_progress_.erase(f);
+  if (holds) {
+    c_.info(f).holds = 1;
+    lowest_ = outer;
+  } else {
+    if (lowest_ >= index) c_.info(f).holds = 0;  // leaned on nothing below itself: final
+    lowest_ = std::min(outer, lowest_ >= index ? UINT32_MAX : lowest_);
+  }
+  return holds;
+}
+
+bool JsonOracle::holds_type(Formula f, Type type) {
+  auto t = static_cast<int>(type);
+  if (int8_t known = c_.info(f).holds_type[t]; known >= 0) return known != 0;
+  Formula e = c_.expand(f, type);
+  bool holds = true;
+  const bool outermost = in_progress_.empty();
+  if (outermost) {
+    steps_ = 0;
+    lowest_ = UINT32_MAX;
+  }
+  if (e <= FormulaSpace::TRUE) {
+    holds = e == FormulaSpace::TRUE;
+  } else {
+    switch (type) {
+      case Type::Null:
+      case Type::Boolean: {
+        holds = false;
+        for (int i = type == Type::Null ? 0 : 1; i < (type == Type::Null ? 1 : 3); ++i)
+          holds |= c_.formulas_.evaluate(e, [&](uint32_t id) { return (c_.schema_.nodes[id].literals >> i & 1) != 0; });
+        break;
+      }
+      case Type::Number: holds = c_.text_.regex().alive(c_.number_re(e)); break;
+      case Type::String: {
+        Goal g{{e}, FormulaSpace::FALSE, e, c_.formulas_.is_conjunction(e)};
+        g.need = c_.formulas_.leaf(0);
+        holds = c_.string_language(g).re != RegexSpace::EMPTY;
+        break;
+      }
+      case Type::Object:
+        holds = any_way(e, [&](const Groups &yes, const Groups &no) {
+          return object_possible(yes, no, nullptr, {nullptr, 0, -1}, nullptr);
+        });
+        break;
+      case Type::Array:
+        holds = any_way(e, [&](const Groups &yes, const Groups &no) { return array_possible(yes, no, 0, false); });
+        break;
+    }
+  }
+  if (holds || outermost) c_.info(f).holds_type[t] = holds;
+  return holds;
+}
+
+bool JsonOracle::group_can_hold(SchemaId group, Type type) {
+  return type == Type::Object ? object_possible({group}, {}, nullptr, {nullptr, 0, -1}, nullptr)
+                              : array_possible({group}, {}, 0, false);
+}
+
+// ---------------------------------------------------------------- ways to satisfy a formula
+
+bool JsonOracle::any_way(Formula f, const Check &check) {
+  if (c_.formulas_.is_conjunction(f)) return check(c_.formulas_.leaves(f), {});
+  return any_way({{f, true}}, {}, {}, check);
+}
+
+bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Groups yes, Groups no, const Check &check) {
+  FormulaSpace &fs = c_.formulas_;
+  while (!pending.empty()) {
+    auto [f, wanted] = pending.back();
+    pending.pop_back();
+    if (f <= FormulaSpace::TRUE) {
+      if ((f == FormulaSpace::TRUE) != wanted) return false;
+      continue;
+    }
+    std::vector<Formula> parts(fs.parts(f).begin(), fs.parts(f).end());
+    switch (fs.kind(f)) {
+      case FormulaSpace::Kind::Leaf: {
+        SchemaId id = fs.leaf_id(f);
+        Groups &mine = wanted ? yes : no;
+        const Groups &other = wanted ? no : yes;
+        if (std::find(other.begin(), other.end(), id) != other.end()) return false;
+        if (std::find(mine.begin(), mine.end(), id) == mine.end()) mine.push_back(id);
+        continue;
+      }
+      case FormulaSpace::Kind::Not:
+        pending.emplace_back(parts[0], !wanted);
+        continue;
+      case FormulaSpace::Kind::And:
+      case FormulaSpace::Kind::Or:
+        if ((fs.kind(f) == FormulaSpace::Kind::And) == wanted) {
+          for (Formula p : parts) pending.emplace_back(p, wanted);
+          continue;
+        }
+        for (Formula p : parts) {
+          if (!spend()) return true;
+          auto next = pending;
+          next.emplace_back(p, wanted);
+          if (any_way(std::move(next), yes, no, check)) return true;
+        }
+        return false;
+      default:  // One
+        if (wanted) {
+          for (size_t i = 0; i < parts.size(); ++i) {
+            if (!spend()) return true;
+            auto next = pending;
+            for (size_t j = 0; j < parts.size(); ++j) next.emplace_back(parts[j], i == j);
+            if (any_way(std::move(next), yes, no, check)) return true;
+          }
+          return false;
+        }
+        {
+          auto none = pending;
+          for (Formula p : parts) none.emplace_back(p, false);
+          if (any_way(std::move(none), yes, no, check)) return true;
+        }
+        for (size_t i = 0; i < parts.size(); ++i)
+          for (size_t j = i + 1; j < parts.size(); ++j) {
+            if (!spend()) return true;
+            auto next = pending;
+            next.emplace_back(parts[i], true);
+            next.emplace_back(parts[j], true);
+            if (any_way(std::move(next), yes, no, check)) return true;
+          }
+        return false;
+    }
+  }
+  return check(yes, no);
+}
+
+// ---------------------------------------------------------------- objects
+
+Formula JsonOracle::all_keys(const Groups &yes, std::string_view name) {
+  std::vector<Formula> all;
+  for (SchemaId g : yes) all.push_back(c_.key_requirement(g, name));
+  return c_.formulas_.conjunction(std::move(all));
+}
+
+bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectControl *frame, const ObjectView &view,
+                                 const Include *include) {
+  ObjectQuery q{};
+  q.yes = &yes;
+  q.no = &no;
+  q.frame = frame;
+  q.view = view;
+  for (SchemaId g : yes) {
+    const SchemaNode &n = c_.schema_.nodes[g];
+    q.min = std::max(q.min, n.min_properties);
+    q.max = std::min(q.max, n.max_properties);
+    for (const std::string &name : n.required) {
+      int64_t i = frame ? frame->universe->find(name) : -1;
+      if (i >= 0 && bit(view.seen, static_cast<uint32_t>(i))) continue;
+      if (i >= 0 && c_.schema_.options.ordered &&
+          static_cast<int64_t>(frame->universe->rank[static_cast<size_t>(i)]) <= view.last_rank)
+        return false;
+      q.included.try_emplace(name);
+    }
+  }
+  if (q.min == 0 && q.max == UNBOUNDED && no.empty() && q.included.empty() && !include) return true;
+  // Groups in one control, so that classes of extra keys are the same for all.
+  if (!no.empty() || q.min > 0 || (include && include->extra)) {
+    Groups all = yes;
+    all.insert(all.end(), no.begin(), no.end());
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    std::vector<Formula> leaves;
+    for (SchemaId g : all) leaves.push_back(c_.formulas_.leaf(g));
+    Formula f = c_.formulas_.conjunction(std::move(leaves));
+    q.classes = include && include->extra ? frame
+                                          : c_.object_control(c_.intern({f}, c_.formulas_.leaf(0)), c_.universe(all));
+  }
+  if (include) {
+    if (include->extra) {
+      std::vector<Formula> all;
+      for (SchemaId g : yes) all.push_back(c_.extra_requirement(g, *q.classes, include->matched));
+      if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
+      ++q.extra;
+    } else {
+      q.included.try_emplace(std::string(include->name));
+    }
+  }
+  return choose_violations(q, 0);
+}
+
+bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
+  if (next == q.no->size()) return finish_object(q);
+  if (!spend()) return true;
+  SchemaId group = (*q.no)[next];
+  const SchemaNode &n = c_.schema_.nodes[group];
+  auto seen = [&](std::string_view name) {
+    int64_t i = q.frame ? q.frame->universe->find(name) : -1;
+    return i >= 0 && bit(q.view.seen, static_cast<uint32_t>(i));
+  };
+  auto available = [&](std::string_view name) {
+    int64_t i = q.frame ? q.frame->universe->find(name) : -1;
+    if (i < 0) return true;
+    if (bit(q.view.seen, static_cast<uint32_t>(i))) return false;
+    return !c_.schema_.options.ordered ||
+           static_cast<int64_t>(q.frame->universe->rank[static_cast<size_t>(i)]) > q.view.last_rank;
+  };
+  // a required key left out
+  for (const std::string &name : n.required) {
+    if (seen(name) || q.included.count(name)) continue;
+    bool fresh = q.omitted.insert(name).second;
+    if (choose_violations(q, next + 1)) return true;
+    if (fresh) q.omitted.erase(name);
+  }
+  // too few or too many keys
+  if (n.min_properties > 0) {
+    uint64_t old = q.max;
+    q.max = std::min(q.max, n.min_properties - 1);
+    if (choose_violations(q, next + 1)) return true;
+    q.max = old;
+  }
+  if (n.max_properties != UNBOUNDED) {
+    uint64_t old = q.min;
+    q.min = std::max(q.min, n.max_properties + 1);
+    if (choose_violations(q, next + 1)) return true;
+    q.min = old;
+  }
+  // a value that breaks the group's requirement on its key
+  std::vector<std::string> names;
+  for (auto &[name, id] : n.properties) names.push_back(name);
+  if (n.additional_properties != NO_SCHEMA || !n.pattern_properties.empty() || n.property_names != NO_SCHEMA) {
+    for (SchemaId g : *q.yes)
+      for (auto &[name, id] : c_.schema_.nodes[g].properties) names.push_back(name);
+    for (auto &[name, demands] : q.included) names.push_back(name);
+  }
+  for (const std::string &name : names) {
+    if (!available(name) || q.omitted.count(name)) continue;
+    Formula broken = c_.formulas_.negation(c_.key_requirement(group, name));
+    if (broken == FormulaSpace::FALSE) continue;
+    if (!can_hold(c_.formulas_.both(all_keys(*q.yes, name), broken))) continue;
+    auto [it, fresh] = q.included.try_emplace(name);
+    it->second.push_back(broken);
+    if (choose_violations(q, next + 1)) return true;
+    it = q.included.find(name);
+    if (fresh) q.included.erase(it);
+    else it->second.pop_back();
+  }
+  for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
+    std::vector<Formula> all;
+    for (SchemaId g : *q.yes) all.push_back(c_.extra_requirement(g, *q.classes, matched));
+    all.push_back(c_.formulas_.negation(c_.extra_requirement(group, *q.classes, matched)));
+    if (!can_hold(c_.formulas_.conjunction(std::move(all)))) continue;
+    ++q.extra;
+    if (choose_violations(q, next + 1)) return true;
+    --q.extra;
+  }
+  return false;
+}
+
+bool JsonOracle::finish_object(ObjectQuery &q) {
+  uint64_t count = q.view.count + q.included.size() + q.extra;
+  if (count > q.max || q.min > q.max) return false;
+  for (auto &[name, demands] : q.included) {
+    std::vector<Formula> all = demands;
+    all.push_back(all_keys(*q.yes, name));
+    if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
+  }
+  if (count >= q.min) return true;
+  for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
+    std::vector<Formula> all;
+    for (SchemaId g : *q.yes) all.push_back(c_.extra_requirement(g, *q.classes, matched));
+    if (re == RegexSpace::EMPTY || !can_hold(c_.formulas_.conjunction(std::move(all)))) continue;
+    // A class with few texts gives few keys: exact counts are not worth their cost here.
+    if (re != RegexSpace::ANY_TEXT && !c_.text_.regex().has_length(re, LONG_KEY, -1)) ++unproven_;
+    return true;
+  }
+  std::set<std::string_view> names;
+  for (SchemaId g : *q.yes)
+    for (auto &[name, id] : c_.schema_.nodes[g].properties) names.insert(name);
+  for (std::string_view name : names) {
+    if (count >= q.min) return true;
+    if (q.included.count(name) || q.omitted.count(name)) continue;
+    if (q.frame) {
+      int64_t i = q.frame->universe->find(name);
+      if (i >= 0 && (bit(q.view.seen, static_cast<uint32_t>(i)) ||
+                     (c_.schema_.options.ordered &&
+                      static_cast<int64_t>(q.frame->universe->rank[static_cast<size_t>(i)]) <= q.view.last_rank)))
+        continue;
+    }
+    if (can_hold(all_keys(*q.yes, name))) ++count;
+  }
+  return count >= q.min;
+}
+
+bool JsonOracle::object_alive(ObjectControl *o, const ObjectView &view, const Include *include) {
+  Hash128 h{o->id, static_cast<uint64_t>(view.last_rank)};
+  h = extend(h, view.count);
+  for (uint32_t i = 0; i < o->universe->words(); ++i) h = extend(h, view.seen[i]);
+  if (include) h = extend(include->extra ? extend(h, include->matched + 1) : h, hash_text(include->name).a);
+  if (auto it = frames_.find(h); it != frames_.end()) return it->second;
+  const bool outermost = in_progress_.empty();
+  if (outermost) steps_ = 0;
+  bool alive = any_way(c_.goals_[o->goal].combined, [&](const Groups &yes, const Groups &no) {
+    return object_possible(yes, no, o, view, include);
+  });
+  if (frames_.size() > MAX_FRAME_MEMO) frames_.clear();
+  if (outermost) frames_.emplace(h, alive);
+  return alive;
+}
+
+bool JsonOracle::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_t *allowed) {
+  const KeyUniverse &u = *o->universe;
+  for (uint32_t w = 0; w < u.words(); ++w) allowed[w] = 0;
+  Bits seen(view.seen, view.seen + u.words());
+  for (uint32_t i = 0; i < u.keys.size(); ++i) {
+    if (bit(view.seen, i)) continue;
+    auto rank = static_cast<int64_t>(u.rank[i]);
+    if (c_.schema_.options.ordered) {
+      if (rank <= view.last_rank) continue;
+      // After this key the earlier ones are gone: ask about the frame with this key seen.
+      KeyControl *k = c_.key(o, i);
+      if (!k->possible) continue;
+      set_bit(seen.data(), i);
+      if (object_alive(k->frame, {seen.data(), view.count + 1, rank}, nullptr)) set_bit(allowed, i);
+      seen[i >> 6] &= ~(uint64_t{1} << (i & 63));
+      continue;
+    }
+    Include include{false, 0, u.keys[i]};
+    if (object_alive(o, view, &include)) set_bit(allowed, i);
+  }
+  for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(o))) {
+    Include include{true, matched, {}};
+    ObjectView after = view;
+    if (c_.schema_.options.ordered) after.last_rank = static_cast<int64_t>(u.keys.size());
+    if (re != RegexSpace::EMPTY && object_alive(o, after, &include)) return true;
+  }
+  return false;
+}
+
+bool JsonOracle::extra_class_possible(ObjectControl *o, uint32_t matched) {
+  Bits none(o->universe->words());
+  Include include{true, matched, {}};
+  return object_alive(o, {none.data(), 0, -1}, &include);
+}
+
+bool JsonOracle::enough_extra_keys(ObjectControl *o, uint64_t n) {
+  if (o->extra != RegexSpace::ANY_TEXT && n > 1 && !c_.text_.regex().has_length(o->extra, LONG_KEY, -1)) ++unproven_;
+  return true;
+}
+
+// ---------------------------------------------------------------- arrays
+
+bool JsonOracle::array_possible(const Groups &yes, const Groups &no, uint64_t count, bool one_more) {
+  uint64_t least = count + one_more, most = UNBOUNDED, prefix = 0;
+  for (SchemaId g : yes) {
+    const SchemaNode &n = c_.schema_.nodes[g];
+    least = std::max(least, n.min_items);
+    most = std::min(most, n.max_items);
+    prefix = std::max<uint64_t>(prefix, n.prefix_items.size());
+  }
+  for (SchemaId g : no) prefix = std::max<uint64_t>(prefix, c_.schema_.nodes[g].prefix_items.size());
+  if (least > most) return false;
+  auto item = [&](uint64_t i) {
+    std::vector<Formula> all;
+    for (SchemaId g : yes) all.push_back(c_.item_requirement(g, i));
+    return c_.formulas_.conjunction(std::move(all));
+  };
+  // Items from `prefix` on are alike; the first one without a value bounds the length. Only as
+  // many are looked at as could matter.
+  const uint64_t beyond = std::max(prefix, count) + no.size();
+  for (uint64_t i = count; i <= beyond && i < most; ++i) {
+    if (no.empty() && i >= least) break;
+    if (!can_hold(item(i))) {
+      most = i;
+      break;
+    }
+  }
+  if (least > most) return false;
+  std::map<uint64_t, std::vector<Formula>> demands;
+  std::function<bool(size_t)> choose = [&](size_t next) -> bool {
+    if (!spend()) return true;
+    if (next == no.size()) {
+      uint64_t length = least;
+      if (!demands.empty()) length = std::max(length, demands.rbegin()->first + 1);
+      if (length > most) return false;
+      for (auto &[i, fs] : demands) {
+        std::vector<Formula> all = fs;
+        all.push_back(item(i));
+        if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
+      }
+      return true;
+    }
+    const SchemaNode &n = c_.schema_.nodes[no[next]];
+    if (n.min_items > 0) {
+      uint64_t old = most;
+      most = std::min(most, n.min_items - 1);
+      bool ok = least <= most && choose(next + 1);
+      most = old;
+      if (ok) return true;
+    }
+    if (n.max_items != UNBOUNDED) {
+      uint64_t old = least;
+      least = std::max(least, n.max_items + 1);
+      bool ok = least <= most && choose(next + 1);
+      least = old;
+      if (ok) return true;
+    }
+    for (uint64_t i = count; i <= beyond && i < most; ++i) {
+      Formula broken = c_.formulas_.negation(c_.item_requirement(no[next], i));
+      if (!can_hold(c_.formulas_.both(item(i), broken))) continue;
+      demands[i].push_back(broken);
+      if (choose(next + 1)) return true;
+      demands[i].pop_back();
+      if (demands[i].empty()) demands.erase(i);
+    }
+    return false;
+  };
+  return choose(0);
+}
+
+bool JsonOracle::array_alive(ArrayControl *a, uint64_t count, bool one_more) {
+  Hash128 h = extend(extend(Hash128{a->id, 7}, count), one_more);
+  if (auto it = frames_.find(h); it != frames_.end()) return it->second;
+  const bool outermost = in_progress_.empty();
+  if (outermost) steps_ = 0;
+  bool alive = any_way(c_.goals_[a->goal].combined, [&](const Groups &yes, const Groups &no) {
+    return array_possible(yes, no, count, one_more);
+  });
+  if (frames_.size() > MAX_FRAME_MEMO) frames_.clear();
+  if (outermost) frames_.emplace(h, alive);
+  return alive;
+}
+
+}  // namespace structgen

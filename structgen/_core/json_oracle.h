@@ -1,0 +1,66 @@
+// Can a requirement hold? The emptiness oracle of the JSON Schema automaton.
+//
+// The question "is there a value" is a least fixpoint: values are finite, so a requirement
+// that can only be met through itself cannot be met. Conjunctive requirements are decided
+// directly; others by enumerating the ways to satisfy the formula (positive and negated
+// keyword groups), lazily, the first success ends it. Exact within the work budget; past it
+// the answer is "alive" and counted as unproven (the question is EXPTIME-hard in general).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "json_control.h"
+
+namespace structgen {
+
+class JsonOracle {
+ public:
+  explicit JsonOracle(JsonControl &control) : c_(control) {}
+
+  // A key that must come next: one of the universe's, or an extra one of a class.
+  struct Include {
+    bool extra;
+    uint32_t matched;
+    std::string_view name;
+  };
+
+  bool can_hold(Formula requirement);
+  bool holds_type(Formula requirement, Type type);
+  bool group_can_hold(SchemaId group, Type type);
+  bool object_alive(ObjectControl *frame, const ObjectView &view, const Include *include);
+  bool allowed_keys(ObjectControl *frame, const ObjectView &view, uint64_t *allowed);
+  bool extra_class_possible(ObjectControl *frame, uint32_t matched);
+  bool enough_extra_keys(ObjectControl *frame, uint64_t n);
+  bool array_alive(ArrayControl *frame, uint64_t count, bool one_more);
+  uint64_t unproven() const { return unproven_; }
+
+  // Calls `check(positive, negative)` for the ways to satisfy `f` until one succeeds.
+  using Groups = std::vector<SchemaId>;
+  using Check = std::function<bool(const Groups &, const Groups &)>;
+  bool any_way(Formula f, const Check &check);
+
+ private:
+  struct ObjectQuery;
+  bool any_way(std::vector<std::pair<Formula, bool>> pending, Groups yes, Groups no, const Check &check);
+  bool object_possible(const Groups &yes, const Groups &no, ObjectControl *frame, const ObjectView &view,
+                       const Include *include);
+  bool choose_violations(ObjectQuery &q, size_t next);
+  bool finish_object(ObjectQuery &q);
+  bool array_possible(const Groups &yes, const Groups &no, uint64_t count, bool one_more);
+  bool spend();
+  Formula all_keys(const Groups &yes, std::string_view name);
+
+  JsonControl &c_;
+  std::unordered_map<Formula, uint32_t> in_progress_;
+  uint32_t lowest_ = UINT32_MAX;  // lowest stack index that a negative answer leaned on
+  uint64_t steps_ = 0;
+  uint64_t unproven_ = 0;
+  std::unordered_map<Hash128, bool, HashOf128> frames_;
+};
+
+}  // namespace structgen

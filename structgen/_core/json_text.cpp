@@ -1,0 +1,185 @@
+#include "json_text.h"
+
+#include <algorithm>
+
+namespace structgen {
+namespace {
+
+// stage | digits read << 3 | value << 5 | (high surrogate's low ten bits + 1) << 17
+enum Stage : uint32_t { None = 0, Backslash = 1, Hex = 2, LowBackslash = 3, LowU = 4, LowHex = 5 };
+
+uint32_t pack(Stage stage, uint32_t digits = 0, uint32_t value = 0, uint32_t high = 0) {
+  return stage | digits << 3 | value << 5 | high << 17;
+}
+Stage stage_of(uint32_t e) { return static_cast<Stage>(e & 7); }
+uint32_t digits_of(uint32_t e) { return e >> 3 & 3; }
+uint32_t value_of(uint32_t e) { return e >> 5 & 0xfff; }
+uint32_t high_of(uint32_t e) { return e >> 17; }
+
+int hex_value(uint8_t b) {
+  if (b >= '0' && b <= '9') return b - '0';
+  if (b >= 'a' && b <= 'f') return b - 'a' + 10;
+  if (b >= 'A' && b <= 'F') return b - 'A' + 10;
+  return -1;
+}
+
+int short_escape(uint8_t b) {
+  switch (b) {
+    case '"': case '\\': case '/': return b;
+    case 'b': return 8;
+    case 'f': return 12;
+    case 'n': return 10;
+    case 'r': return 13;
+    case 't': return 9;
+    default: return -1;
+  }
+}
+bool has_short_form(uint32_t c) { return c == 8 || c == 9 || c == 10 || c == 12 || c == 13; }
+
+void encode_utf8(uint32_t c, Decoded &d) {
+  d.kind = Decoded::Bytes;
+  if (c < 0x80) {
+    d.size = 1;
+    d.bytes[0] = static_cast<uint8_t>(c);
+  } else if (c < 0x800) {
+    d.size = 2;
+    d.bytes[0] = static_cast<uint8_t>(0xc0 | c >> 6);
+    d.bytes[1] = static_cast<uint8_t>(0x80 | (c & 63));
+  } else if (c < 0x10000) {
+    d.size = 3;
+    d.bytes[0] = static_cast<uint8_t>(0xe0 | c >> 12);
+    d.bytes[1] = static_cast<uint8_t>(0x80 | (c >> 6 & 63));
+    d.bytes[2] = static_cast<uint8_t>(0x80 | (c & 63));
+  } else {
+    d.size = 4;
+    d.bytes[0] = static_cast<uint8_t>(0xf0 | c >> 18);
+    d.bytes[1] = static_cast<uint8_t>(0x80 | (c >> 12 & 63));
+    d.bytes[2] = static_cast<uint8_t>(0x80 | (c >> 6 & 63));
+    d.bytes[3] = static_cast<uint8_t>(0x80 | (c & 63));
+  }
+}
+
+Re run(RegexSpace &space, Re re, const Decoded &d) {
+  for (int i = 0; i < d.size && re != RegexSpace::EMPTY; ++i) re = space.row(re)[d.bytes[i]];
+  return re;
+}
+
+}  // namespace
+
+Decoded decode(uint32_t escape, uint8_t byte, Escapes mode) {
+  Decoded d{};
+  Stage stage = stage_of(escape);
+  if (stage == None) {
+    if (byte == '"') {
+      d.kind = Decoded::Quote;
+    } else if (byte == '\\') {
+      d.kind = Decoded::Pending;
+      d.escape = pack(Backslash);
+    } else if (byte < 0x20) {
+      d.kind = Decoded::Dead;
+    } else {
+      d.kind = Decoded::Bytes;
+      d.size = 1;
+      d.bytes[0] = byte;
+    }
+    return d;
+  }
+  if (stage == Backslash) {
+    if (byte == 'u') {
+      d.kind = Decoded::Pending;
+      d.escape = pack(Hex);
+      return d;
+    }
+    int c = short_escape(byte);
+    if (c < 0 || (byte == '/' && mode == Escapes::Canonical)) return d;
+    encode_utf8(static_cast<uint32_t>(c), d);
+    return d;
+  }
+  if (stage == LowBackslash || stage == LowU) {
+    if (byte != (stage == LowBackslash ? '\\' : 'u')) return d;
+    d.kind = Decoded::Pending;
+    d.escape = pack(stage == LowBackslash ? LowU : LowHex, 0, 0, high_of(escape));
+    return d;
+  }
+  int h = hex_value(byte);
+  if (h < 0) return d;
+  uint32_t value = value_of(escape) << 4 | static_cast<uint32_t>(h), digits = digits_of(escape) + 1;
+  if (mode == Escapes::Canonical) {
+    // \u00 0|1 X, and only for characters without a short form
+    if ((digits <= 2 && value != 0) || (digits == 3 && value > 1)) return d;
+    if (digits == 4 && has_short_form(value)) return d;
+  }
+  if (stage == LowHex && ((digits == 1 && value != 0xd) || (digits == 2 && value < 0xdc))) return d;
+  if (stage == Hex && digits == 2 && value >= 0xdc && value <= 0xdf) return d;  // a low surrogate first
+  if (digits < 4) {
+    d.kind = Decoded::Pending;
+    d.escape = pack(stage, digits, value, high_of(escape));
+    return d;
+  }
+  if (stage == LowHex) {
+    encode_utf8(0x10000 + ((high_of(escape) - 1) << 10) + (value - 0xdc00), d);
+  } else if (value >= 0xd800 && value < 0xdc00) {
+    d.kind = Decoded::Pending;
+    d.escape = pack(LowBackslash, 0, 0, (value - 0xd800) + 1);
+  } else {
+    encode_utf8(value, d);
+  }
+  return d;
+}
+
+bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode) {
+  if (re == RegexSpace::EMPTY) return false;
+  if (re == RegexSpace::ANY_TEXT) return true;
+  const Row &next = space.row(re);
+  if (std::all_of(next.begin(), next.end(), [](Re r) { return r == RegexSpace::EMPTY; })) return false;
+  if (stage_of(escape) == LowBackslash &&
+      std::all_of(next.begin() + 0xf0, next.end(), [](Re r) { return r == RegexSpace::EMPTY; }))
+    return false;
+  // Depth-first over the hexadecimal digits; at most 22 + 16^4 leaves, and the first viable one ends it.
+  static constexpr uint8_t SYMBOLS[] = "\"\\/bfnrtu0123456789abcdef";
+  for (uint8_t s : SYMBOLS) {
+    if (s == 0) break;
+    Decoded d = decode(escape, s, mode);
+    if (d.kind == Decoded::Bytes && run(space, re, d) != RegexSpace::EMPTY) return true;
+    if (d.kind == Decoded::Pending && escape_viable(space, re, d.escape, mode)) return true;
+  }
+  return false;
+}
+
+bool escape_can_be(uint32_t escape, uint8_t first, Escapes mode) {
+  static constexpr uint8_t SYMBOLS[] = "\"\\/bfnrtu0123456789abcdef";
+  for (uint8_t s : SYMBOLS) {
+    if (s == 0) break;
+    Decoded d = decode(escape, s, mode);
+    if (d.kind == Decoded::Bytes && d.bytes[0] == first) return true;
+    if (d.kind == Decoded::Pending && escape_can_be(d.escape, first, mode)) return true;
+  }
+  return false;
+}
+
+std::string escape_json(std::string_view text) {
+  static constexpr char HEX[] = "0123456789abcdef";
+  std::string out;
+  for (unsigned char c : text) {
+    switch (c) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\b': out += "\\b"; break;
+      case '\f': out += "\\f"; break;
+      case '\n': out += "\\n"; break;
+      case '\r': out += "\\r"; break;
+      case '\t': out += "\\t"; break;
+      default:
+        if (c < 0x20) {
+          out += "\\u00";
+          out += HEX[c >> 4];
+          out += HEX[c & 15];
+        } else {
+          out += static_cast<char>(c);
+        }
+    }
+  }
+  return out;
+}
+
+}  // namespace structgen

@@ -1,0 +1,345 @@
+#include "masks.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace structgen {
+namespace {
+
+// Below this many trie nodes a walk beats looking up a fragment.
+constexpr uint32_t SMALL_SUBTREE = 12;
+
+Hash128 combine(const Hash128 &a, const Hash128 &b) { return extend(extend(a, b.a), b.b); }
+
+}  // namespace
+
+std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
+  const bool cacheable = node->kind != Node::Alternatives;
+  if (cacheable) {
+    Hash128 h = combine({11, 13}, a_.signature(node));
+    for (const Node *f = node;;) {
+      auto it = cache_.find(h);
+      if (it == cache_.end()) break;
+      if (it->second.mask) {
+        ++hits_;
+        return it->second.mask;
+      }
+      f = f->parent;
+      h = combine(h, f ? a_.signature(f) : Hash128{1, 1});
+    }
+  }
+  ++misses_;
+  int32_t lowest = INT32_MAX;
+  std::shared_ptr<const Mask> made = compute(arena, node, &lowest);
+  text_.make_room();
+  if (!cacheable) return made;
+  if (bytes_ > text_.limits().mask_cache_bytes) {
+    cache_.clear();
+    bytes_ = 0;
+  }
+  Hash128 h = combine({11, 13}, a_.signature(node));
+  const Node *f = node;
+  while (f && f->depth > lowest) {
+    cache_.try_emplace(h);
+    bytes_ += 64;
+    f = f->parent;
+    h = combine(h, f ? a_.signature(f) : Hash128{1, 1});
+  }
+  bytes_ += v_.words() * 4 + 128;
+  cache_[h].mask = made;
+  return made;
+}
+
+std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32_t *lowest) {
+  Reader reader{arena};
+  r_ = &reader;
+  Arena::Mark mark = arena.mark();
+  out_.assign(v_.words(), 0);
+  below(Vocabulary::ROOT, node);
+  auto made = std::make_shared<Mask>();
+  made->complete = a_.accepts(reader, node);
+  if (made->complete)
+    for (uint32_t id : v_.eos_ids()) set(id);
+  arena.release(mark);
+  *lowest = reader.lowest;
+  r_ = nullptr;
+  for (uint32_t w = 0; w < out_.size(); ++w)
+    if (out_[w]) {
+      made->count += static_cast<uint32_t>(std::popcount(out_[w]));
+      made->only = w * 32 + static_cast<uint32_t>(std::countr_zero(out_[w]));
+    }
+  made->bits = out_;
+  return made;
+}
+
+void Masks::below(Vocabulary::Node at, const Node *node) {
+  if (v_.end(at) - at > SMALL_SUBTREE) switch (node->kind) {
+      case Node::String: return string_below(at, node);
+      case Node::Key: return key_below(at, node);
+      case Node::Scalar: return scalar_below(at, node);
+      default: break;
+    }
+  walk(at, node);
+}
+
+void Masks::walk(Vocabulary::Node at, const Node *node) {
+  const std::bitset<256> candidates = a_.candidates(node);
+  auto child = [&](Vocabulary::Node n) {
+    if (!candidates.test(v_.byte(n))) return;
+    Arena::Mark mark = r_->arena.mark();
+    if (const Node *next = a_.step(*r_, node, v_.byte(n))) {
+      for (uint32_t id : v_.ids(n)) set(id);
+      if (v_.end(n) > n + 1) below(n, next);
+    }
+    r_->arena.release(mark);
+  };
+  if (at == Vocabulary::ROOT) {
+    for (int b = 0; b < 256; ++b)
+      if (candidates.test(b) && v_.root_child(static_cast<uint8_t>(b)) != Vocabulary::NONE)
+        child(v_.root_child(static_cast<uint8_t>(b)));
+    return;
+  }
+  for (Vocabulary::Node n = at + 1; n < v_.end(at); n = v_.end(n)) child(n);
+}
+
+bool Masks::token_allowed(const Node *node, uint32_t id, size_t skip) {
+  Arena::Mark mark = r_->arena.mark();
+  const std::string &t = v_.token(id);
+  for (size_t i = skip; i < t.size() && node; ++i) node = a_.step(*r_, node, static_cast<uint8_t>(t[i]));
+  r_->arena.release(mark);
+  return node != nullptr;
+}
+
+// The exit's own byte closes the text of a string: it has been read when `after` holds.
+void Masks::from_exit(Vocabulary::Node exit, const Node *after) {
+  for (uint32_t id : v_.ids(exit)) set(id);
+  if (v_.end(exit) > exit + 1) below(exit, after);
+}
+
+void Masks::rests(const RestTrie &trie, const Node *after, uint64_t least, uint64_t most) {
+  auto emit = [&](uint32_t n) {
+    for (uint32_t i = trie.first_item[n]; i < trie.first_item[n + 1]; ++i)
+      if (trie.items[i].characters >= least && trie.items[i].characters <= most) set(trie.items[i].id);
+  };
+  emit(0);
+  // An explicit stack of (end of the subtree, state before it).
+  auto descend = [&](auto &self, uint32_t at, const Node *state) -> void {
+    const std::bitset<256> candidates = a_.candidates(state);
+    for (uint32_t n = at + 1; n < trie.ends[at]; n = trie.ends[n]) {
+      if (!candidates.test(trie.bytes[n])) continue;
+      Arena::Mark mark = r_->arena.mark();
+      if (const Node *next = a_.step(*r_, state, trie.bytes[n])) {
+        emit(n);
+        if (trie.ends[n] > n + 1) self(self, n, next);
+      }
+      r_->arena.release(mark);
+    }
+  };
+  descend(descend, 0, after);
+}
+
+void Masks::string_below(Vocabulary::Node at, const Node *n) {
+  const StringLanguage &language = n->control.value->string;
+  const uint64_t least = language.min > n->length ? language.min - n->length : 0;
+  const uint64_t most = language.max == UNBOUNDED ? UNBOUNDED : language.max - n->length;
+  const bool any = text_.re(n->text) == RegexSpace::ANY_TEXT;
+  const size_t skip = v_.depth(at);
+  Fragment &f = text_.fragment(at, n->text);
+  // Texts inside: all of the fragment where the length cannot matter, the others one by one.
+  const bool free = most == UNBOUNDED && (least == 0 || any);
+  if (free) {
+    if (f.dense)
+      for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
+    else
+      for (uint32_t id : f.ids) set(id);
+  } else {
+    const int64_t reach = any ? 0 : text_.reach(text_.re(n->text));
+    const bool odd = text_.escape(n->text) != 0;
+    // Token lengths (characters) that are surely within bounds.
+    const uint64_t low = any ? 0 : least;
+    const bool bounded_above = most != UNBOUNDED;
+    const bool some = reach >= 0 && !odd && (!bounded_above || most >= static_cast<uint64_t>(reach));
+    const uint64_t high = !some ? 0 : bounded_above ? most - static_cast<uint64_t>(reach) : UNBOUNDED;
+    if (!f.dense) {
+      for (size_t i = 0; i < f.ids.size(); ++i) {
+        uint64_t c = f.characters[i];
+        if (c > most) continue;
+        if ((some && c >= low && c <= high) || token_allowed(n, f.ids[i], skip)) set(f.ids[i]);
+      }
+    } else {
+      static const std::vector<uint32_t> none;
+      auto up_to = [&](uint64_t c) -> const std::vector<uint32_t> & {
+        return text_.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(c, UINT32_MAX)));
+      };
+      const std::vector<uint32_t> &within = up_to(most), &sure = some ? up_to(high) : none,
+                                  &early = low > 0 ? up_to(low - 1) : none;
+      for (uint32_t w = 0; w < v_.words(); ++w) {
+        uint32_t inside = f.bits[w] & within[w];
+        uint32_t good = some ? inside & sure[w] & ~(low > 0 ? early[w] : 0) : 0;
+        out_[w] |= good;
+        for (uint32_t rest = inside & ~good; rest; rest &= rest - 1) {
+          uint32_t id = w * 32 + static_cast<uint32_t>(std::countr_zero(rest));
+          if (token_allowed(n, id, skip)) set(id);
+        }
+      }
+      for (uint32_t id : text_.escaped_tokens())
+        if (f.bits[id >> 5] >> (id & 31) & 1 && token_allowed(n, id, skip)) set(id);
+    }
+  }
+  if (f.exits.empty()) return;
+  if (n->roots) {
+    // Which verdicts the text gives depends on the text: close each way on its own.
+    for (const Exit &e : f.exits) {
+      Arena::Mark mark = r_->arena.mark();
+      const Node *s = n;
+      const Vocabulary::Node first = e.node;
+      std::string path = v_.path(first);
+      for (size_t i = skip; i < path.size() && s; ++i) s = a_.step(*r_, s, static_cast<uint8_t>(path[i]));
+      if (s) from_exit(first, s);
+      r_->arena.release(mark);
+    }
+    return;
+  }
+  Arena::Mark mark = r_->arena.mark();
+  if (const Node *after = a_.finish(*r_, n->parent)) {
+    if (at == Vocabulary::ROOT) {
+      const RestTrie &trie = text_.rests(f);
+      rests(trie, after, least, most);
+      for (uint32_t id : trie.singles)
+        if (token_allowed(n, id, 0)) set(id);
+    } else {
+      for (const Exit &e : f.exits)
+        if (e.characters >= least && e.characters <= most) from_exit(e.node, after);
+    }
+  }
+  r_->arena.release(mark);
+}
+
+void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
+  if (n->roots || (n->parent && n->parent->kind == Node::Sequence)) return walk(at, n);
+  const Fragment &f = text_.fragment(at, n->text);
+  if (f.dense)
+    for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
+  else
+    for (uint32_t id : f.ids) set(id);
+  if (f.exits.empty() || !n->parent) return;
+  Arena::Mark mark = r_->arena.mark();
+  if (const Node *after = a_.finish(*r_, n->parent)) {
+    const std::bitset<256> candidates = a_.candidates(after);
+    for (const Exit &e : f.exits) {
+      if (!candidates.test(v_.byte(e.node))) continue;
+      Arena::Mark inner = r_->arena.mark();
+      if (const Node *next = a_.step(*r_, after, v_.byte(e.node))) from_exit(e.node, next);
+      r_->arena.release(inner);
+    }
+  }
+  r_->arena.release(mark);
+}
+
+void Masks::key_below(Vocabulary::Node at, const Node *n) {
+  const Node *object = n->parent;
+  r_->looked_at(object);
+  if (n->escape != 0) return walk(at, n);
+  const KeyUniverse &u = *object->control.object->universe;
+  const size_t skip = v_.depth(at);
+  const bool extra = n->text != TextSpace::DEAD;
+  const bool one_class = extra && n->json->only_extra_class(object->control.object);
+  if (extra) {
+    // Extra keys: inside, and out of a key that is no declared one and not there yet; keys for which
+    // that is wrong are put right below.
+    Fragment &f = text_.fragment(at, n->text);
+    if (f.dense)
+      for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
+    else
+      for (uint32_t id : f.ids) set(id);
+    Arena::Mark mark = r_->arena.mark();
+    if (!one_class || !object->control.object->simple) {
+      for (const Exit &e : f.exits)
+        for (Vocabulary::Node m = e.node; m < v_.end(e.node); ++m)
+          for (uint32_t id : v_.ids(m))
+            if (token_allowed(n, id, skip)) set(id);
+    } else if (!f.exits.empty()) {
+      if (const Node *after = a_.close_extra_key(*r_, n)) {
+        if (at == Vocabulary::ROOT) {
+          const RestTrie &trie = text_.rests(f);
+          rests(trie, after, 0, UNBOUNDED);
+          for (uint32_t id : trie.singles)
+            if (token_allowed(n, id, 0)) set(id);
+        } else {
+          for (const Exit &e : f.exits) {
+            if (v_.path(e.node).find('\\', skip) == std::string::npos) {
+              from_exit(e.node, after);
+              continue;
+            }
+            for (Vocabulary::Node m = e.node; m < v_.end(e.node); ++m)
+              for (uint32_t id : v_.ids(m))
+                if (token_allowed(n, id, skip)) set(id);
+          }
+        }
+      }
+      // A key that is already there cannot be closed again.
+      for (const SeenKey *s = object->extras; s; s = s->previous) {
+        std::string now = a_.key_text(n);
+        std::string_view text{s->text, s->length};
+        if (!text.starts_with(now)) continue;
+        std::string path = escape_json(text.substr(now.size())) + '"';
+        Vocabulary::Node m = at;
+        for (char c : path)
+          if (m != Vocabulary::NONE) m = v_.child(m, static_cast<uint8_t>(c));
+        if (m == Vocabulary::NONE) continue;
+        for (Vocabulary::Node k = m; k < v_.end(m); ++k)
+          for (uint32_t id : v_.ids(k)) clear(id);
+      }
+    }
+    r_->arena.release(mark);
+  }
+  if (n->lo >= n->hi) return;
+  // Declared keys: narrow the sorted range byte by byte.
+  auto descend = [&](auto &self, Vocabulary::Node here, uint32_t lo, uint32_t hi, uint32_t length) -> void {
+    for (Vocabulary::Node m = here + 1; m < v_.end(here); m = v_.end(m)) {
+      const uint8_t b = v_.byte(m);
+      if (b == '"' || b == '\\') {
+        const bool closes = b == '"' && u.keys[lo].size() == length;
+        if (b == '"' && !closes) continue;
+        Arena::Mark mark = r_->arena.mark();
+        if (closes) {
+          if (extra)
+            for (Vocabulary::Node k = m; k < v_.end(m); ++k)
+              for (uint32_t id : v_.ids(k)) clear(id);
+          Node key = *n;
+          key.lo = lo;
+          key.hi = hi;
+          key.length = length;
+          if (const Node *after = a_.step(*r_, &key, b)) from_exit(m, after);
+        } else {
+          Node key = *n;
+          key.lo = lo;
+          key.hi = hi;
+          key.length = length;
+          if (!extra)
+            if (const Node *after = a_.step(*r_, &key, b)) from_exit(m, after);
+        }
+        r_->arena.release(mark);
+        continue;
+      }
+      auto at_length = [&](const std::string &key) {
+        return key.size() > length ? static_cast<unsigned char>(key[length]) : -1;
+      };
+      auto first = u.keys.begin() + lo, last = u.keys.begin() + hi;
+      auto from = std::partition_point(first, last, [&](auto &key) { return at_length(key) < b; });
+      auto to = std::partition_point(from, last, [&](auto &key) { return at_length(key) <= b; });
+      if (from == to) continue;
+      auto new_lo = static_cast<uint32_t>(from - u.keys.begin()), new_hi = static_cast<uint32_t>(to - u.keys.begin());
+      bool any = false;
+      for (uint32_t i = new_lo; i < new_hi && !any; ++i) any = bit(n->bits, i);
+      // Seen keys stay in the walk beside extra keys: closing them must be taken back.
+      if (!any && !extra) continue;
+      if (any)
+        for (uint32_t id : v_.ids(m)) set(id);
+      if (v_.end(m) > m + 1) self(self, m, new_lo, new_hi, length + 1);
+    }
+  };
+  descend(descend, at, n->lo, n->hi, n->length);
+}
+
+}  // namespace structgen

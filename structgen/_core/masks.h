@@ -1,0 +1,64 @@
+// Token masks: which tokens of the vocabulary may follow a state.
+//
+// A mask is the set of tokens whose bytes can be stepped from the state. Three things keep
+// that cheap. Texts (strings, keys, numbers, regular expressions) are answered by fragments,
+// made once per vocabulary. Structure is walked, but few tokens survive it. And a finished
+// mask is remembered under just the frames that were read to make it: the memory is a trie
+// over frames, whose entries are a mask or "look one frame deeper".
+//
+// Masks are immutable and shared; evicting one never invalidates what a caller holds.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "automaton.h"
+
+namespace structgen {
+
+struct Mask {
+  std::vector<uint32_t> bits;
+  uint32_t count = 0;   // tokens allowed
+  uint32_t only = 0;    // the token, when count == 1
+  bool complete = false;  // the end of the output is allowed
+};
+
+class Masks {
+ public:
+  Masks(Automaton &automaton) : a_(automaton), text_(automaton.text()), v_(text_.vocabulary()) {}
+
+  std::shared_ptr<const Mask> mask(Arena &arena, const Node *node);
+  uint64_t hits() const { return hits_; }
+  uint64_t misses() const { return misses_; }
+  size_t memory() const { return bytes_; }
+
+ private:
+  struct Entry {
+    std::shared_ptr<const Mask> mask;  // null: look one frame deeper
+  };
+
+  std::shared_ptr<const Mask> compute(Arena &arena, const Node *node, int32_t *lowest);
+  // All set bits for tokens below trie node `at`, whose own bytes led to `node`.
+  void below(Vocabulary::Node at, const Node *node);
+  void walk(Vocabulary::Node at, const Node *node);
+  void string_below(Vocabulary::Node at, const Node *node);
+  void key_below(Vocabulary::Node at, const Node *node);
+  void scalar_below(Vocabulary::Node at, const Node *node);
+  void from_exit(Vocabulary::Node exit, const Node *after);
+  void rests(const RestTrie &trie, const Node *after, uint64_t least, uint64_t most);
+  bool token_allowed(const Node *node, uint32_t id, size_t skip);
+  void set(uint32_t id) { out_[id >> 5] |= 1u << (id & 31); }
+  void clear(uint32_t id) { out_[id >> 5] &= ~(1u << (id & 31)); }
+
+  Automaton &a_;
+  TextSpace &text_;
+  const Vocabulary &v_;
+  std::unordered_map<Hash128, Entry, HashOf128> cache_;
+  size_t bytes_ = 0;
+  uint64_t hits_ = 0, misses_ = 0;
+  std::vector<uint32_t> out_;
+  Reader *r_ = nullptr;
+};
+
+}  // namespace structgen

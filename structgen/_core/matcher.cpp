@@ -1,0 +1,277 @@
+#include "matcher.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <thread>
+
+#include "witness.h"
+
+namespace structgen {
+
+Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)) {
+  std::lock_guard lock(program_->mutex());
+  Reader r{arena_};
+  const Node *start = program_->automaton().start(r);
+  history_.push_back({0, start, arena_.mark(), 0});
+}
+
+std::shared_ptr<const Mask> Matcher::mask() {
+  std::lock_guard lock(program_->mutex());
+  if (finished_ || !state()) {
+    auto none = std::make_shared<Mask>();
+    none->bits.assign(program_->space().vocabulary().words(), 0);
+    return none;
+  }
+  try {
+    return program_->masks().mask(scratch_, state());
+  } catch (...) {
+    scratch_.release({});
+    throw;
+  }
+}
+
+const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
+  const std::string &bytes = program_->space().vocabulary().token(token);
+  if (bytes.empty()) return nullptr;
+  for (char c : bytes) {
+    if (!node) return nullptr;
+    node = program_->automaton().step(r, node, static_cast<uint8_t>(c));
+  }
+  return node;
+}
+
+// Copies what a token's steps left behind into the matcher's own memory, and nothing else.
+const Node *Matcher::keep(const Node *node) {
+  if (!node || !scratch_.contains(node)) return node;
+  Node *copy = arena_.make<Node>(*node);
+  copy->parent = keep(node->parent);
+  auto copy_array = [&](auto *items, size_t count) {
+    if (!items || !scratch_.contains(items)) return items;
+    auto *to = arena_.allocate(count * sizeof(*items));
+    std::memcpy(to, items, count * sizeof(*items));
+    return static_cast<decltype(items)>(to);
+  };
+  switch (node->kind) {
+    case Node::Alternatives: copy->control.left = keep(node->control.left); break;
+    case Node::String: copy->roots = copy_array(node->roots, node->control.value->string.roots.size()); break;
+    case Node::Scalar:
+      if (node->roots)
+        copy->roots = copy_array(node->roots, std::max(node->control.value->number.roots.size(),
+                                                       node->control.value->literal.roots.size()));
+      break;
+    case Node::Object:
+      copy->bits = copy_array(node->bits, node->control.object->universe->words());
+      if (node->extras && scratch_.contains(node->extras)) {
+        std::vector<const SeenKey *> fresh;
+        const SeenKey *s = node->extras;
+        for (; s && scratch_.contains(s); s = s->previous) fresh.push_back(s);
+        for (auto it = fresh.rbegin(); it != fresh.rend(); ++it) {
+          SeenKey *k = arena_.make<SeenKey>(**it);
+          k->previous = s;
+          k->text = copy_array((*it)->text, (*it)->length);
+          s = k;
+        }
+        copy->extras = s;
+      }
+      break;
+    case Node::Key:
+      copy->bits = copy_array(node->bits, node->parent->control.object->universe->words());
+      if (node->link && scratch_.contains(node->link)) {
+        std::vector<const TextLink *> fresh;
+        const TextLink *l = node->link;
+        for (; l && scratch_.contains(l); l = l->previous) fresh.push_back(l);
+        for (auto it = fresh.rbegin(); it != fresh.rend(); ++it) {
+          TextLink *k = arena_.make<TextLink>(**it);
+          k->previous = l;
+          l = k;
+        }
+        copy->link = l;
+      }
+      break;
+    default: break;
+  }
+  return copy;
+}
+
+bool Matcher::advance(uint32_t token) {
+  std::lock_guard lock(program_->mutex());
+  if (finished_ || !state()) return false;
+  const Vocabulary &v = program_->space().vocabulary();
+  Reader r{scratch_};
+  if (v.is_eos(token)) {
+    bool ok = program_->automaton().accepts(r, state());
+    scratch_.release({});
+    if (!ok) return false;
+    history_.push_back({token, state(), arena_.mark(), text_bytes_.size()});
+    finished_ = true;
+    return true;
+  }
+  if (token >= v.size()) return false;
+  const Node *next;
+  try {
+    next = run(r, state(), token);
+    if (next) next = keep(next);
+  } catch (...) {
+    scratch_.release({});
+    throw;
+  }
+  scratch_.release({});
+  if (!next) return false;
+  text_bytes_ += v.token(token);
+  history_.push_back({token, next, arena_.mark(), text_bytes_.size()});
+  return true;
+}
+
+size_t Matcher::accepts(std::span<const uint32_t> tokens) {
+  std::lock_guard lock(program_->mutex());
+  if (finished_) return 0;
+  const Vocabulary &v = program_->space().vocabulary();
+  Reader r{scratch_};
+  const Node *node = state();
+  size_t n = 0;
+  for (; n < tokens.size() && node; ++n) {
+    if (v.is_eos(tokens[n])) {
+      if (program_->automaton().accepts(r, node)) ++n;
+      break;
+    }
+    const Node *next = tokens[n] < v.size() ? run(r, node, tokens[n]) : nullptr;
+    if (!next) break;
+    node = next;
+  }
+  scratch_.release({});
+  return n;
+}
+
+std::vector<uint32_t> Matcher::forced(size_t most) {
+  std::lock_guard lock(program_->mutex());
+  std::vector<uint32_t> out;
+  if (finished_) return out;
+  Arena path;  // states of the run; masks use the scratch memory
+  Reader r{path};
+  const Node *node = state();
+  while (node && out.size() < most) {
+    std::shared_ptr<const Mask> m = program_->masks().mask(scratch_, node);
+    if (m->count != 1 || m->complete) break;
+    out.push_back(m->only);
+    node = run(r, node, m->only);
+  }
+  return out;
+}
+
+std::string Matcher::forced_bytes(size_t most) {
+  std::lock_guard lock(program_->mutex());
+  std::string out;
+  if (finished_) return out;
+  Automaton &a = program_->automaton();
+  Reader r{scratch_};
+  const Node *node = state();
+  while (node && out.size() < most && !a.accepts(r, node)) {
+    std::bitset<256> candidates = a.candidates(node);
+    const Node *only = nullptr;
+    int alive = 0, which = 0;
+    for (int b = 0; b < 256 && alive < 2; ++b)
+      if (candidates.test(static_cast<size_t>(b)))
+        if (const Node *next = a.step(r, node, static_cast<uint8_t>(b))) {
+          ++alive;
+          only = next;
+          which = b;
+        }
+    if (alive != 1) break;
+    out += static_cast<char>(which);
+    node = only;
+  }
+  scratch_.release({});
+  return out;
+}
+
+void Matcher::rollback(size_t n) {
+  if (n >= history_.size()) throw std::out_of_range("cannot roll back more tokens than were read");
+  if (n == 0) return;
+  history_.resize(history_.size() - n);
+  arena_.release(history_.back().mark);
+  text_bytes_.resize(history_.back().text);
+  finished_ = false;
+}
+
+std::unique_ptr<Matcher> Matcher::fork() {
+  auto other = std::unique_ptr<Matcher>(new Matcher(*this, arena_.fork()));
+  return other;
+}
+
+Matcher::Matcher(const Matcher &origin, Arena &&arena)
+    : program_(origin.program_),
+      arena_(std::move(arena)),
+      history_(origin.history_),
+      text_bytes_(origin.text_bytes_),
+      finished_(origin.finished_) {}
+
+void Matcher::reset() { rollback(history_.size() - 1); }
+
+bool Matcher::complete() {
+  std::lock_guard lock(program_->mutex());
+  if (!state()) return false;
+  Reader r{scratch_};
+  bool ok = program_->automaton().accepts(r, state());
+  scratch_.release({});
+  return ok;
+}
+
+std::vector<uint32_t> Matcher::tokens() const {
+  std::vector<uint32_t> out;
+  for (size_t i = 1; i < history_.size(); ++i) out.push_back(history_[i].token);
+  return out;
+}
+
+size_t Matcher::viable_bytes(std::string_view text) {
+  return with_state(text, [](Reader &, const Node *, size_t i) { return i; });
+}
+
+std::bitset<256> Matcher::next_bytes(std::string_view after, bool *may_end) {
+  return with_state(after, [&](Reader &r, const Node *n, size_t i) {
+    std::bitset<256> out;
+    *may_end = false;
+    if (!n || i < after.size()) return out;
+    Automaton &a = program_->automaton();
+    *may_end = a.accepts(r, n);
+    std::bitset<256> candidates = a.candidates(n);
+    for (size_t b = 0; b < 256; ++b)
+      if (candidates.test(b) && a.step(r, n, static_cast<uint8_t>(b))) out.set(b);
+    return out;
+  });
+}
+
+bool Matcher::witness(std::string_view after, std::string *out) {
+  return with_state(after, [&](Reader &r, const Node *n, size_t i) {
+    return n && i == after.size() && complete_text(program_->automaton(), r, n, out);
+  });
+}
+
+void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, unsigned threads) {
+  std::atomic<size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+  auto work = [&] {
+    for (size_t i; (i = next++) < matchers.size();) {
+      try {
+        std::shared_ptr<const Mask> m = matchers[i]->mask();
+        std::memcpy(out + i * words, m->bits.data(), std::min(words, m->bits.size()) * 4);
+        if (words > m->bits.size()) std::memset(out + i * words + m->bits.size(), 0, (words - m->bits.size()) * 4);
+      } catch (...) {
+        // One request's failure is its own: its row allows nothing, the others are filled.
+        std::memset(out + i * words, 0, words * 4);
+        std::lock_guard lock(failure_mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  size_t count = std::min<size_t>(threads, matchers.size());
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < count; ++i) others.emplace_back(work);
+  work();
+  for (std::thread &t : others) t.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace structgen

@@ -1,0 +1,100 @@
+// One constraint, one sequence: tokens in, masks out.
+//
+// A matcher is a stack of automaton states, one per token read. Rolling back pops, forking
+// copies the stack (the states themselves are shared). A matcher is used by one thread at a
+// time; matchers of the same or of different programs may be used by several at once.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "masks.h"
+
+namespace structgen {
+
+// A compiled constraint on a vocabulary, shared by its matchers.
+class Program {
+ public:
+  Program(std::unique_ptr<Plan> plan, std::shared_ptr<TextSpace> space)
+      : space_(std::move(space)), automaton_(std::move(plan), *space_), masks_(automaton_) {}
+
+  TextSpace &space() { return *space_; }
+  Automaton &automaton() { return automaton_; }
+  Masks &masks() { return masks_; }
+  std::mutex &mutex() { return space_->mutex(); }
+
+ private:
+  std::shared_ptr<TextSpace> space_;
+  Automaton automaton_;
+  Masks masks_;
+};
+
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<Program> program);
+
+  std::shared_ptr<const Mask> mask();
+  bool advance(uint32_t token);
+  size_t accepts(std::span<const uint32_t> tokens);
+  std::vector<uint32_t> forced(size_t most);
+  std::string forced_bytes(size_t most);
+  void rollback(size_t n);
+  std::unique_ptr<Matcher> fork();
+  void reset();
+  bool complete();  // the text so far is in the language
+  bool finished() const { return finished_; }
+  bool dead() const { return history_.back().node == nullptr; }
+  std::vector<uint32_t> tokens() const;
+  const std::string &text() const { return text_bytes_; }
+  // How many leading bytes of `text` can follow.
+  size_t viable_bytes(std::string_view text);
+  // Bytes that can come next, and whether the text may end.
+  std::bitset<256> next_bytes(std::string_view after, bool *may_end);
+  // Shortest-first completion of the current text, as bytes; false when none was found.
+  bool witness(std::string_view after, std::string *out);
+  const Node *state() const { return history_.back().node; }
+  Program &program() { return *program_; }
+  std::shared_ptr<Program> shared_program() { return program_; }
+  size_t memory() const { return arena_.memory() + history_.size() * sizeof(Entry); }
+
+  // Runs `text` and hands the state before the byte that fails (or after all of it).
+  template <class Fn>
+  auto with_state(std::string_view text, Fn fn) {
+    std::lock_guard lock(program_->mutex());
+    Reader r{scratch_};
+    const Node *n = state();
+    size_t i = 0;
+    for (; n && i < text.size(); ++i) {
+      const Node *next = program_->automaton().step(r, n, static_cast<uint8_t>(text[i]));
+      if (!next) break;
+      n = next;
+    }
+    auto result = fn(r, n, i);
+    scratch_.release({});
+    return result;
+  }
+
+ private:
+  struct Entry {
+    uint32_t token;
+    const Node *node;
+    Arena::Mark mark;
+    size_t text;
+  };
+  Matcher(const Matcher &origin, Arena &&arena);
+  const Node *run(Reader &r, const Node *node, uint32_t token);
+  const Node *keep(const Node *node);
+
+  std::shared_ptr<Program> program_;
+  Arena arena_, scratch_;
+  std::vector<Entry> history_;
+  std::string text_bytes_;
+  bool finished_ = false;
+};
+
+// Fills row i of `out` (words per row) with the mask of matcher i; uses up to `threads` threads.
+void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, unsigned threads);
+
+}  // namespace structgen

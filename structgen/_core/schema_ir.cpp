@@ -1,0 +1,197 @@
+#include "schema_ir.h"
+
+#include <functional>
+#include <stdexcept>
+
+#include "regex_ir.h"
+
+namespace nb = nanobind;
+
+namespace structgen {
+namespace {
+
+std::string_view text_of(nb::handle h) {
+  Py_ssize_t n;
+  const char *p = PyUnicode_AsUTF8AndSize(h.ptr(), &n);
+  if (!p) {
+    PyErr_Clear();
+    throw std::invalid_argument("text with lone surrogates cannot be generated");
+  }
+  return {p, static_cast<size_t>(n)};
+}
+
+uint64_t count_of(nb::handle h) {
+  // Counts beyond 64 bits bound nothing that fits in memory.
+  int overflow = 0;
+  long long x = PyLong_AsLongLongAndOverflow(h.ptr(), &overflow);
+  if (overflow > 0) return UNBOUNDED - 1;
+  if (x < 0) {
+    PyErr_Clear();
+    throw std::invalid_argument("a count in the schema IR is not a non-negative integer");
+  }
+  return static_cast<uint64_t>(x);
+}
+
+struct NodeReader {
+  RegexSpace &space;
+  RegexCache &cache;
+  size_t size;
+
+  SchemaId id(nb::handle h) const {
+    auto i = nb::cast<uint32_t>(h);
+    if (i >= size) throw std::invalid_argument("schema node id out of range");
+    return i;
+  }
+  std::vector<SchemaId> ids(nb::handle h) const {
+    std::vector<SchemaId> out;
+    for (nb::handle x : h) out.push_back(id(x));
+    return out;
+  }
+  std::vector<std::vector<SchemaId>> id_lists(nb::handle h) const {
+    std::vector<std::vector<SchemaId>> out;
+    for (nb::handle x : h) out.push_back(ids(x));
+    return out;
+  }
+  std::vector<std::string> texts(nb::handle h) const {
+    std::vector<std::string> out;
+    for (nb::handle x : h) out.emplace_back(text_of(x));
+    return out;
+  }
+};
+
+using Handler = void (*)(const NodeReader &, SchemaNode &, nb::handle);
+
+const std::unordered_map<std::string_view, Handler> HANDLERS = {
+    {"pointer", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.pointer = text_of(v); }},
+    {"types", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.types = nb::cast<uint8_t>(v) & ALL_TYPES; }},
+    {"integer", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.has_number |= n.number.integer = nb::cast<bool>(v); }},
+    {"strings", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.has_values = true; n.strings = r.texts(v); }},
+    {"numbers", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.has_values = true; n.numbers = r.texts(v); }},
+    {"literals",
+     [](const NodeReader &, SchemaNode &n, nb::handle v) {
+       n.has_values = true;
+       for (nb::handle x : v) {
+         std::string_view t = text_of(x);
+         n.literals |= t == "null" ? 1 : t == "true" ? 2 : 4;
+       }
+     }},
+    {"values", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.has_values = true; n.values = r.ids(v); }},
+    {"minimum", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.minimum = text_of(v); n.has_number = true; }},
+    {"exclusiveMinimum", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.exclusive_minimum = text_of(v); n.has_number = true; }},
+    {"maximum", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.maximum = text_of(v); n.has_number = true; }},
+    {"exclusiveMaximum", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.exclusive_maximum = text_of(v); n.has_number = true; }},
+    {"multipleOf", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.multiple_of = text_of(v); n.has_number = true; }},
+    {"minLength", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.min_length = count_of(v); }},
+    {"maxLength", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.max_length = count_of(v); }},
+    {"pattern", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.languages.push_back(r.cache.convert(r.space, v)); }},
+    {"format", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.languages.push_back(r.cache.convert(r.space, v)); }},
+    {"prefixItems", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.prefix_items = r.ids(v); }},
+    {"items", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.items = r.id(v); }},
+    {"minItems", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.min_items = count_of(v); }},
+    {"maxItems", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.max_items = count_of(v); }},
+    {"properties",
+     [](const NodeReader &r, SchemaNode &n, nb::handle v) {
+       for (nb::handle x : v) n.properties.emplace_back(text_of(x[0]), r.id(x[1]));
+     }},
+    {"patternProperties",
+     [](const NodeReader &r, SchemaNode &n, nb::handle v) {
+       for (nb::handle x : v) n.pattern_properties.emplace_back(r.cache.convert(r.space, x[0]), r.id(x[1]));
+     }},
+    {"additionalProperties", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.additional_properties = r.id(v); }},
+    {"propertyNames", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.property_names = r.id(v); }},
+    {"required", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.required = r.texts(v); }},
+    {"minProperties", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.min_properties = count_of(v); }},
+    {"maxProperties", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.max_properties = count_of(v); }},
+    {"allOf", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.all_of = r.ids(v); }},
+    {"anyOf", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.any_of = r.id_lists(v); }},
+    {"oneOf", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.one_of = r.id_lists(v); }},
+    {"not", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.nots = r.ids(v); }},
+    {"ref", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.refs = r.ids(v); }},
+    {"if", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.if_ = r.id(v); }},
+    {"then", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.then_ = r.id(v); }},
+    {"else", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.else_ = r.id(v); }},
+};
+
+JsonOptions read_options(nb::dict options) {
+  JsonOptions o;
+  for (auto [key, value] : options) {
+    std::string_view name = text_of(key);
+    if (name == "whitespace") {
+      std::string_view w = text_of(value);
+      if (w == "compact") o.whitespace = Whitespace::Compact;
+      else if (w == "json.dumps") o.whitespace = Whitespace::JsonDumps;
+      else if (w == "flexible") o.whitespace = Whitespace::Flexible;
+      else throw std::invalid_argument("unknown whitespace policy: " + std::string(w));
+    } else if (name == "escapes") {
+      o.escapes = text_of(value) == "all" ? Escapes::All : Escapes::Canonical;
+    } else if (name == "ordered") {
+      o.ordered = nb::cast<bool>(value);
+    } else {
+      throw std::invalid_argument("unknown JSON option: " + std::string(name));
+    }
+  }
+  return o;
+}
+
+Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
+  Schema schema;
+  nb::dict d = nb::cast<nb::dict>(ir);
+  nb::object nodes = d["nodes"];
+  schema.nodes.resize(nb::len(nodes));
+  schema.root = nb::cast<uint32_t>(d["root"]);
+  if (schema.root >= schema.nodes.size()) throw std::invalid_argument("schema root out of range");
+  if (d.contains("options")) schema.options = read_options(nb::cast<nb::dict>(d["options"]));
+  NodeReader reader{space.regex(), cache, schema.nodes.size()};
+  size_t i = 0;
+  for (nb::handle h : nodes) {
+    SchemaNode &n = schema.nodes[i++];
+    if (PyBool_Check(h.ptr())) {
+      n.boolean = h.ptr() == Py_True;
+      continue;
+    }
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    if (!PyDict_Check(h.ptr())) throw std::invalid_argument("a schema node is neither a boolean nor a dict");
+    while (PyDict_Next(h.ptr(), &position, &key, &value)) {
+      auto it = HANDLERS.find(text_of(key));
+      if (it == HANDLERS.end())
+        throw std::invalid_argument("the core does not know the keyword " + std::string(text_of(key)) + " at " + n.pointer);
+      it->second(reader, n, value);
+    }
+  }
+  return schema;
+}
+
+}  // namespace
+
+Re RegexCache::convert(RegexSpace &space, nb::handle ir) {
+  if (auto it = known_.find(ir.ptr()); it != known_.end()) return it->second;
+  Re re = regex_from_ir(space, ir);
+  known_.emplace(ir.ptr(), re);
+  kept_.push_back(nb::borrow(ir));
+  return re;
+}
+
+std::unique_ptr<Plan> plan_from_ir(nb::handle ir, TextSpace &space, RegexCache &cache) {
+  if (!PyTuple_Check(ir.ptr()) || nb::len(ir) != 2) throw std::invalid_argument("a constraint IR is a pair (kind, content)");
+  std::string_view kind = text_of(ir[0]);
+  nb::object content = ir[1];
+  auto plan = std::make_unique<Plan>();
+  if (kind == "regex") {
+    plan->kind = Plan::Regex;
+    plan->re = cache.convert(space.regex(), content);
+    return plan;
+  }
+  if (kind == "json") {
+    plan->kind = Plan::Json;
+    plan->json = std::make_unique<JsonControl>(read_schema(content, space, cache), space);
+    return plan;
+  }
+  if (kind != "sequence" && kind != "union") throw std::invalid_argument("unknown constraint kind: " + std::string(kind));
+  plan->kind = kind == "sequence" ? Plan::Sequence : Plan::Union;
+  for (nb::handle part : content) plan->parts.push_back(plan_from_ir(part, space, cache));
+  if (plan->parts.empty()) throw std::invalid_argument("a sequence or union without parts");
+  return plan;
+}
+
+}  // namespace structgen

@@ -1,0 +1,250 @@
+#include "text_space.h"
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <unordered_set>
+
+namespace structgen {
+namespace {
+
+// Control characters can be written as escapes, so only bytes from 0x20 on depend on the vocabulary.
+std::bitset<256> text_alphabet(const Vocabulary &vocabulary) {
+  std::bitset<256> bytes = vocabulary.spellable();
+  for (int b = 0; b < 0x20; ++b) bytes.set(b);
+  return bytes;
+}
+
+}  // namespace
+
+size_t Fragment::memory() const {
+  size_t total = sizeof(*this) + (bits.size() + ids.size() + characters.size()) * 4 + exits.size() * sizeof(Exit);
+  if (rests) total += rests->bytes.size() * 11 + rests->items.size() * sizeof(RestTrie::Item);
+  return total;
+}
+
+TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits &limits)
+    : vocabulary_(std::move(vocabulary)), limits_(limits), regex_(text_alphabet(*vocabulary_), limits.regex) {
+  states_.resize(2);
+  states_[DEAD] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, nullptr};
+  states_[LEAVE] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, nullptr};
+  token_characters_.resize(vocabulary_->size());
+  for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
+    const std::string &t = vocabulary_->token(id);
+    uint32_t n = 0;
+    bool escaped = false;
+    for (unsigned char c : t) {
+      n += (c & 0xc0) != 0x80;
+      escaped |= c == '\\' || c < 0x20 || c == '"';
+    }
+    token_characters_[id] = n;
+    if (escaped) escaped_tokens_.push_back(id);
+    else if (!t.empty()) longest_characters_ = std::max(longest_characters_, n);
+  }
+}
+
+TextState TextSpace::state(Re re, uint32_t escape, Encoding encoding) {
+  if (re == RegexSpace::EMPTY) return DEAD;
+  // The escape state fits 28 bits, but only few of its values occur: fold all into one key.
+  uint64_t key = (static_cast<uint64_t>(re) << 32 | escape << 2) ^ static_cast<uint64_t>(encoding);
+  auto [it, fresh] = index_.try_emplace(key, 0);
+  if (!fresh) return it->second;
+  auto id = static_cast<TextState>(states_.size());
+  it->second = id;
+  states_.push_back({re, escape, encoding, escape == 0 && regex_.nullable(re), nullptr});
+  return id;
+}
+
+void TextSpace::fill(TextState s) {
+  auto made = std::make_unique<TextRow>();
+  made->fill(DEAD);
+  const Re re = states_[s].re;
+  const uint32_t escape = states_[s].escape;
+  const Encoding encoding = states_[s].encoding;
+  if (re != RegexSpace::EMPTY) {
+    const Row &next = regex_.row(re);
+    if (encoding == Encoding::Plain) {
+      Re last = RegexSpace::EMPTY;
+      TextState last_state = DEAD;
+      for (int b = 0; b < 256; ++b) {
+        if (next[b] != last) last_state = state(last = next[b], 0, encoding);
+        (*made)[b] = last_state;
+      }
+    } else if (escape == 0) {
+      Re last = RegexSpace::EMPTY;
+      TextState last_state = DEAD;
+      for (int b = 0x20; b < 256; ++b) {
+        if (b == '"' || b == '\\') continue;
+        if (next[b] != last) last_state = state(last = next[b], 0, encoding);
+        (*made)[b] = last_state;
+      }
+      if (states_[s].complete) (*made)['"'] = LEAVE;
+    }
+    if (encoding != Encoding::Plain) {
+      Escapes mode = encoding == Encoding::AllEscapes ? Escapes::All : Escapes::Canonical;
+      for (int b = 0x20; b < 128; ++b) {
+        if (escape == 0 && b != '\\') continue;
+        Decoded d = decode(escape, static_cast<uint8_t>(b), mode);
+        Re to = re;
+        if (d.kind == Decoded::Bytes)
+          for (int i = 0; i < d.size && to != RegexSpace::EMPTY; ++i) to = regex_.row(to)[d.bytes[i]];
+        else if (d.kind != Decoded::Pending || !escape_viable(regex_, re, d.escape, mode))
+          to = RegexSpace::EMPTY;
+        (*made)[b] = state(to, d.escape, encoding);
+      }
+    }
+  }
+  table_bytes_ += sizeof(TextRow) + sizeof(State) + 48;
+  states_[s].row = std::move(made);
+}
+
+Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s) {
+  uint64_t key = static_cast<uint64_t>(node) << 32 | s;
+  auto &slot = fragments_[key];
+  if (slot) return *slot;
+  auto made = std::make_unique<Fragment>();
+  const Vocabulary &v = *vocabulary_;
+  const bool plain = states_[s].encoding == Encoding::Plain;
+  const uint16_t base = v.depth(node);
+  std::vector<TextState> path(v.longest_token() + 2);
+  std::vector<uint32_t> characters(v.longest_token() + 2);
+  path[base] = s;
+  characters[base] = 0;
+  std::vector<uint32_t> ids, counts;
+  for (Vocabulary::Node n = node + 1, end = v.end(node); n < end;) {
+    uint16_t d = v.depth(n);
+    TextState before = path[d - 1];
+    TextState after = row(before)[v.byte(n)];
+    if (after == LEAVE) {
+      made->exits.push_back({n, characters[d - 1]});
+      n = v.end(n);
+      continue;
+    }
+    if (after == DEAD) {
+      if (plain && states_[before].complete) made->exits.push_back({n, 0});
+      n = v.end(n);
+      continue;
+    }
+    path[d] = after;
+    if (!plain) {
+      // A character counts when it begins, an escaped one at its backslash.
+      characters[d] = characters[d - 1] + (escape(before) == 0 && (v.byte(n) & 0xc0) != 0x80);
+    }
+    for (uint32_t id : v.ids(n)) {
+      ids.push_back(id);
+      counts.push_back(characters[d]);
+    }
+    ++n;
+  }
+  for (uint32_t c : counts) made->most_characters = std::max(made->most_characters, c);
+  for (const Exit &e : made->exits) made->most_characters = std::max(made->most_characters, e.characters);
+  if (ids.size() > v.words()) {
+    made->dense = true;
+    made->bits.assign(v.words(), 0);
+    for (uint32_t id : ids) made->bits[id >> 5] |= 1u << (id & 31);
+  } else {
+    made->ids = std::move(ids);
+    made->characters = std::move(counts);
+    made->ids.shrink_to_fit();
+    made->characters.shrink_to_fit();
+  }
+  made->exits.shrink_to_fit();
+  fragment_bytes_ += made->memory();
+  // `row` may have made states but never fragments, so the slot is still valid.
+  slot = std::move(made);
+  return *slot;
+}
+
+const RestTrie &TextSpace::rests(Fragment &fragment) {
+  if (fragment.rests) return *fragment.rests;
+  auto trie = std::make_unique<RestTrie>();
+  const Vocabulary &v = *vocabulary_;
+  struct Entry {
+    std::string_view rest;
+    RestTrie::Item item;
+  };
+  std::vector<Entry> entries;
+  for (const Exit &exit : fragment.exits) {
+    uint16_t skip = v.depth(exit.node);
+    for (Vocabulary::Node n = exit.node; n < v.end(exit.node); ++n)
+      for (uint32_t id : v.ids(n)) {
+        std::string_view rest = std::string_view(v.token(id)).substr(skip);
+        std::string_view before = std::string_view(v.token(id)).substr(0, skip);
+        if (std::count(rest.begin(), rest.end(), '"') >= 2 || before.find('\\') != before.npos) trie->singles.push_back(id);
+        else entries.push_back({rest, {id, exit.characters}});
+      }
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) { return a.rest < b.rest; });
+  // Depth-first arrays, as in Vocabulary: node 0 is the empty rest.
+  trie->bytes.push_back(0);
+  trie->ends.push_back(0);
+  trie->depths.push_back(0);
+  trie->first_item.push_back(0);
+  std::vector<uint32_t> path{0};
+  std::string_view previous;
+  for (const Entry &e : entries) {
+    size_t common = 0;
+    while (common < e.rest.size() && common < previous.size() && e.rest[common] == previous[common]) ++common;
+    for (size_t d = previous.size(); d > common; --d) trie->ends[path[d]] = static_cast<uint32_t>(trie->bytes.size());
+    path.resize(common + 1);
+    for (size_t d = common; d < e.rest.size(); ++d) {
+      path.push_back(static_cast<uint32_t>(trie->bytes.size()));
+      trie->bytes.push_back(static_cast<uint8_t>(e.rest[d]));
+      trie->ends.push_back(0);
+      trie->depths.push_back(static_cast<uint16_t>(d + 1));
+      trie->first_item.push_back(static_cast<uint32_t>(trie->items.size()));
+    }
+    trie->items.push_back(e.item);
+    previous = e.rest;
+  }
+  for (uint32_t n : path) trie->ends[n] = static_cast<uint32_t>(trie->bytes.size());
+  trie->first_item.push_back(static_cast<uint32_t>(trie->items.size()));
+  fragment.rests = std::move(trie);
+  fragment_bytes_ += fragment.rests->bytes.size() * 11 + fragment.rests->items.size() * sizeof(RestTrie::Item);
+  return *fragment.rests;
+}
+
+const std::vector<uint32_t> &TextSpace::at_most_characters(uint32_t n) {
+  n = std::min(n, longest_characters_);
+  if (at_most_.size() <= n) at_most_.resize(longest_characters_ + 1);
+  if (!at_most_[n]) {
+    auto bits = std::make_unique<std::vector<uint32_t>>(vocabulary_->words(), 0);
+    for (uint32_t id = 0; id < vocabulary_->size(); ++id)
+      if (!vocabulary_->token(id).empty() && token_characters_[id] <= n) (*bits)[id >> 5] |= 1u << (id & 31);
+    for (uint32_t id : escaped_tokens_) (*bits)[id >> 5] &= ~(1u << (id & 31));
+    fragment_bytes_ += bits->size() * 4;
+    at_most_[n] = std::move(bits);
+  }
+  return *at_most_[n];
+}
+
+int64_t TextSpace::reach(Re re) {
+  if (re == RegexSpace::ANY_TEXT) return 0;
+  auto [it, fresh] = reach_.try_emplace(re, -1);
+  if (!fresh) return it->second;
+  constexpr size_t STATES = 128;
+  std::unordered_set<Re> seen{re};
+  std::vector<Re> todo{re};
+  int64_t most = 0;
+  while (!todo.empty()) {
+    Re r = todo.back();
+    todo.pop_back();
+    int64_t n = regex_.min_length(r);
+    if (n < 0 || seen.size() > STATES) return -1;
+    most = std::max(most, n);
+    const Row &next = regex_.row(r);
+    Re last = RegexSpace::EMPTY;
+    for (Re to : next)
+      if (to != last && (last = to) != RegexSpace::EMPTY && seen.insert(to).second) todo.push_back(to);
+  }
+  return reach_[re] = most;
+}
+
+void TextSpace::make_room() {
+  if (fragment_bytes_ <= limits_.fragment_cache_bytes) return;
+  fragments_.clear();
+  at_most_.clear();
+  fragment_bytes_ = 0;
+}
+
+}  // namespace structgen

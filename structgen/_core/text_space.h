@@ -1,0 +1,139 @@
+// What belongs to a vocabulary and is shared by every constraint on it: the regular
+// expressions, the flat tables of text states, and *fragments*: which tokens below a trie
+// node stay inside a text, and where others leave it. A fragment is made once and then
+// serves every schema, pattern and position that meets the same text state.
+//
+// A text state is a regular expression with the encoding it is read through: plain bytes,
+// or the inside of a JSON string (with its escape state). Rows of text states are flat:
+// DEAD, LEAVE (the closing quote of a string whose text is complete), or a state.
+// Guarded by `mutex`; programs over the same space take turns.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "hashing.h"
+#include "json_text.h"
+#include "regex.h"
+#include "vocabulary.h"
+
+namespace structgen {
+
+using TextState = uint32_t;
+
+enum class Encoding : uint8_t { Plain, Canonical, AllEscapes };
+
+struct Limits {
+  RegexLimits regex;
+  size_t mask_cache_bytes = size_t{64} << 20;      // per program
+  size_t fragment_cache_bytes = size_t{128} << 20;  // per vocabulary
+  size_t space_bytes = size_t{512} << 20;           // regular expressions before a fresh space is begun
+  size_t oracle_budget = 20'000;                    // steps to decide whether one requirement can hold
+  uint32_t max_depth = 1'000;                       // open containers
+  size_t max_alternatives = 256;                    // parallel readings of a sequence or union
+};
+
+// A token below a fragment's trie node that leaves the text: after the byte of trie node
+// `node` the text is over (strings) or `node` is its first byte outside (plain texts).
+struct Exit {
+  Vocabulary::Node node;
+  uint32_t characters;  // of the text before it
+};
+
+// The rests of tokens after a closing quote, merged into one trie.
+struct RestTrie {
+  struct Item {
+    uint32_t id;
+    uint32_t characters;  // before the quote
+  };
+  std::vector<uint8_t> bytes;
+  std::vector<uint32_t> ends;
+  std::vector<uint16_t> depths;
+  std::vector<uint32_t> first_item;
+  std::vector<Item> items;
+  // Tokens with further quotes or with escapes, where more than the rest counts: tested one by one.
+  std::vector<uint32_t> singles;
+};
+
+struct Fragment {
+  bool dense = false;
+  std::vector<uint32_t> bits;  // dense: one bit per token id
+  std::vector<uint32_t> ids;   // sparse, with the characters each adds to the text
+  std::vector<uint32_t> characters;
+  uint32_t most_characters = 0;
+  std::vector<Exit> exits;
+  std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
+  size_t memory() const;
+};
+
+class TextSpace {
+ public:
+  static constexpr TextState DEAD = 0, LEAVE = 1;
+  using TextRow = std::array<TextState, 256>;
+
+  TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits &limits);
+
+  const Vocabulary &vocabulary() const { return *vocabulary_; }
+  RegexSpace &regex() { return regex_; }
+  const Limits &limits() const { return limits_; }
+  std::mutex &mutex() { return mutex_; }
+
+  TextState state(Re re, uint32_t escape, Encoding encoding);
+  const TextRow &row(TextState s) {
+    State &st = states_[s];
+    if (!st.row) fill(s);
+    return *st.row;
+  }
+  Re re(TextState s) const { return states_[s].re; }
+  uint32_t escape(TextState s) const { return states_[s].escape; }
+  // Could a text end here (plain encoding)?
+  bool complete(TextState s) const { return states_[s].complete; }
+
+  // Tokens below trie node `node`, whose own byte led to state `s`.
+  Fragment &fragment(Vocabulary::Node node, TextState s);
+  const RestTrie &rests(Fragment &fragment);
+
+  // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
+  const std::vector<uint32_t> &at_most_characters(uint32_t n);
+  uint32_t characters(uint32_t id) const { return token_characters_[id]; }
+  uint32_t longest_characters() const { return longest_characters_; }
+  // Ids of tokens with a backslash or control byte: their characters are not their bytes'.
+  const std::vector<uint32_t> &escaped_tokens() const { return escaped_tokens_; }
+
+  // Greatest minimal length (characters) over the states reachable from `re`; -1: too many to tell.
+  int64_t reach(Re re);
+
+  void make_room();  // drops fragments past their budget
+  size_t memory() const { return regex_.memory() + table_bytes_ + fragment_bytes_; }
+
+ private:
+  struct State {
+    Re re;
+    uint32_t escape;
+    Encoding encoding;
+    bool complete;
+    std::unique_ptr<TextRow> row;
+  };
+  void fill(TextState s);
+
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  Limits limits_;
+  RegexSpace regex_;
+  std::mutex mutex_;
+  std::deque<State> states_;
+  std::unordered_map<uint64_t, TextState> index_;
+  std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
+  std::unordered_map<Re, int64_t> reach_;
+  std::vector<uint32_t> token_characters_;
+  std::vector<uint32_t> escaped_tokens_;
+  std::vector<std::unique_ptr<std::vector<uint32_t>>> at_most_;
+  uint32_t longest_characters_ = 0;
+  size_t table_bytes_ = 0, fragment_bytes_ = 0;
+};
+
+}  // namespace structgen

@@ -1,0 +1,108 @@
+#include "vocabulary.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace structgen {
+
+Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size)
+    : tokens_(std::move(tokens)), eos_ids_(std::move(eos_ids)), size_(size) {
+  if (size_ < tokens_.size()) throw std::invalid_argument("vocabulary size is smaller than the number of tokens");
+  for (uint32_t id : eos_ids_)
+    if (id >= size_) throw std::invalid_argument("EOS id " + std::to_string(id) + " is outside the vocabulary");
+
+  std::vector<uint32_t> order;
+  for (uint32_t id = 0; id < tokens_.size(); ++id) {
+    const std::string &t = tokens_[id];
+    if (t.empty() || is_eos(id)) continue;
+    if (t.size() > MAX_TOKEN_BYTES)
+      throw std::invalid_argument("token " + std::to_string(id) + " is longer than " + std::to_string(MAX_TOKEN_BYTES) + " bytes");
+    order.push_back(id);
+    longest_ = std::max(longest_, static_cast<uint32_t>(t.size()));
+    for (unsigned char c : t) spellable_.set(c);
+    if (t.size() == 1) single_bytes_.set(static_cast<unsigned char>(t[0]));
+  }
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    int c = tokens_[a].compare(tokens_[b]);
+    return c != 0 ? c < 0 : a < b;
+  });
+
+  // Sorted order is depth-first order: open the nodes a token adds to its predecessor's path.
+  std::vector<Node> path{ROOT};
+  byte_.push_back(0);
+  end_.push_back(0);
+  depth_.push_back(0);
+  first_id_.push_back(0);
+  root_child_.fill(NONE);
+  std::string_view previous;
+  for (uint32_t id : order) {
+    std::string_view t = tokens_[id];
+    size_t common = 0;
+    while (common < t.size() && common < previous.size() && t[common] == previous[common]) ++common;
+    for (size_t d = previous.size(); d > common; --d) end_[path[d]] = node_count();
+    path.resize(common + 1);
+    for (size_t d = common; d < t.size(); ++d) {
+      Node n = node_count();
+      byte_.push_back(static_cast<uint8_t>(t[d]));
+      end_.push_back(0);
+      depth_.push_back(static_cast<uint16_t>(d + 1));
+      first_id_.push_back(static_cast<uint32_t>(ids_.size()));
+      if (d == 0) root_child_[byte_[n]] = n;
+      path.push_back(n);
+    }
+    ids_.push_back(id);
+    previous = t;
+  }
+  for (Node n : path) end_[n] = node_count();
+  first_id_.push_back(static_cast<uint32_t>(ids_.size()));
+}
+
+bool Vocabulary::is_eos(uint32_t id) const {
+  return std::find(eos_ids_.begin(), eos_ids_.end(), id) != eos_ids_.end();
+}
+
+Vocabulary::Node Vocabulary::child(Node node, uint8_t byte) const {
+  if (node == ROOT) return root_child_[byte];
+  for (Node n = node + 1; n < end_[node]; n = end_[n])
+    if (byte_[n] == byte) return n;
+  return NONE;
+}
+
+std::string Vocabulary::path(Node node) const {
+  // Every subtree ends in a token, and the first id below spells the path.
+  Node n = node;
+  while (ids(n).empty()) ++n;
+  return tokens_[ids(n)[0]].substr(0, depth_[node]);
+}
+
+std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view text) const {
+  constexpr uint32_t FAR = UINT32_MAX;
+  std::vector<uint32_t> cost(text.size() + 1, FAR), token(text.size() + 1, 0);
+  cost[0] = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (cost[i] == FAR) continue;
+    Node n = ROOT;
+    for (size_t j = i; j < text.size(); ++j) {
+      n = child(n, static_cast<uint8_t>(text[j]));
+      if (n == NONE) break;
+      if (!ids(n).empty() && cost[i] + 1 < cost[j + 1]) {
+        cost[j + 1] = cost[i] + 1;
+        token[j + 1] = ids(n)[0];
+      }
+    }
+  }
+  if (cost[text.size()] == FAR) return std::nullopt;
+  std::vector<uint32_t> out;
+  for (size_t i = text.size(); i > 0; i -= tokens_[token[i]].size()) out.push_back(token[i]);
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+size_t Vocabulary::memory() const {
+  size_t total = byte_.size() * (1 + 4 + 2 + 4) + ids_.size() * 4;
+  for (const std::string &t : tokens_) total += sizeof(t) + (t.size() > 15 ? t.size() : 0);
+  return total;
+}
+
+}  // namespace structgen

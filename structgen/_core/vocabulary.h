@@ -1,0 +1,70 @@
+// A tokenizer's vocabulary as a flat trie over token bytes.
+//
+// Nodes are numbered in depth-first order (children by byte), so a subtree is the
+// interval [node, end[node]) and a walk is one forward scan with skips: no pointers,
+// no recursion. A node holds a list of ids, because vocabularies repeat byte strings.
+// Tokens without bytes (special, unused, padding) are in no node.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace structgen {
+
+class Vocabulary {
+ public:
+  using Node = uint32_t;
+  static constexpr Node ROOT = 0;
+  static constexpr Node NONE = UINT32_MAX;
+  static constexpr size_t MAX_TOKEN_BYTES = 4096;  // walks recurse once per byte
+
+  // `tokens[i]` empty: token i is not text. `size` >= tokens.size() is the model's padded size.
+  Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size);
+
+  uint32_t size() const { return size_; }
+  uint32_t words() const { return (size_ + 31) / 32; }
+  const std::vector<uint32_t> &eos_ids() const { return eos_ids_; }
+  bool is_eos(uint32_t id) const;
+  const std::string &token(uint32_t id) const {
+    static const std::string none;
+    return id < tokens_.size() ? tokens_[id] : none;
+  }
+  // Bytes that occur in some token, and bytes that are a token on their own.
+  const std::bitset<256> &spellable() const { return spellable_; }
+  const std::bitset<256> &single_bytes() const { return single_bytes_; }
+  uint32_t longest_token() const { return longest_; }  // bytes
+
+  uint32_t node_count() const { return static_cast<uint32_t>(byte_.size()); }
+  uint8_t byte(Node node) const { return byte_[node]; }
+  Node end(Node node) const { return end_[node]; }
+  uint16_t depth(Node node) const { return depth_[node]; }
+  std::span<const uint32_t> ids(Node node) const {
+    return {ids_.data() + first_id_[node], ids_.data() + first_id_[node + 1]};
+  }
+  Node child(Node node, uint8_t byte) const;
+  Node root_child(uint8_t byte) const { return root_child_[byte]; }
+  // The bytes that lead to `node`: a prefix of any token in its subtree.
+  std::string path(Node node) const;
+  // Fewest tokens that spell `text`; nullopt when it cannot be spelled.
+  std::optional<std::vector<uint32_t>> fewest_tokens(std::string_view text) const;
+  size_t memory() const;
+
+ private:
+  std::vector<std::string> tokens_;
+  std::vector<uint32_t> eos_ids_;
+  uint32_t size_;
+  uint32_t longest_ = 0;
+  std::bitset<256> spellable_, single_bytes_;
+  std::vector<uint8_t> byte_;
+  std::vector<Node> end_;
+  std::vector<uint16_t> depth_;
+  std::vector<uint32_t> first_id_, ids_;
+  std::array<Node, 256> root_child_;
+};
+
+}  // namespace structgen

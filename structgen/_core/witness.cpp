@@ -1,0 +1,256 @@
+#include "witness.h"
+
+#include <algorithm>
+
+#include "json_space.h"
+
+namespace structgen {
+namespace {
+
+constexpr int MAX_EXTRA_DEPTH = 48;
+constexpr uint64_t STEP_BUDGET = 400'000;
+
+class Search {
+ public:
+  Search(Automaton &a, Reader &r) : a_(a), r_(r), space_(a.text().regex()) {}
+
+  bool run(const Node *node, int32_t deepest, std::string *out) {
+    deepest_ = deepest;
+    out_.clear();
+    cut_ = false;
+    if (!from(node)) return false;
+    *out += out_;
+    return true;
+  }
+  bool cut() const { return cut_; }
+  bool spent() const { return steps_ > STEP_BUDGET; }
+
+ private:
+  // Completes the text from `n`, trying the choices in order; leaves `out_` as it was on failure.
+  bool from(const Node *n) {
+    const size_t before = out_.size();
+    while (n) {
+      if (a_.accepts(r_, n)) return true;
+      if (spent()) break;
+      switch (n->kind) {
+        case Node::String: n = string(n); continue;
+        case Node::Scalar: n = scalar(n); continue;
+        case Node::Value: {
+          if (!space_done(n->space) || n->space == SPACE_OWED) {
+            n = read(n, n->space == SPACE_OWED ? " " : "\n");
+            continue;
+          }
+          const Node *s = scalar_value(n);
+          if (s) {
+            n = s;
+            continue;
+          }
+          if (n->depth >= deepest_) {
+            cut_ = true;
+            n = nullptr;
+            continue;
+          }
+          return choose(n, {"[", "{"}, before);
+        }
+        case Node::Array: {
+          if (const Node *closed = read(n, "]")) {
+            n = closed;
+            continue;
+          }
+          if (n->phase == Phase::AfterValue) {
+            n = read(n, ",");
+            continue;
+          }
+          n = open_item(n);
+          if (!n) break;
+          continue;
+        }
+        case Node::Object: {
+          if (n->space == SPACE_OWED) {
+            n = read(n, " ");
+            continue;
+          }
+          if (n->phase == Phase::AfterKey) {
+            n = read(n, ":");
+            continue;
+          }
+          if (n->phase != Phase::AfterComma)
+            if (const Node *closed = read(n, "}")) {
+              n = closed;
+              continue;
+            }
+          n = read(n, n->phase == Phase::AfterValue ? "," : "\"");
+          continue;
+        }
+        case Node::Key: return key(n, before);
+        case Node::Alternatives: {
+          if (from(n->control.left)) return true;
+          n = n->parent;
+          continue;
+        }
+        default: n = nullptr;
+      }
+    }
+    out_.resize(before);
+    return false;
+  }
+
+  const Node *read(const Node *n, std::string_view text) {
+    const size_t before = out_.size();
+    for (char c : text) {
+      ++steps_;
+      n = a_.step(r_, n, static_cast<uint8_t>(c));
+      if (!n) {
+        out_.resize(before);
+        return nullptr;
+      }
+      out_ += c;
+    }
+    return n;
+  }
+
+  // Every text in turn, each with all that follows.
+  bool choose(const Node *n, const std::vector<std::string> &texts, size_t before) {
+    for (const std::string &t : texts) {
+      const size_t here = out_.size();
+      const Node *next = read(n, t);
+      if (next && from(next)) return true;
+      out_.resize(here);
+      if (spent()) break;
+    }
+    out_.resize(before);
+    return false;
+  }
+
+  const Node *open_item(const Node *n) {
+    ItemControl *item = n->json->item(n->control.array, n->count);
+    if (!item->possible) return nullptr;
+    // An array reads its first item's first byte itself.
+    for (const char *text : {"null", "true", "false"})
+      if (const Node *m = read(n, text)) return m;
+    if (const Node *m = scalar_text(n, item->child)) return m;
+    if (n->depth + 1 >= deepest_) {
+      cut_ = true;
+      return nullptr;
+    }
+    if (const Node *m = read(n, "[")) return m;
+    return read(n, "{");
+  }
+
+  const Node *scalar_value(const Node *n) { return scalar_text(n, n->control.value); }
+
+  const Node *scalar_text(const Node *n, const ValueControl *v) {
+    for (const ScalarLanguage *s : {&v->literal, &v->number}) {
+      std::string text;
+      if (s->re != RegexSpace::EMPTY && space_.witness(s->re, &text))
+        if (const Node *m = read(n, text)) return m;
+    }
+    if (v->types & type_bit(Type::String)) return read(n, "\"");
+    return nullptr;
+  }
+
+  const Node *string(const Node *n) {
+    const StringLanguage &language = n->control.value->string;
+    while (n && a_.text().escape(n->text) != 0) n = any_of(n, "\"\\/bfnrtu0123456789abcdef");
+    if (!n) return nullptr;
+    Re re = a_.text().re(n->text);
+    const uint64_t least = language.min > n->length ? language.min - n->length : 0;
+    if (least > 0 || language.max != UNBOUNDED) {
+      if (re == RegexSpace::ANY_TEXT) {
+        const Node *m = read(n, std::string(least, 'a') + '"');
+        return m ? m : read(n, "\"");
+      }
+      // Inside a character its remaining bytes come first; its length has been counted.
+      while (n && !at_character(n)) n = any_byte(n);
+      if (!n) return nullptr;
+      re = a_.text().re(n->text);
+      re = space_.intersect(re, space_.repeat(space_.any_char(), static_cast<int64_t>(least),
+                                              language.max == UNBOUNDED ? -1 : static_cast<int64_t>(language.max - n->length)));
+    }
+    std::string text;
+    if (!space_.witness(re, &text)) return nullptr;
+    // The first bytes may finish a character that has begun, so they are no text of their own.
+    return read(n, escape_json(text) + '"');
+  }
+
+  bool at_character(const Node *n) {
+    const Row &row = space_.row(a_.text().re(n->text));
+    return std::none_of(row.begin() + 0x80, row.begin() + 0xc0, [](Re r) { return r != RegexSpace::EMPTY; });
+  }
+
+  const Node *any_of(const Node *n, std::string_view bytes) {
+    for (char c : bytes)
+      if (const Node *m = read(n, {&c, 1})) return m;
+    return nullptr;
+  }
+  const Node *any_byte(const Node *n) {
+    for (int b = 0; b < 256; ++b) {
+      char c = static_cast<char>(b);
+      if (const Node *m = read(n, {&c, 1})) return m;
+    }
+    return nullptr;
+  }
+
+  const Node *scalar(const Node *n) {
+    if (!a_.text().complete(n->text)) {
+      std::string text;
+      if (!space_.witness(a_.text().re(n->text), &text)) return nullptr;
+      return read(n, text);
+    }
+    // Complete, and something must follow in the frame below.
+    if (n->parent && n->parent->kind == Node::Sequence) return a_.finish(r_, n->parent);
+    return any_of(n, std::string{n->parent && n->parent->kind == Node::Array ? "]," : "},"});
+  }
+
+  bool key(const Node *n, size_t before) {
+    const ObjectControl &o = *n->parent->control.object;
+    const KeyUniverse &u = *o.universe;
+    std::vector<std::string> texts;
+    auto offer = [&](bool owed) {
+      for (uint32_t i = n->lo; i < n->hi; ++i) {
+        if (!bit(n->bits, i) || (o.simple && bit(o.required.data(), i) != owed)) continue;
+        texts.push_back(escape_json(std::string_view(u.keys[i]).substr(n->length)) + '"');
+        if (o.simple && texts.size() >= 3) return;
+      }
+    };
+    if (n->escape != 0) {
+      while (n && n->escape != 0) n = any_of(n, "\"\\/bfnrtu0123456789abcdef");
+      if (n && n->kind == Node::Key && key(n, out_.size())) return true;
+      out_.resize(before);
+      return false;
+    }
+    if (o.simple) offer(true);
+    if (texts.empty()) offer(false);
+    if (n->text != TextSpace::DEAD) {
+      texts.push_back("\"");
+      std::string text;
+      if (a_.text().re(n->text) == RegexSpace::ANY_TEXT) {
+        for (int i = 0; i < 40; ++i) texts.push_back("k" + std::to_string(i) + '"');
+      } else if (space_.witness(a_.text().re(n->text), &text)) {
+        texts.push_back(escape_json(text) + '"');
+      }
+    }
+    return choose(n, texts, before);
+  }
+
+  Automaton &a_;
+  Reader &r_;
+  RegexSpace &space_;
+  std::string out_;
+  int32_t deepest_ = 0;
+  uint64_t steps_ = 0;
+  bool cut_ = false;
+};
+
+}  // namespace
+
+bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out) {
+  Search search(automaton, reader);
+  for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : 4) {
+    if (search.run(node, node->depth + extra, out)) return true;
+    if (!search.cut() || search.spent()) break;
+  }
+  return false;
+}
+
+}  // namespace structgen

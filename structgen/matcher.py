@@ -1,0 +1,216 @@
+"""Tokens in, masks out: one constraint on one sequence.
+
+Why: everything that draws text (samplers, beams, drafts, serving plugins) needs the same five things of a
+constraint: which tokens may come next, move on, move back, branch, and is the text complete.
+What: `Matcher` is a stack of automaton states, one a token; rolling back pops, a fork shares the states.
+Invariant: ``mask()`` allows a token iff ``advance`` takes it; a refused token changes nothing; EOS ids are
+allowed iff the text is complete.
+Cost: a mask that was met before is a look-up; a fork is a copy of the stack's handles.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen import _core
+from structgen.errors import EmptyConstraint, LimitExceeded, UnsatisfiableSchema, VocabularyMismatch
+
+from .explanation import Explanation, explain_account
+
+if TYPE_CHECKING:
+    from structgen.constraints.base import Constraint
+    from structgen.vocabulary import Vocabulary
+
+__all__ = ["Matcher", "compile_constraint", "fill_masks"]
+
+_PROGRAMS_PER_VOCABULARY = 256
+_programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[Constraint, _core.Program]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.Program:
+    """The automaton of `constraint` over `vocabulary`, from a bounded cache (least recently used goes first).
+
+    Raises `UnsatisfiableSchema` or `EmptyConstraint` where no text can satisfy it, `LimitExceeded` where a
+    limit of the core is met.
+    """
+    known = _programs.setdefault(vocabulary, OrderedDict())
+    program = known.get(constraint)
+    if program is not None:
+        known.move_to_end(constraint)
+        return program
+    try:
+        program = vocabulary.engine.compile(constraint.lower())
+        parts = program.empty_parts()
+    except _core.LimitError as error:
+        raise LimitExceeded(str(error), where=constraint.describe()) from None
+    if parts is not None:
+        raise _empty(constraint, parts)
+    known[constraint] = program
+    if len(known) > _PROGRAMS_PER_VOCABULARY:
+        known.popitem(last=False)
+    return program
+
+
+def _empty(constraint: Constraint, parts: list[str]) -> EmptyConstraint | UnsatisfiableSchema:
+    if parts:
+        others = f" (and {len(parts) - 1} more)" if len(parts) > 1 else ""
+        return UnsatisfiableSchema(
+            f"no value can satisfy this part of the schema{others}",
+            pointer=parts[0],
+            hint="Its keywords contradict each other, or contradict what the value must be elsewhere.",
+        )
+    return EmptyConstraint(
+        f"no text that the vocabulary can spell satisfies {constraint.describe()}",
+        hint="Check for parts that contradict each other, and for characters that the tokenizer lacks.",
+    )
+
+
+class Matcher:
+    """A constraint being matched.
+
+    `mask` and `fill` give int32 words, least significant bit first, a set bit means allowed: the layout that
+    serving engines expect. One thread at a time may use a matcher; different matchers may be used at once.
+    """
+
+    __slots__ = ("_native", "constraint", "vocabulary")
+
+    def __init__(self, constraint: Constraint, vocabulary: Vocabulary) -> None:
+        self.constraint = constraint
+        self.vocabulary = vocabulary
+        self._native = _core.Matcher(compile_constraint(constraint, vocabulary))
+
+    @property
+    def native(self) -> _core.Matcher:
+        """The core's matcher, for integrations that fill masks themselves."""
+        return self._native
+
+    def mask(self) -> NDArray[np.int32]:
+        """The tokens that may come next, shape ``[vocabulary.words]``; read-only and shared."""
+        return self._native.mask()
+
+    def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
+        """Write the mask into row `row` of `out`, shape ``[rows, words]``."""
+        self._check_words(out)
+        self._native.fill(out, row)
+
+    def allowed_count(self) -> int:
+        """How many tokens may come next."""
+        return self._native.allowed_count()
+
+    def advance(self, token_id: int) -> bool:
+        """Read a token; False, and nothing changed, where it is not allowed. EOS finishes the sequence."""
+        return self._native.advance(token_id)
+
+    def accepts(self, token_ids: Sequence[int]) -> int:
+        """How many of these tokens can follow, in order. Does not advance."""
+        return self._native.accepts(token_ids)
+
+    def forced(self, most: int = 256) -> list[int]:
+        """The tokens that are the only choice, in order, until there is one."""
+        return self._native.forced(most)
+
+    def forced_bytes(self, most: int = 4096) -> bytes:
+        """The bytes that every continuation begins with."""
+        return self._native.forced_bytes(most)
+
+    def witness(self, max_tokens: int | None = None) -> list[int] | None:
+        """The fewest tokens of a short completion of the text so far; None if none is found that fits."""
+        text = self._native.witness()
+        tokens = None if text is None else self.vocabulary.native.fewest_tokens(text)
+        if tokens is None or (max_tokens is not None and len(tokens) > max_tokens):
+            return None
+        return tokens
+
+    def witness_text(self, after: bytes = b"") -> bytes | None:
+        """A short completion of the text so far followed by `after`, as bytes."""
+        return self._native.witness(after)
+
+    def rollback(self, n: int) -> None:
+        """Undo the last `n` tokens."""
+        if not 0 <= n <= len(self._native.tokens):
+            raise ValueError(f"cannot roll back {n} tokens: {len(self._native.tokens)} were read")
+        self._native.rollback(n)
+
+    def fork(self) -> Matcher:
+        """An independent matcher in the same state."""
+        other = object.__new__(Matcher)
+        other.constraint = self.constraint
+        other.vocabulary = self.vocabulary
+        other._native = self._native.fork()
+        return other
+
+    def reset(self) -> None:
+        """Back to the beginning."""
+        self._native.reset()
+
+    def is_complete(self) -> bool:
+        """May the text end here?"""
+        return self._native.is_complete()
+
+    @property
+    def is_finished(self) -> bool:
+        """Has an EOS token been read?"""
+        return self._native.is_finished
+
+    @property
+    def must_stop(self) -> bool:
+        """The text is complete and nothing can follow."""
+        return self._native.must_stop
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens read so far."""
+        return self._native.tokens
+
+    @property
+    def text(self) -> bytes:
+        """The bytes read so far."""
+        return self._native.text
+
+    @property
+    def unproven(self) -> int:
+        """How many decisions of this constraint so far were taken as alive for lack of work budget."""
+        return compile_constraint(self.constraint, self.vocabulary).unproven
+
+    def viable_bytes(self, text: str | bytes) -> int:
+        """How many leading bytes of `text` can follow."""
+        return self._native.viable_bytes(_bytes(text))
+
+    def explain(self, text: str | bytes = b"") -> Explanation:
+        """Where and why the text so far followed by `text` leaves the language, and what could stand there."""
+        added = _bytes(text)
+        return explain_account(self._native.describe(added), self.text + added, self.constraint)
+
+    def _check_words(self, out: NDArray[np.int32]) -> None:
+        if out.ndim != 2 or out.shape[1] < self.vocabulary.words:
+            raise VocabularyMismatch(
+                f"a bitmask of shape {out.shape} cannot hold masks of {self.vocabulary.words} words",
+                hint=f"Allocate int32 of shape [rows, {self.vocabulary.words}] for this vocabulary.",
+            )
+
+
+def fill_masks(matchers: Iterable[Matcher], out: NDArray[np.int32], threads: int = 1) -> None:
+    """Fill row i of `out` (int32 ``[rows, words]``) with the mask of matcher i, without the GIL.
+
+    A matcher that fails (a limit was met) leaves its own row empty; the first failure is raised when all
+    other rows are filled.
+    """
+    listed = list(matchers)
+    for matcher in listed:
+        matcher._check_words(out)
+    try:
+        _core.fill_masks([matcher.native for matcher in listed], out, threads)
+    except _core.LimitError as error:
+        raise LimitExceeded(str(error)) from None
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
