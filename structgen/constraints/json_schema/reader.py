@@ -44,7 +44,7 @@ class Reader:
         self.references = References(registry)
         self.nodes: list[Node | bool] = []
         self.beside_of: dict[int, list[int]] = {}
-        self.has_references = False
+        self.has_shared = False
         self._pending: list[tuple[int, dict[str, Any], str, Resource, int]] = []
         self._true = self._false = -1
         self.root = self.resource = Resource({}, LATEST, "", "#")
@@ -59,7 +59,7 @@ class Reader:
         self.root = self.resource = self.references.document(schema)
         self.child(schema, "#")
         self._run()
-        if self.has_references:
+        if self.has_shared and self.beside_of:
             find_endless(self.beside_of, self.nodes)
         return tuple(self.nodes)
 
@@ -87,6 +87,10 @@ class Reader:
                 own_resource.nodes[id(schema)] = self.node_id
                 pending.append((self.node_id, schema, pointer, own_resource, self.depth))
                 continue
+            if self.depth > DEPTH_LIMIT or len(nodes) > NODE_LIMIT:
+                raise self._too_large(pointer)
+            if len(pointer) > LABEL_LIMIT:
+                pointer = shorten(pointer)
             self.schema = schema
             self.pointer = pointer
             node: Node = {"pointer": pointer}
@@ -101,6 +105,21 @@ class Reader:
             read = table.get(keyword)
             if read is not None:
                 read(self, value, node)
+
+    def _too_large(self, pointer: str) -> LimitExceeded:
+        if self.depth > DEPTH_LIMIT:
+            return LimitExceeded(
+                f"sub-schemas are nested more than {DEPTH_LIMIT:,} levels deep",
+                limit="schema depth",
+                where=shorten(pointer),
+                hint="Move inner schemas to $defs and refer to them with $ref.",
+            )
+        return LimitExceeded(
+            f"the schema has more than {NODE_LIMIT:,} sub-schemas",
+            limit="sub-schemas",
+            where=shorten(pointer),
+            hint="Split the schema, or replace long enumerations of objects by a schema of their form.",
+        )
 
     # What the functions of keywords call.
 
@@ -124,13 +143,6 @@ class Reader:
     def reserve(self) -> int:
         """A node id whose node comes later."""
         nodes = self.nodes
-        if len(nodes) >= NODE_LIMIT:
-            raise LimitExceeded(
-                f"the schema has more than {NODE_LIMIT:,} sub-schemas",
-                limit="sub-schemas",
-                where=self.pointer,
-                hint="Split the schema, or write long enumerations of objects as patterns of values.",
-            )
         nodes.append(True)
         return len(nodes) - 1
 
@@ -158,21 +170,15 @@ class Reader:
                 raise SchemaInvalid(
                     f"a schema is an object or a boolean, not {_kind(schema)}", pointer=shorten(pointer)
                 )
-        known = self.resource.nodes.get(id(schema))
+        resource = self.resource
+        known = resource.nodes.get(id(schema))
         if known is not None:
+            self.has_shared = True
             return known
-        if len(pointer) > LABEL_LIMIT:
-            pointer = shorten(pointer)
-        if self.depth >= DEPTH_LIMIT:
-            raise LimitExceeded(
-                f"sub-schemas are nested more than {DEPTH_LIMIT:,} levels deep",
-                limit="schema depth",
-                where=pointer,
-                hint="Move inner schemas to $defs and refer to them with $ref.",
-            )
-        place = self.reserve()
-        self.resource.nodes[id(schema)] = place
-        self._pending.append((place, schema, pointer, self.resource, self.depth + 1))
+        nodes = self.nodes
+        place = resource.nodes[id(schema)] = len(nodes)
+        nodes.append(True)
+        self._pending.append((place, schema, pointer, resource, self.depth + 1))
         return place
 
     def beside(self, schema: Any, pointer: str) -> int:
@@ -183,7 +189,6 @@ class Reader:
 
     def reference(self, reference: str) -> int:
         """The node id of what ``$ref`` leads to."""
-        self.has_references = True
         origin = self.resource
         place = origin.targets.get(reference)
         if place is None:
@@ -191,6 +196,8 @@ class Reader:
             depth, self.depth, self.resource = self.depth, 0, target.resource
             place = origin.targets[reference] = self.child(target.schema, target.pointer)
             self.depth, self.resource = depth, origin
+        else:
+            self.has_shared = True
         self.beside_of.setdefault(self.node_id, []).append(place)
         return place
 

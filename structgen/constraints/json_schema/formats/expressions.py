@@ -77,7 +77,7 @@ def _class() -> RE:
 
 @cache
 def regex() -> RE:
-    plain = chars("\x20-#%-',\\-/0-9:->@-Z_`a-z~\xa0-\ud7ff\ue000-\U0010ffff")
+    plain = chars("\x20-#%-',/0-9:->@-Z_`a-z~\xa0-\ud7ff\ue000-\U0010ffff-")
     count = alt("0", seq(chars("1-9"), many(_DIGIT, 0, 2)))
     bounds = seq("{", alt(count, seq(count, ","), _ordered_numbers()), "}")
     quantifier = maybe(seq(alt(chars("*+?"), bounds), maybe("?")))

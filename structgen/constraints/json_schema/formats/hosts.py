@@ -100,7 +100,7 @@ def idn_hostname() -> RE:
 
 _ATOM = "A-Za-z0-9!#$%&'*+/=?^_`{|}~-"
 _QUOTED = "\t -!#-[]-~"
-_ESCAPED = "\t -~"
+_ESCAPED = "!-~"
 
 
 def _local_part(more: str) -> RE:

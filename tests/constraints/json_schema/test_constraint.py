@@ -1,0 +1,55 @@
+"""Schemas as constraints: equality, combination, options."""
+
+from __future__ import annotations
+
+import pytest
+
+from structgen.constraints.json_schema import JsonSchemaOptions, json_schema
+from structgen.errors import CombinationError, OptionError
+from tests.constraints.json_schema.ir_twin import valid
+
+SHORT = {"type": "string", "maxLength": 2}
+TREE = {"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": False}
+
+
+def test_text_and_object_are_the_same_constraint() -> None:
+    first, second = json_schema('{"type": "string", "maxLength": 2}'), json_schema(SHORT)
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first != json_schema({"type": "string"})
+    assert first != json_schema(SHORT, whitespace="compact")
+
+
+def test_a_constraint_keeps_what_was_read() -> None:
+    schema = {"type": "string"}
+    constraint = json_schema(schema)
+    schema["type"] = "number"
+    assert constraint.lower()[1]["nodes"][0]["types"] == 32
+
+
+def test_and_is_all_of() -> None:
+    joined = json_schema({"type": "string", "minLength": 2}) & json_schema(SHORT)
+    ir = joined.lower()[1]
+    assert [valid(ir, text) for text in ("a", "ab", "abc")] == [False, True, False]
+
+
+def test_or_is_any_of_and_keeps_recursion_apart() -> None:
+    ir = (json_schema(TREE) | json_schema({"items": {"$ref": "#"}, "type": "array"})).lower()[1]
+    assert valid(ir, {"next": {"next": {}}})
+    assert valid(ir, [[], [[]]])
+    assert not valid(ir, {"next": []})
+    assert not valid(ir, [{}])
+
+
+def test_options_must_agree() -> None:
+    with pytest.raises(CombinationError, match="equal options"):
+        json_schema(SHORT) & json_schema(SHORT, ordered=True)
+    assert (json_schema(SHORT) | json_schema(SHORT, ordered=True)).lower()[0] == "union"
+
+
+def test_wrong_options_list_the_right_ones() -> None:
+    with pytest.raises(OptionError, match="whitespace"):
+        json_schema(True, white_space="compact")
+    with pytest.raises(OptionError, match="'flexible', 'compact', 'json.dumps'"):
+        json_schema(True, whitespace="none")
+    assert json_schema(True).options == JsonSchemaOptions()

@@ -1,0 +1,107 @@
+"""Schemas from strangers: deep, long, endless. Bounded time, and an error that names the limit."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from structgen.constraints.json_schema import check, json_schema
+from structgen.errors import LimitExceeded, SchemaInvalid
+
+DEEP = 100_000
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.parametrize("text", ["[" * DEEP, '{"items":' * DEEP, '{"enum":' + "[" * DEEP])
+def test_deep_text(text: str) -> None:
+    with pytest.raises(LimitExceeded, match="too deep"):
+        json_schema(text)
+
+
+def test_deep_objects() -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        json_schema(nested(DEEP))
+    assert caught.value.limit == "schema depth"
+    assert "$defs" in str(caught.value)
+    assert len(str(caught.value)) < 2_000
+
+
+def test_depth_within_the_limit() -> None:
+    assert len(json_schema(nested(900)).lower()[1]["nodes"]) == 901
+
+
+def test_a_long_chain_of_references_is_not_deep() -> None:
+    definitions = {f"d{i}": {"items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(20_000)}
+    definitions["d20000"] = {}
+    assert len(json_schema({"$defs": definitions, "$ref": "#/$defs/d0"}).lower()[1]["nodes"]) == 40_002
+
+
+def test_a_deep_value_in_an_enumeration() -> None:
+    value: list[Any] = []
+    for _ in range(DEEP):
+        value = [value]
+    assert len(json_schema({"const": value}).lower()[1]["nodes"]) == DEEP + 3
+
+
+def test_ten_megabytes() -> None:
+    text = json.dumps({"properties": {f"key{i}": {"type": "string", "maxLength": i} for i in range(200_000)}})
+    assert len(text) > 9_000_000
+    start = time.process_time()
+    json_schema(text)
+    assert time.process_time() - start < 10
+
+
+def test_a_million_values() -> None:
+    assert len(json_schema({"enum": list(range(1_000_000))}).lower()[1]["nodes"][0]["numbers"]) == 1_000_000
+
+
+def test_long_names_do_not_multiply() -> None:
+    name = "n" * 1_000_000
+    found = json_schema(
+        {"properties": {name: {"properties": {str(i): {"minimum": i} for i in range(1_000)}}}}
+    )
+    assert max(len(node["pointer"]) for node in found.lower()[1]["nodes"]) < 600
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"minimum": 1e99999999999999999999}', "exponent"),
+        ('{"minimum": 1e20000}', "exponent"),
+        ('{"minimum": ' + "9" * 5_000 + "}", "too long"),
+        ('{"minimum": ' + "9" * 2_000 + "}", "digits"),
+        ('{"minLength": ' + "9" * 100 + "}", "no text is that long"),
+    ],
+)
+def test_numbers_out_of_bounds(text: str, message: str) -> None:
+    with pytest.raises(LimitExceeded, match=message):
+        json_schema(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"type": }', "line 1, column 10"),
+        ('{"minimum": NaN}', "NaN"),
+        ("", "not JSON"),
+        (b"\xff", "UTF-8"),
+    ],
+)
+def test_text_that_is_not_json(text: str | bytes, message: str) -> None:
+    with pytest.raises(SchemaInvalid, match=message):
+        json_schema(text)
+
+
+def test_check_survives_them_too() -> None:
+    assert not check(nested(DEEP)).ok
+    assert not check("[" * DEEP).ok
+    assert not check("{").ok

@@ -1,0 +1,99 @@
+"""`check` lists every keyword with its place, and every problem."""
+
+from __future__ import annotations
+
+from structgen.constraints.json_schema import KEYWORDS, Support, check
+from structgen.constraints.json_schema.formats import FORMATS
+from structgen.constraints.json_schema.table import format_table, keyword_table
+
+DRAFT7 = "http://json-schema.org/draft-07/schema#"
+
+
+def statuses(schema: object, **options: object) -> dict[str, str]:
+    return {finding.pointer: finding.status for finding in check(schema, **options).findings}  # type: ignore[arg-type]
+
+
+def test_every_keyword_has_its_status() -> None:
+    found = statuses(
+        {
+            "title": "t",
+            "type": "object",
+            "properties": {"a": {"format": "hostname"}, "b": {"uniqueItems": True}},
+        }
+    )
+    assert found == {
+        "#/title": "annotation",
+        "#/type": "exact",
+        "#/properties": "exact",
+        "#/properties/a/format": "approximate",
+        "#/properties/b/uniqueItems": "unsupported",
+    }
+
+
+def test_all_problems_are_listed() -> None:
+    report = check(
+        {
+            "properties": {"a": 1, "b": {"$ref": "#/nowhere"}, "c": {"minimum": "x"}, "d": {"type": "any"}},
+            "contains": {},
+            "required": 3,
+        }
+    )
+    assert not report.ok
+    assert report.status == "invalid"
+    assert {finding.pointer for finding in report.problems} == {
+        "#/properties/a",
+        "#/properties/b/$ref",
+        "#/properties/c/minimum",
+        "#/properties/d/type",
+        "#/contains",
+        "#/required",
+    }
+
+
+def test_what_a_person_probably_did_not_mean() -> None:
+    report = check({"$schema": DRAFT7, "prefixItems": [], "formt": "x", "format": "colour", "x-ok": 1})
+    assert {finding.keyword for finding in report.warnings} == {"prefixItems", "formt", "format"}
+    assert report.ok
+    assert report.draft == "draft 7"
+    assert any("not a keyword of draft 7" in finding.note for finding in report.warnings)
+
+
+def test_siblings_of_ref_are_named_in_old_drafts() -> None:
+    report = check(
+        {"$schema": DRAFT7, "items": {"$ref": "#/definitions/a", "minLength": 2}, "definitions": {"a": {}}}
+    )
+    (warning,) = report.warnings
+    assert warning.pointer == "#/items/minLength"
+    assert "beside $ref" in warning.note
+
+
+def test_unknown_dialects_are_named() -> None:
+    (warning,) = check({"$schema": "https://example.com/dialect"}).warnings
+    assert "unknown dialect" in warning.note
+
+
+def test_options_that_narrow_the_text_are_listed() -> None:
+    assert any("declared order" in choice for choice in check(True, ordered=True).choices)
+    assert not any("escaped" in choice for choice in check(True, escapes="all").choices)
+
+
+def test_the_report_reads_well() -> None:
+    text = str(check({"type": "string", "format": "email"}))
+    assert text.startswith("draft 2020-12: approximate\n")
+    assert "approximate  #/format  (narrower: no labels in Punycode (xn--))" in text
+
+
+def test_tables_have_a_row_for_everything() -> None:
+    for name in KEYWORDS:
+        assert f"| `{name}` |" in keyword_table()
+    for name in FORMATS:
+        assert f"| `{name}` |" in format_table()
+
+
+def test_declarations_are_complete() -> None:
+    for name, keyword in KEYWORDS.items():
+        if keyword.support in (Support.EXACT, Support.APPROXIMATE):
+            assert keyword.read is not None, name
+        if keyword.support is Support.APPROXIMATE:
+            assert keyword.note, name
+    assert all(entry.note for entry in FORMATS.values() if entry.support is Support.APPROXIMATE)
