@@ -31,6 +31,7 @@ void bind_numbers(nb::module_ &m) {
           nb::arg("multiple_of") = nb::none(), nb::arg("integer") = false,
           nb::arg("plain") = false)
       .def("meet", &NumberMachine::meet)
+      .def("includes", &NumberMachine::includes)
       .def("step", &NumberMachine::step)
       .def("accepts", &NumberMachine::accepts)
       .def("alive", &NumberMachine::alive)

@@ -150,6 +150,11 @@ uint64_t NumberMachine::step(uint64_t state, uint8_t byte) const {
 
 bool NumberMachine::accepts(uint64_t state) const { return impl_->states[state].accepts; }
 
+bool NumberMachine::includes(uint64_t a, uint64_t b) const {
+  if (a == b || b == 0) return true;
+  return a != 0 && a == impl_->intern(impl_->states[start()].constraint, impl_->states[b].prefix);
+}
+
 const NumberOptions &NumberMachine::options() const { return impl_->options; }
 
 size_t NumberMachine::size() const { return impl_->states.size() - 1; }

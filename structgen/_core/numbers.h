@@ -64,6 +64,8 @@ class NumberMachine final : public Machine {
   bool alive(uint64_t state) const override { return state != 0; }
   // Of two states that `language` returned: the state that satisfies both.
   std::optional<uint64_t> meet(uint64_t a, uint64_t b) const override;
+  // Whether `a` is what is left of a number without constraints where `b` is left of another.
+  bool includes(uint64_t a, uint64_t b) const override;
   size_t size() const;  // states made so far
 
  private:

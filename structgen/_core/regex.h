@@ -60,6 +60,8 @@ struct Machine {
   virtual bool alive(uint64_t state) const = 0;
   // The state with the language of both, when the machine has one: spares products of leaves.
   virtual std::optional<uint64_t> meet(uint64_t, uint64_t) const { return std::nullopt; }
+  // True only when every text of the second is one of the first: unions and products drop a leaf.
+  virtual bool includes(uint64_t, uint64_t) const { return false; }
 };
 
 class RegexSpace {

@@ -364,6 +364,15 @@ def test_meet_gives_the_state_of_the_merged_bounds() -> None:
     assert machine.meet(low, machine.language(maximum="-1")) == 0
 
 
+def test_a_free_number_includes_what_is_left_of_any_other() -> None:
+    machine = NumberMachine()
+    free, bounded = machine.language(), machine.language(minimum="5", multiple_of="0.1")
+    for text in ["", "-", "1", "12", "0", "6.", "6.5", "12.5", "6e", "6e-"]:
+        assert machine.includes(run(machine, free, text), run(machine, bounded, text)), text
+    assert not machine.includes(bounded, free)
+    assert not machine.includes(run(machine, bounded, "6."), run(machine, free, "6."))
+
+
 def test_unsatisfiable_is_dead_at_once() -> None:
     machine = NumberMachine()
     assert machine.language(minimum="2", maximum="1") == 0
