@@ -60,6 +60,7 @@ class Validator:
         resources: Mapping[str, object] | None = None,
     ) -> None:
         self.formats = formats
+        self.active: set[tuple[int, int]] = set()  # (schema, instance) of the references being followed
         self.schema = exact(schema)
         self.draft = _declared(self.schema, draft)
         specification = _SPECIFICATIONS[self.draft]
@@ -83,8 +84,6 @@ class Validator:
         place = Place(self, self.draft, self.schema, self.resolver)
         try:
             return place.evaluate(exact(value))
-        except RecursionError:
-            raise SchemaError("the references of the schema loop without consuming the instance") from None
         except (referencing.exceptions.Unresolvable, ecma_regex.PatternError) as error:
             raise SchemaError(str(error)) from error
 
@@ -454,8 +453,18 @@ def if_(place: Place, schema: Value, value: Value) -> bool:
 
 @keyword("$ref")
 def ref(place: Place, reference: str, value: Value) -> bool:
-    resolved = place.resolver.lookup(reference)
-    return place.apply(resolved.contents, value, resolved.resolver)
+    return _follow(place, place.resolver.lookup(reference), value)
+
+
+def _follow(place: Place, resolved: Any, value: Value) -> bool:
+    step = (id(resolved.contents), id(value))
+    if step in place.validator.active:
+        raise SchemaError("the references of the schema loop without consuming the instance")
+    place.validator.active.add(step)
+    try:
+        return place.apply(resolved.contents, value, resolved.resolver)
+    finally:
+        place.validator.active.remove(step)
 
 
 @keyword("$dynamicRef", (2020,))
@@ -465,8 +474,7 @@ def dynamic_ref(place: Place, reference: str, value: Value) -> bool:
 
 @keyword("$recursiveRef", (2019,))
 def recursive_ref(place: Place, reference: str, value: Value) -> bool:
-    resolved = referencing.jsonschema.lookup_recursive_ref(place.resolver)
-    return place.apply(resolved.contents, value, resolved.resolver)
+    return _follow(place, referencing.jsonschema.lookup_recursive_ref(place.resolver), value)
 
 
 _VALIDATION_VOCABULARY = frozenset(
