@@ -122,7 +122,7 @@ def all_of(reader: Reader, value: Any, node: Node) -> None:
 
 
 def any_of(reader: Reader, value: Any, node: Node) -> None:
-    node["anyOf"] = (_each(reader, "anyOf", value),)
+    node["anyOf"] = (*node.get("anyOf", ()), _each(reader, "anyOf", value))
 
 
 def one_of(reader: Reader, value: Any, node: Node) -> None:
@@ -147,32 +147,40 @@ def branch_of_if(reader: Reader, value: Any, node: Node) -> None:
     """``then`` and ``else`` are read with ``if``; without it they say nothing."""
 
 
+def _when_present(reader: Reader, node: Node, pointer: str, name: str, demanded: int) -> None:
+    """An object with this property must satisfy `demanded`: the property is forbidden, or the rest holds."""
+    absent = reader.generated({"pointer": pointer, "properties": ((name, reader.false()),)})
+    node["anyOf"] = (*node.get("anyOf", ()), (absent, demanded))
+
+
+def dependent_required(reader: Reader, value: Any, node: Node) -> None:
+    _dependent(reader, "dependentRequired", value, node, schemas=False)
+
+
 def dependent_schemas(reader: Reader, value: Any, node: Node) -> None:
-    if not isinstance(value, dict):
-        raise reader.invalid("dependentSchemas", "must be an object")
-    reader.check_names("dependentSchemas", value)
-    prefix = reader.pointer + "/dependentSchemas/"
-    node["dependentSchemas"] = tuple(
-        [(name, reader.beside(schema, prefix + escape(name))) for name, schema in value.items()]
-    )
+    _dependent(reader, "dependentSchemas", value, node, names_too=False)
 
 
 def dependencies(reader: Reader, value: Any, node: Node) -> None:
-    """Draft 7 and before: each entry is what ``dependentRequired`` or ``dependentSchemas`` became."""
+    """Before 2019-09: each entry is what ``dependentRequired`` or ``dependentSchemas`` became."""
+    _dependent(reader, "dependencies", value, node)
+
+
+def _dependent(
+    reader: Reader, keyword: str, value: Any, node: Node, *, names_too: bool = True, schemas: bool = True
+) -> None:
     if not isinstance(value, dict):
-        raise reader.invalid("dependencies", "must be an object")
-    reader.check_names("dependencies", value)
-    prefix = reader.pointer + "/dependencies/"
-    required, schemas = [], []
+        raise reader.invalid(keyword, "must be an object")
+    reader.check_names(keyword, value)
     for name, entry in value.items():
-        if isinstance(entry, list):
-            required.append((name, names(reader, "dependencies", entry)))
-        else:
-            schemas.append((name, reader.beside(entry, prefix + escape(name))))
-    if required:
-        node["dependentRequired"] = tuple(required)
-    if schemas:
-        node["dependentSchemas"] = tuple(schemas)
+        pointer = f"{reader.pointer}/{keyword}/{escape(name)}"
+        if names_too and (isinstance(entry, list) or not schemas):
+            listed = names(reader, keyword, entry)
+            if listed:
+                demanded = reader.generated({"pointer": pointer, "required": listed})
+                _when_present(reader, node, pointer, name, demanded)
+        elif entry is not True:
+            _when_present(reader, node, pointer, name, reader.beside(entry, pointer))
 
 
 def unevaluated_items(reader: Reader, value: Any, node: Node) -> None:

@@ -212,12 +212,3 @@ def required(reader: Reader, value: Any, node: Node) -> None:
     listed = names(reader, "required", value)
     if listed:
         node["required"] = listed
-
-
-def dependent_required(reader: Reader, value: Any, node: Node) -> None:
-    if not isinstance(value, dict):
-        raise reader.invalid("dependentRequired", "must be an object")
-    reader.check_names("dependentRequired", value)
-    node["dependentRequired"] = tuple(
-        (name, names(reader, "dependentRequired", listed)) for name, listed in value.items()
-    )

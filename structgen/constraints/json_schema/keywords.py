@@ -71,10 +71,6 @@ def _is_false(value: Any, schema: Mapping[str, Any]) -> bool:
     return value is False
 
 
-def _is_empty(value: Any, schema: Mapping[str, Any]) -> bool:
-    return isinstance(value, dict) and all(entry in ([], {}, True) for entry in value.values())
-
-
 def _needs(*siblings: str) -> Callable[[Any, Mapping[str, Any]], bool]:
     return lambda value, schema: not any(name in schema for name in siblings)
 
@@ -122,15 +118,12 @@ KEYWORDS: dict[str, Keyword] = {
     "minProperties": _exact(assertions.min_properties),
     "maxProperties": _exact(assertions.max_properties),
     "propertyNames": _later(applicators.property_names, first=6, subschemas="one", harmless=_is_true),
-    "dependentRequired": _later(assertions.dependent_required, first=_2019, harmless=_is_empty),
-    "dependentSchemas": _later(
-        applicators.dependent_schemas, first=_2019, subschemas="map", harmless=_is_empty
-    ),
-    "dependencies": _later(
+    "dependentRequired": _exact(applicators.dependent_required, first=_2019),
+    "dependentSchemas": _exact(applicators.dependent_schemas, first=_2019, subschemas="map"),
+    "dependencies": _exact(
         applicators.dependencies,
         note="read in every draft: it was split in 2019-09 and is still met",
         subschemas="map",
-        harmless=_is_empty,
     ),
     "unevaluatedProperties": _later(
         applicators.unevaluated_properties, first=_2019, subschemas="one", harmless=_is_true

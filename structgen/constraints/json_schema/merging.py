@@ -27,7 +27,7 @@ _ONE = frozenset(
 )
 _MANY = ("values", "prefixItems", "allOf", "not", "ref")
 _GROUPS = ("anyOf", "oneOf")
-_NAMED = ("properties", "patternProperties", "dependentSchemas")
+_NAMED = ("properties", "patternProperties")
 
 Shift = Callable[[Any], Any]
 

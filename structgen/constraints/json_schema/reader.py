@@ -201,12 +201,16 @@ class Reader:
         self.beside_of.setdefault(self.node_id, []).append(place)
         return place
 
+    def generated(self, node: Node) -> int:
+        """The node id of a node that no sub-schema of the text stands for."""
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
     def constant(self, value: Any) -> int:
         """A node for ``const`` beside ``enum``."""
-        place = self.reserve()
         node: Node = {"pointer": self.at("const")}
+        place = self.generated(node)
         enumerate_values(self, [value], node, self.at("const"))
-        self.nodes[place] = node
         return place
 
     def language(self, keyword: str, pattern: Any) -> Any:

@@ -79,7 +79,7 @@ class _Run:
         return {start} if holds != negative else set()
 
 
-_RULES = {
+_RULES: dict[str, Any] = {
     "any": _Run.any,
     "text": _Run.text_,
     "empty": _Run.empty,

@@ -1,0 +1,59 @@
+"""The IR means what the schema means: random schemas and instances, judged by the exact oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from structgen.constraints.json_schema import check, json_schema
+from structgen.errors import SchemaInvalid
+from tests.constraints.json_schema.ir_twin import valid
+from tests.oracles.json_validator import SchemaError, Validator
+from tests.strategies.json_instances import instances
+from tests.strategies.json_schemas import CORE, schemas
+
+
+@st.composite
+def _pairs(draw: Any) -> tuple[Any, Any]:
+    schema = draw(schemas(CORE | {"$ref"}))
+    return schema, draw(instances(schema))
+
+
+@settings(max_examples=300, deadline=None)
+@given(_pairs())
+def test_the_ir_agrees_with_the_oracle(pair: tuple[Any, Any]) -> None:
+    schema, instance = pair
+    try:
+        ir = json_schema(schema).lower()[1]
+    except SchemaInvalid as error:
+        assert "circle" in str(error)
+        assert not check(schema).ok
+        return
+    try:
+        expected = Validator(schema, formats=True).accepts_value(instance)
+    except SchemaError:
+        assume(False)
+    assert valid(ir, instance) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(schemas(CORE), schemas(CORE), st.data())
+def test_and_is_intersection_and_or_is_union(first: Any, second: Any, data: st.DataObject) -> None:
+    instance = data.draw(st.one_of(instances(first), instances(second)))
+    left, right = json_schema(first), json_schema(second)
+    in_left, in_right = valid(left.lower()[1], instance), valid(right.lower()[1], instance)
+    assert valid((left & right).lower()[1], instance) == (in_left and in_right)
+    assert valid((left | right).lower()[1], instance) == (in_left or in_right)
+
+
+@settings(max_examples=100, deadline=None)
+@given(schemas(CORE | {"$ref"}))
+def test_a_report_is_ok_iff_the_schema_compiles(schema: Any) -> None:
+    try:
+        json_schema(schema)
+        compiles = True
+    except SchemaInvalid:
+        compiles = False
+    assert check(schema).ok == compiles
