@@ -1,0 +1,78 @@
+# Everything a contributor runs. Needs python3 (3.11 or newer), a C++20 compiler and make; the rest is
+# installed into .venv, once, and again only when pyproject.toml or the native core changes.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.stamps
+QUIET  := .ci/quietly
+PYTEST_ARGS ?=
+
+CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/*.h)
+
+.PHONY: help develop test lint types format demo bench sanitize wheel clean
+
+help:
+	@echo 'make develop    set up .venv with the native core and all development tools'
+	@echo 'make test       run the tests            (PYTEST_ARGS="-k schema" to choose)'
+	@echo 'make lint       ruff, import contracts   make types   mypy --strict   make format   ruff format'
+	@echo 'make sanitize   run the tests of the core under AddressSanitizer and UBSan'
+	@echo 'make demo       a typed object from a real language model, with timings'
+	@echo 'make bench      constrained against unconstrained generation, paired runs'
+	@echo 'make wheel      build a wheel into dist/ make clean   remove everything that was built'
+
+develop: $(STAMP)/core
+
+$(STAMP)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "structgen needs Python 3.11 or newer")'
+	@$(QUIET) 'create $(VENV)' $(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMP) && touch $@
+
+# torch comes first and pinned: a later release would be taken otherwise, for accelerators that need not be here.
+$(STAMP)/torch: $(STAMP)/venv
+	@$(QUIET) 'install torch' $(BIN)/pip install 'torch==2.13.0'
+	@touch $@
+
+$(STAMP)/tools: $(STAMP)/torch pyproject.toml
+	@$(QUIET) 'install build tools' $(BIN)/pip install 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmake>=3.26,<5' ninja
+	@touch $@
+
+$(STAMP)/core: $(STAMP)/tools $(CORE_SOURCES)
+	@$(QUIET) 'build the core, install structgen[dev]' $(BIN)/pip install --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+test: develop
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: develop
+	@$(BIN)/ruff check structgen tests bench
+	@$(BIN)/ruff format --check structgen tests bench
+	@$(BIN)/lint-imports
+
+types: develop
+	@$(BIN)/mypy
+
+format: develop
+	@$(BIN)/ruff check --fix structgen tests bench
+	@$(BIN)/ruff format structgen tests bench
+
+sanitize: develop
+	@.ci/sanitize $(VENV)
+
+demo: develop
+	@$(BIN)/python -m structgen.demo
+
+bench: develop
+	@$(BIN)/python -m bench.overhead
+
+wheel: develop
+	@$(QUIET) 'build a wheel' $(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis structgen/_core/*.so
