@@ -1,0 +1,104 @@
+"""structgen: typed, structured output from language models.
+
+    import structgen as sg
+
+    model = sg.load()
+
+    @sg.prompt(model)
+    def extract(text: str) -> Person:
+        \"\"\"Extract the person from: {{ text }}\"\"\"
+
+    extract("Ann is 31.")
+
+Names are imported when they are first used: importing structgen loads neither torch nor pydantic.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import generate, run, stream
+    from .constraints.base import Constraint
+    from .constraints.choice import choice
+    from .constraints.json_schema import check, json_schema
+    from .constraints.regex import regex
+    from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
+    from .matcher import Matcher
+    from .models import load, wrap
+    from .prompts import PromptFunction, prompt
+    from .results import Result
+    from .sampling import SamplingOptions
+    from .types import BoundCall, constraint_for_type
+    from .vocabulary import Vocabulary
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "BoundCall": "types",
+    "Constraint": "constraints.base",
+    "DeadEnd": "errors",
+    "GenerationError": "errors",
+    "Matcher": "matcher",
+    "OutputInvalid": "errors",
+    "PromptFunction": "prompts",
+    "Result": "results",
+    "SamplingOptions": "sampling",
+    "StructgenError": "errors",
+    "Truncated": "errors",
+    "TypeNotSupported": "errors",
+    "Vocabulary": "vocabulary",
+    "check": "constraints.json_schema",
+    "choice": "constraints.choice",
+    "constraint_for_type": "types",
+    "generate": "api",
+    "json_schema": "constraints.json_schema",
+    "load": "models",
+    "prompt": "prompts",
+    "regex": "constraints.regex",
+    "run": "api",
+    "stream": "api",
+    "wrap": "models",
+}
+
+__all__ = [
+    "BoundCall",
+    "Constraint",
+    "DeadEnd",
+    "GenerationError",
+    "Matcher",
+    "OutputInvalid",
+    "PromptFunction",
+    "Result",
+    "SamplingOptions",
+    "StructgenError",
+    "Truncated",
+    "TypeNotSupported",
+    "Vocabulary",
+    "__version__",
+    "check",
+    "choice",
+    "constraint_for_type",
+    "generate",
+    "json_schema",
+    "load",
+    "prompt",
+    "regex",
+    "run",
+    "stream",
+    "wrap",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'structgen' has no attribute {name!r}")
+    value = getattr(import_module(f"structgen.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

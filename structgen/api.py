@@ -1,0 +1,109 @@
+"""The calls: a model, a prompt and an output type in; a value, a `Result` or a stream of partial values out.
+
+Why: one path from prompt to value, which prompt functions, the command line and servers share.
+Invariant: `generate`, `run` and `stream` draw the same text for the same options and seed.
+Cost: beside the sampling, one reading of the type (kept) and of the constraint (kept per vocabulary).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from structgen.matcher import Matcher
+from structgen.results import Result
+from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
+from structgen.sampling.options import make_options
+from structgen.types import OutputType, output_type
+
+__all__ = ["Prompt", "generate", "run", "run_batch", "stream"]
+
+Prompt = str | Sequence[dict[str, Any]]
+"""A text, or messages with ``role`` and ``content``."""
+
+Cancel = Callable[[], bool]
+
+
+def generate(model: Any, prompt: Prompt, output: Any = str, *, describe: bool = False, **options: Any) -> Any:
+    """The model's answer to `prompt` as a value of type `output`.
+
+    `describe` adds the fields of the type and their descriptions to the prompt. The options are those of
+    `SamplingOptions`. Raises `Truncated`, `DeadEnd` or `OutputInvalid` where there is no valid value.
+    """
+    options.setdefault("exact_weight", False)  # nobody sees the weight
+    return run(model, prompt, output, describe=describe, **options).value
+
+
+def run(
+    model: Any,
+    prompt: Prompt,
+    output: Any = str,
+    *,
+    describe: bool = False,
+    cancel: Cancel | None = None,
+    **options: Any,
+) -> Result[Any]:
+    """The model's answer with its text, weights and timing. Raises only where generation cannot start."""
+    kind = output_type(output)
+    chosen = make_options(options)
+    return run_batch(model, [described(prompt, kind) if describe else prompt], kind, [chosen], cancel=cancel)[
+        0
+    ]
+
+
+def run_batch(
+    model: Any,
+    prompts: Sequence[Prompt],
+    output: OutputType,
+    options: Sequence[SamplingOptions],
+    *,
+    cancel: Cancel | None = None,
+) -> list[Result[Any]]:
+    """One result per prompt, drawn together in one batch."""
+    encoded = [model.encode(prompt) for prompt in prompts]
+    matchers = [Matcher(output.constraint, model.vocabulary) for _ in prompts]
+    generations = generate_tokens(model, encoded, matchers, options, cancel=cancel)
+    return [Result(output, generation) for generation in generations]
+
+
+def stream(
+    model: Any,
+    prompt: Prompt,
+    output: Any = str,
+    *,
+    describe: bool = False,
+    cancel: Cancel | None = None,
+    **options: Any,
+) -> Iterator[Any]:
+    """Partial values as they grow, each different from the one before; the last one is whole and validated.
+
+    Raises as `generate` does, after the last partial value. Dropping the iterator stops the generation.
+    """
+    kind = output_type(output)
+    options.setdefault("exact_weight", False)
+    chosen = make_options(options)
+    ids = model.encode(described(prompt, kind) if describe else prompt)
+    steps = generate_steps(model, [ids], [Matcher(kind.constraint, model.vocabulary)], chosen, cancel=cancel)
+    return _partial_values(kind, steps)
+
+
+def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:
+    last: Any = None
+    for step in steps:
+        if step.generation is not None:
+            yield Result[Any](kind, step.generation).value
+            return
+        partial = kind.partial(step.text)
+        if partial is not None and partial != last:
+            last = partial
+            yield partial
+
+
+def described(prompt: Prompt, kind: OutputType) -> Prompt:
+    """The prompt with what the type says about itself; in messages it goes to the last one."""
+    if not kind.description:
+        return prompt
+    if isinstance(prompt, str):
+        return f"{prompt}\n\n{kind.description}"
+    *before, last = prompt
+    return [*before, {**last, "content": f"{last['content']}\n\n{kind.description}"}]

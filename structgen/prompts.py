@@ -1,0 +1,290 @@
+"""Prompt functions: a signature, a docstring and a return annotation make a typed call to a model.
+
+What: the docstring is a Jinja2 template over the parameters, the return annotation the output type. The body
+is never run. Templates are the programmer's text, arguments are data: arguments are not templates themselves,
+and a name that no parameter has is an error when the function is decorated.
+Invariant: a call, `.aio`, `.map`, `.stream` and `.run` draw the same for the same arguments, options and seed;
+`.aio` runs the synchronous call in a thread and stops it between two tokens when it is cancelled.
+Cost: the template is compiled once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import jinja2
+import jinja2.meta
+
+from structgen import api
+from structgen.errors import OptionError, PromptError, StructgenError
+from structgen.results import Result
+from structgen.sampling import SamplingOptions
+from structgen.sampling.options import OPTION_NAMES, make_options
+from structgen.types import OutputType, output_type
+
+__all__ = ["PromptFunction", "prompt"]
+
+R = TypeVar("R")
+_END = object()
+
+
+def prompt(
+    model: Any, *, system: str | None = None, describe: bool = False, **options: Any
+) -> Callable[[Callable[..., R]], PromptFunction[R]]:
+    """Make a typed call to `model` of the function below.
+
+    `system`: a system message, a template over the same parameters. `describe`: tell the model the fields of
+    the output type and their descriptions. The other options are those of `SamplingOptions`; a call may give
+    others.
+    """
+    if inspect.isfunction(model):
+        raise PromptError(
+            "@prompt was given a function where the model belongs",
+            hint="Write @prompt(model) above the function.",
+        )
+    base = make_options({"exact_weight": False, **options})
+    local_names = sys._getframe(1).f_locals
+
+    def decorate(function: Callable[..., R]) -> PromptFunction[R]:
+        return PromptFunction(function, model, base, system, describe, local_names)
+
+    return decorate
+
+
+class PromptFunction(Generic[R]):
+    """Made by `prompt`. Call it with the function's own arguments, and sampling options by keyword."""
+
+    def __init__(
+        self,
+        function: Callable[..., R],
+        model: Any,
+        options: SamplingOptions,
+        system: str | None = None,
+        describe: bool = False,
+        local_names: dict[str, Any] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.model = model
+        self.options = options
+        self._describe = describe
+        self._name = function.__qualname__
+        self._signature = inspect.signature(function)
+        self.output: OutputType = output_type(_return_annotation(function, local_names or {}))
+        documentation = inspect.getdoc(function)
+        if not documentation:
+            raise PromptError(
+                f"{self._name} has no docstring", hint="The docstring is the prompt; write one."
+            )
+        parameters = frozenset(self._signature.parameters)
+        self._template = _compile(documentation, parameters, f"the docstring of {self._name}")
+        self._system = _compile(system, parameters, f"the system prompt of {self._name}") if system else None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        """The validated value."""
+        return self.run(*args, **kwargs).value
+
+    def run(self, *args: Any, **kwargs: Any) -> Result[R]:
+        """The `Result`, with text, weights and timing."""
+        return self._run(None, args, kwargs)
+
+    async def aio(self, *args: Any, **kwargs: Any) -> R:
+        """The same as a call, without blocking the event loop; cancelling stops the generation."""
+        stop = threading.Event()
+        try:
+            return (await asyncio.to_thread(self._run, stop.is_set, args, kwargs)).value
+        finally:
+            stop.set()
+
+    def stream(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Partial values as they grow; the last one is whole and validated."""
+        return self._stream(None, args, kwargs)
+
+    async def astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """The same as `stream`, for ``async for``."""
+        stop = threading.Event()
+        values = self._stream(stop.is_set, args, kwargs)
+        try:
+            while (value := await asyncio.to_thread(next, values, _END)) is not _END:
+                yield value
+        finally:
+            stop.set()
+
+    def map(
+        self,
+        items: Iterable[Any],
+        *,
+        progress: bool = False,
+        batch_size: int = 8,
+        return_errors: bool = False,
+        **options: Any,
+    ) -> list[Any]:
+        """One value per item, in order, drawn in batches.
+
+        An item is the argument of a function with one parameter; otherwise a tuple of arguments or a dict of
+        them by name. With a seed, item i draws what a call with ``seed=(seed, i)`` draws. With
+        `return_errors` a failed item gives its error instead of raising it when its batch is done.
+        """
+        if batch_size < 1:
+            raise OptionError(f"batch_size is {batch_size!r}; it must be 1 or more")
+        base = self.options.replace(**options)
+        calls = [self._item_arguments(item) for item in items]
+        values: list[Any] = []
+        with _progress_bar(len(calls), self._name, progress) as advance:
+            for start in range(0, len(calls), batch_size):
+                batch = calls[start : start + batch_size]
+                each = [_row_options(base, start + place) for place in range(len(batch))]
+                prompts = [self.render(*args, **kwargs) for args, kwargs in batch]
+                for result in api.run_batch(self.model, prompts, self.output, each):
+                    if result.error is not None and not return_errors:
+                        raise result.error
+                    values.append(result.value if result.error is None else result.error)
+                advance(len(batch))
+        return values
+
+    def render(self, *args: Any, **kwargs: Any) -> api.Prompt:
+        """The prompt for these arguments: a text, or messages if there is a system prompt."""
+        values = self._bind(args, kwargs)
+        text: api.Prompt = _render(self._template, values, self._name)
+        if self._system is not None:
+            text = [
+                {"role": "system", "content": _render(self._system, values, self._name)},
+                {"role": "user", "content": text},
+            ]
+        return api.described(text, self.output) if self._describe else text
+
+    def with_options(self, **options: Any) -> PromptFunction[R]:
+        """The same function with other sampling options."""
+        changed = object.__new__(type(self))
+        changed.__dict__.update(self.__dict__, options=self.options.replace(**options))
+        return changed
+
+    def _run(self, cancel: api.Cancel | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result[R]:
+        kwargs, options = self._split(kwargs)
+        (result,) = api.run_batch(
+            self.model, [self.render(*args, **kwargs)], self.output, [options], cancel=cancel
+        )
+        return result
+
+    def _stream(
+        self, cancel: api.Cancel | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Iterator[Any]:
+        kwargs, options = self._split(kwargs)
+        given = {name: getattr(options, name) for name in OPTION_NAMES}
+        return api.stream(self.model, self.render(*args, **kwargs), self.output, cancel=cancel, **given)
+
+    def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], SamplingOptions]:
+        """The function's own arguments and the sampling options; a parameter hides an option of its name."""
+        options = {
+            k: v for k, v in kwargs.items() if k in OPTION_NAMES and k not in self._signature.parameters
+        }
+        return {k: v for k, v in kwargs.items() if k not in options}, self.options.replace(**options)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise PromptError(
+                f"{self._name}{self._signature}: {error}",
+                hint=f"Besides its parameters it takes the sampling options {', '.join(OPTION_NAMES)}.",
+            ) from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def _item_arguments(self, item: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if len(self._signature.parameters) == 1:
+            return (item,), {}
+        if isinstance(item, dict):
+            return (), item
+        return (tuple(item) if isinstance(item, (tuple, list)) else (item,)), {}
+
+    def __repr__(self) -> str:
+        return f"<prompt function {self._name}{self._signature}>"
+
+
+def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]) -> Any:
+    """The return annotation, names of the enclosing function included."""
+    annotation = function.__annotations__.get("return")
+    if annotation in (None, "None"):
+        raise PromptError(
+            f"{function.__qualname__} has no return annotation",
+            hint="The return annotation is the output type; write `-> str` for free text.",
+        )
+    try:
+        return get_type_hints(_OnlyReturn(function), localns=local_names, include_extras=True)["return"]
+    except NameError as error:
+        raise PromptError(
+            f"the return annotation {annotation!r} of {function.__qualname__} cannot be read: {error}",
+            hint="Define the type before the function.",
+        ) from error
+
+
+class _OnlyReturn:
+    """What `get_type_hints` reads of a function, the return annotation alone: parameters may be anything."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.__annotations__ = {"return": function.__annotations__["return"]}
+        self.__globals__ = getattr(inspect.unwrap(function), "__globals__", {})
+
+
+def _compile(source: str, names: frozenset[str], where: str) -> jinja2.Template:
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    try:
+        unknown = jinja2.meta.find_undeclared_variables(environment.parse(source)) - names
+        template = environment.from_string(source)
+    except jinja2.TemplateSyntaxError as error:
+        raise PromptError(f"{error.message}", where=f"{where}, line {error.lineno}") from error
+    unknown -= environment.globals.keys()
+    if unknown:
+        raise PromptError(
+            f"the template names {', '.join(sorted(unknown))}, which is no parameter",
+            where=where,
+            hint=f"The parameters are {', '.join(sorted(names)) or 'none'}.",
+        )
+    return template
+
+
+def _render(template: jinja2.Template, values: dict[str, Any], name: str) -> str:
+    try:
+        return template.render(values)
+    except StructgenError:
+        raise
+    except Exception as error:
+        # A template runs whatever its arguments' methods do, so anything may come out of it.
+        raise PromptError(f"the prompt of {name} cannot be rendered: {error}") from error
+
+
+def _row_options(base: SamplingOptions, row: int) -> SamplingOptions:
+    if base.seed is None:
+        return base
+    seed = base.seed if isinstance(base.seed, int) else tuple(base.seed)
+    return base.replace(seed=(seed, row) if isinstance(seed, int) else (*seed, row))
+
+
+class _progress_bar:
+    """A tqdm bar if one is wanted and tqdm is installed; nothing otherwise."""
+
+    def __init__(self, total: int, name: str, wanted: bool) -> None:
+        self._bar: Any = None
+        if wanted:
+            try:
+                from tqdm.auto import tqdm  # type: ignore[import-untyped]
+            except ImportError:
+                return
+            self._bar = tqdm(total=total, desc=name)
+
+    def __enter__(self) -> Callable[[int], None]:
+        return self._advance
+
+    def _advance(self, count: int) -> None:
+        if self._bar is not None:
+            self._bar.update(count)
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

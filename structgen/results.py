@@ -1,0 +1,110 @@
+"""What `run` gives back: the value, and everything there is to know about how it came about.
+
+Invariant: `value` is a validated value or raises the error that a typed call would have raised; a text that
+was cut off never passes for a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast
+
+from structgen.errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated
+from structgen.sampling import Finish, Generation, Timing
+from structgen.types import OutputType
+
+__all__ = ["Result"]
+
+T = TypeVar("T")
+
+
+@dataclass
+class Result(Generic[T]):
+    """One answer of a model."""
+
+    output: OutputType
+    generation: Generation
+
+    @cached_property
+    def _outcome(self) -> tuple[T | None, StructgenError | None]:
+        generation = self.generation
+        if generation.finish != "complete" and not (
+            generation.finish == "length" and self.output.is_free_text
+        ):
+            return None, self._failure()
+        try:
+            return cast(T, self.output.validate(generation.text)), None
+        except OutputInvalid as error:
+            error.result = self
+            return None, error
+
+    def _failure(self) -> GenerationError:
+        generation = self.generation
+        about: dict[str, Any] = {"text": generation.text, "result": self}
+        if generation.finish == "length":
+            return Truncated(
+                f"the output was cut off after {len(generation.tokens)} tokens: {generation.text[-60:]!r}",
+                hint="Raise max_tokens, or set close_within_budget=True to have it end in time.",
+                **about,
+            )
+        if generation.finish == "dead_end":
+            return DeadEnd(
+                f"no token continues {generation.text[-60:]!r} ({generation.retries} steps back did not help)",
+                hint="Raise max_retries, try another seed, or simplify the constraint.",
+                **about,
+            )
+        return GenerationError("generation was cancelled", **about)
+
+    @property
+    def value(self) -> T:
+        """The validated value; raises `Truncated`, `DeadEnd` or `OutputInvalid` where there is none."""
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return cast(T, value)
+
+    @property
+    def error(self) -> StructgenError | None:
+        """What `value` raises, or None."""
+        return self._outcome[1]
+
+    @property
+    def partial(self) -> Any:
+        """What there is of the value, unvalidated; the value itself where it is whole."""
+        value, error = self._outcome
+        return value if error is None else self.output.partial(self.text)
+
+    @property
+    def text(self) -> str:
+        """The text that was generated."""
+        return self.generation.text
+
+    @property
+    def finish(self) -> Finish:
+        """``complete``, ``length``, ``dead_end`` or ``cancelled``."""
+        return self.generation.finish
+
+    @property
+    def logprob(self) -> float | None:
+        """Sum of the log probabilities of the tokens, the end included, under the model at temperature 1."""
+        return self.generation.logprob
+
+    @property
+    def log_weight(self) -> float | None:
+        """Sum of log Z, the allowed mass at each step; see `structgen.sampling.generation`."""
+        return self.generation.log_weight
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens of the text."""
+        return self.generation.tokens
+
+    @property
+    def timing(self) -> Timing:
+        """Where the time went."""
+        return self.generation.timing
+
+    def __repr__(self) -> str:
+        shown = repr(self.error) if self.error is not None else repr(self.value)
+        return f"<Result {self.finish}: {shown}, {len(self.tokens)} tokens>"

@@ -1,0 +1,102 @@
+"""A type in words, for a prompt: its fields with their descriptions, in a few lines a small model can read.
+
+Why: field descriptions are where people say what they mean; the constraint alone does not tell the model.
+What: one line per field, nested fields indented: ``- name (string, required): The full name.``
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["describe_schema"]
+
+
+def describe_schema(schema: dict[str, Any]) -> str:
+    """Lines that describe the JSON that `schema` asks for."""
+    definitions = schema.get("$defs", {})
+    lines = [f"Answer with JSON: {_kind(schema, definitions)}.{_said(_resolve(schema, definitions))}"]
+    lines += _fields(schema, definitions, "", frozenset())
+    return "\n".join(lines)
+
+
+def _fields(
+    schema: dict[str, Any], definitions: dict[str, Any], indent: str, inside: frozenset[str]
+) -> list[str]:
+    """One line per field, those of nested objects below; an object inside itself is not told again."""
+    reference = schema.get("$ref")
+    if reference in inside:
+        return []
+    if reference is not None:
+        inside |= {reference}
+    schema = _resolve(schema, definitions)
+    lines: list[str] = []
+    required = schema.get("required", ())
+    for name, field in schema.get("properties", {}).items():
+        optional = "" if name in required else ", optional"
+        said = _said(field) or _said(_resolve(field, definitions))
+        lines.append(f"{indent}- {name} ({_kind(field, definitions)}{optional}){':' if said else ''}{said}")
+        lines += _fields(field, definitions, indent + "  ", inside)
+    for part in (schema.get("items"), schema.get("additionalProperties"), *schema.get("prefixItems", ())):
+        if isinstance(part, dict):
+            lines += _fields(part, definitions, indent, inside)
+    branches = (*schema.get("anyOf", ()), *schema.get("oneOf", ()))
+    told = [(branch, _fields(branch, definitions, indent, inside)) for branch in branches]
+    several = sum(bool(inner) for _, inner in told) > 1
+    for branch, inner in told:
+        lines += [f"{indent}{_kind(branch, definitions)}:"] if several and inner else []
+        lines += inner
+    return lines
+
+
+def _kind(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+    resolved = _resolve(schema, definitions)
+    if "const" in resolved:
+        return json.dumps(resolved["const"], ensure_ascii=False)
+    if "enum" in resolved:
+        return "one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in resolved["enum"])
+    branches = [*resolved.get("anyOf", ()), *resolved.get("oneOf", ())]
+    if branches:
+        return " or ".join(dict.fromkeys(_kind(branch, definitions) for branch in branches))
+    kind = str(resolved.get("type", "any value"))
+    if kind == "object":
+        values = resolved.get("additionalProperties")
+        if isinstance(values, dict) and "properties" not in resolved:
+            return f"an object whose values are {_kind(values, definitions)}"
+        return (
+            f"an object {resolved['title']}"
+            if "title" in resolved and "properties" in resolved
+            else "an object"
+        )
+    if kind == "array":
+        items = resolved.get("items")
+        return f"a list of {_kind(items, definitions)}" if isinstance(items, dict) else "a list"
+    return f"{resolved['format']} {kind}" if "format" in resolved else kind
+
+
+def _said(schema: dict[str, Any]) -> str:
+    description = " ".join(str(schema.get("description", "")).split())
+    limits = [f"{words} {schema[key]}" for key, words in _LIMITS if key in schema]
+    parts = [description, f"({', '.join(limits)})" if limits else ""]
+    said = " ".join(part for part in parts if part)
+    return f" {said}" if said else ""
+
+
+_LIMITS = (
+    ("minimum", "at least"),
+    ("exclusiveMinimum", "more than"),
+    ("maximum", "at most"),
+    ("exclusiveMaximum", "less than"),
+    ("minLength", "length at least"),
+    ("maxLength", "length at most"),
+    ("minItems", "items at least"),
+    ("maxItems", "items at most"),
+    ("pattern", "pattern"),
+)
+
+
+def _resolve(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    reference = schema.get("$ref", "")
+    name = reference.removeprefix("#/$defs/")
+    found = definitions.get(name) if reference.startswith("#/$defs/") else None
+    return {**found, **{key: value for key, value in schema.items() if key != "$ref"}} if found else schema

@@ -1,0 +1,96 @@
+"""A function as an output type: the model writes the arguments, the caller gets a call that is ready to run.
+
+Invariant: nothing is called before the caller says so; arguments are validated against the annotations.
+What: the text is a JSON object, one key per parameter (``*args`` an array, ``**kwargs`` an object).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from structgen.errors import TypeNotSupported
+
+__all__ = ["BoundCall", "arguments_model", "bind", "is_function"]
+
+
+@dataclass(frozen=True)
+class BoundCall:
+    """A function and its validated arguments. Calling it calls the function."""
+
+    function: Callable[..., Any]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Parameter name to value; parameters that the model left to their default are absent."""
+
+    def __call__(self) -> Any:
+        bound = inspect.BoundArguments(inspect.signature(self.function), OrderedDict(self.arguments))
+        bound.apply_defaults()
+        return self.function(*bound.args, **bound.kwargs)
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"<call {_name(self.function)}({inside})>"
+
+
+def is_function(annotation: Any) -> bool:
+    """Whether an output "type" is a function rather than a class."""
+    return inspect.isroutine(annotation) or isinstance(annotation, functools.partial)
+
+
+def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
+    """A model with one field per parameter, in their order."""
+    try:
+        hints = get_type_hints(_unwrapped(function), include_extras=True)
+        parameters = inspect.signature(function).parameters
+    except (NameError, TypeError, ValueError) as error:
+        raise TypeNotSupported(
+            f"the parameters of {_name(function)} cannot be read: {error}",
+            hint="Give a Python function whose annotations are defined where it is.",
+        ) from error
+    fields: dict[str, Any] = {}
+    for index, (name, parameter) in enumerate(parameters.items()):
+        kind = hints.get(name, Any)
+        field: tuple[Any, Any]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            field = (list[kind], Field(default_factory=list))  # type: ignore[valid-type]
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            field = (dict[str, kind], Field(default_factory=dict))  # type: ignore[valid-type]
+        else:
+            field = (kind, ... if parameter.default is parameter.empty else parameter.default)
+        # Parameters may have names that a model's field may not have (a leading underscore, `copy`).
+        fields[f"parameter_{index}"] = field
+    names = list(parameters)
+    config = ConfigDict(
+        extra="forbid",
+        title=_name(function),
+        alias_generator=lambda field_name: names[int(field_name.removeprefix("parameter_"))],
+    )
+    return create_model(_name(function), __config__=config, __doc__=inspect.getdoc(function), **fields)
+
+
+def bind(function: Callable[..., Any], validated: BaseModel) -> BoundCall:
+    """The call that a validated arguments model stands for."""
+    names = inspect.signature(function).parameters
+    given = {
+        name: getattr(validated, field_name)
+        for name, field_name in zip(names, type(validated).model_fields, strict=True)
+        if field_name in validated.model_fields_set
+    }
+    return BoundCall(function, given)
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    unwrapped: Callable[..., Any] = inspect.unwrap(function)
+    return unwrapped
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(_unwrapped(function), "__name__", "function"))

@@ -1,0 +1,213 @@
+"""What a call gives back: the constraint that an output type puts on the text, and the way from text to value.
+
+What, in the order in which a type is looked at:
+    a constraint                       its text as a str; for a JSON Schema the parsed value
+    str                                free text, until the model ends it
+    Literal, Enum, bool, None, unions  one of the labels, unquoted (`labels`)
+    a function                         a call with validated arguments (`functions`)
+    all that pydantic can describe     JSON; at the top level a string (str with limits, date, UUID, ...)
+                                       is written without quotes
+Invariant: `validate` is pydantic's verdict, so a value that comes back is a valid one. Objects have the
+declared fields in the declared order.
+Limits: sets may be written with repeats and validate to fewer items; keys and lengths that only hold after
+conversion, Python validators and `now` constraints are checked at the end and raise `OutputInvalid`.
+Cost: building a type is pydantic's cost and one reading of the schema; types are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from structgen.constraints.base import Constraint
+from structgen.constraints.choice import choice
+from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
+from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
+from structgen.partial import MISSING, PartialJson
+
+from .blame import not_supported, show
+from .describe import describe_schema
+from .functions import arguments_model, bind, is_function
+from .labels import labels_of
+from .raw_text import Text, text_constraint
+from .schemas import describing_schema, generating_schema
+from .views import view
+
+__all__ = ["OutputType", "constraint_for_type", "output_type"]
+
+
+@dataclass(frozen=True)
+class OutputType:
+    """An output type, ready to be generated."""
+
+    name: str
+    constraint: Constraint
+    validate: Callable[[str], Any]
+    """From a whole text to the value; raises `OutputInvalid`."""
+    partial: Callable[[str], Any]
+    """From the beginning of a text to what there is of the value; None before there is anything."""
+    is_free_text: bool = False
+    """Every text is a value, so text that was cut off is one, too."""
+    description: str = field(default="", repr=False)
+    """What the prompt may tell the model about the form of the answer."""
+
+
+def output_type(annotation: Any) -> OutputType:
+    """The output type that an annotation (or a constraint, or a function) stands for."""
+    if isinstance(annotation, OutputType):
+        return annotation
+    try:
+        return _cached(annotation)
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+        return _build(annotation)
+
+
+def constraint_for_type(annotation: Any) -> Constraint:
+    """The constraint that the texts of a type satisfy; it combines with others by ``&``, ``|`` and ``+``."""
+    return output_type(annotation).constraint
+
+
+def _build(annotation: Any) -> OutputType:
+    if isinstance(annotation, Constraint):
+        return _from_constraint(annotation)
+    if annotation is str:
+        return _text_type("str", Text(), str, is_free_text=True)
+    labels = labels_of(annotation)
+    if labels is not None:
+        return _from_labels(annotation, labels)
+    if is_function(annotation):
+        model = arguments_model(annotation)
+        adapter: TypeAdapter[Any] = _adapter(model)
+        return _json_type(
+            show(model), adapter, lambda text: bind(annotation, adapter.validate_json(text)), dict[str, Any]
+        )
+    if isinstance(annotation, (dict, list, tuple, set, bytes, int, float)):
+        raise TypeNotSupported(
+            f"{annotation!r:.60} is a value, not a type",
+            hint="Wrap a schema in structgen.json_schema(), a list of texts in structgen.choice().",
+        )
+    return _from_pydantic(annotation)
+
+
+_cached = lru_cache(maxsize=512)(_build)
+
+
+def _from_constraint(constraint: Constraint) -> OutputType:
+    if isinstance(constraint, JsonSchemaConstraint):
+        return OutputType(name="json", constraint=constraint, validate=json.loads, partial=_json_partial(Any))
+    return _text_type(constraint.describe(), constraint, str)
+
+
+def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
+    listed = ", ".join(labels)
+    return OutputType(
+        name=show(annotation),
+        constraint=choice(labels),
+        validate=labels.__getitem__,
+        partial=lambda text: None,
+        description=f"Answer with one of: {listed}.",
+    )
+
+
+def _from_pydantic(annotation: Any) -> OutputType:
+    adapter = _adapter(annotation)
+    name = show(annotation)
+    schema = _generating(annotation, adapter)
+    constraint = text_constraint(schema)
+    if constraint is not None:
+        validate = adapter.validate_python if _is_text(annotation) else adapter.validate_strings
+        return _text_type(name, constraint, _checked(name, validate), _described_text(schema, adapter))
+    return _json_type(name, adapter, adapter.validate_json, annotation)
+
+
+def _json_type(name: str, adapter: TypeAdapter[Any], parse: Callable[[str], Any], shape: Any) -> OutputType:
+    schema = _generating(adapter._type, adapter)
+    try:
+        constraint = json_schema(schema, ordered=True)
+    except SchemaError as error:
+        raise TypeNotSupported(
+            f"the JSON Schema of {name} cannot be followed: {error.message}",
+            where=error.where,
+            hint=error.hint,
+        ) from error
+    return OutputType(
+        name=name,
+        constraint=constraint,
+        validate=_checked(name, parse),
+        partial=_json_partial(shape),
+        description=describe_schema(describing_schema(adapter)),
+    )
+
+
+def _text_type(
+    name: str,
+    constraint: Constraint,
+    validate: Callable[[str], Any],
+    description: str = "",
+    is_free_text: bool = False,
+) -> OutputType:
+    return OutputType(name, constraint, validate, lambda text: text or None, is_free_text, description)
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(annotation)
+    except (PydanticUserError, NameError, TypeError) as error:
+        raise not_supported(annotation, error) from error
+
+
+def _generating(annotation: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    try:
+        return generating_schema(adapter)
+    except (PydanticUserError, NameError, TypeError) as error:
+        raise not_supported(annotation, error) from error
+
+
+def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`parse` with its refusal as one of our errors, which holds the text and pydantic's own."""
+
+    def validate(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValidationError as error:
+            problems = [
+                f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in error.errors()
+            ]
+            raise OutputInvalid(
+                f"the output is well formed but not a valid {name}: {'; '.join(problems[:3])}",
+                text=text,
+                hint="A Python validator refused it, or a limit that JSON Schema cannot state.",
+            ) from error
+
+    return validate
+
+
+def _json_partial(shape: Any) -> Callable[[str], Any]:
+    def partial(text: str) -> Any:
+        parser = PartialJson()
+        parser.feed(text)
+        value = parser.value
+        return None if value is MISSING else view(shape, value)
+
+    return partial
+
+
+def _is_text(annotation: Any) -> bool:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return isinstance(annotation, type) and issubclass(annotation, str)
+
+
+def _described_text(schema: dict[str, Any], adapter: TypeAdapter[Any]) -> str:
+    shown = describing_schema(adapter)
+    kind = shown.get("format", "text")
+    said = f" {schema['description']}" if "description" in schema else ""
+    return f"Answer with a {kind} and nothing else.{said}"

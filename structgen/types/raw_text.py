@@ -1,0 +1,53 @@
+"""A top-level string as plain text: the same language as in JSON, without quotes and escapes.
+
+Why: a model asked for a date or a word should write just that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structgen.constraints.base import IR, Constraint
+from structgen.constraints.expressions import ANY, RE, TEXT, intersect, repeat
+from structgen.constraints.json_schema import json_schema
+
+__all__ = ["Text", "text_constraint"]
+
+_KEYWORDS = frozenset({"type", "pattern", "format", "minLength", "maxLength"})
+_ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated"})
+
+
+class Text(Constraint):
+    """The texts of one regular expression; without one, every text."""
+
+    __slots__ = ("_expression",)
+
+    _expression: RE
+
+    def __init__(self, expression: RE = TEXT) -> None:
+        object.__setattr__(self, "_expression", expression)
+
+    def lower(self) -> IR:
+        return ("regex", self._expression)
+
+    def regular(self) -> RE:
+        return self._expression
+
+    def describe(self) -> str:
+        return "any text" if self._expression == TEXT else "a text"
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+
+def text_constraint(schema: dict[str, Any]) -> Text | None:
+    """The constraint of a schema that says no more than "a string like this"; None if it says more."""
+    if schema.get("type") != "string" or not schema.keys() <= _KEYWORDS | _ANNOTATIONS:
+        return None
+    bare = {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}
+    (node,) = json_schema(bare).lower()[1]["nodes"]
+    parts = [node[keyword] for keyword in ("pattern", "format") if keyword in node]
+    shortest, longest = node.get("minLength", 0), node.get("maxLength")
+    if shortest or longest is not None:
+        parts.append(repeat(ANY, shortest, longest))
+    return Text(intersect(parts) if parts else TEXT)

@@ -1,0 +1,217 @@
+"""From a pydantic type adapter to the JSON Schema that generation follows.
+
+Why: pydantic's own schema describes what an API accepts; a generator needs what validation accepts, closed and
+exact. The differences are the methods below, one per kind of type.
+Invariant: a text of the schema is accepted by the adapter, as far as JSON Schema can say it; what it cannot
+say (validators written in Python, `now` constraints, keys that collide after conversion) is checked when the
+text is there, and raises `OutputInvalid`. The annotated limits are listed in `structgen.types`.
+Cost: one pass over pydantic's core schema.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
+from . import patterns
+
+__all__ = ["describing_schema", "generating_schema"]
+
+Schema = dict[str, Any]
+
+# Formats that pydantic emits and that JSON Schema does not know: what they mean here.
+_FORMATS: dict[str, Schema] = {
+    "ipvanyaddress": {"anyOf": [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]},
+    "path": {"type": "string", "minLength": 1},
+    "binary": {"type": "string"},
+    "password": {"type": "string"},
+    "base64url": {"type": "string", "pattern": "^(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2}==|[A-Za-z0-9_-]{3}=)?$"},
+    "base64": {"type": "string", "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"},
+}  # fmt: skip
+
+
+def describing_schema(adapter: TypeAdapter[Any]) -> Schema:
+    """Pydantic's own schema: short and readable, for prompts."""
+    return adapter.json_schema(mode="validation")
+
+
+def generating_schema(adapter: TypeAdapter[Any]) -> Schema:
+    """The schema that generation follows."""
+    schema: Schema = _known_formats(adapter.json_schema(mode="validation", schema_generator=_Generator))
+    return schema
+
+
+class _Generator(GenerateJsonSchema):
+    # Objects have the declared fields and no others, unless the type says that it takes others.
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
+        return _closed(super().model_schema(schema))
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> Schema:
+        return _closed(super().typed_dict_schema(schema))
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> Schema:
+        return _closed(super().dataclass_schema(schema))
+
+    def arguments_schema(self, schema: core_schema.ArgumentsSchema) -> Schema:
+        """Named tuples as objects: their names are worth more to a model than their positions."""
+        by_name: Any = dict(schema)
+        by_name["metadata"] = {
+            key: value
+            for key, value in schema.get("metadata", {}).items()
+            if key != "pydantic_js_prefer_positional_arguments"
+        }
+        return super().arguments_schema(by_name)
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> Schema:
+        """Keys are texts that the key type accepts: `propertyNames` becomes a pattern."""
+        result = super().dict_schema(schema)
+        keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
+        pattern = _key_pattern(self._resolved(keys))
+        if pattern is not None:
+            values = result.pop("additionalProperties", True)
+            result.pop("propertyNames", None)
+            result["patternProperties"] = {pattern: values}
+            result["additionalProperties"] = False
+        return result
+
+    def _resolved(self, schema: Schema) -> Schema:
+        reference = schema.get("$ref")
+        if reference is None:
+            return schema
+        found = self.get_schema_from_definitions(reference)
+        return schema if found is None else found
+
+    # Values with a text of their own.
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> Schema:
+        return _text(patterns.date_time(schema.get("tz_constraint")))
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> Schema:
+        return _text(patterns.time(schema.get("tz_constraint")))
+
+    def date_schema(self, schema: core_schema.DateSchema) -> Schema:
+        return _text(patterns.DATE)
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> Schema:
+        return _text(patterns.DURATION)
+
+    def uuid_schema(self, schema: core_schema.UuidSchema) -> Schema:
+        return _text(patterns.uuid(schema.get("version")))
+
+    def url_schema(self, schema: core_schema.UrlSchema) -> Schema:
+        result = _text(patterns.url(schema.get("allowed_schemes")))
+        if "max_length" in schema:
+            result["maxLength"] = schema["max_length"]
+        return result
+
+    def complex_schema(self, schema: core_schema.ComplexSchema) -> Schema:
+        return _text(r"^-?[0-9]{1,12}(?:\.[0-9]{1,12})?[+-][0-9]{1,12}(?:\.[0-9]{1,12})?j$")
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:
+        """A number within the bounds; a text as well where there are none, since only a text keeps every digit."""
+        number: Schema = {"type": "number"}
+        for name, keyword in (
+            ("ge", "minimum"),
+            ("gt", "exclusiveMinimum"),
+            ("le", "maximum"),
+            ("lt", "exclusiveMaximum"),
+            ("multiple_of", "multipleOf"),
+        ):
+            if name in schema:
+                number[keyword] = _number(schema[name])  # type: ignore[literal-required]
+        digits, places = schema.get("max_digits"), schema.get("decimal_places")
+        if places is not None and "multipleOf" not in number:
+            number["multipleOf"] = _number(f"1e-{places}")
+        if digits is not None:
+            whole = digits - (places or 0)
+            # At most `digits` digits in all: with no fixed places, whole numbers are the safe reading.
+            number.setdefault("multipleOf", 1)
+            bound = _number(10**whole)
+            number = {
+                "allOf": [number, {"exclusiveMinimum": -bound, "exclusiveMaximum": bound}],
+                "type": "number",
+            }
+        if len(number) > 1:
+            return number
+        return {"anyOf": [number, _text(r"^-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?$")]}
+
+    # Collections.
+
+    def set_schema(self, schema: core_schema.SetSchema) -> Schema:
+        return _as_list(super().set_schema(schema))
+
+    def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> Schema:
+        return _as_list(super().frozenset_schema(schema))
+
+
+def _closed(schema: Schema) -> Schema:
+    if schema.get("type") == "object" and "additionalProperties" not in schema:
+        return {**schema, "additionalProperties": False}
+    return schema
+
+
+def _as_list(schema: Schema) -> Schema:
+    """Uniqueness is asked for only where the engine enforces it; validation drops repeats anyway."""
+    from structgen.constraints.json_schema import KEYWORDS, Support
+
+    if KEYWORDS["uniqueItems"].support is Support.EXACT:
+        return schema
+    return {keyword: value for keyword, value in schema.items() if keyword != "uniqueItems"}
+
+
+def _text(pattern: str) -> Schema:
+    return {"type": "string", "pattern": pattern}
+
+
+def _number(value: Any) -> Any:
+    """A bound as JSON reads it: an int where it is whole, so that no digit is lost."""
+    number = float(value)
+    return int(number) if number.is_integer() else number
+
+
+def _key_pattern(keys: Schema) -> str | None:
+    """The pattern of an object's keys, from the schema of the key type; None where every text is a key."""
+    if "enum" in keys or "const" in keys:
+        values = keys["enum"] if "enum" in keys else [keys["const"]]
+        return f"^(?:{'|'.join(re.escape(_key(value)) for value in values)})$"
+    if "anyOf" in keys:
+        parts = [_key_pattern(part) for part in keys["anyOf"]]
+        return None if None in parts else "|".join(f"(?:{part})" for part in parts)
+    kind = keys.get("type")
+    if kind == "integer":
+        return "^(?:0|-?[1-9][0-9]{0,17})$"
+    if kind == "number":
+        return r"^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,14})?$"
+    if kind == "boolean":
+        return "^(?:true|false)$"
+    if kind == "string":
+        if "pattern" in keys:
+            return str(keys["pattern"])
+        if "minLength" in keys or "maxLength" in keys:
+            return rf"^[\s\S]{{{keys.get('minLength', 0)},{keys.get('maxLength', '')}}}$"
+    return None
+
+
+def _key(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _known_formats(schema: Any) -> Any:
+    """Replace the formats of `_FORMATS`, everywhere in the schema."""
+    if isinstance(schema, list):
+        return [_known_formats(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    meaning = _FORMATS.get(schema["format"]) if isinstance(schema.get("format"), str) else None
+    if meaning is not None and schema.get("type") == "string":
+        return {**meaning, **{key: value for key, value in schema.items() if key not in ("format", "type")}}
+    return {
+        key: value if key in ("default", "examples", "const", "enum") else _known_formats(value)
+        for key, value in schema.items()
+    }
