@@ -1,7 +1,7 @@
 """References that lead back to where they started without looking at any part of the value.
 
-Why: ``{"$ref": "#"}`` at the root says "valid if valid": the specification calls it an infinite loop, and an
-automaton would never answer. Recursion through ``properties`` or ``items`` is fine, since the value gets smaller.
+Why: ``{"$ref": "#"}`` at the root says "valid if valid": the specification calls it an infinite loop, and
+an automaton would never answer. Recursion through ``properties`` or ``items`` is fine: the value gets smaller.
 Invariant: raises iff the graph of "looks at the same value" has a cycle.
 Cost: linear in that graph (depth-first search, iterative).
 """

@@ -1,6 +1,6 @@
 """Two schema IRs joined under one new root.
 
-Why: `&` and `|` of constraints must not splice the schemas' texts: each has its own draft, base URI and ``#``.
+Why: `&` and `|` of constraints must not splice the schemas' texts: each has its own draft, base and ``#``.
 Invariant: node ids of the second operand are shifted by the same amount everywhere; nothing else changes.
 Cost: linear in both.
 """
@@ -33,7 +33,7 @@ Shift = Callable[[Any], Any]
 
 
 def combine(keyword: str, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The IR whose root has `first` and `second` under ``allOf`` or ``anyOf``; options are those of `first`."""
+    """The IR whose root has both under ``allOf`` or ``anyOf``; the options are those of `first`."""
     start = 1 + len(first["nodes"])
     both = (1 + first["root"], start + second["root"])
     root = {"pointer": "#", keyword: both if keyword == "allOf" else (both,)}

@@ -24,7 +24,7 @@ def escape(key: str) -> str:
 
 
 def segments(fragment: str) -> list[str]:
-    """The keys of a pointer that stands in a URI fragment (without ``#``); it is empty or begins with ``/``."""
+    """The keys of a pointer in a URI fragment (without ``#``), which is empty or begins with ``/``."""
     if "%" in fragment:
         fragment = unquote(fragment)
     # subtle: ~1 before ~0, or "~01" would become "/" instead of "~1".

@@ -1,9 +1,9 @@
 """From a parsed schema to the IR of the native automaton, in one pass.
 
-Why: time to first mask is the user's waiting time, so a schema is walked once: shapes are checked, references
-resolved and nodes written on the way, by one small function per keyword (`keywords.dispatch`).
-Invariant: every reachable sub-schema becomes exactly one node, also under recursion; the IR refers to nodes by
-id only, so its depth does not depend on the schema's. Nothing in the schema is changed.
+Why: time to first mask is the user's waiting time, so a schema is walked once: shapes are checked,
+references resolved and nodes written on the way, by one small function per keyword (`keywords.dispatch`).
+Invariant: every reachable sub-schema becomes exactly one node, also under recursion; the IR refers to nodes
+by id only, so its depth does not depend on the schema's. Nothing in the schema is changed.
 Cost: linear in the reachable part; a worklist, not recursion. A typical schema of 3 KB takes about 100 µs.
 """
 

@@ -1,7 +1,7 @@
 """`check`: what becomes of every keyword of a schema.
 
-Why: a person who writes a schema must see what is enforced, what is only a note, and everything that is wrong,
-not only the first error.
+Why: a person who writes a schema must see what is enforced, what is only a note, and everything that is
+wrong, not only the first error.
 Invariant: a schema that compiles has a report without problems, and the other way round; both run the same
 functions, the report's reader only goes on after an error.
 Cost: a few times that of compiling.

@@ -1,15 +1,22 @@
 """The support tables of the documentation, written from the declarations in the code.
 
+    python -m structgen.constraints.json_schema.table docs/json-schema.md
+
+rewrites the tables of that page in place, between their markers.
 Invariant: every keyword and format has one row; nothing is stated here that the declarations do not say.
 """
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
+
 from .drafts import DRAFTS
 from .formats import FORMATS
 from .keywords import KEYWORDS
 
-__all__ = ["format_table", "keyword_table"]
+__all__ = ["format_table", "keyword_table", "with_tables"]
 
 _NAMES = {draft.number: draft.name.removeprefix("draft ") for draft in DRAFTS}
 
@@ -44,3 +51,16 @@ def format_table() -> str:
             f"| `{name}` | {_drafts(found.first, DRAFTS[-1].number)} | {found.support.value} | {note} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def with_tables(page: str) -> str:
+    """The page with its tables as the code declares them now."""
+    for name, table in (("keywords", keyword_table()), ("formats", format_table())):
+        start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        page = re.sub(f"(?s)(?<={start}).*?(?={end})", lambda _, text=table: text, page)
+    return page
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(with_tables(path.read_text("utf-8")), "utf-8")

@@ -63,11 +63,11 @@ def test_one_node(schema: Any, expected: Any) -> None:
 
 
 def test_numbers_stay_exact() -> None:
-    text = '{"minimum": 0.1000000000000000055511151231257827, "maximum": 1e400, "multipleOf": 123456789012345678901}'
+    text = '{"minimum": 0.10000000000000000555111512, "maximum": 1e400, "multipleOf": 98765432109876543210}'
     node = root(text)
-    assert node["minimum"] == "0.1000000000000000055511151231257827"
+    assert node["minimum"] == "0.10000000000000000555111512"
     assert node["maximum"] == "1E+400"
-    assert node["multipleOf"] == "123456789012345678901"
+    assert node["multipleOf"] == "98765432109876543210"
 
 
 def test_sub_schemas_are_nodes_with_pointers() -> None:

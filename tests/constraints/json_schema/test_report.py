@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from structgen.constraints.json_schema import KEYWORDS, Support, check
 from structgen.constraints.json_schema.formats import FORMATS
-from structgen.constraints.json_schema.table import format_table, keyword_table
+from structgen.constraints.json_schema.table import format_table, keyword_table, with_tables
 
 DRAFT7 = "http://json-schema.org/draft-07/schema#"
 
@@ -97,3 +99,11 @@ def test_declarations_are_complete() -> None:
         if keyword.support is Support.APPROXIMATE:
             assert keyword.note, name
     assert all(entry.note for entry in FORMATS.values() if entry.support is Support.APPROXIMATE)
+
+
+def test_the_documentation_shows_the_declarations() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "json-schema.md").read_text("utf-8")
+    command = "python -m structgen.constraints.json_schema.table docs/json-schema.md"
+    assert page == with_tables(page), f"run {command}"
+    assert keyword_table() in page
+    assert format_table() in page

@@ -1,7 +1,7 @@
 """The formats of the specification as regular languages.
 
-Why: ``format`` is the keyword that people most expect to hold, and nearly every format is regular once its RFC
-is read closely. Each format is declared with the draft that defines it and how faithfully it is followed.
+Why: ``format`` is the keyword that people most expect to hold, and nearly every format is regular once its
+RFC is read closely. Each format is declared with the draft that defines it and how faithfully it is followed.
 Invariant: sound: a text of the language is valid by the RFC. Exact where declared so; otherwise narrower.
 Cost: a language is built when first asked for, once per process; the same object is handed out each time, so
 the native engine may cache by identity.

@@ -1,7 +1,8 @@
 """Small words for writing regular languages, so that a format reads like its RFC's grammar.
 
-Invariant: a plain string stands for its literal text; everything else is what `structgen.constraints.expressions`
-builds. Shared parts stay shared objects, so a language is a small graph even where its text would be long.
+Invariant: a plain string stands for its literal text; everything else is what
+`structgen.constraints.expressions` builds. Shared parts stay shared objects, so a language is a small graph
+even where its text would be long.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Regular expressions that are valid in ECMA-262.
 
-Why narrower: groups nest without bound, names of groups must differ and back-references must have their group,
-so the set of valid expressions is not regular. The language here nests groups to a fixed depth and leaves out
-what needs memory.
+Why narrower: groups nest without bound, names of groups must differ and back-references must have their
+group, so the set of valid expressions is not regular. The language here nests groups to a fixed depth and
+leaves out what needs memory.
 Invariant: sound: every text of the language is a valid pattern, with and without the ``u`` flag.
 Source: ECMA-262, section 22.2.1.
 """

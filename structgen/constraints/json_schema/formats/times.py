@@ -1,8 +1,8 @@
 """Dates, times and durations.
 
-Invariant: exact, month lengths, leap years and leap seconds included. A leap second (``:60``) stands only where
-the time in UTC is 23:59:60, which ties the hour and minute to the offset; that tie is written as an intersection
-of small conditions (hours, tens and units of minutes), not as the 1,440 times of a day.
+Invariant: exact, month lengths, leap years and leap seconds included. A leap second (``:60``) stands only
+where the time in UTC is 23:59:60, which ties the hour and minute to the offset; that tie is written as an
+intersection of small conditions (hours, tens and units of minutes), not as the 1,440 times of a day.
 Source: RFC 3339, section 5.6, 5.7 and appendix A.
 """
 
