@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,10 @@ class MaskbenchEngine:
         self.vocabulary.engine  # noqa: B018  (built here, as the peers build theirs)
 
     def version(self) -> str:
-        return version("structgen")
+        try:
+            return version("structgen")
+        except PackageNotFoundError:
+            return "source tree"
 
     def compile(self, schema: str) -> MaskbenchSession:
         return MaskbenchSession(json_schema(schema), self.vocabulary)
