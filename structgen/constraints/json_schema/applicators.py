@@ -19,7 +19,21 @@ if TYPE_CHECKING:
 def ref(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, str):
         raise reader.invalid("$ref", "must be a string")
-    node["ref"] = (reader.reference(value),)
+    node["ref"] = (*node.get("ref", ()), reader.reference(value))
+
+
+def dynamic_ref(reader: Reader, value: Any, node: Node) -> None:
+    _scoped_ref(reader, "$dynamicRef", value, node)
+
+
+def recursive_ref(reader: Reader, value: Any, node: Node) -> None:
+    _scoped_ref(reader, "$recursiveRef", value, node)
+
+
+def _scoped_ref(reader: Reader, keyword: str, value: Any, node: Node) -> None:
+    if not isinstance(value, str):
+        raise reader.invalid(keyword, "must be a string")
+    node["ref"] = (*node.get("ref", ()), reader.dynamic_reference(keyword, value))
 
 
 def properties(reader: Reader, value: Any, node: Node) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.errors import LimitExceeded
 
-from .values import COUNT_LIMIT, count_of, enumerate_values, number_text
+from .values import COUNT_LIMIT, check_spellable, count_of, enumerate_values, number_text
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
@@ -44,7 +44,15 @@ def type_(reader: Reader, value: Any, node: Node) -> None:
 def enum(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, list):
         raise reader.invalid("enum", "must be an array")
-    enumerate_values(reader, value, node, reader.at("enum"))
+    try:
+        # Nearly every enumeration is of strings.
+        joined = "".join(value)
+    except TypeError:
+        enumerate_values(reader, value, node, reader.at("enum"))
+        return
+    if not joined.isascii():
+        check_spellable(joined, reader.at("enum"))
+    node["strings"] = tuple(value)
 
 
 def const(reader: Reader, value: Any, node: Node) -> None:

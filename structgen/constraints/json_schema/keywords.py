@@ -138,8 +138,8 @@ KEYWORDS: dict[str, Keyword] = {
     "else": _later(applicators.branch_of_if, first=7, subschemas="one", harmless=_needs("if")),
     # References
     "$ref": _exact(applicators.ref),
-    "$dynamicRef": _later(None, first=_2020),
-    "$recursiveRef": _later(None, first=_2019, last=_2019),
+    "$dynamicRef": _exact(applicators.dynamic_ref, first=_2020),
+    "$recursiveRef": _exact(applicators.recursive_ref, first=_2019, last=_2019),
     "$schema": _annotation("chooses the draft"),
     "$id": _annotation("base of references", first=6),
     "id": _annotation("base of references", last=4),

@@ -19,10 +19,10 @@ from .drafts import LATEST, is_ancient
 from .keywords import Read, dispatch
 from .options import JsonSchemaOptions
 from .pointers import LABEL_LIMIT, escape, shorten
-from .references import References, Resource, starts_resource
+from .references import RECURSIVE, References, Resource, Target, starts_resource
 from .values import check_spellable, enumerate_values
 
-__all__ = ["DEPTH_LIMIT", "NODE_LIMIT", "Node", "Reader", "read_schema"]
+__all__ = ["DEPTH_LIMIT", "NODE_LIMIT", "NeedsScopes", "Node", "Reader", "read_schema"]
 
 Node = dict[str, Any]
 
@@ -35,13 +35,14 @@ DEPTH_LIMIT = 1_000
 class Reader:
     """Reads one schema; the attributes up to `resource` describe the sub-schema at hand."""
 
-    def __init__(self, options: JsonSchemaOptions, registry: Any = None) -> None:
+    def __init__(self, options: JsonSchemaOptions, registry: Any = None, *, in_scopes: bool = False) -> None:
         self.schema: dict[str, Any] = {}
         self.pointer = "#"
         self.depth = 0
         self.node_id = 0
         self.options = options
         self.references = References(registry)
+        self.in_scopes = in_scopes
         self.nodes: list[Node | bool] = []
         self.beside_of: dict[int, list[int]] = {}
         self.has_shared = False
@@ -56,7 +57,7 @@ class Reader:
             raise SchemaInvalid(
                 f"{dialect} is older than draft 4, the oldest that is read", pointer="#/$schema"
             )
-        self.root = self.resource = self.references.document(schema)
+        self.root = self.resource = self._enter(self.references.document(schema))
         self.child(schema, "#")
         self._run()
         if self.has_shared and self.beside_of:
@@ -83,7 +84,7 @@ class Reader:
                 and starts_resource(schema, resource.draft)
             ):
                 # The same sub-schema again, under its own base URI and perhaps its own draft.
-                own_resource = self.references.embedded(schema, resource, pointer)
+                own_resource = self._enter(self.references.embedded(schema, resource, pointer))
                 own_resource.nodes[id(schema)] = self.node_id
                 pending.append((self.node_id, schema, pointer, own_resource, self.depth))
                 continue
@@ -189,17 +190,42 @@ class Reader:
 
     def reference(self, reference: str) -> int:
         """The node id of what ``$ref`` leads to."""
-        origin = self.resource
-        place = origin.targets.get(reference)
+        place = self.resource.targets.get(reference)
         if place is None:
-            target = self.references.resolve(reference, origin, self.pointer + "/$ref")
-            depth, self.depth, self.resource = self.depth, 0, target.resource
-            place = origin.targets[reference] = self.child(target.schema, target.pointer)
-            self.depth, self.resource = depth, origin
+            target = self.references.resolve(reference, self.resource, self.pointer + "/$ref")
+            place = self.resource.targets[reference] = self._at_target(target)
         else:
             self.has_shared = True
         self.beside_of.setdefault(self.node_id, []).append(place)
         return place
+
+    def dynamic_reference(self, keyword: str, reference: str) -> int:
+        """The node id of what ``$dynamicRef`` or ``$recursiveRef`` leads to in the scope at hand."""
+        if not self.in_scopes:
+            raise NeedsScopes
+        target = self.references.resolve(reference, self.resource, self.at(keyword))
+        name = RECURSIVE if keyword == "$recursiveRef" else reference.partition("#")[2]
+        own = target.resource.dynamic.get(name)
+        if own is not None and own.schema is target.schema:
+            target = self.resource.scope.get(name, target)
+        place = self._at_target(target)
+        self.beside_of.setdefault(self.node_id, []).append(place)
+        return place
+
+    def _at_target(self, target: Target) -> int:
+        origin = self.resource
+        depth, self.depth = self.depth, 0
+        self.resource = self._enter(target.resource)
+        place = self.child(target.schema, target.pointer)
+        self.depth, self.resource = depth, origin
+        return place
+
+    def _enter(self, resource: Resource) -> Resource:
+        """The resource as it is read from here."""
+        if not self.in_scopes:
+            return resource
+        self.references.index()
+        return resource.within(self.resource.scope)
 
     def generated(self, node: Node) -> int:
         """The node id of a node that no sub-schema of the text stands for."""
@@ -246,7 +272,14 @@ def _kind(value: Any) -> str:
     return f"{value!r:.40}" if isinstance(value, (int, float)) else f"a Python {type(value).__name__}"
 
 
+class NeedsScopes(Exception):
+    """A reference depends on the dynamic scope, so the schema must be read with scopes, which costs more."""
+
+
 def read_schema(schema: Any, options: JsonSchemaOptions, registry: Any = None) -> dict[str, Any]:
     """The IR of a parsed schema."""
-    nodes = Reader(options, registry).read(schema)
+    try:
+        nodes = Reader(options, registry).read(schema)
+    except NeedsScopes:
+        nodes = Reader(options, registry, in_scopes=True).read(schema)
     return {"nodes": nodes, "root": 0, "options": options.lower()}

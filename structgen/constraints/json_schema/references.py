@@ -13,7 +13,7 @@ Source: JSON Schema 2020-12 core, sections 8.2 and 9; RFC 3986, section 5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
@@ -23,7 +23,7 @@ from .drafts import LATEST, Draft, draft_of
 from .keywords import SUBSCHEMAS
 from .pointers import escape, near_matches, segments, shorten
 
-__all__ = ["References", "Resource", "Target", "starts_resource"]
+__all__ = ["RECURSIVE", "References", "Resource", "Target", "starts_resource"]
 
 
 @dataclass(eq=False, slots=True)
@@ -39,6 +39,25 @@ class Resource:
     """Node id by the identity of the sub-schema; belongs to the reader."""
     targets: dict[str, int] = field(default_factory=dict)
     """Node id by the text of the reference; belongs to the reader."""
+    dynamic: dict[str, Target] = field(default_factory=dict)
+    """Its own dynamic anchors; known after `References.index`."""
+    scope: Scope = field(default_factory=dict)
+    """The dynamic scope in which it was entered: for each dynamic anchor, the outermost place."""
+    _variants: dict[tuple[tuple[str, int], ...], Resource] = field(default_factory=dict)
+
+    def within(self, scope: Scope) -> Resource:
+        """The same resource entered in a dynamic scope: a variant with nodes of its own.
+
+        A `$dynamicRef` leads to different places in different scopes, so a sub-schema is read once for each
+        scope in which it is reached. Scopes are few: they differ only in dynamic anchors.
+        """
+        inner = {**self.dynamic, **scope}
+        key = tuple(sorted((name, id(target.schema)) for name, target in inner.items()))
+        variant = self._variants.get(key)
+        if variant is None:
+            variant = replace(self, nodes={}, targets={}, scope=inner)
+            self._variants[key] = variant
+        return variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +67,11 @@ class Target:
     schema: Any
     pointer: str
     resource: Resource
+
+
+Scope = dict[str, Target]
+RECURSIVE = ""
+"""The name, which no anchor can have, under which ``$recursiveAnchor`` stands in scopes."""
 
 
 def starts_resource(schema: Mapping[str, Any], draft: Draft) -> bool:
@@ -140,7 +164,7 @@ class References:
         known = self._resources.get(url)
         if known is not None:
             return known
-        self._index()
+        self.index()
         known = self._resources.get(url)
         if known is not None:
             return known
@@ -150,18 +174,18 @@ class References:
         return self.document(contents, url, f"{url}#", draft)
 
     def _anchor(self, name: str, resource: Resource, reference: str, where: str) -> Target:
-        self._index()
+        self.index()
         found = self._anchors.get((resource.base, name))
         if found is None:
             names = [anchor for base, anchor in self._anchors if base == resource.base]
             raise ReferenceNotFound(
-                f"$ref {reference!r} names the anchor {name!r}, which {resource.pointer} does not have"
+                f"the reference {reference!r} names the anchor {name!r}, which {resource.pointer} does not have"
                 + _suggestion(name, names),
                 pointer=where,
             )
         return found
 
-    def _index(self) -> None:
+    def index(self) -> None:
         """Finds the identifiers and anchors of the documents that are new since the last time."""
         for document in self._documents:
             if id(document) in self._indexed:
@@ -176,11 +200,13 @@ class References:
                     resource = self.embedded(schema, resource, pointer)
                 for anchor in _anchors_of(schema, resource.draft):
                     self._anchors.setdefault((resource.base, anchor), Target(schema, pointer, resource))
+                for anchor in _dynamic_anchors_of(schema, resource):
+                    resource.dynamic.setdefault(anchor, Target(schema, pointer, resource))
                 pending.extend((child, place, resource) for child, place in _children(schema, pointer))
 
     def _missing_document(self, reference: str, url: str, where: str) -> ReferenceNotFound:
         return ReferenceNotFound(
-            f"$ref {reference!r} leads to the document {url!r}, which is not here; pass it in registry=, "
+            f"the reference {reference!r} leads to the document {url!r}, which is not here; pass it in registry=, "
             "documents are never fetched" + _suggestion(url, list(self._resources)),
             pointer=where,
         )
@@ -195,7 +221,8 @@ class References:
         else:
             hint = "; the value there is neither an object nor an array"
         return ReferenceNotFound(
-            f"$ref {reference!r} leads nowhere: {shorten(pointer)} has no {key!r}{hint}", pointer=where
+            f"the reference {reference!r} leads nowhere: {shorten(pointer)} has no {key!r}{hint}",
+            pointer=where,
         )
 
 
@@ -214,6 +241,14 @@ def _anchors_of(schema: dict[str, Any], draft: Draft) -> Iterator[str]:
         anchor = schema.get(keyword)
         if isinstance(anchor, str):
             yield anchor
+
+
+def _dynamic_anchors_of(schema: dict[str, Any], resource: Resource) -> Iterator[str]:
+    if resource.draft.number == 2019:
+        if schema is resource.root and schema.get("$recursiveAnchor") is True:
+            yield RECURSIVE
+    elif resource.draft.number > 2019 and isinstance(anchor := schema.get("$dynamicAnchor"), str):
+        yield anchor
 
 
 def _children(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:

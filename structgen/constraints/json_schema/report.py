@@ -92,7 +92,7 @@ class _CheckingReader(Reader):
     """A reader that notes what it meets and goes on after errors."""
 
     def __init__(self, options: JsonSchemaOptions, registry: Any = None) -> None:
-        super().__init__(options, registry)
+        super().__init__(options, registry, in_scopes=True)
         self.findings: list[Finding] = []
 
     def keywords(self, schema: dict[str, Any], table: dict[str, Read], node: Node) -> None:
@@ -203,4 +203,4 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
         reader.read(parse_schema(schema))
     except (SchemaError, LimitExceeded) as error:
         reader.findings.append(Finding(error.where or "#", "schema", _INVALID, error.message))
-    return Report(reader.root.draft.name, tuple(reader.findings), _choices(chosen))
+    return Report(reader.root.draft.name, tuple(dict.fromkeys(reader.findings)), _choices(chosen))

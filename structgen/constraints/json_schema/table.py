@@ -57,7 +57,7 @@ def with_tables(page: str) -> str:
     """The page with its tables as the code declares them now."""
     for name, table in (("keywords", keyword_table()), ("formats", format_table())):
         start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        page = re.sub(f"(?s)(?<={start}).*?(?={end})", lambda _, text=table: text, page)
+        page = re.sub(f"(?s)(?<={start}).*?(?={end})", table.replace("\\", r"\\"), page)
     return page
 
 

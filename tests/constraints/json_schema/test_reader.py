@@ -214,6 +214,31 @@ class TestReferences:
         found = nodes({"$ref": DRAFT7 + "/definitions/nonNegativeInteger"})
         assert found[1]["minimum"] == "0"
 
+    def test_a_dynamic_reference_depends_on_the_way_to_it(self) -> None:
+        schema = {
+            "$id": "https://example.com/strict",
+            "$ref": "list",
+            "$defs": {
+                "number": {"$dynamicAnchor": "item", "type": "number"},
+                "list": {
+                    "$id": "list",
+                    "items": {"$dynamicRef": "#item"},
+                    "$defs": {"any": {"$dynamicAnchor": "item", "type": "string"}},
+                },
+            },
+            "properties": {"plain": {"$ref": "https://example.com/other"}},
+        }
+        other = {"$ref": "https://example.com/list"}
+        found = nodes(schema, registry={"https://example.com/other": other})
+        items = found[found[found[0]["ref"][0]]["items"]]
+        assert found[items["ref"][0]]["types"] == 16
+        alone = nodes(
+            {"$ref": "https://example.com/list"},
+            registry={"https://example.com/list": schema["$defs"]["list"]},
+        )
+        items = alone[alone[alone[0]["ref"][0]]["items"]]
+        assert alone[items["ref"][0]]["types"] == 32
+
     def test_missing_places_name_near_matches(self) -> None:
         with pytest.raises(ReferenceNotFound) as caught:
             json_schema({"$defs": {"address": {}}, "properties": {"a": {"$ref": "#/$defs/adress"}}})
@@ -290,11 +315,9 @@ def test_wrong_shapes_name_their_place(schema: Any, pointer: str) -> None:
     assert caught.value.pointer == pointer
 
 
-@pytest.mark.parametrize(
-    "keyword", ["uniqueItems", "contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef"]
-)
+@pytest.mark.parametrize("keyword", ["uniqueItems", "contains", "unevaluatedItems", "unevaluatedProperties"])
 def test_unsupported_keywords_are_refused(keyword: str) -> None:
-    values: dict[str, Any] = {"uniqueItems": True, "contains": {"type": "null"}, "$dynamicRef": "#x"}
+    values: dict[str, Any] = {"uniqueItems": True, "contains": {"type": "null"}}
     with pytest.raises(UnsupportedKeyword) as caught:
         json_schema({"items": {keyword: values.get(keyword, False)}})
     assert caught.value.keyword == keyword
