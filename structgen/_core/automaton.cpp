@@ -329,7 +329,6 @@ const Node *Automaton::object_after_key(Reader &r, const Node *object, KeyContro
   const KeyUniverse &u = *object->control.object->universe;
   Node *m = r.arena.make<Node>(*object);
   m->phase = Phase::AfterKey;
-  m->child.key = key;
   m->count = object->count + 1;
   m->space = space_start(object->json->schema().options, SpaceAt::AfterKey);
   if (index >= 0) {
@@ -347,7 +346,8 @@ const Node *Automaton::object_after_key(Reader &r, const Node *object, KeyContro
     m->last_rank = static_cast<int64_t>(u.keys.size());
     m->hash ^= key_node->hash;
   }
-  return m;
+  m->child.key = object->json->resolve(key, view(m));
+  return m->child.key ? m : nullptr;
 }
 
 const Node *Automaton::close_extra_key(Reader &r, const Node *n) {
@@ -368,10 +368,7 @@ const Node *Automaton::close_key(Reader &r, const Node *n) {
     return object_after_key(r, object, n->json->key(object->control.object, n->lo), n->lo, n);
   }
   if (n->text == TextSpace::DEAD || !text_.complete(n->text) || extra_seen(object, n->hash)) return nullptr;
-  const Node *after = close_extra_key(r, n);
-  if (!after || object->control.object->simple) return after;
-  // Which class the key turned out to be decides whether the frame can still be met.
-  return n->json->object_alive(after->child.key->frame, view(after)) ? after : nullptr;
+  return close_extra_key(r, n);
 }
 
 bool Automaton::extra_seen(const Node *object, const Hash128 &hash) const {
@@ -463,8 +460,8 @@ const Node *Automaton::step_array(Reader &r, const Node *n, uint8_t b) {
   }
   if (n->phase == Phase::AfterValue && b != ',') return nullptr;
   if (!n->json->item_allowed(a, n->count)) return nullptr;
-  ItemControl *item = n->json->item(a, n->count);
-  if (!item->possible) return nullptr;
+  ItemControl *item = n->json->next_item(a, n->count);
+  if (!item) return nullptr;
   Node *m = r.arena.make<Node>(*n);
   m->phase = Phase::InValue;
   m->count = n->count + 1;

@@ -6,8 +6,25 @@
 #include "numbers.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace structgen {
+
+namespace {
+
+using Text = std::optional<std::string>;
+
+// A function of bounds given by keyword, after the positional `Self`.
+template <typename Self, typename Language>
+auto by_keyword(Language language) {
+  return [language](Self &self, Text minimum, Text maximum, Text exclusive_minimum, Text exclusive_maximum,
+                    Text multiple_of, bool integer, bool plain) {
+    return language(self, NumberBounds{std::move(minimum), std::move(maximum), std::move(exclusive_minimum),
+                                       std::move(exclusive_maximum), std::move(multiple_of), integer, plain});
+  };
+}
+
+}  // namespace
 
 void bind_numbers(nb::module_ &m) {
   nb::class_<NumberMachine>(m, "NumberMachine")
@@ -16,26 +33,23 @@ void bind_numbers(nb::module_ &m) {
           [](NumberMachine *self, bool exponent, bool any_exponent, int64_t max_exponent) {
             new (self) NumberMachine({exponent, any_exponent, max_exponent});
           },
-          nb::kw_only(), nb::arg("exponent") = true, nb::arg("any_exponent") = false,
-          nb::arg("max_exponent") = 400)
-      .def(
-          "language",
-          [](NumberMachine &self, std::optional<std::string> minimum, std::optional<std::string> maximum,
-             std::optional<std::string> exclusive_minimum, std::optional<std::string> exclusive_maximum,
-             std::optional<std::string> multiple_of, bool integer, bool plain) {
-            return self.language({std::move(minimum), std::move(maximum), std::move(exclusive_minimum),
-                                  std::move(exclusive_maximum), std::move(multiple_of), integer, plain});
-          },
-          nb::kw_only(), nb::arg("minimum") = nb::none(), nb::arg("maximum") = nb::none(),
-          nb::arg("exclusive_minimum") = nb::none(), nb::arg("exclusive_maximum") = nb::none(),
-          nb::arg("multiple_of") = nb::none(), nb::arg("integer") = false,
-          nb::arg("plain") = false)
+          nb::kw_only(), "exponent"_a = true, "any_exponent"_a = false, "max_exponent"_a = 400)
+      .def("language",
+           by_keyword<NumberMachine>([](NumberMachine &self, const NumberBounds &b) { return self.language(b); }),
+           nb::kw_only(), "minimum"_a = nb::none(), "maximum"_a = nb::none(), "exclusive_minimum"_a = nb::none(),
+           "exclusive_maximum"_a = nb::none(), "multiple_of"_a = nb::none(), "integer"_a = false, "plain"_a = false)
       .def("meet", &NumberMachine::meet)
       .def("includes", &NumberMachine::includes)
       .def("step", &NumberMachine::step)
       .def("accepts", &NumberMachine::accepts)
       .def("alive", &NumberMachine::alive)
       .def("__len__", &NumberMachine::size);
+
+  m.def("number_language",
+        by_keyword<RegexSpace>([](RegexSpace &space, const NumberBounds &b) { return number_language(space, b); }),
+        "space"_a, nb::kw_only(), "minimum"_a = nb::none(), "maximum"_a = nb::none(),
+        "exclusive_minimum"_a = nb::none(), "exclusive_maximum"_a = nb::none(), "multiple_of"_a = nb::none(),
+        "integer"_a = false, "plain"_a = false);
 }
 
 }  // namespace structgen

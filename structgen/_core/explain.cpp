@@ -1,5 +1,7 @@
 #include "explain.h"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -270,8 +272,7 @@ class Witnessing {
       if (next_byte != ']' && n->count >= s.max_items) out.rules.push_back({s.pointer, "maxItems", std::to_string(s.max_items)});
     }
     if (n->phase == Phase::Open && next_byte != ']') {
-      ItemControl *item = n->json->item(n->control.array, n->count);
-      if (item->possible) {
+      if (ItemControl *item = n->json->next_item(n->control.array, n->count)) {
         Node v;
         v.kind = Node::Value;
         v.json = n->json;

@@ -79,13 +79,21 @@ struct KeyUniverse {
   int64_t find(std::string_view key) const;
 };
 
-// What choosing one key means for the frame and for the value after it.
-struct KeyControl {
+// What choosing one key (or going on to one item) means for the frame and for the value there.
+template <class Frame>
+struct ChildControl {
   bool possible = false;  // a value for it exists
   ValueControl *child = nullptr;
-  ObjectControl *frame = nullptr;  // the frame while the value is read
+  Frame *frame = nullptr;  // the frame while the value is read
   Verdicts verdicts;
+  // Frames with branches: what the value needs depends on which verdicts leave the frame alive,
+  // so on what the frame has read; `resolve` finds out and keeps one variant for each need.
+  std::vector<Formula> roots;
+  Verdicts on;  // (keyword group, root)
+  std::map<Formula, std::unique_ptr<ChildControl>> variants;
 };
+using KeyControl = ChildControl<struct ObjectControl>;
+using ItemControl = ChildControl<struct ArrayControl>;
 
 struct ObjectControl {
   GoalId goal = 0;
@@ -104,13 +112,6 @@ struct ObjectControl {
   Re extra = RegexSpace::EMPTY;
   std::map<uint32_t, std::unique_ptr<KeyControl>> extras;
   uint32_t id = 0;
-};
-
-struct ItemControl {
-  bool possible = false;
-  ValueControl *child = nullptr;
-  ArrayControl *frame = nullptr;
-  Verdicts verdicts;
 };
 
 struct ArrayControl {
@@ -148,7 +149,10 @@ class JsonControl {
   KeyControl *extra_key(ObjectControl *frame, std::string_view key);
   // A representative extra key: the control of the class without a pattern, when there is only that.
   KeyControl *only_extra_class(ObjectControl *frame);
-  ItemControl *item(ArrayControl *frame, uint64_t index);
+  // The key in a frame that has read `view`, this key included; null when no value leaves it alive.
+  KeyControl *resolve(KeyControl *key, const ObjectView &view);
+  // The item that comes after `count` items; null when there is none.
+  ItemControl *next_item(ArrayControl *frame, uint64_t count);
 
   // Liveness of frames.
   bool object_alive(ObjectControl *frame, const ObjectView &view);
@@ -198,9 +202,12 @@ class JsonControl {
   Formula expand_schema(SchemaId id, Type type, int depth);
   GoalId intern(std::vector<Formula> roots, Formula need);
   GoalId expand_goal(GoalId goal, Type type);
-  // A child's goal from the groups' requirements on it; fills `verdicts`.
-  GoalId child_goal(const Goal &frame, const std::function<Formula(SchemaId)> &requirement,
-                    const std::vector<SchemaId> &groups, Verdicts *verdicts);
+  template <class Frame>
+  std::unique_ptr<ChildControl<Frame>> make_child(Frame *frame, const std::function<Formula(SchemaId)> &requirement,
+                                                  const std::function<Frame *(GoalId)> &with_goal);
+  template <class Frame>
+  ChildControl<Frame> *resolve_child(ChildControl<Frame> *child, const std::function<bool(GoalId)> &alive);
+  ItemControl *item(ArrayControl *frame, uint64_t index);
   GoalId goal_after(GoalId goal, const Verdicts &verdicts, const std::function<bool(uint32_t)> &holds);
 
   StringLanguage string_leaf(SchemaId id);
@@ -222,7 +229,6 @@ class JsonControl {
   void prepare(ObjectControl *frame);  // the part that asks the oracle; never from inside it
   void prepare(ArrayControl *frame);
   Re name_language(SchemaId group);
-  std::unique_ptr<KeyControl> make_key(ObjectControl *frame, const std::function<Formula(SchemaId)> &requirement);
   uint32_t matched_patterns(const ObjectControl &frame, std::string_view key);
   bool holds_type(Formula requirement, Type type);
 

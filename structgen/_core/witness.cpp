@@ -123,8 +123,8 @@ class Search {
   }
 
   const Node *open_item(const Node *n) {
-    ItemControl *item = n->json->item(n->control.array, n->count);
-    if (!item->possible) return nullptr;
+    ItemControl *item = n->json->next_item(n->control.array, n->count);
+    if (!item) return nullptr;
     // An array reads its first item's first byte itself.
     for (const char *text : {"null", "true", "false"})
       if (const Node *m = read(n, text)) return m;
