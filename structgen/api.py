@@ -90,13 +90,16 @@ def stream(
 def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:
     last: Any = None
     for step in steps:
-        if step.generation is not None:
-            yield Result[Any](kind, step.generation).value
+        result = None if step.generation is None else Result[Any](kind, step.generation)
+        if result is not None and result.error is None:
+            yield result.value
             return
         partial = kind.partial(step.text)
         if partial is not None and partial != last:
             last = partial
             yield partial
+        if result is not None and result.error is not None:
+            raise result.error
 
 
 def described(prompt: Prompt, kind: OutputType) -> Prompt:

@@ -93,7 +93,9 @@ def test_values_are_copies() -> None:
     assert parser.value == {"a": [1, 2]}
 
 
-@pytest.mark.parametrize("text", ["}", "[1 2", '{"a" 1', "{1", "[,", "nul]", "01,", "[1,]", '{"a":1,}', "1 2", "nope "])
+@pytest.mark.parametrize(
+    "text", ["}", "[1 2", '{"a" 1', "{1", "[,", "nul]", "01,", "[1,]", '{"a":1,}', "1 2", "nope "]
+)
 def test_text_that_is_not_json_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(ValueError, match="not JSON at character"):
         parse_partial(text + " ")

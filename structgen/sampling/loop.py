@@ -18,7 +18,7 @@ from typing import Any
 from structgen.errors import LimitExceeded, OptionError
 
 from .generation import Generation, Timing
-from .options import SamplingOptions
+from .options import SamplingOptions, row_seed
 from .row import Row, TokenMatcher
 
 __all__ = ["Progress", "generate_steps", "generate_tokens"]
@@ -41,7 +41,11 @@ def generate_tokens(
     *,
     cancel: Callable[[], bool] | None = None,
 ) -> list[Generation]:
-    """One generation per prompt, drawn together. A matcher that is None leaves its row unconstrained."""
+    """One generation per prompt, drawn together. A matcher that is None leaves its row unconstrained.
+
+    Options for all: row i draws from the stream (seed, i). One set of options per row: each row draws what it
+    would draw alone.
+    """
     run = _Run(model, prompts, matchers, options, cancel)
     for _ in run.rounds():
         pass
@@ -76,8 +80,17 @@ class _Run:
         if len(matchers) != len(prompts):
             raise OptionError(f"{len(prompts)} prompts need as many matchers, not {len(matchers)}")
         self.started = time.perf_counter()
+        shared = options is None or isinstance(options, SamplingOptions)
         self.rows = [
-            Row(i, prompt, matchers[i], each[i], model.vocabulary, _capacity(model, prompt, each[i]))
+            Row(
+                i,
+                prompt,
+                matchers[i],
+                each[i],
+                model.vocabulary,
+                _capacity(model, prompt, each[i]),
+                row_seed(each[i].seed, i if shared else 0),
+            )
             for i, prompt in enumerate(prompts)
         ]
         self.generations: dict[int, Generation] = {}

@@ -21,7 +21,7 @@ from structgen.errors import StructgenError
 from .budget import Budget
 from .generation import Finish
 from .law import StepLaw, allowed_ids
-from .options import SamplingOptions, row_seed, uniform_stream
+from .options import SamplingOptions, uniform_stream
 
 __all__ = ["Row", "TokenMatcher", "Unconstrained"]
 
@@ -83,6 +83,7 @@ class Row:
         options: SamplingOptions,
         vocabulary: Any,
         capacity: int,
+        seed: tuple[int, ...],
     ) -> None:
         self.index = index
         self.prompt = list(prompt)
@@ -97,7 +98,7 @@ class Row:
         self.steered = False
         self.excess = 0
         """How many tokens the session must take back before `pending` is appended."""
-        self.seed = row_seed(options.seed, index)
+        self.seed = seed
         self._is_free = matcher is None
         self._matcher: Any = Unconstrained() if matcher is None else matcher
         self._vocabulary = vocabulary

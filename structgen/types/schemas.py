@@ -24,10 +24,14 @@ __all__ = ["describing_schema", "generating_schema"]
 
 Schema = dict[str, Any]
 
+_MOST_INTEGER = 2**63 - 1024  # the largest below 2**63 that a float can be
+_MOST_FLOAT = 1e300
+
 # Formats that pydantic emits and that JSON Schema does not know: what they mean here.
 _FORMATS: dict[str, Schema] = {
     "ipvanyaddress": {"anyOf": [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]},
     "path": {"type": "string", "minLength": 1},
+    **{f"uuid{version}": {"type": "string"} for version in (1, 3, 4, 5, 6, 7, 8)},
     "binary": {"type": "string"},
     "password": {"type": "string"},
     "base64url": {"type": "string", "pattern": "^(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2}==|[A-Za-z0-9_-]{3}=)?$"},
@@ -58,8 +62,21 @@ class _Generator(GenerateJsonSchema):
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> Schema:
         return _closed(super().dataclass_schema(schema))
 
+    # Named tuples are objects: their names are worth more to a model than their positions.
+
+    def named_tuple_schema(self, schema: Any) -> Schema:
+        """As pydantic from 2.14 on describes them."""
+        fields = schema["fields"]
+        return {
+            "type": "object",
+            "title": schema["cls"].__name__,
+            "properties": {field["name"]: self.generate_inner(field["schema"]) for field in fields},
+            "required": [field["name"] for field in fields if field["schema"]["type"] != "default"],
+            "additionalProperties": False,
+        }
+
     def arguments_schema(self, schema: core_schema.ArgumentsSchema) -> Schema:
-        """Named tuples as objects: their names are worth more to a model than their positions."""
+        """As pydantic before 2.14 describes them."""
         by_name: Any = dict(schema)
         by_name["metadata"] = {
             key: value
@@ -110,12 +127,22 @@ class _Generator(GenerateJsonSchema):
             result["maxLength"] = schema["max_length"]
         return result
 
+    def int_schema(self, schema: core_schema.IntSchema) -> Schema:
+        """Integers of 64 bits: beyond, pydantic takes `12` but neither `12.0` nor `1.2e1`."""
+        return _within(super().int_schema(schema), _MOST_INTEGER)
+
+    def float_schema(self, schema: core_schema.FloatSchema) -> Schema:
+        """Where infinity is not a value, a number that reads as infinity is not a text."""
+        result = super().float_schema(schema)
+        return _within(result, _MOST_FLOAT) if schema.get("allow_inf_nan") is False else result
+
     def complex_schema(self, schema: core_schema.ComplexSchema) -> Schema:
         return _text(r"^-?[0-9]{1,12}(?:\.[0-9]{1,12})?[+-][0-9]{1,12}(?:\.[0-9]{1,12})?j$")
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:
         """A number within the bounds; a text as well where there are none, since only a text keeps every digit."""
-        number: Schema = {"type": "number"}
+        number: Schema = _within({"type": "number"}, _MOST_FLOAT)
+        plain = True
         for name, keyword in (
             ("ge", "minimum"),
             ("gt", "exclusiveMinimum"),
@@ -125,9 +152,10 @@ class _Generator(GenerateJsonSchema):
         ):
             if name in schema:
                 number[keyword] = _number(schema[name])  # type: ignore[literal-required]
+                plain = False
         digits, places = schema.get("max_digits"), schema.get("decimal_places")
-        if places is not None and "multipleOf" not in number:
-            number["multipleOf"] = _number(f"1e-{places}")
+        if places is not None:
+            number.setdefault("multipleOf", _number(f"1e-{places}"))
         if digits is not None:
             whole = digits - (places or 0)
             # At most `digits` digits in all: with no fixed places, whole numbers are the safe reading.
@@ -137,7 +165,7 @@ class _Generator(GenerateJsonSchema):
                 "allOf": [number, {"exclusiveMinimum": -bound, "exclusiveMaximum": bound}],
                 "type": "number",
             }
-        if len(number) > 1:
+        if not plain or places is not None or digits is not None:
             return number
         return {"anyOf": [number, _text(r"^-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?$")]}
 
@@ -163,6 +191,15 @@ def _as_list(schema: Schema) -> Schema:
     if KEYWORDS["uniqueItems"].support is Support.EXACT:
         return schema
     return {keyword: value for keyword, value in schema.items() if keyword != "uniqueItems"}
+
+
+def _within(schema: Schema, most: int | float) -> Schema:
+    """The schema with the bounds ``-most`` and ``most`` on the sides where it has none."""
+    if not schema.keys() & {"minimum", "exclusiveMinimum"}:
+        schema = {**schema, "minimum": -most}
+    if not schema.keys() & {"maximum", "exclusiveMaximum"}:
+        schema = {**schema, "maximum": most}
+    return schema
 
 
 def _text(pattern: str) -> Schema:

@@ -1,0 +1,177 @@
+"""`generate`, `run`, `stream`: from a prompt to a value, and what happens when there is none."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import AfterValidator, BaseModel, Field
+
+import structgen as sg
+from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, OutputInvalid, Truncated
+from tests.oracles.scripted_model import ScriptedModel
+
+
+class Person(BaseModel):
+    name: str = Field(description="The full name.")
+    age: int = Field(ge=0, le=150)
+
+
+ANN = '{"name": "Ann", "age": 31}'
+
+
+def test_generate_gives_a_validated_object() -> None:
+    assert sg.generate(ScriptedModel(ANN), "Who?", Person) == Person(name="Ann", age=31)
+
+
+def test_the_constraint_holds_against_the_model() -> None:
+    value = sg.generate(ScriptedModel('{"age": 31, "name": "Ann"}'), "Who?", Person, max_tokens=64,
+                        close_within_budget=True)  # fmt: skip
+    assert isinstance(value, Person)
+
+
+def test_the_tour_s_choice() -> None:
+    kind = Literal["a", "b"] | None
+    assert sg.generate(ScriptedModel("b"), "Pick one", kind, seed=7) == "b"
+    assert sg.generate(ScriptedModel("null"), "Pick one", kind) is None
+
+
+def test_free_text_and_constraints_as_types() -> None:
+    assert sg.generate(ScriptedModel("Hi é!"), "Say hi") == "Hi é!"
+    assert sg.generate(ScriptedModel("yes"), "?", sg.choice(["yes", "no"])) == "yes"
+    assert sg.generate(ScriptedModel('{"a":1}'), "?", sg.json_schema({"type": "object"})) == {"a": 1}
+    assert (
+        sg.generate(ScriptedModel("yes 1"), "?", sg.choice(["yes", "no"]) + " " + sg.choice(["1"])) == "yes 1"
+    )
+
+
+def test_run_tells_everything() -> None:
+    result = sg.run(ScriptedModel(ANN), "Who?", Person)
+    assert result.value == Person(name="Ann", age=31)
+    assert (result.text, result.finish, result.error) == (ANN, "complete", None)
+    assert bytes(result.tokens).decode() == ANN
+    assert result.logprob is not None and result.logprob < 0
+    assert result.log_weight is not None and result.logprob <= result.log_weight <= 0
+    assert result.timing.total > 0 and result.timing.tokens_per_second(len(result.tokens)) > 0
+    assert "complete" in repr(result) and "Ann" in repr(result)
+
+
+def test_a_cut_off_text_is_never_a_value() -> None:
+    model = ScriptedModel(ANN)
+    result = sg.run(model, "Who?", Person, max_tokens=12)
+    assert result.finish == "length" and isinstance(result.error, Truncated)
+    assert result.partial.name == "An" and result.partial.age is None
+    with pytest.raises(Truncated, match="cut off after 12 tokens") as caught:
+        sg.generate(model, "Who?", Person, max_tokens=12)
+    assert caught.value.text == ANN[:12]
+    assert caught.value.result.finish == "length"
+    with pytest.raises(Truncated):  # "31" would be a valid int, but not the one that was meant
+        sg.generate(ScriptedModel("3141"), "?", int, max_tokens=2)
+    assert sg.generate(ScriptedModel("Hello"), "?", str, max_tokens=4) == "Hell"
+
+
+def test_closing_within_the_budget() -> None:
+    value = sg.generate(
+        ScriptedModel('{"name": "' + "x" * 99), "?", Person, max_tokens=40, close_within_budget=True
+    )
+    assert value.name.startswith("xxx") and value.age == 0
+    with pytest.raises(LimitExceeded, match="max_tokens=5"):
+        sg.generate(ScriptedModel(ANN), "?", Person, max_tokens=5, close_within_budget=True)
+
+
+def test_python_validators_refuse_with_the_text() -> None:
+    def small(value: int) -> int:
+        if value > 9:
+            raise ValueError("too large")
+        return value
+
+    result = sg.run(ScriptedModel("31"), "?", Annotated[int, AfterValidator(small)])
+    assert isinstance(result.error, OutputInvalid) and result.finish == "complete"
+    assert result.error.text == "31" and result.error.result is result
+    with pytest.raises(OutputInvalid, match="too large"):
+        _ = result.value
+
+
+def test_weights_are_exact_unless_declined() -> None:
+    exact = sg.run(ScriptedModel("b"), "?", Literal["a", "b"])
+    z = (1.0 + 1e-4) / (1.0 + 256e-4)
+    assert exact.log_weight == pytest.approx(math.log(z) + math.log(1.0 / (1.0 + 256e-4)), abs=1e-6)
+    fast = sg.run(ScriptedModel("b"), "?", Literal["a", "b"], exact_weight=False)
+    assert fast.log_weight is None and fast.value == "b"
+
+
+def test_stream_grows_to_the_validated_value() -> None:
+    seen = list(sg.stream(ScriptedModel(ANN), "Who?", Person))
+    assert seen[-1] == Person(name="Ann", age=31)
+    names = [partial.name for partial in seen]
+    assert names == sorted(names, key=lambda name: len(name or ""))
+    assert "A" in names and "An" in names
+    assert all(isinstance(partial, Person) for partial in seen)
+    assert list(sg.stream(ScriptedModel("abc"), "?", str)) == ["a", "ab", "abc", "abc"]
+    assert list(sg.stream(ScriptedModel("b"), "?", Literal["a", "b"])) == ["b"]
+
+
+def test_a_truncated_stream_ends_with_the_error() -> None:
+    seen = []
+    with pytest.raises(Truncated):
+        for partial in sg.stream(ScriptedModel(ANN), "?", Person, max_tokens=12):
+            seen.append(partial.name)
+    assert seen[-1] == "An"
+
+
+def test_cancelling() -> None:
+    result = sg.run(ScriptedModel(ANN), "?", Person, cancel=lambda: True)
+    assert result.finish == "cancelled"
+    with pytest.raises(GenerationError, match="cancelled"):
+        _ = result.value
+
+
+def test_describe_reaches_the_prompt() -> None:
+    model = ScriptedModel(ANN)
+    sg.generate(model, "Who?", Person, describe=True)
+    assert model.prompts[-1].startswith("Who?\n\nAnswer with JSON")
+    assert "The full name." in model.prompts[-1]
+    sg.generate(model, [{"role": "user", "content": "Who?"}], Person, describe=True)
+    assert "The full name." in model.prompts[-1][-1]["content"]
+    sg.generate(model, "Who?", Person)
+    assert model.prompts[-1] == "Who?"
+
+
+def test_bad_options_are_named() -> None:
+    with pytest.raises(OptionError, match="temprature"):
+        sg.generate(ScriptedModel("x"), "?", str, temprature=1)
+
+
+def test_a_model_without_mass_is_a_dead_end() -> None:
+    class Silent(ScriptedModel):
+        def _logits(self, tokens, prompt):  # type: ignore[no-untyped-def]
+            logits = super()._logits(tokens, prompt)
+            logits[ord("b")] = -math.inf
+            return logits
+
+    with pytest.raises(DeadEnd, match="no token continues"):
+        sg.generate(Silent("b"), "?", sg.choice(["b"]), forced=False)
+
+
+def test_importing_structgen_is_quick_and_loads_nothing() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter(); import structgen; "
+        "spent = time.perf_counter() - start; "
+        "print(spent, [m for m in ('torch', 'numpy', 'pydantic', 'transformers') if m in sys.modules])"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split(" ", 1)
+    assert float(told[0]) < 0.2
+    assert told[1].strip() == "[]"
+
+
+def test_every_name_can_be_imported() -> None:
+    for name in sg.__all__:
+        assert getattr(sg, name) is not None
+    assert set(sg.__all__) <= set(dir(sg))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sg.nothing

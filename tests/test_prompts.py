@@ -1,0 +1,239 @@
+"""Prompt functions: what reaches the model, what comes back, and what is refused when they are written."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+import structgen as sg
+from structgen.errors import OptionError, PromptError, Truncated
+from tests.oracles.scripted_model import ScriptedModel
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+
+
+def echo_person(prompt: Any) -> str:
+    """Writes the person of a prompt that ends in "NAME AGE"."""
+    text = prompt if isinstance(prompt, str) else prompt[-1]["content"]
+    name, age = text.split()[-2:]
+    return f'{{"name": "{name}", "age": {age}}}'
+
+
+MODEL = ScriptedModel(echo_person)
+
+
+@sg.prompt(MODEL)
+def extract(text: str) -> Person:
+    """Extract the person from: {{ text }}"""
+
+
+def test_a_call_is_typed() -> None:
+    assert extract("Ann 31") == Person(name="Ann", age=31)
+    assert extract(text="Bo 4") == Person(name="Bo", age=4)
+    assert MODEL.prompts[-1] == "Extract the person from: Bo 4"
+    assert extract.__name__ == "extract" and "extract(text" in repr(extract)
+
+
+def test_run_stream_and_aio_agree() -> None:
+    assert extract.run("Ann 31").value == Person(name="Ann", age=31)
+    assert list(extract.stream("Ann 31"))[-1] == Person(name="Ann", age=31)
+    assert asyncio.run(extract.aio("Ann 31")) == Person(name="Ann", age=31)
+
+    async def last() -> Any:
+        return [partial async for partial in extract.astream("Ann 31")][-1]
+
+    assert asyncio.run(last()) == Person(name="Ann", age=31)
+
+
+def test_map_keeps_the_order_over_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [f"P{i} {i}" for i in range(11)]
+    people = extract.map(texts, batch_size=4, progress=True)
+    assert [person.age for person in people] == list(range(11))
+
+
+def test_map_with_a_seed_draws_what_single_calls_draw() -> None:
+    @sg.prompt(MODEL, temperature=30.0, max_tokens=40, close_within_budget=True)
+    def wild(text: str) -> Person:
+        """{{ text }}"""
+
+    together = wild.map(["a 1", "b 2", "c 3"], seed=5, batch_size=2)
+    alone = [wild(text, seed=(5, i)) for i, text in enumerate(["a 1", "b 2", "c 3"])]
+    assert together == alone
+    assert len({person.name for person in together}) > 1
+
+
+def test_map_can_return_errors() -> None:
+    values = extract.map(["Ann 31", "Nobody " + "9" * 40], return_errors=True, max_tokens=30)
+    assert values[0] == Person(name="Ann", age=31)
+    assert isinstance(values[1], Truncated)
+    with pytest.raises(Truncated):
+        extract.map(["Ann 31", "Nobody " + "9" * 40], max_tokens=30)
+    with pytest.raises(OptionError, match="batch_size"):
+        extract.map([], batch_size=0)
+
+
+def test_map_spreads_tuples_and_dicts() -> None:
+    @sg.prompt(MODEL)
+    def describe(name: str, age: int = 7) -> Person:
+        """{{ name }} {{ age }}"""
+
+    assert [p.age for p in describe.map([("A", 1), {"name": "B", "age": 2}, "C"])] == [1, 2, 7]
+
+
+def test_options_at_the_call_and_at_the_decorator() -> None:
+    @sg.prompt(MODEL, max_tokens=5)
+    def short(text: str) -> str:
+        """{{ text }}"""
+
+    assert len(short("Ann 31")) == 5
+    assert len(short("Ann 31", max_tokens=7)) == 7
+    assert len(short.with_options(max_tokens=3)("Ann 31")) == 3
+
+
+def test_a_parameter_hides_an_option_of_its_name() -> None:
+    @sg.prompt(MODEL)
+    def grow(seed: str) -> Person:
+        """{{ seed }}"""
+
+    assert grow(seed="Tree 99") == Person(name="Tree", age=99)
+
+
+def test_templates_are_jinja_and_arguments_are_data() -> None:
+    @sg.prompt(MODEL)
+    def many(names: list[str], note: str) -> Person:
+        """
+        {% for name in names %}
+        - {{ name }}
+        {% endfor %}
+        {{ note }}
+        """
+
+    assert many.render(["A", "B"], "{{ note }} X 1") == "- A\n- B\n{{ note }} X 1"
+
+
+def test_system_prompts_make_messages() -> None:
+    @sg.prompt(MODEL, system="You read {{ text | length }} letters.", describe=True)
+    def told(text: str) -> Person:
+        """Read: {{ text }}"""
+
+    system, user = told.render("Ann 31")
+    assert system == {"role": "system", "content": "You read 6 letters."}
+    assert user["content"].startswith("Read: Ann 31\n\nAnswer with JSON")
+
+
+def test_types_of_the_enclosing_function_are_found() -> None:
+    class Local(BaseModel):
+        name: str
+        age: int
+
+    @sg.prompt(MODEL)
+    def local(text: str) -> list[Local] | Local:
+        """{{ text }}"""
+
+    assert local("Ann 31") == Local(name="Ann", age=31)
+
+
+def test_constraints_as_annotations() -> None:
+    @sg.prompt(ScriptedModel("yes"))
+    def ask(text: str) -> sg.choice(["yes", "no"]):  # type: ignore[valid-type]
+        """{{ text }}?"""
+
+    assert ask("Well") == "yes"
+
+
+def test_cancelling_stops_the_generation() -> None:
+    started = threading.Event()
+
+    class Slow(ScriptedModel):
+        def _logits(self, tokens, prompt):  # type: ignore[no-untyped-def]
+            started.set()
+            time.sleep(0.01)
+            return super()._logits(tokens, prompt)
+
+    model = Slow("x" * 10_000)
+
+    @sg.prompt(model, max_tokens=10_000)
+    def long(text: str) -> str:
+        """{{ text }}"""
+
+    async def main() -> None:
+        task = asyncio.create_task(long.aio("go"))
+        await asyncio.to_thread(started.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    time.sleep(0.1)
+    passes = model.forward_passes
+    time.sleep(0.1)
+    assert model.forward_passes == passes < 1000
+
+
+# -- what is refused
+
+
+def test_mistakes_are_found_when_the_function_is_written() -> None:
+    with pytest.raises(PromptError, match="no docstring"):
+
+        @sg.prompt(MODEL)
+        def silent(text: str) -> str: ...
+
+    with pytest.raises(PromptError, match="no return annotation"):
+
+        @sg.prompt(MODEL)
+        def untyped(text: str):  # type: ignore[no-untyped-def]
+            """{{ text }}"""
+
+    with pytest.raises(PromptError, match="names txet, which is no parameter"):
+
+        @sg.prompt(MODEL)
+        def misspelt(text: str) -> str:
+            """{{ txet }}"""
+
+    with pytest.raises(PromptError, match="line 2"):
+
+        @sg.prompt(MODEL)
+        def broken(text: str) -> str:
+            """Fine.
+            {% if %}"""
+
+    with pytest.raises(PromptError, match="Nowhere"):
+
+        @sg.prompt(MODEL)
+        def lost(text: str) -> Nowhere:  # type: ignore[name-defined]  # noqa: F821
+            """{{ text }}"""
+
+    with pytest.raises(PromptError, match="where the model belongs"):
+
+        @sg.prompt
+        def bare(text: str) -> Literal["a"]:
+            """{{ text }}"""
+
+    with pytest.raises(OptionError, match="tempo"):
+        sg.prompt(MODEL, tempo=1)
+
+
+def test_wrong_arguments_name_the_signature() -> None:
+    with pytest.raises(PromptError, match="missing a required argument"):
+        extract()
+    with pytest.raises(PromptError, match="(?s)unexpected keyword argument 'sed'.*temperature") as caught:
+        extract("Ann 31", sed=3)
+    assert "extract(text" in str(caught.value)
+
+
+def test_a_template_that_fails_says_whose_it_is() -> None:
+    @sg.prompt(MODEL)
+    def deep(item: dict[str, str]) -> str:
+        """{{ item.name }}"""
+
+    with pytest.raises(PromptError, match=r"deep.*name"):
+        deep({})
