@@ -1,0 +1,1 @@
+"""structgen inside other engines. One module per engine; each needs that engine installed."""
