@@ -151,7 +151,7 @@ class _Run:
         if any(pending):
             self.timing.forward_passes += 1
             if can_score and any(
-                len(tokens) > 1 and row.options.exact_weight for row, tokens in zip(active, pending)
+                len(tokens) > 1 and row.options.exact_weight for row, tokens in zip(active, pending, strict=True)
             ):
                 inner = session.append_scored(pending)
                 for row, logits in zip(active, inner, strict=True):

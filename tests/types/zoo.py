@@ -111,8 +111,8 @@ ZOO: list[tuple[Any, list[tuple[str, Any]], list[str]]] = [
     (Literal["a", 1, True], [("a", "a"), ("1", 1), ("true", True)], ["2"]),
     (Colour, [("red", Colour.RED)], ["RED", '"red"']),
     (Level, [("3", Level.HIGH)], ["2"]),
-    (Optional[int], [("null", None), ("3", 3)], ["x"]),
-    (Union[int, str], [("3", 3), ('"x"', "x")], ["x"]),
+    (Optional[int], [("null", None), ("3", 3)], ["x"]),  # noqa: UP045
+    (Union[int, str], [("3", 3), ('"x"', "x")], ["x"]),  # noqa: UP007
     (list[int], [("[]", []), ("[1,2]", [1, 2])], ["[1,]", '["1"]']),
     (tuple[int, str], [('[1,"a"]', (1, "a"))], ["[1]", '[1,"a",2]']),
     (tuple[int, ...], [("[1,2,3]", (1, 2, 3))], ['["a"]']),
@@ -150,7 +150,7 @@ ZOO: list[tuple[Any, list[tuple[str, Any]], list[str]]] = [
      ['{"name":"","age":3}', '{"age":3,"name":"Ann"}']),
     (Tree, [('{"label":"a","children":[{"label":"b"}]}', Tree(label="a", children=[Tree(label="b")]))],
      ['{"label":"a","children":[{"children":[]}]}']),
-    (Union[Cat, Dog], [('{"kind":"dog"}', Dog(kind="dog"))], ['{"kind":"cat"}', '{"kind":"cow"}']),
+    (Union[Cat, Dog], [('{"kind":"dog"}', Dog(kind="dog"))], ['{"kind":"cat"}', '{"kind":"cow"}']),  # noqa: UP007
     (Annotated[Cat | Dog, Field(discriminator="kind")], [('{"kind":"cat","lives":9}', Cat(kind="cat", lives=9))],
      ['{"kind":"cat","lives":10}', '{"lives":1}']),
     (Box[int], [('{"inside":1}', Box[int](inside=1))], ['{"inside":"a"}']),
