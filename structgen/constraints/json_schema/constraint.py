@@ -61,9 +61,10 @@ class JsonSchemaConstraint(Constraint):
     def __hash__(self) -> int:
         known = self._hash
         if known is None:
-            # Two nodes tell schemas apart well enough; equality looks at all of them.
+            # Little is looked at: the hash stands before the first mask; equality looks at everything.
             nodes = self._ir["nodes"]
-            known = hash((len(nodes), repr(nodes[0]), repr(nodes[-1]), self.options))
+            first, last = (node if isinstance(node, dict) else {} for node in (nodes[0], nodes[-1]))
+            known = hash((len(nodes), *first, first.get("required"), *last, last["pointer"] if last else ""))
             object.__setattr__(self, "_hash", known)
         return known
 

@@ -103,6 +103,8 @@ def draw(language: Language, source: random.Random) -> str | None:
         return chr(source.randint(low, high))
     if kind == "literal":
         return str(language[1])
+    if kind == "literals":
+        return str(source.choice(language[1]))
     if kind in ("any", "text"):
         return "".join(source.choice("a-é.0") for _ in range(1 if kind == "any" else source.randint(0, 3)))
     if kind == "concat":

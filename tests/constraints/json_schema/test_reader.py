@@ -215,7 +215,7 @@ class TestReferences:
         assert found[1]["minimum"] == "0"
 
     def test_a_dynamic_reference_depends_on_the_way_to_it(self) -> None:
-        schema = {
+        schema: dict[str, Any] = {
             "$id": "https://example.com/strict",
             "$ref": "list",
             "$defs": {
