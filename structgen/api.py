@@ -88,13 +88,13 @@ def stream(
 
 
 def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:
-    last: Any = None
+    growing, last = kind.growing(), None
     for step in steps:
         result = None if step.generation is None else Result[Any](kind, step.generation)
         if result is not None and result.error is None:
             yield result.value
             return
-        partial = kind.partial(step.text)
+        partial = growing(step.text)
         if partial is not None and partial != last:
             last = partial
             yield partial

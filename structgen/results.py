@@ -39,8 +39,10 @@ class Result(Generic[T]):
             error.result = self
             return None, error
 
-    def _failure(self) -> GenerationError:
+    def _failure(self) -> StructgenError:
         generation = self.generation
+        if generation.error is not None:
+            return generation.error
         about: dict[str, Any] = {"text": generation.text, "result": self}
         if generation.finish == "length":
             return Truncated(
@@ -82,7 +84,7 @@ class Result(Generic[T]):
 
     @property
     def finish(self) -> Finish:
-        """``complete``, ``length``, ``dead_end`` or ``cancelled``."""
+        """``complete``, ``length``, ``dead_end``, ``cancelled`` or ``failed``."""
         return self.generation.finish
 
     @property

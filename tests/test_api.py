@@ -116,9 +116,13 @@ def test_stream_grows_to_the_validated_value() -> None:
 
 def test_a_truncated_stream_ends_with_the_error() -> None:
     seen = []
-    with pytest.raises(Truncated):
+
+    def watch() -> None:
         for partial in sg.stream(ScriptedModel(ANN), "?", Person, max_tokens=12):
             seen.append(partial.name)
+
+    with pytest.raises(Truncated):
+        watch()
     assert seen[-1] == "An"
 
 

@@ -5,6 +5,7 @@
     length      the token budget or the model's context ended first; the text is partial
     dead_end    no token continues the text, and going back did not help; the text is partial
     cancelled   the caller asked to stop; the text is partial
+    failed      a limit or an error stopped this row alone (`error`); the text is partial
 
 The weights. Let p_t be the model's own law at step t (no mask, no top-k). `logprob` is the sum of
 log p_t(token) at temperature 1. `log_weight` is the sum of log Z_t, Z_t the mass that the mask allows at the
@@ -20,9 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from structgen.errors import StructgenError
+
 __all__ = ["Finish", "Generation", "Timing"]
 
-Finish = Literal["complete", "length", "dead_end", "cancelled"]
+Finish = Literal["complete", "length", "dead_end", "cancelled", "failed"]
 
 
 @dataclass
@@ -69,6 +72,10 @@ class Generation:
     """Whether closing within the budget removed a token that was drawn."""
     retries: int = 0
     """Steps back from dead ends."""
+    unproven: int = 0
+    """How many decisions of the constraint, in this run, were taken as alive for lack of work budget."""
+    error: StructgenError | None = None
+    """What stopped a row that failed."""
     seed: int | tuple[int, ...] = 0
     """The seed that repeats this draw."""
     timing: Timing = field(default_factory=Timing)

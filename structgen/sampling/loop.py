@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from structgen.errors import LimitExceeded, OptionError
+from structgen._core import LimitError
+from structgen.errors import LimitExceeded, OptionError, StructgenError
 
 from .generation import Generation, Timing
 from .options import SamplingOptions, row_seed
@@ -111,10 +113,10 @@ class _Run:
         active = self.rows
         while True:
             before = clock()
-            for row in active:
-                row.settle(can_score=can_score)
             for place, row in enumerate(active):
-                row.score_pending(0, logits[place])
+                with _failing_alone(row):
+                    row.settle(can_score=can_score)
+                    row.score_pending(0, logits[place])
             if self._cancel is not None and self._cancel():
                 for row in active:
                     row.finish = row.finish or "cancelled"
@@ -132,14 +134,15 @@ class _Run:
             if len(keep) < len(changed):
                 session.select(keep)
             logits = self._advance(session, active, can_score)
-            between = clock()
-            self.timing.model += between - before
-            allowed = [row.allowed() for row in active]
-            drawn = clock()
-            self.timing.constraint += drawn - between
+            self.timing.model += clock() - before
             for place, row in enumerate(active):
-                row.draw(logits[place], allowed[place])
-            self.timing.drawing += clock() - drawn
+                with _failing_alone(row):
+                    before = clock()
+                    allowed = row.allowed()
+                    masked = clock()
+                    row.draw(logits[place], allowed)
+                    self.timing.constraint += masked - before
+                    self.timing.drawing += clock() - masked
 
     def _advance(self, session: Any, active: list[Row], can_score: bool) -> Any:
         """Give the session what is pending, score the forced tokens in it, and return the new logits."""
@@ -151,7 +154,8 @@ class _Run:
         if any(pending):
             self.timing.forward_passes += 1
             if can_score and any(
-                len(tokens) > 1 and row.options.exact_weight for row, tokens in zip(active, pending, strict=True)
+                len(tokens) > 1 and row.options.exact_weight
+                for row, tokens in zip(active, pending, strict=True)
             ):
                 inner = session.append_scored(pending)
                 for row, logits in zip(active, inner, strict=True):
@@ -182,9 +186,22 @@ class _Run:
             forced_tokens=row.forced_tokens,
             steered=row.steered,
             retries=row.retries,
+            unproven=row.unproven,
+            error=row.error,
             seed=row.seed,
             timing=timing,
         )
+
+
+@contextmanager
+def _failing_alone(row: Row) -> Iterator[None]:
+    """An error of one row ends that row; the others go on."""
+    try:
+        yield
+    except LimitError as error:
+        row.fail(LimitExceeded(str(error)))
+    except StructgenError as error:
+        row.fail(error)
 
 
 def _per_row(options: SamplingOptions | Sequence[SamplingOptions] | None, rows: int) -> list[SamplingOptions]:

@@ -96,12 +96,14 @@ class Row:
         self.forced_tokens = 0
         self.retries = 0
         self.steered = False
+        self.error: StructgenError | None = None
         self.excess = 0
         """How many tokens the session must take back before `pending` is appended."""
         self.seed = seed
         self._is_free = matcher is None
         self._matcher: Any = Unconstrained() if matcher is None else matcher
         self._vocabulary = vocabulary
+        self._unproven_before = int(getattr(matcher, "unproven", 0))
         self._eos = frozenset(vocabulary.eos_ids)
         self._steps: list[tuple[float, float] | None] = []
         self._end_step: tuple[float, float] | None = None
@@ -138,6 +140,16 @@ class Row:
         if steps is None or self.retries or self.steered:
             return None
         return sum(step[1] for step in steps)
+
+    @property
+    def unproven(self) -> int:
+        """Decisions of the constraint since the start of this row that lacked work budget."""
+        return int(getattr(self._matcher, "unproven", 0)) - self._unproven_before
+
+    def fail(self, error: StructgenError) -> None:
+        """End this row, and no other, with an error."""
+        self.error = error
+        self.finish = "failed"
 
     # -- before the model is called
 

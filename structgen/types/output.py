@@ -29,7 +29,6 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
-from structgen.partial import MISSING, PartialJson
 
 from .blame import not_supported, show
 from .describe import describe_schema
@@ -37,7 +36,7 @@ from .functions import arguments_model, bind, is_function
 from .labels import labels_of
 from .raw_text import Text, text_constraint
 from .schemas import describing_schema, generating_schema
-from .views import view
+from .views import GrowingView
 
 __all__ = ["OutputType", "constraint_for_type", "output_type"]
 
@@ -50,12 +49,17 @@ class OutputType:
     constraint: Constraint
     validate: Callable[[str], Any]
     """From a whole text to the value; raises `OutputInvalid`."""
-    partial: Callable[[str], Any]
-    """From the beginning of a text to what there is of the value; None before there is anything."""
+    growing: Callable[[], Callable[[str], Any]]
+    """A new reader for one growing text: given the text so far, what there is of the value (None before there
+    is anything). It reads only what is new."""
     is_free_text: bool = False
     """Every text is a value, so text that was cut off is one, too."""
     description: str = field(default="", repr=False)
     """What the prompt may tell the model about the form of the answer."""
+
+    def partial(self, text: str) -> Any:
+        """What there is of the value after the beginning of a text."""
+        return self.growing()(text)
 
 
 def output_type(annotation: Any) -> OutputType:
@@ -102,7 +106,9 @@ _cached = lru_cache(maxsize=512)(_build)
 
 def _from_constraint(constraint: Constraint) -> OutputType:
     if isinstance(constraint, JsonSchemaConstraint):
-        return OutputType(name="json", constraint=constraint, validate=json.loads, partial=_json_partial(Any))
+        return OutputType(
+            name="json", constraint=constraint, validate=json.loads, growing=lambda: GrowingView(Any)
+        )
     return _text_type(constraint.describe(), constraint, str)
 
 
@@ -112,7 +118,7 @@ def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
         name=show(annotation),
         constraint=choice(labels),
         validate=labels.__getitem__,
-        partial=lambda text: None,
+        growing=lambda: lambda text: None,
         description=f"Answer with one of: {listed}.",
     )
 
@@ -142,7 +148,7 @@ def _json_type(name: str, adapter: TypeAdapter[Any], parse: Callable[[str], Any]
         name=name,
         constraint=constraint,
         validate=_checked(name, parse),
-        partial=_json_partial(shape),
+        growing=lambda: GrowingView(shape),
         description=describe_schema(describing_schema(adapter)),
     )
 
@@ -154,7 +160,9 @@ def _text_type(
     description: str = "",
     is_free_text: bool = False,
 ) -> OutputType:
-    return OutputType(name, constraint, validate, lambda text: text or None, is_free_text, description)
+    return OutputType(
+        name, constraint, validate, lambda: lambda text: text or None, is_free_text, description
+    )
 
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
@@ -188,16 +196,6 @@ def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
             ) from error
 
     return validate
-
-
-def _json_partial(shape: Any) -> Callable[[str], Any]:
-    def partial(text: str) -> Any:
-        parser = PartialJson()
-        parser.feed(text)
-        value = parser.value
-        return None if value is MISSING else view(shape, value)
-
-    return partial
 
 
 def _is_text(annotation: Any) -> bool:

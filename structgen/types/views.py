@@ -17,9 +17,25 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_h
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
-from structgen.partial import MISSING, Unfinished
+from structgen.partial import MISSING, PartialJson, Unfinished
 
-__all__ = ["view"]
+__all__ = ["GrowingView", "view"]
+
+
+class GrowingView:
+    """The view of one text that grows; called with the whole text so far, it parses only what is new."""
+
+    def __init__(self, annotation: Any) -> None:
+        self._annotation = annotation
+        self._parser = PartialJson()
+        self._text = ""
+
+    def __call__(self, text: str) -> Any:
+        if not text.startswith(self._text):  # generation went back
+            self._parser, self._text = PartialJson(), ""
+        self._parser.feed(text[len(self._text) :])
+        self._text = text
+        return view(self._annotation, self._parser.value)
 
 
 def view(annotation: Any, value: Any) -> Any:

@@ -321,6 +321,17 @@ def test_retries_are_bounded_and_the_row_alone_fails() -> None:
     assert (fine.text, fine.finish) == ("bbb", "complete")
 
 
+def test_an_error_of_one_row_ends_that_row_alone() -> None:
+    class Limited(NaiveMatcher):
+        def mask(self) -> np.ndarray:
+            raise LimitExceeded("too many states", limit="states")
+
+    failed, fine = generate_tokens(t1_model(), [PROMPT] * 2, [Limited([b"01", b"10"], BITS), t1_matcher()])
+    assert (failed.finish, failed.text) == ("failed", "")
+    assert isinstance(failed.error, LimitExceeded)
+    assert (fine.text, fine.finish, fine.error) == ("000", "complete", None)
+
+
 def test_a_model_without_mass_on_the_language_is_a_dead_end() -> None:
     model = ToyModel(LETTERS, lambda tokens: [1, 0, 0, 0, 0, 0, 0, 0, 0])
     (draw,) = generate_tokens(model, [PROMPT], [NaiveMatcher([b"cc", b"b"], LETTERS)])
