@@ -1,0 +1,85 @@
+"""What a language model is to structgen: a vocabulary, prompts to tokens, and sessions that give logits.
+
+Why: samplers, speculation and diffusion are written once, against these protocols; Hugging Face models, remote
+engines and the in-memory models of the tests stand behind them.
+What: a session holds a batch of rows (token sequences) and whatever the model remembers of them (its KV cache).
+Rows may have different lengths, take different numbers of tokens at a time, leave, be duplicated and step back.
+Invariant: ``logits()`` is a function of each row's tokens alone: how they were appended, taken back, selected,
+or batched does not change it (up to the rounding of the model's arithmetic).
+Cost: of an implementation, nothing worth noting beside the model's own forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["LanguageModel", "Message", "ModelSession", "Prompt", "ScoringSession"]
+
+Message = Mapping[str, Any]
+"""One turn of a conversation: ``{"role": "system" | "user" | "assistant", "content": ...}``."""
+
+Prompt = str | Sequence[Message]
+
+
+class ModelSession(Protocol):
+    """A batch of rows and what the model remembers of them."""
+
+    def logits(self) -> NDArray[np.float32]:
+        """Logits of each row's next token, float32 ``[rows, vocabulary.size]``. Not to be written to.
+
+        The array is valid until the session changes.
+        """
+        ...
+
+    def append(self, tokens: Sequence[Sequence[int]]) -> None:
+        """Give each row its next tokens: none, one, or a run of several, in one forward pass."""
+        ...
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keep these rows, in this order. A row that is named twice is duplicated, one that is not leaves."""
+        ...
+
+    def rollback(self, row: int, n: int) -> None:
+        """Take back the last `n` tokens of a row, tokens of its prompt included."""
+        ...
+
+
+@runtime_checkable
+class ScoringSession(ModelSession, Protocol):
+    """A session that also tells the logits inside a run of tokens, as scoring and speculation need them."""
+
+    def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
+        """`append`, and for each row the logits after each of its new tokens, ``[new tokens, size]``."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A model with its tokenizer."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Tokens as bytes; its `size` is the width of the logits."""
+        ...
+
+    @property
+    def context_length(self) -> int | None:
+        """The most tokens that a row may have, prompt included; None if there is no bound."""
+        ...
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The tokens of a prompt, as the model expects a user's turn."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of tokens; bytes that are no UTF-8 are shown as replacement characters."""
+        ...
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> ModelSession:
+        """A session with one row per prompt, already read by the model."""
+        ...
