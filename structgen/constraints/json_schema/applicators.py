@@ -15,6 +15,10 @@ from .pointers import escape
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
+_ARRAY = 8
+_COUNTED_SINCE = 2019
+"""Drafts from then on count what an array contains."""
+
 
 def ref(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, str):
@@ -128,7 +132,22 @@ def additional_items(reader: Reader, value: Any, node: Node) -> None:
 
 
 def contains(reader: Reader, value: Any, node: Node) -> None:
-    node["contains"] = reader.child(value, reader.pointer + "/contains")
+    """At least one item, unless ``minContains`` is 0: not all items are other ones."""
+    pointer = reader.pointer + "/contains"
+    counts = reader.schema if reader.resource.draft.number >= _COUNTED_SINCE else {}
+    least, most = counts.get("minContains", 1), counts.get("maxContains")
+    if not least and most is None:
+        return
+    other = reader.generated({"pointer": pointer, "not": (reader.child(value, pointer),)})
+    if most == 0:
+        _all_of(reader, node, {"pointer": pointer, "items": other})
+    if least:
+        none = reader.generated({"pointer": pointer, "types": _ARRAY, "items": other})
+        node["not"] = (*node.get("not", ()), none)
+
+
+def _all_of(reader: Reader, node: Node, generated: Node) -> None:
+    node["allOf"] = (*node.get("allOf", ()), reader.generated(generated))
 
 
 def all_of(reader: Reader, value: Any, node: Node) -> None:
@@ -144,7 +163,7 @@ def one_of(reader: Reader, value: Any, node: Node) -> None:
 
 
 def not_(reader: Reader, value: Any, node: Node) -> None:
-    node["not"] = (reader.beside(value, reader.pointer + "/not"),)
+    node["not"] = (*node.get("not", ()), reader.beside(value, reader.pointer + "/not"))
 
 
 def if_(reader: Reader, value: Any, node: Node) -> None:

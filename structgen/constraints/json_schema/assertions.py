@@ -170,20 +170,6 @@ def max_properties(reader: Reader, value: Any, node: Node) -> None:
     _at_most(reader, "maxProperties", value, node)
 
 
-def min_contains(reader: Reader, value: Any, node: Node) -> None:
-    if "contains" in reader.schema:
-        # subtle: 0 is kept, the default is 1.
-        count = count_of(value)
-        if count is None or count >= COUNT_LIMIT:
-            raise reader.invalid("minContains", "must be a non-negative integer")
-        node["minContains"] = count
-
-
-def max_contains(reader: Reader, value: Any, node: Node) -> None:
-    if "contains" in reader.schema:
-        _at_most(reader, "maxContains", value, node)
-
-
 def unique_items(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, bool):
         raise reader.invalid("uniqueItems", "must be true or false")

@@ -18,6 +18,7 @@ from structgen.errors import UnsupportedKeyword
 from . import applicators, assertions
 from .drafts import Draft
 from .support import Support
+from .values import count_of
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
@@ -55,7 +56,7 @@ def _exact(read: Read, **more: Any) -> Keyword:
     return Keyword(Support.EXACT, read, **more)
 
 
-def _later(read: Read | None, **more: Any) -> Keyword:
+def _later(read: Read | None = None, **more: Any) -> Keyword:
     return Keyword(Support.UNSUPPORTED, read, **more)
 
 
@@ -71,12 +72,12 @@ def _is_false(value: Any, schema: Mapping[str, Any]) -> bool:
     return value is False
 
 
-def _needs(*siblings: str) -> Callable[[Any, Mapping[str, Any]], bool]:
-    return lambda value, schema: not any(name in schema for name in siblings)
+def _is_at_most_one(value: Any, schema: Mapping[str, Any]) -> bool:
+    return "contains" not in schema or count_of(value) in (0, 1)
 
 
-def _contains_nothing(value: Any, schema: Mapping[str, Any]) -> bool:
-    return schema.get("minContains") == 0 and "maxContains" not in schema
+def _is_zero(value: Any, schema: Mapping[str, Any]) -> bool:
+    return "contains" not in schema or count_of(value) == 0
 
 
 _2019, _2020 = 2019, 2020
@@ -104,9 +105,9 @@ KEYWORDS: dict[str, Keyword] = {
     "minItems": _exact(assertions.min_items),
     "maxItems": _exact(assertions.max_items),
     "uniqueItems": _later(assertions.unique_items, harmless=_is_false),
-    "contains": _later(applicators.contains, first=6, subschemas="one", harmless=_contains_nothing),
-    "minContains": _later(assertions.min_contains, first=_2019, harmless=_needs("contains")),
-    "maxContains": _later(assertions.max_contains, first=_2019, harmless=_needs("contains")),
+    "contains": _exact(applicators.contains, first=6, subschemas="one"),
+    "minContains": _later(note="0 and 1 are read", first=_2019, harmless=_is_at_most_one),
+    "maxContains": _later(note="0 is read", first=_2019, harmless=_is_zero),
     "unevaluatedItems": _later(
         applicators.unevaluated_items, first=_2019, subschemas="one", harmless=_is_true
     ),
@@ -117,7 +118,7 @@ KEYWORDS: dict[str, Keyword] = {
     "required": _exact(assertions.required),
     "minProperties": _exact(assertions.min_properties),
     "maxProperties": _exact(assertions.max_properties),
-    "propertyNames": _later(applicators.property_names, first=6, subschemas="one", harmless=_is_true),
+    "propertyNames": _exact(applicators.property_names, first=6, subschemas="one"),
     "dependentRequired": _exact(applicators.dependent_required, first=_2019),
     "dependentSchemas": _exact(applicators.dependent_schemas, first=_2019, subschemas="map"),
     "dependencies": _exact(
@@ -133,9 +134,9 @@ KEYWORDS: dict[str, Keyword] = {
     "anyOf": _exact(applicators.any_of, subschemas="list"),
     "oneOf": _exact(applicators.one_of, subschemas="list"),
     "not": _exact(applicators.not_, subschemas="one"),
-    "if": _later(applicators.if_, first=7, subschemas="one", harmless=_needs("then", "else")),
-    "then": _later(applicators.branch_of_if, first=7, subschemas="one", harmless=_needs("if")),
-    "else": _later(applicators.branch_of_if, first=7, subschemas="one", harmless=_needs("if")),
+    "if": _exact(applicators.if_, first=7, subschemas="one"),
+    "then": _exact(applicators.branch_of_if, first=7, subschemas="one"),
+    "else": _exact(applicators.branch_of_if, first=7, subschemas="one"),
     # References
     "$ref": _exact(applicators.ref),
     "$dynamicRef": _exact(applicators.dynamic_ref, first=_2020),

@@ -56,6 +56,7 @@ def root(schema: Any, **options: Any) -> Any:
         ({"required": []}, True),
         ({"items": True, "additionalProperties": True}, True),
         ({"uniqueItems": False, "unevaluatedProperties": True, "minContains": 2, "then": False}, True),
+        ({"contains": False, "minContains": 0}, True),
     ],
 )
 def test_one_node(schema: Any, expected: Any) -> None:
@@ -315,10 +316,17 @@ def test_wrong_shapes_name_their_place(schema: Any, pointer: str) -> None:
     assert caught.value.pointer == pointer
 
 
-@pytest.mark.parametrize("keyword", ["uniqueItems", "contains", "unevaluatedItems", "unevaluatedProperties"])
+@pytest.mark.parametrize("keyword", ["uniqueItems", "unevaluatedItems", "unevaluatedProperties"])
 def test_unsupported_keywords_are_refused(keyword: str) -> None:
-    values: dict[str, Any] = {"uniqueItems": True, "contains": {"type": "null"}}
+    values: dict[str, Any] = {"uniqueItems": True}
     with pytest.raises(UnsupportedKeyword) as caught:
         json_schema({"items": {keyword: values.get(keyword, False)}})
     assert caught.value.keyword == keyword
     assert caught.value.pointer == f"#/items/{keyword}"
+
+
+@pytest.mark.parametrize(("keyword", "value"), [("minContains", 2), ("maxContains", 1)])
+def test_counting_what_an_array_contains_is_refused(keyword: str, value: int) -> None:
+    with pytest.raises(UnsupportedKeyword) as caught:
+        json_schema({"contains": {"type": "null"}, keyword: value})
+    assert caught.value.keyword == keyword

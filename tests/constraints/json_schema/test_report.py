@@ -36,7 +36,7 @@ def test_all_problems_are_listed() -> None:
     report = check(
         {
             "properties": {"a": 1, "b": {"$ref": "#/nowhere"}, "c": {"minimum": "x"}, "d": {"type": "any"}},
-            "contains": {},
+            "uniqueItems": True,
             "required": 3,
         }
     )
@@ -47,7 +47,7 @@ def test_all_problems_are_listed() -> None:
         "#/properties/b/$ref",
         "#/properties/c/minimum",
         "#/properties/d/type",
-        "#/contains",
+        "#/uniqueItems",
         "#/required",
     }
 
