@@ -8,7 +8,7 @@ Cost: beside the sampling, one reading of the type (kept) and of the constraint 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structgen.matcher import Matcher
 from structgen.results import Result
@@ -16,15 +16,17 @@ from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
 from structgen.sampling.options import make_options
 from structgen.types import OutputType, output_type
 
-__all__ = ["Prompt", "generate", "run", "run_batch", "stream"]
+if TYPE_CHECKING:
+    from structgen.models.base import LanguageModel, Prompt
 
-Prompt = str | Sequence[dict[str, Any]]
-"""A text, or messages with ``role`` and ``content``."""
+__all__ = ["generate", "run", "run_batch", "stream"]
 
 Cancel = Callable[[], bool]
 
 
-def generate(model: Any, prompt: Prompt, output: Any = str, *, describe: bool = False, **options: Any) -> Any:
+def generate(
+    model: LanguageModel, prompt: Prompt, output: Any = str, *, describe: bool = False, **options: Any
+) -> Any:
     """The model's answer to `prompt` as a value of type `output`.
 
     `describe` adds the fields of the type and their descriptions to the prompt. The options are those of
@@ -35,7 +37,7 @@ def generate(model: Any, prompt: Prompt, output: Any = str, *, describe: bool = 
 
 
 def run(
-    model: Any,
+    model: LanguageModel,
     prompt: Prompt,
     output: Any = str,
     *,
@@ -52,7 +54,7 @@ def run(
 
 
 def run_batch(
-    model: Any,
+    model: LanguageModel,
     prompts: Sequence[Prompt],
     output: OutputType,
     options: Sequence[SamplingOptions],
@@ -67,7 +69,7 @@ def run_batch(
 
 
 def stream(
-    model: Any,
+    model: LanguageModel,
     prompt: Prompt,
     output: Any = str,
     *,

@@ -16,7 +16,7 @@ import inspect
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
 
 import jinja2
 import jinja2.meta
@@ -28,14 +28,19 @@ from structgen.sampling import SamplingOptions
 from structgen.sampling.options import OPTION_NAMES, make_options
 from structgen.types import OutputType, output_type
 
+if TYPE_CHECKING:
+    from structgen.models.base import LanguageModel, Prompt
+
 __all__ = ["PromptFunction", "prompt"]
 
 R = TypeVar("R")
 _END = object()
+_VALUE_ONLY: dict[str, Any] = {"exact_weight": False}
+"""Where only the value comes back, no forward pass is spent on weights."""
 
 
 def prompt(
-    model: Any, *, system: str | None = None, describe: bool = False, **options: Any
+    model: LanguageModel, *, system: str | None = None, describe: bool = False, **options: Any
 ) -> Callable[[Callable[..., R]], PromptFunction[R]]:
     """Make a typed call to `model` of the function below.
 
@@ -48,11 +53,11 @@ def prompt(
             "@prompt was given a function where the model belongs",
             hint="Write @prompt(model) above the function.",
         )
-    base = make_options({"exact_weight": False, **options})
+    make_options(options)  # a misspelt option is told here
     local_names = sys._getframe(1).f_locals
 
     def decorate(function: Callable[..., R]) -> PromptFunction[R]:
-        return PromptFunction(function, model, base, system, describe, local_names)
+        return PromptFunction(function, model, options, system, describe, local_names)
 
     return decorate
 
@@ -63,15 +68,15 @@ class PromptFunction(Generic[R]):
     def __init__(
         self,
         function: Callable[..., R],
-        model: Any,
-        options: SamplingOptions,
+        model: LanguageModel,
+        options: dict[str, Any],
         system: str | None = None,
         describe: bool = False,
         local_names: dict[str, Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.model = model
-        self.options = options
+        self._given = options
         self._describe = describe
         self._name = function.__qualname__
         self._signature = inspect.signature(function)
@@ -87,17 +92,17 @@ class PromptFunction(Generic[R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         """The validated value."""
-        return self.run(*args, **kwargs).value
+        return self._run(_VALUE_ONLY, None, args, kwargs).value
 
     def run(self, *args: Any, **kwargs: Any) -> Result[R]:
-        """The `Result`, with text, weights and timing."""
-        return self._run(None, args, kwargs)
+        """The `Result`, with text, exact weights and timing."""
+        return self._run({}, None, args, kwargs)
 
     async def aio(self, *args: Any, **kwargs: Any) -> R:
         """The same as a call, without blocking the event loop; cancelling stops the generation."""
         stop = threading.Event()
         try:
-            return (await asyncio.to_thread(self._run, stop.is_set, args, kwargs)).value
+            return (await asyncio.to_thread(self._run, _VALUE_ONLY, stop.is_set, args, kwargs)).value
         finally:
             stop.set()
 
@@ -132,7 +137,7 @@ class PromptFunction(Generic[R]):
         """
         if batch_size < 1:
             raise OptionError(f"batch_size is {batch_size!r}; it must be 1 or more")
-        base = self.options.replace(**options)
+        base = self._options(_VALUE_ONLY, options)
         calls = [self._item_arguments(item) for item in items]
         values: list[Any] = []
         with _progress_bar(len(calls), self._name, progress) as advance:
@@ -147,10 +152,10 @@ class PromptFunction(Generic[R]):
                 advance(len(batch))
         return values
 
-    def render(self, *args: Any, **kwargs: Any) -> api.Prompt:
+    def render(self, *args: Any, **kwargs: Any) -> Prompt:
         """The prompt for these arguments: a text, or messages if there is a system prompt."""
         values = self._bind(args, kwargs)
-        text: api.Prompt = _render(self._template, values, self._name)
+        text: Prompt = _render(self._template, values, self._name)
         if self._system is not None:
             text = [
                 {"role": "system", "content": _render(self._system, values, self._name)},
@@ -161,11 +166,23 @@ class PromptFunction(Generic[R]):
     def with_options(self, **options: Any) -> PromptFunction[R]:
         """The same function with other sampling options."""
         changed = object.__new__(type(self))
-        changed.__dict__.update(self.__dict__, options=self.options.replace(**options))
+        changed.__dict__.update(self.__dict__, _given={**self._given, **options})
+        make_options(changed._given)
         return changed
 
-    def _run(self, cancel: api.Cancel | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Result[R]:
-        kwargs, options = self._split(kwargs)
+    def _options(self, defaults: dict[str, Any], options: dict[str, Any]) -> SamplingOptions:
+        """The options of a call, over those of the decorator, over the defaults of this way to call."""
+        return make_options({**defaults, **self._given, **options})
+
+    def _run(
+        self,
+        defaults: dict[str, Any],
+        cancel: api.Cancel | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Result[R]:
+        kwargs, given = self._split(kwargs)
+        options = self._options(defaults, given)
         (result,) = api.run_batch(
             self.model, [self.render(*args, **kwargs)], self.output, [options], cancel=cancel
         )
@@ -174,16 +191,16 @@ class PromptFunction(Generic[R]):
     def _stream(
         self, cancel: api.Cancel | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Iterator[Any]:
-        kwargs, options = self._split(kwargs)
-        given = {name: getattr(options, name) for name in OPTION_NAMES}
-        return api.stream(self.model, self.render(*args, **kwargs), self.output, cancel=cancel, **given)
+        kwargs, given = self._split(kwargs)
+        options = {**self._given, **given}
+        return api.stream(self.model, self.render(*args, **kwargs), self.output, cancel=cancel, **options)
 
-    def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], SamplingOptions]:
+    def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The function's own arguments and the sampling options; a parameter hides an option of its name."""
         options = {
             k: v for k, v in kwargs.items() if k in OPTION_NAMES and k not in self._signature.parameters
         }
-        return {k: v for k, v in kwargs.items() if k not in options}, self.options.replace(**options)
+        return {k: v for k, v in kwargs.items() if k not in options}, options
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:

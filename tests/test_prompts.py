@@ -43,7 +43,10 @@ def test_a_call_is_typed() -> None:
 
 
 def test_run_stream_and_aio_agree() -> None:
-    assert extract.run("Ann 31").value == Person(name="Ann", age=31)
+    result = extract.run("Ann 31")
+    assert result.value == Person(name="Ann", age=31)
+    assert result.log_weight is not None
+    assert extract.run("Ann 31", exact_weight=False).log_weight is None
     assert list(extract.stream("Ann 31"))[-1] == Person(name="Ann", age=31)
     assert asyncio.run(extract.aio("Ann 31")) == Person(name="Ann", age=31)
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structgen._core import LimitError
 from structgen.errors import LimitExceeded, OptionError, StructgenError
@@ -22,6 +22,9 @@ from structgen.errors import LimitExceeded, OptionError, StructgenError
 from .generation import Generation, Timing
 from .options import SamplingOptions, row_seed
 from .row import Row, TokenMatcher
+
+if TYPE_CHECKING:
+    from structgen.models.base import LanguageModel
 
 __all__ = ["Progress", "generate_steps", "generate_tokens"]
 
@@ -36,7 +39,7 @@ class Progress:
 
 
 def generate_tokens(
-    model: Any,
+    model: LanguageModel,
     prompts: Sequence[Sequence[int]],
     matchers: Sequence[TokenMatcher | None],
     options: SamplingOptions | Sequence[SamplingOptions] | None = None,
@@ -55,7 +58,7 @@ def generate_tokens(
 
 
 def generate_steps(
-    model: Any,
+    model: LanguageModel,
     prompts: Sequence[Sequence[int]],
     matchers: Sequence[TokenMatcher | None],
     options: SamplingOptions | Sequence[SamplingOptions] | None = None,
@@ -72,7 +75,7 @@ def generate_steps(
 class _Run:
     def __init__(
         self,
-        model: Any,
+        model: LanguageModel,
         prompts: Sequence[Sequence[int]],
         matchers: Sequence[TokenMatcher | None],
         options: SamplingOptions | Sequence[SamplingOptions] | None,
@@ -212,7 +215,7 @@ def _per_row(options: SamplingOptions | Sequence[SamplingOptions] | None, rows: 
     return list(options)
 
 
-def _capacity(model: Any, prompt: Sequence[int], options: SamplingOptions) -> int:
+def _capacity(model: LanguageModel, prompt: Sequence[int], options: SamplingOptions) -> int:
     """The budget of text tokens: `max_tokens`, or what the model's context leaves if that is less."""
     if not prompt:
         raise OptionError("a prompt has no tokens", hint="Give a prompt that is not empty.")
