@@ -6,7 +6,7 @@ Invariant: drafts are ordered by `Draft.number`; a draft is a constant, compared
 Source: https://json-schema.org/specification-links
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["DRAFTS", "LATEST", "Draft", "draft_of", "is_ancient"]
 
@@ -22,6 +22,11 @@ class Draft:
     """The meta-schema's identifier without an empty fragment."""
     id_keyword: str
     ref_silences_siblings: bool
+    validates: bool = True
+    """False for a dialect whose meta-schema leaves the validation vocabulary out."""
+
+    def without_validation(self) -> "Draft":
+        return _WITHOUT_VALIDATION[self.number]
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -36,6 +41,9 @@ _DRAFT2020 = Draft(2020, "draft 2020-12", "https://json-schema.org/draft/2020-12
 DRAFTS = (_DRAFT4, _DRAFT6, _DRAFT7, _DRAFT2019, _DRAFT2020)
 LATEST = _DRAFT2020
 
+_WITHOUT_VALIDATION = {
+    draft.number: replace(draft, name=f"{draft.name} without validation", validates=False) for draft in DRAFTS
+}
 _BY_URI = {draft.uri: draft for draft in DRAFTS}
 # ``http://json-schema.org/schema`` always meant "the latest"; both schemes are met in the wild.
 _BY_URI["http://json-schema.org/schema"] = LATEST

@@ -149,7 +149,9 @@ KEYWORDS: dict[str, Keyword] = {
     "$recursiveAnchor": _annotation("target of $recursiveRef", first=_2019, last=_2019),
     "$defs": _annotation("target of references", first=_2019, subschemas="map"),
     "definitions": _annotation("target of references", subschemas="map"),
-    "$vocabulary": _annotation("speaks about meta-schemas", first=_2019),
+    "$vocabulary": _annotation(
+        "read in the meta-schema that $schema names, if registry= has it", first=_2019
+    ),
     # For people and other programs
     **{
         name: _annotation()
@@ -168,6 +170,32 @@ KEYWORDS: dict[str, Keyword] = {
     "contentSchema": _annotation("contents are not decoded", subschemas="one"),
 }
 
+_VALIDATION = frozenset(
+    [
+        "type",
+        "enum",
+        "const",
+        "multipleOf",
+        "maximum",
+        "exclusiveMaximum",
+        "minimum",
+        "exclusiveMinimum",
+        "maxLength",
+        "minLength",
+        "pattern",
+        "maxItems",
+        "minItems",
+        "uniqueItems",
+        "maxContains",
+        "minContains",
+        "maxProperties",
+        "minProperties",
+        "required",
+        "dependentRequired",
+    ]
+)
+"""The validation vocabulary, which a dialect may leave out."""
+
 SUBSCHEMAS = {name: keyword.subschemas for name, keyword in KEYWORDS.items() if keyword.subschemas}
 """Keywords whose values are or hold schemas: where identifiers and anchors are looked for."""
 
@@ -178,6 +206,8 @@ def dispatch(draft: Draft) -> dict[str, Read]:
     table: dict[str, Read] = {}
     for name, keyword in KEYWORDS.items():
         if not keyword.first <= draft.number <= keyword.last:
+            continue
+        if name in _VALIDATION and not draft.validates:
             continue
         if keyword.support is Support.UNSUPPORTED:
             table[name] = _refusal(name, keyword)

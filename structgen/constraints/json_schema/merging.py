@@ -17,7 +17,6 @@ _ONE = frozenset(
         "additionalProperties",
         "items",
         "propertyNames",
-        "contains",
         "if",
         "then",
         "else",

@@ -69,6 +69,7 @@ class Target:
     resource: Resource
 
 
+_VOCABULARIES_SINCE = 2019
 Scope = dict[str, Target]
 RECURSIVE = ""
 """The name, which no anchor can have, under which ``$recursiveAnchor`` stands in scopes."""
@@ -95,7 +96,7 @@ class References:
 
     def document(self, root: Any, base: str = "", pointer: str = "#", draft: Draft | None = None) -> Resource:
         """Makes a document known."""
-        resource = Resource(root, _own_draft(root) or draft or LATEST, base, pointer)
+        resource = Resource(root, self._own_draft(root) or draft or LATEST, base, pointer)
         if isinstance(root, dict) and starts_resource(root, resource.draft):
             resource.base = urljoin(base, urldefrag(root[resource.draft.id_keyword]).url)
         self._documents.append(resource)
@@ -110,7 +111,7 @@ class References:
         known = self._embedded.get(key)
         if known is not None:
             return known
-        draft = _own_draft(schema) or parent.draft
+        draft = self._own_draft(schema) or parent.draft
         identifier = schema.get(draft.id_keyword, schema.get(parent.draft.id_keyword))
         base = urljoin(parent.base, urldefrag(identifier).url) if isinstance(identifier, str) else parent.base
         resource = Resource(schema, draft, base, pointer)
@@ -204,6 +205,26 @@ class References:
                     resource.dynamic.setdefault(anchor, Target(schema, pointer, resource))
                 pending.extend((child, place, resource) for child, place in _children(schema, pointer))
 
+    def _own_draft(self, schema: Any) -> Draft | None:
+        uri = schema.get("$schema") if isinstance(schema, dict) else None
+        if not isinstance(uri, str):
+            return None
+        return draft_of(uri) or (self._custom_draft(uri) if self._registry is not None else None)
+
+    def _custom_draft(self, uri: str) -> Draft | None:
+        """The draft of a dialect whose meta-schema is in the registry."""
+        dialect = _look_up(self._registry, uri.removesuffix("#"))
+        own = dialect.get("$schema") if isinstance(dialect, dict) else None
+        draft = draft_of(own) if isinstance(own, str) else None
+        if draft is None or draft.number < _VOCABULARIES_SINCE:
+            return draft
+        vocabularies = dialect.get("$vocabulary")
+        if isinstance(vocabularies, dict) and not any(
+            name.endswith("/vocab/validation") for name in vocabularies
+        ):
+            return draft.without_validation()
+        return draft
+
     def _missing_document(self, reference: str, url: str, where: str) -> ReferenceNotFound:
         return ReferenceNotFound(
             f"the reference {reference!r} leads to the document {url!r}, which is not here; pass it in registry=, "
@@ -224,11 +245,6 @@ class References:
             f"the reference {reference!r} leads nowhere: {shorten(pointer)} has no {key!r}{hint}",
             pointer=where,
         )
-
-
-def _own_draft(schema: Any) -> Draft | None:
-    uri = schema.get("$schema") if isinstance(schema, dict) else None
-    return draft_of(uri) if isinstance(uri, str) else None
 
 
 def _anchors_of(schema: dict[str, Any], draft: Draft) -> Iterator[str]:

@@ -132,7 +132,7 @@ class _CheckingReader(Reader):
             self._note(place, keyword, "annotation", note, warning=True)
         elif entry is None:
             self._note(place, keyword, "annotation", "unknown keyword", warning=not keyword.startswith("x-"))
-        elif not entry.first <= draft.number <= entry.last:
+        elif not entry.first <= draft.number <= entry.last or entry.read is not None:
             self._note(place, keyword, "annotation", f"not a keyword of {draft.name}", warning=True)
         else:
             self._note(place, keyword, "annotation", entry.note)
