@@ -8,7 +8,7 @@ Cost: beside the sampling, one reading of the type (kept) and of the constraint 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from structgen.matcher import Matcher
 from structgen.results import Result
@@ -21,9 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["generate", "run", "run_batch", "stream"]
 
+T = TypeVar("T")
 Cancel = Callable[[], bool]
 
 
+@overload
+def generate(
+    model: LanguageModel, prompt: Prompt, output: type[T], *, describe: bool = ..., **options: Any
+) -> T: ...
+@overload
+def generate(
+    model: LanguageModel, prompt: Prompt, output: Any = ..., *, describe: bool = ..., **options: Any
+) -> Any: ...
 def generate(
     model: LanguageModel, prompt: Prompt, output: Any = str, *, describe: bool = False, **options: Any
 ) -> Any:
@@ -33,9 +42,30 @@ def generate(
     `SamplingOptions`. Raises `Truncated`, `DeadEnd` or `OutputInvalid` where there is no valid value.
     """
     options.setdefault("exact_weight", False)  # nobody sees the weight
-    return run(model, prompt, output, describe=describe, **options).value
+    result: Result[Any] = run(model, prompt, output, describe=describe, **options)
+    return result.value
 
 
+@overload
+def run(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: type[T],
+    *,
+    describe: bool = ...,
+    cancel: Cancel | None = ...,
+    **options: Any,
+) -> Result[T]: ...
+@overload
+def run(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = ...,
+    *,
+    describe: bool = ...,
+    cancel: Cancel | None = ...,
+    **options: Any,
+) -> Result[Any]: ...
 def run(
     model: LanguageModel,
     prompt: Prompt,
@@ -48,9 +78,9 @@ def run(
     """The model's answer with its text, weights and timing. Raises only where generation cannot start."""
     kind = output_type(output)
     chosen = make_options(options)
-    return run_batch(model, [described(prompt, kind) if describe else prompt], kind, [chosen], cancel=cancel)[
-        0
-    ]
+    asked = described(prompt, kind) if describe else prompt
+    (result,) = run_batch(model, [asked], kind, [chosen], cancel=cancel)
+    return result
 
 
 def run_batch(

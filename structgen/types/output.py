@@ -91,7 +91,7 @@ def _build(annotation: Any) -> OutputType:
         model = arguments_model(annotation)
         adapter: TypeAdapter[Any] = _adapter(model)
         return _json_type(
-            show(model), adapter, lambda text: bind(annotation, adapter.validate_json(text)), dict[str, Any]
+            model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), dict[str, Any]
         )
     if isinstance(annotation, (dict, list, tuple, set, bytes, int, float)):
         raise TypeNotSupported(
@@ -131,11 +131,15 @@ def _from_pydantic(annotation: Any) -> OutputType:
     if constraint is not None:
         validate = adapter.validate_python if _is_text(annotation) else adapter.validate_strings
         return _text_type(name, constraint, _checked(name, validate), _described_text(schema, adapter))
-    return _json_type(name, adapter, adapter.validate_json, annotation)
+    return _json_type(annotation, adapter, adapter.validate_json, annotation)
 
 
-def _json_type(name: str, adapter: TypeAdapter[Any], parse: Callable[[str], Any], shape: Any) -> OutputType:
-    schema = _generating(adapter._type, adapter)
+def _json_type(
+    annotation: Any, adapter: TypeAdapter[Any], parse: Callable[[str], Any], shape: Any
+) -> OutputType:
+    """`parse` makes the value of a whole text, partial values have the type `shape`."""
+    name = show(annotation)
+    schema = _generating(annotation, adapter)
     try:
         constraint = json_schema(schema, ordered=True)
     except SchemaError as error:
