@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from structgen.errors import OptionError
 from structgen.matcher import Matcher
 from structgen.results import Result
 from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
@@ -92,6 +93,7 @@ def run_batch(
     cancel: Cancel | None = None,
 ) -> list[Result[Any]]:
     """One result per prompt, drawn together in one batch."""
+    _check_model(model)
     encoded = [model.encode(prompt) for prompt in prompts]
     matchers = [Matcher(output.constraint, model.vocabulary) for _ in prompts]
     generations = generate_tokens(model, encoded, matchers, options, cancel=cancel)
@@ -111,6 +113,7 @@ def stream(
 
     Raises as `generate` does, after the last partial value. Dropping the iterator stops the generation.
     """
+    _check_model(model)
     kind = output_type(output)
     options.setdefault("exact_weight", False)
     chosen = make_options(options)
@@ -132,6 +135,14 @@ def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:
             yield partial
         if result is not None and result.error is not None:
             raise result.error
+
+
+def _check_model(model: Any) -> None:
+    if not hasattr(model, "start") or not hasattr(model, "vocabulary"):
+        raise OptionError(
+            f"the first argument is a {type(model).__name__}, not a model",
+            hint="Make one with structgen.load() or structgen.wrap(model, tokenizer).",
+        )
 
 
 def described(prompt: Prompt, kind: OutputType) -> Prompt:

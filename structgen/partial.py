@@ -205,11 +205,17 @@ class PartialJson:
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_copy(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return value
+    """A copy of all containers; a loop, since text may nest deeper than Python calls."""
+    top = [value]
+    waiting: list[Any] = [top]
+    while waiting:
+        container = waiting.pop()
+        entries = enumerate(container) if isinstance(container, list) else container.items()
+        for key, item in list(entries):
+            if isinstance(item, (list, dict)):
+                container[key] = item.copy()
+                waiting.append(container[key])
+    return top[0]
 
 
 def _last_container(root: Any, depth: int) -> Any:

@@ -279,8 +279,8 @@ def _render(template: jinja2.Template, values: dict[str, Any], name: str) -> str
 def _row_options(base: SamplingOptions, row: int) -> SamplingOptions:
     if base.seed is None:
         return base
-    seed = base.seed if isinstance(base.seed, int) else tuple(base.seed)
-    return base.replace(seed=(seed, row) if isinstance(seed, int) else (*seed, row))
+    seed = tuple(base.seed) if isinstance(base.seed, (tuple, list)) else (base.seed,)
+    return base.replace(seed=(*seed, row))
 
 
 class _progress_bar:

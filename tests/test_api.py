@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
@@ -147,6 +147,18 @@ def test_describe_reaches_the_prompt() -> None:
 def test_bad_options_are_named() -> None:
     with pytest.raises(OptionError, match="temprature"):
         sg.generate(ScriptedModel("x"), "?", str, temprature=1)
+
+
+def test_a_thing_that_is_no_model_is_told() -> None:
+    with pytest.raises(OptionError, match="is a str, not a model"):
+        sg.generate("Who?", Person)  # type: ignore[arg-type]
+
+
+def test_text_nested_too_deeply_for_pydantic_is_not_a_crash() -> None:
+    text = "[" * 900 + "]" * 900
+    result = sg.run(ScriptedModel(text), "?", Any, max_tokens=2000, exact_weight=False)
+    assert result.text == text and isinstance(result.error, OutputInvalid)
+    assert result.partial is not None
 
 
 def test_a_model_without_mass_is_a_dead_end() -> None:

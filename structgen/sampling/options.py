@@ -62,15 +62,16 @@ class SamplingOptions:
     """How many times a row may go back from a dead end before it is given up."""
 
     def __post_init__(self) -> None:
-        _check(
-            self.temperature is None or self.temperature >= 0, "temperature", self.temperature, "0 or more"
-        )
-        _check(self.top_k is None or self.top_k >= 1, "top_k", self.top_k, "1 or more")
-        _check(self.top_p is None or 0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1")
-        _check(self.min_p is None or 0 <= self.min_p <= 1, "min_p", self.min_p, "between 0 and 1")
-        _check(self.max_tokens >= 0, "max_tokens", self.max_tokens, "0 or more")
-        _check(self.max_retries >= 0, "max_retries", self.max_retries, "0 or more")
-        _check(self.seed is None or _is_seed(self.seed), "seed", self.seed, "an int of 0 or more, or several")
+        for name, whole, low, high, wanted in _RANGES:
+            value = getattr(self, name)
+            if value is not None and not _is_between(value, whole, low, high):
+                raise OptionError(f"sampling option {name!r} is {value!r}; it must be {wanted}")
+        if self.max_tokens is None or self.max_retries is None:
+            raise OptionError("sampling options 'max_tokens' and 'max_retries' must be numbers, not None")
+        if self.seed is not None and not _is_seed(self.seed):
+            raise OptionError(
+                f"sampling option 'seed' is {self.seed!r}; it must be an int of 0 or more, or several"
+            )
 
     @property
     def effective_temperature(self) -> float:
@@ -103,8 +104,8 @@ def row_seed(seed: Seed | None, row: int) -> tuple[int, ...]:
     """The seed of one row: (seed, row) for an int; several ints are taken as they are for row 0."""
     if seed is None:
         return (secrets.randbits(63), row)
-    if isinstance(seed, int):
-        return (seed, row)
+    if isinstance(seed, (int, np.integer)):
+        return (int(seed), row)
     return tuple(seed) if row == 0 else (*seed, row)
 
 
@@ -120,11 +121,25 @@ def _known(given: dict[str, Any]) -> None:
             raise OptionError(f"unknown sampling option {name!r}; the options are {', '.join(OPTION_NAMES)}")
 
 
-def _check(holds: bool, name: str, value: object, wanted: str) -> None:
-    if not holds:
-        raise OptionError(f"sampling option {name!r} is {value!r}; it must be {wanted}")
+def _is_between(value: Any, whole: bool, low: float, high: float) -> bool:
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    return isinstance(value, kinds) and not isinstance(value, bool) and bool(low <= value <= high)
 
 
-def _is_seed(seed: Seed) -> bool:
-    parts = (seed,) if isinstance(seed, int) else tuple(seed)
-    return bool(parts) and all(isinstance(part, int) and part >= 0 for part in parts)
+_INFINITY = float("inf")
+_SMALL = 1e-300
+_RANGES: tuple[tuple[str, bool, float, float, str], ...] = (
+    ("temperature", False, 0, 1e6, "0 or more"),
+    ("top_k", True, 1, _INFINITY, "a whole number of 1 or more"),
+    ("top_p", False, _SMALL, 1, "above 0 and at most 1"),
+    ("min_p", False, 0, 1, "between 0 and 1"),
+    ("max_tokens", True, 0, _INFINITY, "a whole number of 0 or more"),
+    ("max_retries", True, 0, _INFINITY, "a whole number of 0 or more"),
+)
+
+
+def _is_seed(seed: Any) -> bool:
+    parts = [seed] if isinstance(seed, (int, np.integer)) else seed
+    if not isinstance(parts, (list, tuple)):
+        return False
+    return bool(parts) and all(isinstance(part, (int, np.integer)) and part >= 0 for part in parts)

@@ -107,7 +107,10 @@ _cached = lru_cache(maxsize=512)(_build)
 def _from_constraint(constraint: Constraint) -> OutputType:
     if isinstance(constraint, JsonSchemaConstraint):
         return OutputType(
-            name="json", constraint=constraint, validate=json.loads, growing=lambda: GrowingView(Any)
+            name="JSON value",
+            constraint=constraint,
+            validate=_checked("JSON value", json.loads),
+            growing=lambda: GrowingView(Any),
         )
     return _text_type(constraint.describe(), constraint, str)
 
@@ -197,6 +200,12 @@ def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
                 f"the output is well formed but not a valid {name}: {'; '.join(problems[:3])}",
                 text=text,
                 hint="A Python validator refused it, or a limit that JSON Schema cannot state.",
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise OutputInvalid(
+                f"the output cannot be read as a {name}: {error}",
+                text=text,
+                hint="It is nested too deeply or holds a number with too many digits; bound them in the schema.",
             ) from error
 
     return validate

@@ -157,6 +157,12 @@ def test_temperature_follows_from_what_is_asked() -> None:
         ("max_retries", -1),
         ("seed", -3),
         ("seed", ()),
+        ("seed", "7"),
+        ("temperature", "hot"),
+        ("temperature", math.inf),
+        ("max_tokens", 2.5),
+        ("max_tokens", None),
+        ("top_k", True),
     ],
 )
 def test_bad_options_name_themselves(name: str, value: object) -> None:
