@@ -1,79 +1,154 @@
 """A tokenizer's tokens as the bytes that they add to a text.
 
 Why: constraints are automata over bytes, so every token must be known as exactly the bytes it joins into the
-output, never as what ``decode()`` shows (it strips and cleans).
-Invariant: special, unused and padding ids have no bytes and are never text; ids up to `size` exist for masks.
+output, never as what ``decode()`` shows (it strips, cleans up and cannot show half a character).
+Invariant: special, unused and padding ids have no bytes and are never text; ends of text are never text. Ids up
+to `size`, the width of the model's logits, exist for masks.
+Where SentencePiece drops a space at the start of a text, here it does not: constrained text begins in the
+middle of one, after a prompt, and a token that begins with a space spells that space.
+Cost: about 1 µs a token to read a tokenizer, and as much again for the native trie, which is built when it is
+first used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
 from structgen import _core
-from structgen.errors import VocabularyError
+from structgen.errors import VocabularyError, VocabularyMismatch
 
 __all__ = ["Vocabulary"]
 
+# Texts that no token joins to what follows, for most tokenizers; tried in this order.
+_SENTINELS = ("\x02", "\x00", "\n", "}", "a")
+_LONGEST_TOKEN = 4096
+
 
 class Vocabulary:
-    """Token id to bytes, end-of-sequence ids, and the native engine built on them."""
+    """Token ids to bytes, the ends of text, and the native engine built on them."""
 
     def __init__(
-        self, tokens: Sequence[bytes | None], eos_ids: Sequence[int], *, size: int | None = None, tokenizer: Any = None
+        self,
+        tokens: Sequence[bytes | None],
+        eos_ids: Iterable[int],
+        *,
+        size: int | None = None,
+        encoder: Callable[[str], Sequence[int]] | None = None,
     ) -> None:
-        self._tokens = list(tokens)
-        self.eos_ids = tuple(eos_ids)
-        self.size = size if size is not None else len(self._tokens)
+        self.eos_ids = tuple(dict.fromkeys(eos_ids))
+        self.size = len(tokens) if size is None else size
         self.words = (self.size + 31) // 32
-        self._tokenizer = tokenizer
+        self._tokens = _checked(tokens, self.eos_ids, self.size)
+        self._encoder = encoder
 
     @classmethod
-    def from_tokens(cls, tokens: Sequence[bytes | None], eos_ids: Sequence[int], *, size: int | None = None) -> Vocabulary:
+    def from_tokens(
+        cls, tokens: Sequence[bytes | None], eos_ids: Iterable[int], *, size: int | None = None
+    ) -> Vocabulary:
+        """From the bytes of each token, None for what is not text. `size`: the width of the model's logits."""
         return cls(tokens, eos_ids, size=size)
 
     @classmethod
-    def from_tokenizer(cls, tokenizer: Any, *, size: int | None = None, eos_ids: Sequence[int] | None = None) -> Vocabulary:
-        vocab: Mapping[str, int] = tokenizer.get_vocab()
-        special = {i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
-        added = {i: t.content for i, t in tokenizer.added_tokens_decoder.items()}
-        table = _byte_alphabet()
-        tokens: list[bytes | None] = [None] * (max(vocab.values()) + 1)
-        for text, i in vocab.items():
-            if i in special:
-                continue
-            if i in added:
-                tokens[i] = added[i].encode()
-                continue
-            try:
-                tokens[i] = bytes([table[c] for c in text])
-            except KeyError:
-                raise VocabularyError(f"token {i} ({text!r}) is no byte-level token") from None
-        return cls(tokens, eos_ids if eos_ids is not None else [tokenizer.eos_token_id], size=size, tokenizer=tokenizer)
+    def from_tokenizer(
+        cls, tokenizer: Any, *, size: int | None = None, eos_ids: Iterable[int] | None = None
+    ) -> Vocabulary:
+        """From a tokenizer of transformers, tokenizers, tiktoken or sentencepiece, or the path of a file.
+
+        Files are ``tokenizer.json`` (or its folder), ``.gguf`` and SentencePiece ``.model``. `size` is the
+        width of the model's logits where it is more than the tokenizer has; `eos_ids` replaces the ends of
+        text that the tokenizer declares.
+        """
+        from structgen.tokenizers import read_tokenizer
+
+        table = read_tokenizer(tokenizer)
+        ends = table.eos_ids if eos_ids is None else tuple(eos_ids)
+        if not ends and eos_ids is None:
+            raise VocabularyError(
+                "this tokenizer does not say which token ends a text",
+                hint="Pass eos_ids=[...] with the ids of its end-of-text tokens.",
+            )
+        return cls(table.tokens, ends, size=size, encoder=table.encode)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {self.size} tokens, ends of text {list(self.eos_ids)}>"
 
     def token_bytes(self, token: int) -> bytes | None:
-        return self._tokens[token] if token < len(self._tokens) else None
+        """The bytes that a token adds to a text; None for what is not text."""
+        return self._tokens[token] if 0 <= token < len(self._tokens) else None
 
     def decode(self, ids: Iterable[int]) -> bytes:
-        return b"".join(self.token_bytes(i) or b"" for i in ids)
+        """The bytes of tokens, joined; what is not text adds nothing."""
+        return b"".join([self.token_bytes(i) or b"" for i in ids])
+
+    def encode(self, text: str | bytes) -> list[int] | None:
+        """Tokens that spell exactly `text`, as the tokenizer splits it in the middle of a text.
+
+        None where there is no tokenizer, where it does not give these bytes back (it normalises, lacks a
+        character, reads a marker), or where `text` is not UTF-8.
+        """
+        if self._encoder is None:
+            return None
+        try:
+            wanted = text.encode() if isinstance(text, str) else bytes(text)
+            words = text if isinstance(text, str) else wanted.decode()
+        except UnicodeError:
+            return None
+        if not wanted:
+            return []
+        for sentinel in _SENTINELS:
+            ids = list(self._encoder(sentinel + words))
+            start = self._after_sentinel(ids, sentinel.encode())
+            if start is not None and self._spells(ids[start:], wanted):
+                return ids[start:]
+        return None
+
+    def _after_sentinel(self, ids: Sequence[int], sentinel: bytes) -> int | None:
+        """How many tokens spell the sentinel and no more; a tokenizer may put a space before it."""
+        data = b""
+        for place, i in enumerate(ids):
+            data += self.token_bytes(i) or b""
+            if data.lstrip(b" ") == sentinel:
+                return place + 1
+            if len(data) > len(sentinel) + 1:
+                return None
+        return None
+
+    def _spells(self, ids: Sequence[int], text: bytes) -> bool:
+        parts = [self.token_bytes(i) for i in ids]
+        return None not in parts and b"".join(part for part in parts if part) == text
 
     @cached_property
     def native(self) -> _core.Vocabulary:
+        """The core's vocabulary trie."""
         return _core.Vocabulary(self._tokens, list(self.eos_ids), self.size)
 
     @cached_property
     def engine(self) -> _core.Engine:
+        """The core's engine, which owns the caches that all constraints on this vocabulary share."""
         return _core.Engine(self.native, {})
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's byte alphabet: printable bytes stand for themselves, the others are moved up."""
-    keep = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    table = {chr(b): b for b in keep}
-    moved = 256
-    for b in range(256):
-        if b not in keep:
-            table[chr(moved)] = b
-            moved += 1
-    return table
+def _checked(tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int) -> list[bytes | None]:
+    """A copy of the tokens in which ends of text are not text; raises where they cannot be used."""
+    if len(tokens) > size:
+        raise VocabularyMismatch(
+            f"the tokenizer has {len(tokens)} tokens, the model {size}",
+            hint="Use the tokenizer that the model was trained with.",
+        )
+    listed = list(tokens)
+    for i in eos_ids:
+        if not 0 <= i < size:
+            raise VocabularyMismatch(f"the end-of-text token {i} is outside of the {size} tokens")
+        if i < len(listed):
+            listed[i] = None
+    if not any(listed):
+        raise VocabularyError("no token of this vocabulary has bytes", hint="Every text needs some.")
+    longest = max(range(len(listed)), key=lambda i: len(listed[i] or b""))
+    if len(listed[longest] or b"") > _LONGEST_TOKEN:
+        raise VocabularyError(f"token {longest} is longer than {_LONGEST_TOKEN} bytes")
+    return listed

@@ -1,0 +1,72 @@
+"""GGUF files: the vocabulary that llama.cpp reads from their metadata.
+
+What: ``tokenizer.ggml.model`` says how tokens are written ("gpt2": the byte alphabet; "llama", "t5": U+2581 and
+byte pieces), ``tokenizer.ggml.token_type`` which of them are text. Such a vocabulary has no encoder.
+Source: the GGUF specification, and ``token_to_piece`` of llama.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from structgen.errors import VocabularyError
+
+from .gguf_metadata import read_metadata
+from .table import TokenTable, byte_level, fallback_byte
+
+__all__ = ["read_file"]
+
+_PREFIX = "tokenizer.ggml."
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
+_ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
+
+
+def read_file(path: Path) -> TokenTable:
+    """The tokenizer of a GGUF file; its tensors are not read."""
+    pairs = read_metadata(path)
+    kind = pairs.get(f"{_PREFIX}model")
+    texts = pairs.get(f"{_PREFIX}tokens")
+    if kind is None or texts is None:
+        raise VocabularyError(f"{path} holds no tokenizer", hint="Use a GGUF file of a language model.")
+    spell = _SPELLINGS.get(kind.decode("utf-8", "replace"))
+    if spell is None:
+        raise VocabularyError(
+            f"the tokens of {path.name} have no exact bytes: its tokenizer is {kind!r}",
+            hint=f"Known kinds are {', '.join(_SPELLINGS)}.",
+        )
+    types = pairs.get(f"{_PREFIX}token_type")
+    types = [_NORMAL] * len(texts) if types is None else types.tolist()
+    tokens = [
+        spell(text.decode("utf-8", "surrogateescape"), type_) for text, type_ in zip(texts, types, strict=True)
+    ]
+    ends = [pairs[_PREFIX + name] for name in _ENDS if _PREFIX + name in pairs]
+    return TokenTable(tokens, tuple(dict.fromkeys(ends)))
+
+
+def _byte_level_token(text: str, type_: int) -> bytes | None:
+    if type_ in (_PREFIX = "tokenizer.ggml."
+_NORMAL, _UNKNOWN, _CONTROL, _UNUSED):
+        return None
+    data = None if type_ == _USER_DEFINED else byte_level(text)
+    return _utf8(text) if data is None else data
+
+
+def _sentencepiece_token(text: str, type_: int) -> bytes | None:
+    if type_ in (_PREFIX = "tokenizer.ggml."
+_NORMAL, _UNKNOWN, _CONTROL, _UNUSED):
+        return None
+    if type_ == _BYTE:
+        return fallback_byte(text)
+    return _utf8(text.replace("\u2581", " "))
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+_SPELLINGS: dict[str, Callable[[str, int], bytes | None]] = {
+    "gpt2": _byte_level_token,
+    "llama": _sentencepiece_token,
+    "t5": _sentencepiece_token,
+}

@@ -1,0 +1,57 @@
+"""SentencePiece models: pieces in which U+2581 is a space, byte pieces, control and unknown pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .table import TokenTable, fallback_byte
+
+__all__ = ["SPACE", "read_model_file", "read_processor", "read_slow_tokenizer"]
+
+SPACE = "\u2581"
+
+
+def read_model_file(path: Path) -> TokenTable:
+    """A SentencePiece ``.model`` file."""
+    from sentencepiece import SentencePieceProcessor
+
+    return read_processor(SentencePieceProcessor(model_file=str(path)))
+
+
+def read_processor(processor: Any) -> TokenTable:
+    """A ``SentencePieceProcessor``."""
+    tokens = [_piece_bytes(processor, i) for i in range(processor.get_piece_size())]
+    eos = processor.eos_id()
+    return TokenTable(
+        tokens,
+        () if eos < 0 else (eos,),
+        lambda text: processor.encode(text, out_type=int, add_bos=False, add_eos=False),
+        strips_first_space=True,
+    )
+
+
+def read_slow_tokenizer(tokenizer: Any) -> TokenTable:
+    """A slow tokenizer of `transformers` around a SentencePiece model, with tokens that were added later."""
+    table = read_processor(tokenizer.sp_model)
+    tokens = list(table.tokens)
+    special = set(tokenizer.all_special_ids)
+    for i, token in tokenizer.added_tokens_decoder.items():
+        tokens.extend([None] * (i + 1 - len(tokens)))
+        tokens[i] = None if token.special or i in special else token.content.encode()
+    eos = tokenizer.eos_token_id
+    return TokenTable(
+        tokens,
+        table.eos_ids if eos is None else (eos,),
+        lambda text: tokenizer.encode(text, add_special_tokens=False),
+        strips_first_space=True,
+    )
+
+
+def _piece_bytes(processor: Any, i: int) -> bytes | None:
+    if processor.is_control(i) or processor.is_unknown(i) or processor.is_unused(i):
+        return None
+    piece: str = processor.id_to_piece(i)
+    if processor.is_byte(i):
+        return fallback_byte(piece)
+    return piece.replace(SPACE, " ").encode()

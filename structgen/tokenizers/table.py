@@ -1,0 +1,54 @@
+"""What every kind of tokenizer is read into: the bytes of each token, the ends of text, and an encoder.
+
+Invariant: ``tokens[i]`` are the bytes that token i adds to a text, wherever in the text it stands; None if it
+adds none (control tokens, unused ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["BYTE_ALPHABET", "TokenTable", "byte_level", "fallback_byte"]
+
+
+@dataclass(frozen=True)
+class TokenTable:
+    """A tokenizer as the vocabulary needs it."""
+
+    tokens: Sequence[bytes | None]
+    eos_ids: tuple[int, ...] = ()
+    encode: Callable[[str], Sequence[int]] | None = None
+    """The tokenizer's own encoding, without markers of beginning and end; it may lose or add text."""
+    strips_first_space: bool = False
+    """Whether the tokenizer's ``decode`` drops a space at the start of a text."""
+
+
+def _byte_alphabet() -> dict[int, int]:
+    """GPT-2's alphabet, code point to byte: printable bytes stand for themselves, others are moved up."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    moved = [byte for byte in range(256) if byte not in set(printable)]
+    return {byte: byte for byte in printable} | {256 + place: byte for place, byte in enumerate(moved)}
+
+
+BYTE_ALPHABET = _byte_alphabet()
+# The code points that are no letter of the alphabet but would pass the translation as bytes.
+_TRANSLATION: dict[int, int | str] = dict.fromkeys(range(256), "\uffff") | BYTE_ALPHABET
+
+
+def byte_level(token: str) -> bytes | None:
+    """The bytes that a token spells in GPT-2's byte alphabet; None if it is not written in it."""
+    try:
+        return token.translate(_TRANSLATION).encode("latin-1")
+    except UnicodeEncodeError:
+        return None
+
+
+def fallback_byte(token: str) -> bytes | None:
+    """The byte of a token like ``<0x0A>``."""
+    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+        try:
+            return bytes([int(token[3:5], 16)])
+        except ValueError:
+            return None
+    return None

@@ -1,0 +1,30 @@
+"""tiktoken encodings: their mergeable ranks are the bytes of the tokens already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .table import TokenTable
+
+__all__ = ["read_encoding"]
+
+
+def read_encoding(encoding: Any) -> TokenTable:
+    """A ``tiktoken.Encoding``. Ids between its ranks and its special tokens may be unused."""
+    tokens: list[bytes | None] = [None] * encoding.n_vocab
+    special = {encoding.encode_single_token(text) for text in encoding.special_tokens_set}
+    for i in range(encoding.n_vocab):
+        if i in special:
+            continue
+        try:
+            tokens[i] = encoding.decode_single_token_bytes(i)
+        except KeyError:
+            continue  # an unused id
+    return TokenTable(tokens, _ends(encoding), encoding.encode_ordinary)
+
+
+def _ends(encoding: Any) -> tuple[int, ...]:
+    try:
+        return (encoding.eot_token,)
+    except KeyError:
+        return ()
