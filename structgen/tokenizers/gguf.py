@@ -38,23 +38,22 @@ def read_file(path: Path) -> TokenTable:
     types = pairs.get(f"{_PREFIX}token_type")
     types = [_NORMAL] * len(texts) if types is None else types.tolist()
     tokens = [
-        spell(text.decode("utf-8", "surrogateescape"), type_) for text, type_ in zip(texts, types, strict=True)
+        spell(text.decode("utf-8", "surrogateescape"), type_)
+        for text, type_ in zip(texts, types, strict=True)
     ]
     ends = [pairs[_PREFIX + name] for name in _ENDS if _PREFIX + name in pairs]
     return TokenTable(tokens, tuple(dict.fromkeys(ends)))
 
 
 def _byte_level_token(text: str, type_: int) -> bytes | None:
-    if type_ in (_PREFIX = "tokenizer.ggml."
-_NORMAL, _UNKNOWN, _CONTROL, _UNUSED):
+    if type_ in (_UNKNOWN, _CONTROL, _UNUSED):
         return None
     data = None if type_ == _USER_DEFINED else byte_level(text)
     return _utf8(text) if data is None else data
 
 
 def _sentencepiece_token(text: str, type_: int) -> bytes | None:
-    if type_ in (_PREFIX = "tokenizer.ggml."
-_NORMAL, _UNKNOWN, _CONTROL, _UNUSED):
+    if type_ in (_UNKNOWN, _CONTROL, _UNUSED):
         return None
     if type_ == _BYTE:
         return fallback_byte(text)
