@@ -30,10 +30,11 @@ void bind_numbers(nb::module_ &m) {
   nb::class_<NumberMachine>(m, "NumberMachine")
       .def(
           "__init__",
-          [](NumberMachine *self, bool exponent, bool any_exponent, int64_t max_exponent) {
-            new (self) NumberMachine({exponent, any_exponent, max_exponent});
+          [](NumberMachine *self, bool exponent, bool any_exponent, int64_t max_exponent, int64_t max_fraction) {
+            new (self) NumberMachine({exponent, any_exponent, max_exponent, max_fraction});
           },
-          nb::kw_only(), "exponent"_a = true, "any_exponent"_a = false, "max_exponent"_a = 400)
+          nb::kw_only(), "exponent"_a = true, "any_exponent"_a = false, "max_exponent"_a = 400,
+          "max_fraction"_a = 16)
       .def("language",
            by_keyword<NumberMachine>([](NumberMachine &self, const NumberBounds &b) { return self.language(b); }),
            nb::kw_only(), "minimum"_a = nb::none(), "maximum"_a = nb::none(), "exclusive_minimum"_a = nb::none(),

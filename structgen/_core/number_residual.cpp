@@ -121,7 +121,12 @@ struct Situation {
   bool is_zero() const { return prefix.digits.empty(); }
   bool zero_allowed() const { return interval.contains(Decimal{}); }
   bool exponent_may_follow() const {
-    return options.exponent && !constraint.plain && (options.any_exponent || prefix.integer_digits == 1);
+    if (!options.exponent || constraint.plain) return false;
+    if (options.any_exponent) return true;
+    if (prefix.integer_digits != 1) return false;
+    int64_t fraction = prefix.fraction + (prefix.phase == Phase::POINT);
+    if (is_zero()) return fraction <= 1;
+    return fraction <= options.max_fraction && leading() == 0;
   }
   // The integer part may grow and an exponent may come after it.
   bool exponent_is_open() const { return prefix.phase == Phase::INTEGER && options.any_exponent; }
@@ -254,9 +259,19 @@ ExponentRange exponents(const Situation &s) {
   return range;
 }
 
+// What a number with this exponent must be a multiple of, as its mantissa has few digits.
+DecimalMultiple in_few_digits(const Situation &s, int64_t exponent) {
+  if (s.options.any_exponent) return s.multiple;
+  int64_t fraction = s.options.max_fraction - exponent;
+  if (s.multiple.factor == 0) return {1, fraction};
+  if (fraction >= s.multiple.fraction) return s.multiple;
+  return {without_tens(s.multiple.factor, s.multiple.fraction - fraction), fraction};
+}
+
 // Can a mantissa that begins like this, and is not zero, be completed?
 bool mantissa_alive(const Situation &s) {
   const int64_t limit = s.options.max_exponent;
+  if (s.is_zero() && !s.options.any_exponent) return false;
   if (s.is_zero()) {  // the greatest exponent reaches all that the others reach
     DecimalInterval reach = beginning_with("", s.prefix.fraction - limit);
     reach.lower_exclusive = true;
@@ -272,7 +287,8 @@ bool mantissa_alive(const Situation &s) {
   }
   // subtle: two exponents decide, for the reason given in plain_part.
   for (int64_t exponent = greatest; exponent >= greatest - 1 && exponent >= -limit; --exponent)
-    if (meets(intersect(beginning_with(s.prefix.digits, s.prefix.fraction - exponent), s.interval), s.multiple))
+    if (meets(intersect(beginning_with(s.prefix.digits, s.prefix.fraction - exponent), s.interval),
+              in_few_digits(s, exponent)))
       return true;
   return false;
 }
@@ -303,6 +319,14 @@ std::string mantissa_bounds(const Situation &s) {
   return key;
 }
 
+// No exponent below this one satisfies the lower bound, whatever digits follow.
+int64_t lowest(const Situation &s) {
+  const Decimal &lower = s.interval.lower;
+  if (lower.zero() || s.exponent_is_open()) return -s.options.max_exponent;
+  int64_t aligned = lower.exponent - s.leading() + (align(s.prefix.digits, lower).order < 0);
+  return std::max(-s.options.max_exponent, aligned);
+}
+
 std::string range_key(const ExponentRange &range) {
   return std::to_string(range.low) + '~' + std::to_string(range.high);
 }
@@ -322,6 +346,7 @@ Part scientific_part(const Situation &s) {
   if (!alive) return {zero, false, "z"};
   part.alive = true;
   part.key = mantissa_bounds(s);
+  if (!s.options.any_exponent) part.key += counted('d', s.options.max_fraction - s.prefix.fraction);
   // What zero itself may do differs from what a digit leads to, unless nothing is constrained.
   if (s.is_zero() && !(zero && part.key.empty() && s.multiple.factor == 0))
     part.key = (zero ? "z+" : "+") + part.key;
@@ -329,7 +354,7 @@ Part scientific_part(const Situation &s) {
   part.key += '%' + std::to_string(s.multiple.factor) + ',' + std::to_string(position);
   if (s.is_zero()) return part;
   part.key += ',' + std::to_string(remainder(s.prefix.digits, without_tens(s.multiple.factor, 1))) + ',';
-  if (std::optional<int64_t> least = least_exponent(s)) part.key += std::to_string(std::max(*least, -limit));
+  if (std::optional<int64_t> least = least_exponent(s)) part.key += std::to_string(std::max(*least, lowest(s)));
   return part;
 }
 
@@ -415,6 +440,17 @@ bool DecimalInterval::contains(const Decimal &value) const {
   if (empty) return false;
   int above = compare(value, lower), below = upper ? compare(*upper, value) : 1;
   return above >= lower_exclusive && below >= upper_exclusive;
+}
+
+bool includes(const NumberConstraint &wide, const NumberConstraint &narrow) {
+  auto within = [](const DecimalInterval &inner, const DecimalInterval &outer) {
+    return inner.empty || intersect(inner, outer) == inner;
+  };
+  if (wide.plain && !narrow.plain) return false;
+  if (!within(narrow.positive, wide.positive) || !within(narrow.negative, wide.negative)) return false;
+  if (wide.multiple.factor == 0) return true;
+  return narrow.multiple.factor != 0 &&
+         divides(wide.multiple, make_decimal(std::to_string(narrow.multiple.factor), narrow.multiple.fraction));
 }
 
 std::optional<NumberConstraint> intersect(const NumberConstraint &a, const NumberConstraint &b) {

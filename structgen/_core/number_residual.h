@@ -55,6 +55,7 @@ struct DecimalInterval {
   bool upper_exclusive = false;
 
   bool contains(const Decimal &value) const;
+  bool operator==(const DecimalInterval &) const = default;
 };
 
 // factor * 10^-fraction; factor 0 is no constraint.
@@ -77,6 +78,9 @@ struct NumberResidual {
 
 // The prefix with one more byte; nothing when it is not the start of a number text.
 std::optional<NumberPrefix> extend(const NumberPrefix &prefix, uint8_t byte, const NumberOptions &options);
+
+// Every number that satisfies `narrow` satisfies `wide`.
+bool includes(const NumberConstraint &wide, const NumberConstraint &narrow);
 
 // Both constraints; nothing when their common multiple has too many digits.
 std::optional<NumberConstraint> intersect(const NumberConstraint &a, const NumberConstraint &b);

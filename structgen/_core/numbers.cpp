@@ -116,6 +116,8 @@ struct NumberMachine::Impl {
 NumberMachine::NumberMachine(NumberOptions options) : impl_(std::make_unique<Impl>()) {
   if (options.max_exponent < 0 || options.max_exponent > 9999)
     throw std::invalid_argument("max_exponent must be between 0 and 9999");
+  if (options.max_fraction < 0 || options.max_fraction > 9999)
+    throw std::invalid_argument("max_fraction must be between 0 and 9999");
   impl_->options = options;
   language({});
 }
@@ -152,7 +154,9 @@ bool NumberMachine::accepts(uint64_t state) const { return impl_->states[state].
 
 bool NumberMachine::includes(uint64_t a, uint64_t b) const {
   if (a == b || b == 0) return true;
-  return a != 0 && a == impl_->intern(impl_->states[start()].constraint, impl_->states[b].prefix);
+  if (a == 0) return false;
+  const NumberConstraint *wide = impl_->states[a].constraint, *narrow = impl_->states[b].constraint;
+  return structgen::includes(*wide, *narrow) && a == impl_->intern(wide, impl_->states[b].prefix);
 }
 
 const NumberOptions &NumberMachine::options() const { return impl_->options; }

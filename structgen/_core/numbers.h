@@ -2,10 +2,12 @@
 //
 // Text forms:
 //   plain       -?(0|[1-9][0-9]*)(\.[0-9]+)?
-//   scientific  the above with exactly one integer digit, then [eE][+-]?[0-9]+, the exponent
-//               at most `max_exponent` in size and without redundant leading zeros beyond two
-//               digits (1e5, 1.5E-07, 1e+308). Narrower than RFC 8259 in just these two ways.
-// `any_exponent` admits an exponent after any mantissa (12.5e3).
+//   scientific  -?(0(\.0)?|[1-9](\.[0-9]{1,16})?)[eE][+-]?[0-9]+
+//               where the exponent is at most `max_exponent` in size and has no redundant leading
+//               zeros beyond two digits (1e5, 1.5E-07, 1e+308): what programs print.
+// Narrower than RFC 8259 in just this: a mantissa is normalised and has 17 digits (more are
+// written plainly), and the exponent is bounded. `any_exponent` lifts the first: an exponent after
+// any mantissa, 12.5e3 and 0.05e3 too, at the price of large automata.
 // Within these forms the language is exact: a text is accepted iff its decimal value satisfies
 // every constraint, -0 and 0e5 being zero and 1.0 and 1.5e1 integral. Nothing is rounded. So the
 // complement within language({}) is exact as well, unless `plain` is set.
@@ -41,6 +43,7 @@ struct NumberOptions {
   bool exponent = true;        // scientific form allowed
   bool any_exponent = false;   // exponent after any mantissa
   int64_t max_exponent = 400;  // of the text; 0 to 9999
+  int64_t max_fraction = 16;   // digits after the point before an exponent, unless any_exponent
 
   bool operator==(const NumberOptions &) const = default;
 };
@@ -64,7 +67,7 @@ class NumberMachine final : public Machine {
   bool alive(uint64_t state) const override { return state != 0; }
   // Of two states that `language` returned: the state that satisfies both.
   std::optional<uint64_t> meet(uint64_t a, uint64_t b) const override;
-  // Whether `a` is what is left of a number without constraints where `b` is left of another.
+  // Whether `a` is left of a constraint that contains the one that `b` is left of, at one prefix.
   bool includes(uint64_t a, uint64_t b) const override;
   size_t size() const;  // states made so far
 
