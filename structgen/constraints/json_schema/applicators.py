@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _ARRAY = 8
 _COUNTED_SINCE = 2019
 """Drafts from then on count what an array contains."""
+_EVALUATES_SINCE = 2020
+"""Drafts from then on count it as evaluated."""
 
 
 def ref(reader: Reader, value: Any, node: Node) -> None:
@@ -71,7 +73,9 @@ def pattern_properties(reader: Reader, value: Any, node: Node) -> None:
 
 
 def additional_properties(reader: Reader, value: Any, node: Node) -> None:
-    if value is not True:
+    if value is True:
+        reader.notes.all_properties.add(reader.node_id)
+    else:
         node["additionalProperties"] = reader.child(value, reader.pointer + "/additionalProperties")
 
 
@@ -108,20 +112,23 @@ def items(reader: Reader, value: Any, node: Node) -> None:
         raise reader.invalid(
             "items", "is one schema since draft 2020-12; for an array of schemas use prefixItems"
         )
-    if value is not True:
+    if value is True:
+        reader.notes.all_items.add(reader.node_id)
+    else:
         node["items"] = reader.child(value, reader.pointer + "/items")
 
 
 def items_before_2020(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, list):
-        if value is not True:
-            node["items"] = reader.child(value, reader.pointer + "/items")
+        items(reader, value, node)
         return
     prefix = reader.pointer + "/items/"
     if value:
         node["prefixItems"] = tuple([reader.child(schema, prefix + str(i)) for i, schema in enumerate(value)])
-    rest = reader.schema.get("additionalItems", True)
-    if rest is not True:
+    rest = reader.schema.get("additionalItems")
+    if rest is True:
+        reader.notes.all_items.add(reader.node_id)
+    elif rest is not None:
         node["items"] = reader.child(rest, reader.pointer + "/additionalItems")
 
 
@@ -134,20 +141,23 @@ def additional_items(reader: Reader, value: Any, node: Node) -> None:
 def contains(reader: Reader, value: Any, node: Node) -> None:
     """At least one item, unless ``minContains`` is 0: not all items are other ones."""
     pointer = reader.pointer + "/contains"
-    counts = reader.schema if reader.resource.draft.number >= _COUNTED_SINCE else {}
+    draft = reader.resource.draft.number
+    counts = reader.schema if draft >= _COUNTED_SINCE else {}
     least, most = counts.get("minContains", 1), counts.get("maxContains")
+    matching = reader.child(value, pointer)
+    if draft >= _EVALUATES_SINCE:
+        reader.notes.contains[reader.node_id] = matching
     if not least and most is None:
         return
-    other = reader.generated({"pointer": pointer, "not": (reader.child(value, pointer),)})
-    if most == 0:
-        _all_of(reader, node, {"pointer": pointer, "items": other})
+    other = reader.generated({"pointer": pointer, "not": (matching,)})
+    none = reader.generated({"pointer": pointer, "types": _ARRAY, "items": other})
     if least:
-        none = reader.generated({"pointer": pointer, "types": _ARRAY, "items": other})
         node["not"] = (*node.get("not", ()), none)
-
-
-def _all_of(reader: Reader, node: Node, generated: Node) -> None:
-    node["allOf"] = (*node.get("allOf", ()), reader.generated(generated))
+    if most == 0:
+        # subtle: under two `not`, so that its `items` does not count as having evaluated the items.
+        none = reader.generated({"pointer": pointer, "items": other})
+        some = reader.generated({"pointer": pointer, "not": (none,)})
+        node["not"] = (*node.get("not", ()), some)
 
 
 def all_of(reader: Reader, value: Any, node: Node) -> None:
@@ -168,9 +178,11 @@ def not_(reader: Reader, value: Any, node: Node) -> None:
 
 def if_(reader: Reader, value: Any, node: Node) -> None:
     schema = reader.schema
+    tested = reader.beside(value, reader.pointer + "/if")
     if "then" not in schema and "else" not in schema:
+        reader.notes.lone_ifs[reader.node_id] = tested
         return
-    node["if"] = reader.beside(value, reader.pointer + "/if")
+    node["if"] = tested
     for branch in ("then", "else"):
         if branch in schema:
             node[branch] = reader.beside(schema[branch], f"{reader.pointer}/{branch}")
@@ -180,10 +192,12 @@ def branch_of_if(reader: Reader, value: Any, node: Node) -> None:
     """``then`` and ``else`` are read with ``if``; without it they say nothing."""
 
 
-def _when_present(reader: Reader, node: Node, pointer: str, name: str, demanded: int) -> None:
-    """An object with this property must satisfy `demanded`: the property is forbidden, or the rest holds."""
+def _when_present(reader: Reader, node: Node, pointer: str, name: str, demands: Node) -> None:
+    """An object with this property must satisfy `demands`: the property is forbidden, or the rest holds."""
     absent = reader.generated({"pointer": pointer, "properties": ((name, reader.false()),)})
-    node["anyOf"] = (*node.get("anyOf", ()), (absent, demanded))
+    # subtle: what is demanded counts only where the property is, so it is said there again.
+    present = reader.generated({"pointer": pointer, "required": (name,), **demands})
+    node["anyOf"] = (*node.get("anyOf", ()), (absent, present))
 
 
 def dependent_required(reader: Reader, value: Any, node: Node) -> None:
@@ -210,17 +224,23 @@ def _dependent(
         if names_too and (isinstance(entry, list) or not schemas):
             listed = names(reader, keyword, entry)
             if listed:
-                demanded = reader.generated({"pointer": pointer, "required": listed})
-                _when_present(reader, node, pointer, name, demanded)
+                _when_present(reader, node, pointer, name, {"required": (name, *listed)})
         elif entry is not True:
-            _when_present(reader, node, pointer, name, reader.beside(entry, pointer))
+            _when_present(reader, node, pointer, name, {"allOf": (reader.beside(entry, pointer),)})
 
 
 def unevaluated_items(reader: Reader, value: Any, node: Node) -> None:
-    if value is not True:
-        node["unevaluatedItems"] = reader.child(value, reader.pointer + "/unevaluatedItems")
+    if value is True:
+        reader.notes.all_items.add(reader.node_id)
+        return
+    node["unevaluatedItems"] = reader.child(value, reader.pointer + "/unevaluatedItems")
+    reader.notes.places.append(reader.node_id)
 
 
 def unevaluated_properties(reader: Reader, value: Any, node: Node) -> None:
-    if value is not True:
-        node["unevaluatedProperties"] = reader.child(value, reader.pointer + "/unevaluatedProperties")
+    if value is True:
+        reader.notes.all_properties.add(reader.node_id)
+        return
+    node["unevaluatedProperties"] = reader.child(value, reader.pointer + "/unevaluatedProperties")
+    if "unevaluatedItems" not in reader.schema:
+        reader.notes.places.append(reader.node_id)

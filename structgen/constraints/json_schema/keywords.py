@@ -64,10 +64,6 @@ def _annotation(note: str = "", **more: Any) -> Keyword:
     return Keyword(Support.ANNOTATION, None, note, **more)
 
 
-def _is_true(value: Any, schema: Mapping[str, Any]) -> bool:
-    return value is True or value == {}
-
-
 def _is_false(value: Any, schema: Mapping[str, Any]) -> bool:
     return value is False
 
@@ -108,9 +104,7 @@ KEYWORDS: dict[str, Keyword] = {
     "contains": _exact(applicators.contains, first=6, subschemas="one"),
     "minContains": _later(note="0 and 1 are read", first=_2019, harmless=_is_at_most_one),
     "maxContains": _later(note="0 is read", first=_2019, harmless=_is_zero),
-    "unevaluatedItems": _later(
-        applicators.unevaluated_items, first=_2019, subschemas="one", harmless=_is_true
-    ),
+    "unevaluatedItems": _exact(applicators.unevaluated_items, first=_2019, subschemas="one"),
     # Objects
     "properties": _exact(applicators.properties, subschemas="map"),
     "patternProperties": _exact(applicators.pattern_properties, subschemas="map"),
@@ -126,9 +120,7 @@ KEYWORDS: dict[str, Keyword] = {
         note="read in every draft: it was split in 2019-09 and is still met",
         subschemas="map",
     ),
-    "unevaluatedProperties": _later(
-        applicators.unevaluated_properties, first=_2019, subschemas="one", harmless=_is_true
-    ),
+    "unevaluatedProperties": _exact(applicators.unevaluated_properties, first=_2019, subschemas="one"),
     # Combinations
     "allOf": _exact(applicators.all_of, subschemas="list"),
     "anyOf": _exact(applicators.any_of, subschemas="list"),

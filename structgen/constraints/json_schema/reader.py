@@ -20,6 +20,7 @@ from .keywords import Read, dispatch
 from .options import JsonSchemaOptions
 from .pointers import LABEL_LIMIT, escape, shorten
 from .references import RECURSIVE, References, Resource, Target, starts_resource
+from .unevaluated import Notes, rewrite_unevaluated
 from .values import check_spellable, enumerate_values
 
 __all__ = ["DEPTH_LIMIT", "NODE_LIMIT", "NeedsScopes", "Node", "Reader", "read_schema"]
@@ -46,6 +47,7 @@ class Reader:
         self.nodes: list[Node | bool] = []
         self.beside_of: dict[int, list[int]] = {}
         self.has_shared = False
+        self.notes = Notes()
         self._pending: list[tuple[int, dict[str, Any], str, Resource, int]] = []
         self._true = self._false = -1
         self.root = self.resource = Resource({}, LATEST, "", "#")
@@ -62,6 +64,8 @@ class Reader:
         self._run()
         if self.has_shared and self.beside_of:
             find_endless(self.beside_of, self.nodes)
+        if self.notes.places:
+            rewrite_unevaluated(self)
         return tuple(self.nodes)
 
     def _run(self) -> None:
