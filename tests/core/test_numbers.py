@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structgen._core._native import NumberMachine
+from structgen._core._native import NumberMachine, RegexSpace, number_language
 
 ALPHABET = "01259-.e+"
 BYTES = b"0123456789-+.eE"
@@ -434,3 +434,28 @@ def test_multiples_must_be_positive(text: str) -> None:
 def test_limits_name_themselves(bounds: Bounds, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         NumberMachine().language(**bounds)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_leaves_combine_in_a_space(seed: int) -> None:
+    generator = random.Random(3000 + seed)
+    first, second, third = (random_bounds(generator) for _ in range(3))
+    space = RegexSpace()
+    a, b, c = (number_language(space, **bounds) for bounds in (first, second, third))
+    combined = space.intersect(space.alternate(a, b), space.complement(c))
+    for text in number_texts(3, False, 400, 16):
+        number = value(text)
+        expected = (satisfies(number, first) or satisfies(number, second)) and not satisfies(number, third)
+        assert space.matches(combined, text.encode()) == expected, (first, second, third, text)
+    assert space.unproven == 0
+    if witness := space.witness(combined):
+        assert space.matches(combined, witness)
+    assert (witness is not None) == space.alive(combined)
+
+
+def test_equal_languages_are_one_leaf() -> None:
+    space = RegexSpace()
+    assert number_language(space, integer=True) == number_language(space, multiple_of="1.0")
+    low, high = number_language(space, minimum="1"), number_language(space, exclusive_maximum="1e2")
+    assert space.intersect(low, high) == number_language(space, minimum="1", exclusive_maximum="100")
+    assert number_language(space, minimum="2", maximum="1") == RegexSpace.EMPTY
