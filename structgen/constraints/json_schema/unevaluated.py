@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import UnsupportedKeyword
+from structgen.errors import LimitExceeded, UnsupportedKeyword
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
@@ -30,6 +30,7 @@ __all__ = ["BRANCH_LIMIT", "Notes", "rewrite_unevaluated"]
 
 BRANCH_LIMIT = 8
 _VISIT_LIMIT = 10_000
+_COPY_LIMIT = 1_000_000
 
 Condition = frozenset[int]
 """Nodes that are all valid."""
@@ -105,6 +106,7 @@ def _rewrite(
             keyword=keyword,
             hint="Name the properties of all branches in `properties` beside it, with the schema true.",
         )
+    _check_size(len(branches), always, [more for _, more in branches], pointer)
     valid = [_all_valid(reader, pointer, condition) for condition, _ in branches]
     for chosen in product((False, True), repeat=len(branches)):
         evaluated = _Evaluated()
@@ -120,6 +122,17 @@ def _rewrite(
             node["anyOf"] = (*node.get("anyOf", ()), (*others, rest))
         else:
             node["allOf"] = (*node.get("allOf", ()), rest)
+
+
+def _check_size(branches: int, always: _Evaluated, more: list[_Evaluated], pointer: str) -> None:
+    copied = sum(len(one.names) + len(one.patterns) + one.prefix for one in (always, *more)) << branches
+    if copied > _COPY_LIMIT:
+        raise LimitExceeded(
+            f"what is evaluated here takes {copied:,} entries to write out, more than {_COPY_LIMIT:,}",
+            limit="evaluated entries",
+            where=pointer,
+            hint="Name the properties of all branches in `properties` beside it, with the schema true.",
+        )
 
 
 def _all_valid(reader: Reader, pointer: str, condition: Condition) -> int:

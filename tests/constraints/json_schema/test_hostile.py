@@ -7,9 +7,11 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from structgen.constraints.json_schema import check, json_schema
-from structgen.errors import LimitExceeded, SchemaInvalid
+from structgen.constraints.json_schema import KEYWORDS, check, json_schema
+from structgen.errors import LimitExceeded, SchemaInvalid, StructgenError
 
 DEEP = 100_000
 
@@ -105,3 +107,38 @@ def test_check_survives_them_too() -> None:
     assert not check(nested(DEEP)).ok
     assert not check("[" * DEEP).ok
     assert not check("{").ok
+
+
+def test_what_is_evaluated_is_bounded() -> None:
+    branches = [{"properties": {f"{i}.{j}": {"type": "null"} for j in range(2_000)}} for i in range(8)]
+    with pytest.raises(LimitExceeded) as caught:
+        json_schema({"anyOf": branches, "unevaluatedProperties": False})
+    assert caught.value.limit == "evaluated entries"
+
+
+_KEYS = st.sampled_from([*KEYWORDS, "a", "b", "#"])
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(allow_nan=True)
+    | st.sampled_from(
+        ["", "a", "#", "#/a", "#/definitions/a", "b", "string", "integer", "date", "^a", "(", "http://x/y#z"]
+    )
+)
+_ANYTHING = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4),
+    max_leaves=25,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.dictionaries(_KEYS, _ANYTHING, max_size=5))
+def test_any_json_is_read_or_refused(schema: dict[str, Any]) -> None:
+    try:
+        json_schema(schema)
+        compiles = True
+    except StructgenError:
+        compiles = False
+    assert check(schema).ok == compiles
