@@ -21,6 +21,7 @@ const Node *Automaton::begin(Reader &r, const Plan &plan, const Node *parent) {
       n->depth = depth;
       n->parent = parent;
       n->text = text_.state(plan.re, 0, Encoding::Plain);
+      if (!parent && !text_.spellable(n->text)) return nullptr;
       return n;
     }
     case Plan::Json:

@@ -222,6 +222,16 @@ void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
     for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
   else
     for (uint32_t id : f.ids) set(id);
+  if (!n->parent && !v_.closed_under_bytes()) {
+    // Some bytes occur only inside longer tokens: a token must leave a text that tokens can complete.
+    for (uint32_t w = 0; w < v_.words(); ++w)
+      for (uint32_t rest = out_[w]; rest; rest &= rest - 1) {
+        const uint32_t id = w * 32 + static_cast<uint32_t>(std::countr_zero(rest));
+        TextState s = n->text;
+        for (unsigned char c : std::string_view(v_.token(id)).substr(v_.depth(at))) s = text_.row(s)[c];
+        if (!text_.spellable(s)) clear(id);
+      }
+  }
   if (f.exits.empty() || !n->parent) return;
   Arena::Mark mark = r_->arena.mark();
   if (const Node *after = a_.finish(*r_, n->parent)) {

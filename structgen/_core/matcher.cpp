@@ -39,6 +39,7 @@ const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
     if (!node) return nullptr;
     node = program_->automaton().step(r, node, static_cast<uint8_t>(c));
   }
+  if (node && node->kind == Node::Scalar && !node->parent && !program_->space().spellable(node->text)) return nullptr;
   return node;
 }
 

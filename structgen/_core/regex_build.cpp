@@ -204,6 +204,7 @@ Re RegexSpace::Impl::concat(Re a, Re b) {
     ReNode n{ReKind::Concat};
     n.nullable = nodes[*it].nullable && nodes[b].nullable;
     n.plain = nodes[*it].plain && nodes[b].plain;
+    n.looks = nodes[*it].looks || nodes[b].looks;
     const Re both[] = {*it, b};
     b = intern(n, both);
   }
@@ -232,7 +233,7 @@ Re RegexSpace::Impl::alternate(std::vector<Re> xs) {
       const auto &r = ranges[nodes[x].index];
       merged.insert(merged.end(), r.begin(), r.end());
     }
-    nullable |= x != EPSILON && nodes[x].nullable;
+    nullable |= x != EPSILON && nodes[x].nullable && !nodes[x].looks;
   }
   if (classes > 1) {
     std::erase_if(flat, [&](Re x) { return nodes[x].kind == ReKind::Class && nodes[x].pending == 0; });
@@ -246,6 +247,7 @@ Re RegexSpace::Impl::alternate(std::vector<Re> xs) {
   for (Re x : flat) {
     n.nullable |= nodes[x].nullable;
     n.plain &= nodes[x].plain;
+    n.looks |= nodes[x].looks;
   }
   return intern(n, flat);
 }
@@ -287,7 +289,10 @@ Re RegexSpace::Impl::intersect(std::vector<Re> xs) {
   ReNode n{ReKind::Intersect};
   n.nullable = true;
   n.plain = false;
-  for (Re x : flat) n.nullable &= nodes[x].nullable;
+  for (Re x : flat) {
+    n.nullable &= nodes[x].nullable;
+    n.looks |= nodes[x].looks;
+  }
   return intern(n, flat);
 }
 
@@ -297,6 +302,7 @@ Re RegexSpace::Impl::difference(Re all, Re r) {
   if (all == ANY_TEXT && nodes[r].kind == ReKind::Difference && part(r, 0) == ANY_TEXT) return part(r, 1);
   ReNode n{ReKind::Difference};
   n.nullable = nodes[all].nullable && !nodes[r].nullable;
+  n.looks = nodes[all].looks || nodes[r].looks;
   n.plain = false;
   const Re both[] = {all, r};
   return intern(n, both);
@@ -306,7 +312,7 @@ Re RegexSpace::Impl::repeat(Re a, int64_t lo, int64_t hi) {
   if (hi >= 0 && hi < lo) return EMPTY;
   if (hi == 0 || a == EPSILON) return EPSILON;
   if (a == EMPTY) return lo == 0 ? EPSILON : EMPTY;
-  if (nodes[a].nullable) lo = 0;
+  if (nodes[a].nullable && !nodes[a].looks) lo = 0;
   if (lo == 1 && hi == 1) return a;
   if (a == any_character && lo == 0 && hi < 0) return ANY_TEXT;
   if (a == ANY_TEXT) return ANY_TEXT;
@@ -315,8 +321,9 @@ Re RegexSpace::Impl::repeat(Re a, int64_t lo, int64_t hi) {
   ReNode n{ReKind::Repeat};
   n.lo = lo;
   n.hi = hi < 0 ? -1 : hi;
-  n.nullable = lo == 0;
+  n.nullable = lo == 0 || body.nullable;
   n.plain = body.plain;
+  n.looks = body.looks;
   const Re one[] = {a};
   return intern(n, one);
 }
@@ -356,8 +363,33 @@ std::shared_ptr<const Machine> RegexSpace::find_machine(const std::function<bool
   return nullptr;
 }
 
-Re RegexSpace::look_ahead(Re, bool) { throw std::invalid_argument("look-ahead is not supported at this place"); }
-Re RegexSpace::look_behind(Re, bool) { throw std::invalid_argument("look-behind is not supported at this place"); }
+Re RegexSpace::look_ahead(Re a, bool negative) {
+  if (a == EMPTY) return negative ? EPSILON : EMPTY;
+  ReNode n{ReKind::LookAhead};
+  n.lo = negative;
+  n.nullable = impl_->nodes[a].nullable != negative;
+  n.looks = true;
+  n.plain = false;
+  const Re body[] = {a};
+  return impl_->intern(n, body);
+}
+
+Re RegexSpace::look_behind(Re a, bool negative) {
+  if (impl_->nodes[a].looks)
+    throw std::invalid_argument("a look-around inside a look-behind is not supported");
+  return impl_->look_behind_state(impl_->concat(ANY_TEXT, a), negative);
+}
+
+Re RegexSpace::Impl::look_behind_state(Re state, bool negative) {
+  if (state == EMPTY) return negative ? EPSILON : EMPTY;
+  ReNode n{ReKind::LookBehind};
+  n.lo = negative;
+  n.nullable = nodes[state].nullable != negative;
+  n.looks = true;
+  n.plain = false;
+  const Re body[] = {state};
+  return intern(n, body);
+}
 
 bool RegexSpace::nullable(Re r) const { return impl_->nodes[r].nullable; }
 size_t RegexSpace::unproven() const { return impl_->unproven; }

@@ -11,7 +11,11 @@ void too_deep() { throw LimitError("a regular expression is nested more than 400
 Re RegexSpace::Impl::raw(Re r, uint8_t b, int depth) {
   if (depth > MAX_DEPTH) too_deep();
   const ReNode n = nodes[r];
+  if (n.looks && n.kind != ReKind::Intersect && n.kind != ReKind::Difference && n.kind != ReKind::Alternate)
+    return consume(r, b, EPSILON, depth);
   switch (n.kind) {
+    case ReKind::LookAhead:
+    case ReKind::LookBehind:
     case ReKind::Empty:
     case ReKind::Epsilon: return EMPTY;
     case ReKind::Class: {
@@ -93,10 +97,110 @@ Re RegexSpace::Impl::raw(Re r, uint8_t b, int depth) {
   return EMPTY;
 }
 
+// ---------------------------------------------------------------- look-arounds
+//
+// An expression with look-arounds is read together with all that follows it, so that a
+// look-ahead, a demand on the rest of the text, can be put beside the rest as an
+// intersection (the Boolean derivative of an alternating automaton). A look-behind carries
+// the state of an automaton over the text so far, which every byte moves.
+
+Re RegexSpace::Impl::passing(Re r, int depth) {
+  if (depth > MAX_DEPTH) too_deep();
+  const ReNode n = nodes[r];
+  if (!n.looks) return n.nullable ? ANY_TEXT : EMPTY;
+  switch (n.kind) {
+    case ReKind::LookAhead: {
+      Re rest = concat(part(r, 0), ANY_TEXT);
+      return n.lo ? difference(ANY_TEXT, rest) : rest;
+    }
+    case ReKind::LookBehind: return n.nullable ? ANY_TEXT : EMPTY;
+    case ReKind::Concat: return intersect({passing(part(r, 0), depth + 1), passing(part(r, 1), depth + 1)});
+    case ReKind::Alternate: {
+      std::vector<Re> xs;
+      for (uint32_t i = 0; i < part_count(r); ++i) xs.push_back(passing(part(r, i), depth + 1));
+      return alternate(std::move(xs));
+    }
+    case ReKind::Repeat: return n.lo == 0 ? ANY_TEXT : passing(part(r, 0), depth + 1);
+    default: throw std::invalid_argument("a look-around inside an intersection or complement that something follows");
+  }
+}
+
+Re RegexSpace::Impl::consume(Re r, uint8_t b, Re rest, int depth) {
+  if (depth > MAX_DEPTH) too_deep();
+  const ReNode n = nodes[r];
+  if (!n.looks) {
+    Re d = raw(r, b, depth + 1);
+    return d == EMPTY ? EMPTY : concat(d, advanced(rest, b, depth + 1));
+  }
+  switch (n.kind) {
+    case ReKind::LookAhead:
+    case ReKind::LookBehind: return EMPTY;
+    case ReKind::Concat: {
+      Re head = part(r, 0), tail = part(r, 1);
+      Re first = consume(head, b, concat(tail, rest), depth + 1);
+      Re condition = passing(head, depth + 1);
+      if (condition == EMPTY) return first;
+      Re second = consume(tail, b, rest, depth + 1);
+      if (second != EMPTY) second = intersect({raw(condition, b, depth + 1), second});
+      return alternate({first, second});
+    }
+    case ReKind::Alternate: {
+      std::vector<Re> xs;
+      for (uint32_t i = 0; i < part_count(r); ++i) xs.push_back(consume(part(r, i), b, rest, depth + 1));
+      return alternate(std::move(xs));
+    }
+    case ReKind::Repeat: {
+      // A round that matches nothing may be left out, unless it is owed: then the others are optional.
+      Re body = part(r, 0);
+      Re after = concat(repeat(body, n.lo > 0 ? n.lo - 1 : 0, n.hi < 0 ? -1 : n.hi - 1), rest);
+      Re first = consume(body, b, after, depth + 1);
+      if (n.lo == 0) return first;
+      Re condition = passing(body, depth + 1);
+      if (condition == EMPTY) return first;
+      Re second = consume(repeat(body, 0, n.hi), b, rest, depth + 1);
+      return alternate({first, intersect({raw(condition, b, depth + 1), second})});
+    }
+    default: throw std::invalid_argument("a look-around inside an intersection or complement that something follows");
+  }
+}
+
+Re RegexSpace::Impl::advanced(Re r, uint8_t b, int depth) {
+  if (!nodes[r].looks) return r;
+  if (depth > MAX_DEPTH) too_deep();
+  const ReNode n = nodes[r];
+  std::vector<Re> xs;
+  if (n.kind != ReKind::LookBehind)
+    for (uint32_t i = 0; i < part_count(r); ++i) xs.push_back(advanced(part(r, i), b, depth + 1));
+  switch (n.kind) {
+    case ReKind::LookBehind: return look_behind_state(raw(part(r, 0), b, depth + 1), n.lo != 0);
+    case ReKind::LookAhead: {
+      if (xs[0] == EMPTY) return n.lo ? EPSILON : EMPTY;
+      ReNode m{ReKind::LookAhead};
+      m.lo = n.lo;
+      m.nullable = nodes[xs[0]].nullable != (n.lo != 0);
+      m.looks = true;
+      m.plain = false;
+      return intern(m, xs);
+    }
+    case ReKind::Concat: return concat(xs[0], xs[1]);
+    case ReKind::Alternate: return alternate(std::move(xs));
+    case ReKind::Intersect: return intersect(std::move(xs));
+    case ReKind::Difference: return difference(xs[0], xs[1]);
+    case ReKind::Repeat: return repeat(xs[0], n.lo, n.hi);
+    default: return r;
+  }
+}
+
 void RegexSpace::Impl::boundaries(Re r, std::bitset<257> &starts, int depth) const {
   if (depth > MAX_DEPTH) too_deep();
   const ReNode &n = nodes[r];
+  if (n.looks) {  // look-behinds anywhere in it see the byte
+    for (uint32_t i = 0; i < part_count(r); ++i) boundaries(part(r, i), starts, depth + 1);
+    return;
+  }
   switch (n.kind) {
+    case ReKind::LookAhead:
+    case ReKind::LookBehind:
     case ReKind::Empty:
     case ReKind::Epsilon: return;
     case ReKind::Class: {
@@ -419,6 +523,8 @@ std::string RegexSpace::describe(Re r, size_t limit) const {
         out += "{" + std::to_string(n.lo) + "," + (n.hi < 0 ? "" : std::to_string(n.hi)) + "}";
         break;
       case ReKind::Literals: out += "literals"; break;
+      case ReKind::LookAhead: list(n.lo ? "?!" : "?="); break;
+      case ReKind::LookBehind: list(n.lo ? "?<!" : "?<="); break;
       case ReKind::Machine: out += "machine#" + std::to_string(n.state); break;
     }
   };

@@ -23,12 +23,15 @@ enum class ReKind : uint8_t {
   Repeat,      // parts: body; lo, hi (hi < 0: unbounded)
   Literals,    // a node of a trie of literals; parts: byte, child, byte, child, ...
   Machine,     // machine index, state
+  LookAhead,   // parts: what the rest must begin with; lo: negated
+  LookBehind,  // parts: state of the automaton that reads the text so far; lo: negated
 };
 
 struct ReNode {
   ReKind kind;
   bool nullable = false;
-  bool plain = true;  // no intersection, difference or machine inside: alive unless Empty
+  bool plain = true;  // no intersection, difference or look-around inside: alive unless Empty
+  bool looks = false;  // a look-around inside; then `nullable` speaks of the end of the text
   uint8_t pending = 0;
   uint32_t index = 0;  // Class: ranges; Machine: machine
   int64_t lo = 0, hi = 0;
@@ -71,10 +74,17 @@ struct RegexSpace::Impl {
   Re intersect(std::vector<Re> xs);
   Re difference(Re all, Re r);
   Re repeat(Re a, int64_t lo, int64_t hi);
+  Re look_behind_state(Re state, bool negative);
   Re trie(const std::vector<std::string_view> &sorted, size_t from, size_t to, size_t depth);
 
   // One derivative, not pruned. `depth` guards the stack.
   Re raw(Re r, uint8_t byte, int depth);
+  // With look-arounds: `r` takes the byte and `rest` follows it to the end of the text.
+  Re consume(Re r, uint8_t byte, Re rest, int depth);
+  // The rests of the text before which `r` matches nothing at all.
+  Re passing(Re r, int depth);
+  // `r` after the byte was read in front of it: its look-behinds have seen the byte.
+  Re advanced(Re r, uint8_t byte, int depth);
   // Starts of byte classes of `r`: bytes between two starts have the same derivative.
   void boundaries(Re r, std::bitset<257> &starts, int depth) const;
   const Row &raw_row(Re r);

@@ -162,6 +162,52 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
   return schema;
 }
 
+// JSON strings can escape every control character, so the space takes them as spellable; outside
+// JSON those that no token holds must go. Only an expression that may *need* one of them is touched:
+// otherwise each of its leaves keeps a member, and what is alive stays alive.
+bool may_need_control(nb::handle ir, const std::bitset<256> &spellable, int depth = 0) {
+  if (depth > 500) return true;
+  std::string_view kind = text_of(ir[0]);
+  if (kind == "literal") {
+    for (unsigned char c : text_of(ir[1]))
+      if (!spellable.test(c)) return true;
+    return false;
+  }
+  if (kind == "literals") {
+    for (nb::handle t : ir[1])
+      for (unsigned char c : text_of(t))
+        if (!spellable.test(c)) return true;
+    return false;
+  }
+  if (kind == "class") {
+    for (nb::handle r : ir[1]) {
+      auto hi = nb::cast<uint32_t>(r[1]);
+      if (hi >= 0x20) return false;
+      for (auto c = nb::cast<uint32_t>(r[0]); c <= hi; ++c)
+        if (spellable.test(c)) return false;
+    }
+    return true;
+  }
+  if (kind == "concat" || kind == "alternate") {
+    for (nb::handle x : ir[1])
+      if (may_need_control(x, spellable, depth + 1)) return true;
+    return false;
+  }
+  if (kind == "repeat") return may_need_control(ir[1], spellable, depth + 1);
+  return kind == "complement" || kind == "intersect" || kind == "look";
+}
+
+Re without_missing_controls(Re re, nb::handle ir, TextSpace &space) {
+  const std::bitset<256> &spellable = space.vocabulary().spellable();
+  std::vector<CodeRange> kept;
+  for (uint32_t c = 0; c < 0x20; ++c)
+    if (spellable.test(c)) kept.push_back({c, c});
+  if (kept.size() == 0x20 || !may_need_control(ir, spellable)) return re;
+  kept.push_back({0x20, 0x10ffff});
+  RegexSpace &regex = space.regex();
+  return regex.intersect(re, regex.repeat(regex.text_class(kept), 0, -1));
+}
+
 }  // namespace
 
 Re RegexCache::convert(RegexSpace &space, nb::handle ir) {
@@ -179,7 +225,7 @@ std::unique_ptr<Plan> plan_from_ir(nb::handle ir, TextSpace &space, RegexCache &
   auto plan = std::make_unique<Plan>();
   if (kind == "regex") {
     plan->kind = Plan::Regex;
-    plan->re = cache.convert(space.regex(), content);
+    plan->re = without_missing_controls(cache.convert(space.regex(), content), content, space);
     return plan;
   }
   if (kind == "json") {

@@ -218,6 +218,43 @@ const std::vector<uint32_t> &TextSpace::at_most_characters(uint32_t n) {
   return *at_most_[n];
 }
 
+bool TextSpace::spellable(TextState s) {
+  if (vocabulary_->closed_under_bytes()) return s != DEAD;
+  if (s == DEAD || complete(s)) return s != DEAD;
+  if (auto it = spellable_.find(s); it != spellable_.end()) return it->second;
+  std::unordered_map<TextState, TextState> from{{s, s}};
+  std::vector<TextState> queue{s};
+  const Vocabulary &v = *vocabulary_;
+  std::vector<TextState> path(v.longest_token() + 1);
+  for (size_t i = 0; i < queue.size(); ++i) {
+    const TextState at = queue[i];
+    if (i >= limits_.regex.emptiness_budget) return spellable_[s] = true;
+    path[0] = at;
+    for (Vocabulary::Node n = 1; n < v.node_count();) {
+      const TextState to = row(path[v.depth(n) - 1])[v.byte(n)];
+      if (to == DEAD) {
+        n = v.end(n);
+        continue;
+      }
+      path[v.depth(n)] = to;
+      if (!v.ids(n).empty()) {
+        auto known = spellable_.find(to);
+        if (complete(to) || (known != spellable_.end() && known->second)) {
+          for (TextState back = at;; back = from[back]) {
+            spellable_[back] = true;
+            if (back == s) break;
+          }
+          return true;
+        }
+        if (known == spellable_.end() && from.emplace(to, at).second) queue.push_back(to);
+      }
+      ++n;
+    }
+  }
+  for (TextState dead : queue) spellable_[dead] = false;
+  return false;
+}
+
 int64_t TextSpace::reach(Re re) {
   if (re == RegexSpace::ANY_TEXT) return 0;
   auto [it, fresh] = reach_.try_emplace(re, -1);

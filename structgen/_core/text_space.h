@@ -105,6 +105,10 @@ class TextSpace {
   // Ids of tokens with a backslash or control byte: their characters are not their bytes'.
   const std::vector<uint32_t> &escaped_tokens() const { return escaped_tokens_; }
 
+  // Can tokens complete a plain text from `s`? The same as being alive where every byte of the
+  // vocabulary is a token on its own; otherwise decided by search over (state, token) pairs.
+  bool spellable(TextState s);
+
   // Greatest minimal length (characters) over the states reachable from `re`; -1: too many to tell.
   int64_t reach(Re re);
 
@@ -129,6 +133,7 @@ class TextSpace {
   std::unordered_map<uint64_t, TextState> index_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
   std::unordered_map<Re, int64_t> reach_;
+  std::unordered_map<TextState, bool> spellable_;
   std::vector<uint32_t> token_characters_;
   std::vector<uint32_t> escaped_tokens_;
   std::vector<std::unique_ptr<std::vector<uint32_t>>> at_most_;

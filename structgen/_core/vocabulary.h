@@ -37,6 +37,8 @@ class Vocabulary {
   // Bytes that occur in some token, and bytes that are a token on their own.
   const std::bitset<256> &spellable() const { return spellable_; }
   const std::bitset<256> &single_bytes() const { return single_bytes_; }
+  // Every byte of a token is a token on its own: then tokens spell all that their bytes spell.
+  bool closed_under_bytes() const { return spellable_ == single_bytes_; }
   uint32_t longest_token() const { return longest_; }  // bytes
 
   uint32_t node_count() const { return static_cast<uint32_t>(byte_.size()); }
