@@ -21,7 +21,8 @@ __all__ = ["FORMATS", "Format"]
 
 @dataclass(frozen=True)
 class Format:
-    """One format: `build` makes its language; drafts before `first` do not know it."""
+    """One format: `build` makes its language. `first` is the draft that defines it; older drafts leave unknown
+    names to the implementation, and a schema that uses one means it, so it holds there too."""
 
     support: Support
     build: Callable[[], RE]
@@ -34,7 +35,7 @@ class Format:
     def find(name: str, draft: int) -> Format | None:
         """The format of this name in a draft, by the draft's number."""
         found = FORMATS.get(name)
-        if found is None or found.first > draft:
+        if found is None:
             return None
         return found.older if found.older is not None and draft <= 6 else found
 
