@@ -14,7 +14,9 @@ from structgen.constraints.json_schema import json_schema
 __all__ = ["Text", "text_constraint"]
 
 _KEYWORDS = frozenset({"type", "pattern", "format", "minLength", "maxLength"})
-_ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated"})
+_ANNOTATIONS = frozenset(
+    {"title", "description", "default", "examples", "deprecated", "writeOnly", "readOnly"}
+)
 
 
 class Text(Constraint):

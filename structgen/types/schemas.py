@@ -10,6 +10,7 @@ Cost: one pass over pydantic's core schema.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from typing import Any
@@ -60,7 +61,7 @@ class _Generator(GenerateJsonSchema):
         return _closed(super().typed_dict_schema(schema))
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> Schema:
-        return _closed(super().dataclass_schema(schema))
+        return _in_order(_closed(super().dataclass_schema(schema)), schema["cls"])
 
     # Named tuples are objects: their names are worth more to a model than their positions.
 
@@ -91,7 +92,10 @@ class _Generator(GenerateJsonSchema):
         keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
         pattern = _key_pattern(self._resolved(keys))
         if pattern is not None:
-            values = result.pop("additionalProperties", True)
+            # Pydantic has put the values under a pattern already where the key schema is no more than that.
+            (values,) = result.pop(
+                "patternProperties", {pattern: result.get("additionalProperties", True)}
+            ).values()
             result.pop("propertyNames", None)
             result["patternProperties"] = {pattern: values}
             result["additionalProperties"] = False
@@ -182,6 +186,18 @@ def _closed(schema: Schema) -> Schema:
     if schema.get("type") == "object" and "additionalProperties" not in schema:
         return {**schema, "additionalProperties": False}
     return schema
+
+
+def _in_order(schema: Schema, kind: type) -> Schema:
+    """Properties in the order of the dataclass's fields, which pydantic changes for keyword-only ones."""
+    known = getattr(kind, "__pydantic_fields__", {})
+    places = {}
+    for place, field in enumerate(dataclasses.fields(kind)):  # type: ignore[arg-type]
+        alias = known[field.name].validation_alias if field.name in known else None
+        places[alias if isinstance(alias, str) else field.name] = place
+    properties = schema.get("properties", {})
+    order = sorted(properties, key=lambda name: places.get(name, len(places)))
+    return {**schema, "properties": {name: properties[name] for name in order}}
 
 
 def _as_list(schema: Schema) -> Schema:

@@ -8,9 +8,21 @@ import enum
 import uuid
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, Optional, TypeVar, Union
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Optional,
+    TypeVar,
+    Union,
+)
 
 import annotated_types as at
+import pydantic.dataclasses
 from pydantic import (
     AnyUrl,
     AwareDatetime,
@@ -19,6 +31,8 @@ from pydantic import (
     Field,
     HttpUrl,
     NaiveDatetime,
+    RootModel,
+    SecretStr,
     StringConstraints,
 )
 from pydantic.types import UUID4
@@ -84,6 +98,16 @@ class Point:
     y: float = 0.0
 
 
+Code = NewType("Code", str)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pixel:
+    x: int
+    y: int = Field(ge=0)
+    colour: Colour = Colour.BLUE
+
+
 class Row(NamedTuple):
     id: int
     text: str = ""
@@ -143,6 +167,11 @@ ZOO: list[tuple[Any, list[tuple[str, Any]], list[str]]] = [
     (HttpUrl, [("https://example.com/a?b=c", HttpUrl("https://example.com/a?b=c"))], ["ftp://a.b", "https://"]),
     (AnyUrl, [("ftp://example.com", AnyUrl("ftp://example.com"))], ["no url"]),
     (bytes, [("abc", b"abc")], []),
+    (SecretStr, [("abc", SecretStr("abc"))], []),
+    (RootModel[list[int]], [("[1]", RootModel[list[int]]([1]))], ['{"root":[1]}']),
+    (Code, [("ab", Code("ab"))], []),
+    (list[Point | Row], [('[{"x":1},{"id":2}]', [Point(1.0), Row(2)])], ['[{"z":1}]']),
+    (Pixel, [('{"x":1,"y":2,"colour":"red"}', Pixel(x=1, y=2, colour=Colour.RED))], ['{"x":1}']),
     (Any, [("null", None), ('{"a":[1]}', {"a": [1]})], ["{"]),
     (Address, [('{"street":"a","number":3}', Address(street="a", number=3))],
      ['{"street":"a"}', '{"street":"a","number":0}', '{"street":"a","number":3,"x":1}']),
