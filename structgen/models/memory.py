@@ -1,13 +1,14 @@
-"""A deterministic model in memory, whose distribution is written down: for tests and for understanding samplers.
+"""A deterministic model in memory, whose whole distribution is written down.
 
-`DistributionModel(vocabulary, law)` has the next-token probabilities ``law(tokens after the prompt)``. Nothing
-is cached or approximated, so laws of samplers over it can be enumerated.
+Why: laws of samplers can be enumerated over it, and programs that use structgen can be tested without weights.
+What: ``DistributionModel(vocabulary, law)`` has the next-token probabilities ``law(tokens after the prompt)``; a
+table from token tuples to probabilities works too. Nothing is cached or approximated, nothing needs torch.
+Invariant: logits are the logarithms of the written probabilities, in float32; minus infinity for zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +16,15 @@ from numpy.typing import NDArray
 from structgen.errors import ModelError
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["DistributionModel"]
+from .base import Prompt
+
+__all__ = ["DistributionModel", "Law"]
 
 Law = Callable[[tuple[int, ...]], Sequence[float]]
 
 
 class DistributionModel:
-    """`law` gives probabilities over the whole vocabulary for each sequence of tokens after the prompt.
-
-    A mapping works too: from token tuples to probabilities, with an entry for every prefix that is reached.
-    """
+    """`law` gives the probabilities of all tokens after each sequence of tokens after the prompt."""
 
     def __init__(
         self,
@@ -35,52 +35,83 @@ class DistributionModel:
     ) -> None:
         self.vocabulary = vocabulary
         self.context_length = context_length
-        self._law: Law = law.__getitem__ if isinstance(law, Mapping) else law
+        self.forward_passes = 0
+        """How many times a session was given tokens: the calls that a real model would have run."""
+        self._law: Law = _look_up(law) if isinstance(law, Mapping) else law
 
-    def encode(self, prompt: str | Sequence[dict[str, Any]]) -> list[int]:
+    def encode(self, prompt: Prompt) -> list[int]:
         """A prompt is one token: the law does not depend on it."""
         return [0]
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> _Session:
-        return _Session(self, prompts)
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of tokens."""
+        return self.vocabulary.decode(ids).decode("utf-8", "replace")
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> DistributionSession:
+        """A session with one row per prompt."""
+        return DistributionSession(self, prompts)
 
     def log_probabilities(self, tokens: tuple[int, ...]) -> NDArray[np.float32]:
-        """Logits after `tokens`: the logarithm of the written probabilities."""
+        """The logits after `tokens`."""
         law = np.asarray(self._law(tokens), dtype=np.float64)
         if law.shape != (self.vocabulary.size,):
             raise ModelError(
-                f"the law gives {law.shape} probabilities after {tokens}, the vocabulary has {self.vocabulary.size} tokens"
+                f"the law gives {law.size} probabilities after {tokens}, for {self.vocabulary.size} tokens"
             )
         with np.errstate(divide="ignore"):
             return np.log(law).astype(np.float32)
 
 
-class _Session:
+class DistributionSession:
+    """The rows of a `DistributionModel`, as tokens with the length of their prompt."""
+
     def __init__(self, model: DistributionModel, prompts: Sequence[Sequence[int]]) -> None:
+        if not all(prompts):
+            raise ModelError(
+                "a prompt has no tokens", hint="Every row needs at least one token to start from."
+            )
         self._model = model
-        self._rows: list[list[int]] = [[] for _ in prompts]
+        self._rows = [(list(prompt), len(prompt)) for prompt in prompts]
 
     def logits(self) -> NDArray[np.float32]:
-        return np.stack([self._model.log_probabilities(tuple(row)) for row in self._rows])
+        """See `ModelSession.logits`."""
+        return np.stack([self._after(tokens, prompt) for tokens, prompt in self._rows])
 
     def append(self, tokens: Sequence[Sequence[int]]) -> None:
-        for row, new in zip(self._rows, tokens, strict=True):
-            row.extend(new)
+        """See `ModelSession.append`."""
+        self._model.forward_passes += 1
+        for (held, _), new in zip(self._rows, tokens, strict=True):
+            held.extend(new)
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
-        before = [len(row) for row in self._rows]
+        """See `ScoringSession.append_scored`."""
+        starts = [len(held) for held, _ in self._rows]
         self.append(tokens)
-        return [
-            np.stack([self._model.log_probabilities(tuple(row[: start + i + 1])) for i in range(len(new))])
-            if new
-            else np.empty((0, self._model.vocabulary.size), dtype=np.float32)
-            for row, start, new in zip(self._rows, before, tokens, strict=True)
-        ]
+        scores = [np.empty((len(new), self._model.vocabulary.size), dtype=np.float32) for new in tokens]
+        for (held, prompt), start, scored in zip(self._rows, starts, scores, strict=True):
+            for offset in range(len(scored)):
+                scored[offset] = self._after(held[: start + offset + 1], prompt)
+        return scores
 
     def select(self, rows: Sequence[int]) -> None:
-        self._rows = [list(self._rows[row]) for row in rows]
+        """See `ModelSession.select`."""
+        self._rows = [(list(self._rows[row][0]), self._rows[row][1]) for row in rows]
 
     def rollback(self, row: int, n: int) -> None:
-        if not 0 <= n <= len(self._rows[row]):
-            raise ModelError(f"cannot take back {n} tokens: the row has {len(self._rows[row])}")
-        del self._rows[row][len(self._rows[row]) - n :]
+        """See `ModelSession.rollback`."""
+        held = self._rows[row][0]
+        if not 0 <= n <= len(held):
+            raise ModelError(f"cannot take back {n} tokens from row {row}, which has {len(held)}")
+        del held[len(held) - n :]
+
+    def _after(self, tokens: Sequence[int], prompt: int) -> NDArray[np.float32]:
+        return self._model.log_probabilities(tuple(tokens[prompt:]))
+
+
+def _look_up(table: Mapping[tuple[int, ...], Sequence[float]]) -> Law:
+    def law(tokens: tuple[int, ...]) -> Sequence[float]:
+        if tokens not in table:
+            raise ModelError(f"the table has no probabilities after {tokens}")
+        return table[tokens]
+
+    return law

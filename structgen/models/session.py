@@ -1,0 +1,314 @@
+"""Sessions of `transformers` models: batches over a KV cache whose rows grow, branch, step back and leave.
+
+What: `BatchedSession` keeps all rows in one cache. They share its slots: a row that adds fewer tokens than its
+neighbours leaves slots empty before them, and a row that steps back leaves empty ones behind; empty slots are
+masked for that row, and positions count real tokens only. Rows of one length have no empty slots and run
+without a mask, as `transformers` itself would run them. `SeparateSession` reads its rows one by one, for models
+whose memory has no slots to leave empty: sliding windows, recurrent layers, biases by distance.
+Invariant: a row's logits are those of one forward pass over its own tokens, up to the rounding of the kernels.
+Cost: a forward pass per `append`; a copy of the cache where rows leave or many slots are empty.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import DynamicCache
+
+from structgen.errors import ModelError
+
+__all__ = ["BatchedSession", "SeparateSession", "Session", "start_session"]
+
+# A shared beginning is read once for all rows if it is at least this long: less does not pay for a second pass.
+_SHORTEST_SHARED = 16
+# The share of slots that may be used by no row's tokens before the cache is packed.
+_MOST_WASTE = 0.25
+
+Tokens = Sequence[Sequence[int]]
+
+
+def start_session(model: Any, size: int, prompts: Tokens) -> Session:
+    """A session over `prompts` in which each row's logits are there."""
+    if not all(prompts):
+        raise ModelError("a prompt has no tokens", hint="Every row needs at least one token to start from.")
+    kind = BatchedSession if _has_slots(model) else SeparateSession
+    return kind(model, size, prompts)
+
+
+def _has_slots(model: Any) -> bool:
+    """Whether the model reads positions and masks from its caller and keeps nothing but keys and values."""
+    layers = DynamicCache(config=model.config).layers
+    return {"position_ids", "attention_mask"} <= _parameters(model) and all(
+        type(layer).__name__ == "DynamicLayer" for layer in layers
+    )
+
+
+def _parameters(model: Any) -> set[str]:
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return set(inspect.signature(inner.forward).parameters)
+
+
+class Session:
+    """What both kinds share: the model, each row's tokens and last logits, the forms the logits come in."""
+
+    def __init__(self, model: Any, size: int, rows: int) -> None:
+        self._model = model
+        self._size = size
+        self._keeps_last = "logits_to_keep" in _parameters(model)
+        self._tokens: list[list[int]] = [[] for _ in range(rows)]
+        self._last = torch.zeros((rows, size), dtype=model.dtype, device=model.device)
+        self._array: NDArray[np.float32] | None = None
+        self._stale: set[int] = set()
+        """Rows that stepped back: their logits are read again when somebody asks."""
+
+    def logits(self) -> NDArray[np.float32]:
+        """See `ModelSession.logits`; on a CPU in float32 the model's own array, not a copy."""
+        tensor = self.logits_tensor()
+        if self._array is None:
+            self._array = _to_numpy(tensor)
+        return self._array
+
+    def logits_tensor(self) -> torch.Tensor:
+        """The same where the model put them, in its own precision."""
+        if self._stale:
+            self._read_again()
+        return self._last
+
+    def append(self, tokens: Tokens) -> None:
+        """See `ModelSession.append`."""
+        self._read(tokens, every=False)
+
+    def append_scored(self, tokens: Tokens) -> list[NDArray[np.float32]]:
+        """See `ScoringSession.append_scored`."""
+        return [_to_numpy(scores) for scores in self._read(tokens, every=True)]
+
+    def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
+        """Let the model read; the logits after each new token of each row if `every` is wanted."""
+        raise RuntimeError("a session reads in its own way")
+
+    def _read_again(self) -> None:
+        raise RuntimeError("a session reads in its own way")
+
+    def _check_rows(self, tokens: Tokens) -> None:
+        if len(tokens) != len(self._tokens):
+            raise ModelError(f"the session has {len(self._tokens)} rows, not {len(tokens)}")
+
+    def _check_length(self, row: int, n: int) -> None:
+        held = len(self._tokens[row])
+        if not 0 <= n <= held:
+            raise ModelError(f"cannot take back {n} tokens from row {row}, which has {held}")
+
+    def _forward(self, ids: torch.Tensor, cache: Any, keep: int, **inputs: Any) -> torch.Tensor:
+        """Logits of the last `keep` positions."""
+        device = self._model.device
+        if self._keeps_last:
+            inputs["logits_to_keep"] = keep
+        with torch.inference_mode():
+            output = self._model(input_ids=ids.to(device), past_key_values=cache, use_cache=True, **inputs)
+            logits: torch.Tensor = output.logits[:, -keep:, : self._size]
+        return logits
+
+
+class BatchedSession(Session):
+    """All rows in one cache, one forward pass for all of them."""
+
+    def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
+        shared = _shared_length(prompts)
+        is_shared = shared >= _SHORTEST_SHARED
+        super().__init__(model, size, 1 if is_shared else len(prompts))
+        self._cache: Any = DynamicCache(config=model.config)
+        self._filled: NDArray[np.bool_] = np.zeros((len(self._tokens), 0), dtype=bool)
+        """Which slots of the cache hold a token of the row."""
+        self._is_even = True
+        """Whether all of them do; so all rows have the same length."""
+        if is_shared:
+            self.append([list(prompts[0][:shared])])
+            self.select([0] * len(prompts))
+        self.append([list(prompt[shared if is_shared else 0 :]) for prompt in prompts])
+
+    def select(self, rows: Sequence[int]) -> None:
+        """See `ModelSession.select`."""
+        index = torch.tensor(list(rows), dtype=torch.long, device=self._last.device)
+        self._cache.reorder_cache(index)
+        self._last, self._array = self._last[index], None
+        self._tokens = [list(self._tokens[row]) for row in rows]
+        self._stale = {place for place, row in enumerate(rows) if row in self._stale}
+        self._filled = self._filled[list(rows)]
+        self._pack()
+
+    def rollback(self, row: int, n: int) -> None:
+        """See `ModelSession.rollback`."""
+        self._check_length(row, n)
+        if n:
+            self._take_back(row, n)
+            self._stale.add(row)
+
+    def _take_back(self, row: int, n: int) -> None:
+        held = np.flatnonzero(self._filled[row])
+        self._filled[row, held[len(held) - n :]] = False
+        del self._tokens[row][len(self._tokens[row]) - n :]
+        used = np.flatnonzero(self._filled.any(axis=0))
+        unused = self._filled.shape[1] - (int(used[-1]) + 1 if len(used) else 0)
+        if unused:
+            self._cache.crop(-unused)
+            self._filled = self._filled[:, : self._filled.shape[1] - unused]
+        self._is_even = bool(self._filled.all())
+
+    def _read_again(self) -> None:
+        """Read the last token of each stale row once more, for its logits."""
+        last = [self._tokens[row][-1:] if row in self._stale else [] for row in range(len(self._tokens))]
+        if not all(last[row] for row in self._stale):
+            raise ModelError(
+                "a row without tokens has no logits", hint="Append tokens after taking all back."
+            )
+        for row in self._stale:
+            self._take_back(row, 1)
+        self._read(last, every=False)
+
+    def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
+        self._check_rows(tokens)
+        longest = max(map(len, tokens), default=0)
+        if not longest:
+            return [self._last.new_empty((0, self._size)) for _ in tokens]
+        self._pack()
+        ids, real, inputs = self._lay_out(tokens, longest)
+        logits = self._forward(ids, self._cache, longest if every else 1, **inputs)
+        for held, new in zip(self._tokens, tokens, strict=True):
+            held.extend(new)
+        self._filled = np.concatenate([self._filled, real], axis=1)
+        self._stale -= {row for row, new in enumerate(tokens) if new}
+        self._array = None
+        if all(tokens):
+            self._last = logits[:, -1]
+        else:
+            has_new = torch.tensor([bool(new) for new in tokens], device=logits.device)
+            self._last = torch.where(has_new[:, None], logits[:, -1], self._last)
+        return [logits[row, longest - len(new) :] for row, new in enumerate(tokens)] if every else []
+
+    def _lay_out(
+        self, tokens: Tokens, longest: int
+    ) -> tuple[torch.Tensor, NDArray[np.bool_], dict[str, Any]]:
+        """Ids, which of them are real, and what the model must be told about them; shorter runs end together."""
+        real = np.ones((len(tokens), longest), dtype=bool)
+        if all(len(new) == longest for new in tokens) and self._is_even:
+            return torch.tensor([list(new) for new in tokens]), real, {}
+        self._is_even = False
+        ids = np.zeros((len(tokens), longest), dtype=np.int64)
+        positions = np.zeros_like(ids)
+        for row, new in enumerate(tokens):
+            gap, start = longest - len(new), len(self._tokens[row])
+            real[row, :gap] = False
+            ids[row, gap:] = new
+            positions[row, gap:] = np.arange(start, start + len(new))
+        device = self._model.device
+        mask = torch.from_numpy(np.concatenate([self._filled, real], axis=1).astype(np.int64))
+        inputs = {"attention_mask": mask.to(device), "position_ids": torch.from_numpy(positions).to(device)}
+        return torch.from_numpy(ids), real, inputs
+
+    def _pack(self) -> None:
+        """Move the rows' tokens together at the end of the cache, where that frees many slots or all of them.
+
+        Keys know their positions, so slots may be moved; their order within a row is kept.
+        """
+        lengths, slots = self._filled.sum(axis=1), self._filled.shape[1]
+        longest = int(lengths.max(initial=0))
+        is_even = bool((lengths == longest).all())
+        if self._is_even or longest == slots or (slots - longest <= _MOST_WASTE * slots and not is_even):
+            return
+        sources = np.zeros((len(lengths), longest), dtype=np.int64)
+        filled = np.zeros(sources.shape, dtype=bool)
+        for row, length in enumerate(lengths.tolist()):
+            sources[row, longest - length :] = np.flatnonzero(self._filled[row])
+            filled[row, longest - length :] = True
+        index = torch.from_numpy(sources)[:, None, :, None].to(self._last.device)
+        for layer in self._cache.layers:
+            for name in ("keys", "values"):
+                held = getattr(layer, name)
+                setattr(layer, name, held.gather(2, index.expand(-1, held.shape[1], -1, held.shape[3])))
+        self._filled, self._is_even = filled, is_even
+
+
+class SeparateSession(Session):
+    """One cache per row, one forward pass per row."""
+
+    def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
+        super().__init__(model, size, len(prompts))
+        self._caches: list[Any] = [DynamicCache(config=model.config) for _ in prompts]
+        self.append(prompts)
+
+    def select(self, rows: Sequence[int]) -> None:
+        """See `ModelSession.select`."""
+        taken: set[int] = set()
+        caches = []
+        for row in rows:
+            caches.append(copy.deepcopy(self._caches[row]) if row in taken else self._caches[row])
+            taken.add(row)
+        self._caches = caches
+        self._tokens = [list(self._tokens[row]) for row in rows]
+        self._stale = {place for place, row in enumerate(rows) if row in self._stale}
+        self._last, self._array = self._last[list(rows)], None
+
+    def rollback(self, row: int, n: int) -> None:
+        """See `ModelSession.rollback`. A memory that cannot step back is built again from the tokens."""
+        self._check_length(row, n)
+        if n:
+            self._take_back(row, n)
+            self._stale.add(row)
+
+    def _take_back(self, row: int, n: int) -> None:
+        del self._tokens[row][len(self._tokens[row]) - n :]
+        try:
+            self._caches[row].crop(-n)
+        except RuntimeError:
+            self._rebuild(row)
+
+    def _rebuild(self, row: int) -> None:
+        self._caches[row] = DynamicCache(config=self._model.config)
+        if self._tokens[row]:
+            self._forward(torch.tensor([self._tokens[row]]), self._caches[row], 1)
+
+    def _read_again(self) -> None:
+        for row in sorted(self._stale):
+            if not self._tokens[row]:
+                raise ModelError(
+                    "a row without tokens has no logits", hint="Append tokens after taking all back."
+                )
+            last = self._tokens[row][-1]
+            self._take_back(row, 1)
+            self._read([[last] if place == row else [] for place in range(len(self._tokens))], every=False)
+
+    def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
+        self._check_rows(tokens)
+        scores = []
+        last = list(self._last)
+        for row, new in enumerate(tokens):
+            if not new:
+                scores.append(self._last.new_empty((0, self._size)))
+                continue
+            logits = self._forward(torch.tensor([list(new)]), self._caches[row], len(new) if every else 1)[0]
+            self._tokens[row].extend(new)
+            self._stale.discard(row)
+            last[row] = logits[-1]
+            scores.append(logits)
+        self._last, self._array = torch.stack(last), None
+        return scores if every else []
+
+
+def _shared_length(prompts: Tokens) -> int:
+    """How many tokens all prompts begin with; 0 for a single one."""
+    if len(prompts) < 2:
+        return 0
+    first, last = min(map(list, prompts)), max(map(list, prompts))
+    pairs = zip(first, last, strict=False)
+    return next((place for place, (one, other) in enumerate(pairs) if one != other), len(first))
+
+
+def _to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = logits.float().cpu().numpy()
+    return array
