@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Matcher", "compile_constraint", "fill_masks"]
 
-_PROGRAMS_PER_VOCABULARY = 256
+_PROGRAMS_PER_VOCABULARY = 64
 _programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[Constraint, _core.Program]] = (
     weakref.WeakKeyDictionary()
 )
