@@ -26,6 +26,7 @@ __all__ = ["describing_schema", "generating_schema"]
 Schema = dict[str, Any]
 
 _MOST_INTEGER = 2**63 - 1024  # the largest below 2**63 that a float can be
+_MOST_EXACT = 2**53
 _MOST_FLOAT = 1e300
 
 # Formats that pydantic emits and that JSON Schema does not know: what they mean here.
@@ -133,7 +134,8 @@ class _Generator(GenerateJsonSchema):
 
     def int_schema(self, schema: core_schema.IntSchema) -> Schema:
         """Integers of 64 bits: beyond, pydantic takes `12` but neither `12.0` nor `1.2e1`."""
-        return _within(super().int_schema(schema), _MOST_INTEGER)
+        # `9007199254740995.0` is a multiple of 5, but not as the float that pydantic reads it as.
+        return _within(super().int_schema(schema), _MOST_EXACT if "multiple_of" in schema else _MOST_INTEGER)
 
     def float_schema(self, schema: core_schema.FloatSchema) -> Schema:
         """Where infinity is not a value, a number that reads as infinity is not a text."""
@@ -192,7 +194,7 @@ def _in_order(schema: Schema, kind: type) -> Schema:
     """Properties in the order of the dataclass's fields, which pydantic changes for keyword-only ones."""
     known = getattr(kind, "__pydantic_fields__", {})
     places = {}
-    for place, field in enumerate(dataclasses.fields(kind)):  # type: ignore[arg-type]
+    for place, field in enumerate(dataclasses.fields(kind)):
         alias = known[field.name].validation_alias if field.name in known else None
         places[alias if isinstance(alias, str) else field.name] = place
     properties = schema.get("properties", {})
