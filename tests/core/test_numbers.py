@@ -10,14 +10,14 @@ import itertools
 import random
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from structgen._core._native import NumberMachine, RegexSpace, number_language
 
 ALPHABET = "01259-.e+"
@@ -47,7 +47,7 @@ def value(text: str) -> Fraction:
 
 
 def satisfies(number: Fraction, bounds: Bounds) -> bool:
-    checks = {
+    checks: dict[str, Callable[[Any], bool]] = {
         "minimum": lambda bound: number >= value(bound),
         "maximum": lambda bound: number <= value(bound),
         "exclusive_minimum": lambda bound: number > value(bound),

@@ -71,9 +71,8 @@ class _Translator:
             return self.open_set()
         if symbol in "*+?}" and self.rest().startswith("+"):  # possessive in `regex`, an error in ECMA-262
             raise PatternError(f"{self.pattern!r}: nothing to repeat at {self.at}")
-        if symbol == "(" and self.rest().startswith("?"):
-            if not regex.match(r"\?(?:[:=!]|<[=!]|<[A-Za-z_$])", self.rest()):
-                raise PatternError(f"{self.pattern!r}: unknown group at {self.at}")
+        if symbol == "(" and regex.match(r"\?(?![:=!]|<[=!]|<[A-Za-z_$])", self.rest()):
+            raise PatternError(f"{self.pattern!r}: unknown group at {self.at}")
         return "[{]" if symbol == "{" and not regex.match(r"\d+(,\d*)?\}", self.rest()) else symbol
 
     def open_set(self) -> str:

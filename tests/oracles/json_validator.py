@@ -429,12 +429,12 @@ def all_of(place: Place, schemas: list[Value], value: Value) -> bool:
 
 @keyword("anyOf")
 def any_of(place: Place, schemas: list[Value], value: Value) -> bool:
-    return any([place.apply(schema, value) for schema in schemas])  # all of them annotate
+    return sum(place.apply(schema, value) for schema in schemas) > 0  # all of them annotate
 
 
 @keyword("oneOf")
 def one_of(place: Place, schemas: list[Value], value: Value) -> bool:
-    return sum([place.apply(schema, value) for schema in schemas]) == 1
+    return sum(place.apply(schema, value) for schema in schemas) == 1
 
 
 @keyword("not")
