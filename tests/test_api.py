@@ -165,11 +165,11 @@ def test_a_model_without_mass_is_a_dead_end() -> None:
     class Silent(ScriptedModel):
         def _logits(self, tokens, prompt):  # type: ignore[no-untyped-def]
             logits = super()._logits(tokens, prompt)
-            logits[ord("b")] = -math.inf
+            logits[[ord("b"), ord("c")]] = -math.inf
             return logits
 
     with pytest.raises(DeadEnd, match="no token continues"):
-        sg.generate(Silent("b"), "?", sg.choice(["b"]), forced=False)
+        sg.generate(Silent("b"), "?", sg.choice(["b", "c"]))
 
 
 def test_importing_structgen_is_quick_and_loads_nothing() -> None:

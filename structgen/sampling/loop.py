@@ -93,7 +93,6 @@ class _Run:
                 matchers[i],
                 each[i],
                 model.vocabulary,
-                _capacity(model, prompt, each[i]),
                 row_seed(each[i].seed, i if shared else 0),
             )
             for i, prompt in enumerate(prompts)
@@ -106,14 +105,22 @@ class _Run:
 
     def rounds(self) -> Iterator[list[Row]]:
         """After each round the rows that changed; a row that ended is in `generations` by then."""
-        if not self.rows:
+        for row in self.rows:
+            with _failing_alone(row):
+                row.prepare(self._model.context_length)
+        failed = [row for row in self.rows if row.finish is not None]
+        active = [row for row in self.rows if row.finish is None]
+        for row in failed:
+            self._note(row)
+        if failed:
+            yield failed
+        if not active:
             return
         clock = time.perf_counter
-        session = self._model.start([row.prompt for row in self.rows])
+        session = self._model.start([row.prompt for row in active])
         can_score = hasattr(session, "append_scored")
         logits = session.logits()
         self.timing.prompt = clock() - self.started
-        active = self.rows
         while True:
             before = clock()
             for place, row in enumerate(active):
@@ -152,7 +159,6 @@ class _Run:
         for place, row in enumerate(active):
             if row.excess:
                 session.rollback(place, row.excess)
-                row.excess = 0
         pending = [row.pending for row in active]
         if any(pending):
             self.timing.forward_passes += 1
@@ -167,7 +173,7 @@ class _Run:
             else:
                 session.append(pending)
         for row in active:
-            row.pending = []
+            row.sent()
         return session.logits()
 
     def _note(self, row: Row) -> None:
@@ -213,19 +219,3 @@ def _per_row(options: SamplingOptions | Sequence[SamplingOptions] | None, rows: 
     if len(options) != rows:
         raise OptionError(f"{rows} prompts need one set of options or as many, not {len(options)}")
     return list(options)
-
-
-def _capacity(model: LanguageModel, prompt: Sequence[int], options: SamplingOptions) -> int:
-    """The budget of text tokens: `max_tokens`, or what the model's context leaves if that is less."""
-    if not prompt:
-        raise OptionError("a prompt has no tokens", hint="Give a prompt that is not empty.")
-    length: int | None = model.context_length
-    if length is None:
-        return options.max_tokens
-    if len(prompt) >= length:
-        raise LimitExceeded(
-            f"the prompt has {len(prompt)} tokens, the model's context {length}",
-            limit="context_length",
-            hint="Shorten the prompt.",
-        )
-    return min(options.max_tokens, length - len(prompt))

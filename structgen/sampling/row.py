@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.errors import StructgenError
+from structgen.errors import LimitExceeded, OptionError, StructgenError
 
 from .budget import Budget
 from .generation import Finish
@@ -73,7 +73,7 @@ class Unconstrained:
 
 
 class Row:
-    """See the module's text. `capacity` is the budget of text tokens, context length considered."""
+    """See the module's text. `capacity` is the budget of text tokens, context length considered (`prepare`)."""
 
     def __init__(
         self,
@@ -82,13 +82,12 @@ class Row:
         matcher: TokenMatcher | None,
         options: SamplingOptions,
         vocabulary: Any,
-        capacity: int,
         seed: tuple[int, ...],
     ) -> None:
         self.index = index
         self.prompt = list(prompt)
         self.options = options
-        self.capacity = capacity
+        self.capacity = options.max_tokens
         self.tokens: list[int] = []
         self.pending: list[int] = []
         self.finish: Finish | None = None
@@ -112,7 +111,28 @@ class Row:
         self._law: StepLaw | None = None
         self._uniforms: NDArray[np.float64] = np.empty(0)
         self._stream: np.random.Generator | None = None
-        self._budget = Budget(self._matcher, capacity) if options.close_within_budget else None
+        self._resent = 0
+        self._budget: Budget | None = None
+
+    def prepare(self, context_length: int | None) -> None:
+        """What can fail before the model is called: a prompt that is too long, a budget that no text fits."""
+        if not self.prompt:
+            raise OptionError("a prompt has no tokens", hint="Give a prompt that is not empty.")
+        if context_length is not None:
+            if len(self.prompt) >= context_length:
+                raise LimitExceeded(
+                    f"the prompt has {len(self.prompt)} tokens, the model's context {context_length}",
+                    limit="context_length",
+                    hint="Shorten the prompt.",
+                )
+            self.capacity = min(self.capacity, context_length - len(self.prompt))
+        if self.options.close_within_budget:
+            self._budget = Budget(self._matcher, self.capacity)
+
+    def sent(self) -> None:
+        """The session has been given what was pending."""
+        self.pending = []
+        self.excess = self._resent = 0
 
     # -- the state as seen from outside
 
@@ -191,7 +211,7 @@ class Row:
     def score_pending(self, offset: int, logits: NDArray[Any]) -> None:
         """Score the forced token at `offset` in `pending`, if it is one, by the logits of its position."""
         position = len(self.tokens) - len(self.pending) + offset
-        if offset >= len(self.pending) or position < 0 or self._steps[position] is not None:
+        if not self._resent <= offset < len(self.pending) or self._steps[position] is not None:
             return
         token = self.tokens[position]
         law = StepLaw(logits, np.array([token], dtype=np.int64), self.options)
@@ -216,6 +236,11 @@ class Row:
             # The text has ended, though the model gives the end no probability.
             self._end_step = (-np.inf, -np.inf)
             self.finish = "complete"
+        elif ids is not None and len(ids) == 1 and len(self.tokens) not in self._banned:
+            # The only choice is taken whatever its probability, just as a forced token is.
+            self._matcher.advance(int(ids[0]))
+            self._drawn.append(len(self.tokens))
+            self._commit(int(ids[0]), (-np.inf, -np.inf))
         elif not self._step_back():
             self.finish = "dead_end"
 
@@ -287,6 +312,7 @@ class Row:
                 self._law = None
                 self.pending = [self.tokens[-1] if self.tokens else self.prompt[-1]]
                 self.excess = held - position + 1
+                self._resent = 1
             return True
         return False
 
