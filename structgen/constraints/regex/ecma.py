@@ -1,0 +1,281 @@
+"""The dialect of ECMA-262 (JavaScript), in which JSON Schema writes its patterns.
+
+Why: JSON Schema asks for ECMA-262 with flag u, but schemas in the wild escape what need not be escaped and
+borrow from Perl; a pattern that is valid with flag u means what it means there, the others are read by the
+rules of annex B, and a few borrowings mean what their authors meant (see `features`).
+Invariant: characters are code points, never halves of surrogate pairs; with ``strict`` only the grammar of
+flag u is accepted.
+Source: ECMA-262 2025, section 22.2.1 and annex B.1.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from structgen.constraints.expressions import RE, Ranges, character_class, negate_ranges, normalise_ranges
+from structgen.errors import OptionError
+
+from .casing import close_ranges
+from .parser import DEFAULT_LIMITS, END, START, Flags, Parser, RegexLimits
+from .unicode import ASCII_DIGIT, ASCII_WORD, ECMA_SPACE, property_ranges
+
+__all__ = ["EcmaParser", "ecma_flags"]
+
+_SIMPLE = {"f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
+_SETS = {"d": ASCII_DIGIT, "s": ECMA_SPACE, "w": ASCII_WORD}
+_SYNTAX = frozenset("^$\\.*+?()[]{}|/")
+_CODE = re.compile(r"u(?:\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{4}))|x([0-9A-Fa-f]{2})")
+_LOW_SURROGATE = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
+_CONTROL = re.compile(r"c([A-Za-z])")
+_CLASS_CONTROL = re.compile(r"c([A-Za-z0-9_])")
+_PROPERTY = re.compile(r"[pP]\{([A-Za-z0-9_=]*)\}")
+_SHORT_PROPERTY = re.compile(r"[pP]([CLMNPSZ])")
+_NUMBER = re.compile(r"[1-9][0-9]*")
+_OCTAL = re.compile(r"[0-3][0-7]{0,2}|[4-7][0-7]?")
+_NAMED = re.compile(r"\(\?(P?)<([^<>()]*)>")
+_MODES = re.compile(r"\(\?([a-z]*)(?:(-)([a-z]*))?([:)])")
+_MODE_FIELDS = {"i": "ignore_case", "m": "multi_line", "s": "dot_all"}
+_CAPTURE = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]|(\((?!\?)|\(\?P?<(?![=!]))", re.DOTALL)
+_NAME_REFERENCE = re.compile(r"k<[^>]*>")
+
+
+def ecma_flags(flags: int) -> Flags:
+    """The modes that a combination of `re` flags names; ECMA-262 has only i, m and s of them."""
+    given = re.RegexFlag(flags)
+    unknown = given & ~(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE)
+    if unknown:
+        raise OptionError(
+            f"the ECMA-262 dialect has no flag {unknown!r}",
+            hint="It has re.IGNORECASE, re.MULTILINE and re.DOTALL.",
+        )
+    return Flags(bool(given & re.IGNORECASE), bool(given & re.MULTILINE), bool(given & re.DOTALL))
+
+
+class EcmaParser(Parser):
+    """Reads a pattern of ECMA-262."""
+
+    dialect = "ecma"
+    line_ends = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
+    class_text = re.compile(r"\[[^\]\\]*(?:\\.[^\]\\]*)*\]", re.DOTALL)
+    class_cache = {}
+
+    def __init__(
+        self,
+        pattern: str,
+        flags: Flags = Flags(),
+        limits: RegexLimits = DEFAULT_LIMITS,
+        *,
+        strict: bool = False,
+    ) -> None:
+        super().__init__(pattern, flags, limits)
+        self.strict = strict
+        if strict:
+            self.class_cache = {}
+
+    def _only_lenient(self, message: str, position: int, end: int) -> None:
+        """Syntax that flag u forbids and annex B, or custom, allows."""
+        if self.strict:
+            self.fail(message, position, end, hint="ECMA-262 with flag u does not allow this.")
+
+    # -- groups
+
+    def extension(self, position: int) -> None:
+        pattern = self.pattern
+        named = _NAMED.match(pattern, position)
+        if named:
+            if named[1]:
+                self._only_lenient("ECMA-262 writes a named group (?<name>...)", position, named.end())
+            if not named[2].replace("$", "_").isidentifier():
+                self.fail(f"the group name {named[2]!r} is no identifier", named.start(2), named.end(2))
+            self.captures += 1
+            self.open_group(len(named[0]))
+            return
+        modes = _MODES.match(pattern, position)
+        if modes is None:
+            raise self.unknown_group(position)
+        self._open_modes(modes)
+
+    def _open_modes(self, modes: re.Match[str]) -> None:
+        on, minus, off, closer = modes.group(1, 2, 3, 4)
+        start, stop = modes.span()
+        off = off or ""
+        at_start = closer == ")" and not (minus or self.groups or self.branches or self.items)
+        if closer == ")":
+            if not at_start or not on:
+                raise self.unknown_group(start)
+            self._only_lenient("ECMA-262 has modes for groups only", start, stop)
+            on = on.replace("u", "")
+        for letter in on + off:
+            if letter not in _MODE_FIELDS:
+                self.fail(f"unknown mode {letter!r}", start, stop, hint="The modes are i, m and s.")
+        if len(set(on + off)) != len(on + off) or (closer == ":" and not on + off):
+            self.fail("a mode is missing or given twice", start, stop, hint="The modes are i, m and s.")
+        flags = self.flags._replace(**{_MODE_FIELDS[letter]: True for letter in on})
+        flags = flags._replace(**{_MODE_FIELDS[letter]: False for letter in off})
+        if closer == ":":
+            self.open_group(stop - start, flags=flags)
+        else:
+            self.set_flags(flags)
+            self.position = stop
+
+    # -- characters that only flag u reserves
+
+    def literal_brace(self) -> None:
+        self._only_lenient("a lone '{' must be escaped", self.position, self.position + 1)
+        super().literal_brace()
+
+    def add_lone_closer(self) -> None:
+        closer = self.pattern[self.position]
+        self._only_lenient(f"a lone {closer!r} must be escaped", self.position, self.position + 1)
+        super().add_lone_closer()
+
+    def set_in_range(self, start: int, stop: int) -> None:
+        if self.strict:
+            super().set_in_range(start, stop)
+
+    # -- escapes
+
+    def add_escape(self) -> None:
+        """A backslash outside classes."""
+        pattern, position = self.pattern, self.position
+        letter = pattern[position + 1 : position + 2]
+        if letter == "b" or letter == "B":
+            self.add_boundary(letter == "B", self._set("w"), 2)
+        elif letter in ("A", "z", "Z"):
+            self._only_lenient(f"ECMA-262 has no \\{letter}", position, position + 2)
+            self.add_anchor(START if letter == "A" else END, 2)
+        elif letter and letter in "123456789":
+            self._add_number(position)
+        else:
+            member, after = self._escape(position, in_class=False)
+            if isinstance(member, int):
+                item: RE = self.character(chr(member))
+            else:
+                if self.flags.ignore_case and letter in "pP":
+                    member = close_ranges(member, "ecma")
+                item = character_class(member)
+            self.add(item, after - position)
+
+    def _add_number(self, position: int) -> None:
+        number = _NUMBER.match(self.pattern, position + 1)
+        digits = number[0] if number else ""
+        end = position + 1 + len(digits)
+        captures = sum(1 for found in _CAPTURE.finditer(self.pattern) if found[1])
+        if len(digits) < 7 and int(digits or "0") <= captures:
+            raise self.unsupported("back-references", position, end)
+        self._only_lenient(f"there is no group {digits}", position, end)
+        octal = _OCTAL.match(self.pattern, position + 1)
+        if octal:
+            self.add(self.character(chr(int(octal[0], 8))), octal.end() - position)
+        else:
+            self.add(self.character(digits[0]), 2)
+
+    def class_escape(self, position: int) -> tuple[int | Ranges, int]:
+        return self._escape(position, in_class=True)
+
+    def _escape(self, position: int, in_class: bool) -> tuple[int | Ranges, int]:
+        pattern = self.pattern
+        letter = pattern[position + 1 : position + 2]
+        if not letter:
+            self.fail("a backslash ends the pattern", position, hint="Write two for the character.")
+        if letter in _SYNTAX or (letter == "-" and in_class):
+            return ord(letter), position + 2
+        if letter in "dswDSW":
+            members = self._set(letter.lower())
+            return (members if letter.islower() else negate_ranges(members)), position + 2
+        if letter in _SIMPLE:
+            return _SIMPLE[letter], position + 2
+        if letter == "b" and in_class:
+            return 8, position + 2
+        reader = _READERS.get(letter)
+        found = reader(self, position, in_class) if reader else None
+        if found is not None:
+            return found
+        self._only_lenient(f"\\{letter} is no escape", position, position + 2)
+        if letter == "c":  # annex B: the backslash is then the character
+            return 0x5C, position + 1
+        return ord(letter), position + 2
+
+    def _code(self, position: int, in_class: bool) -> tuple[int, int] | None:
+        r"""``\xHH``, ``\uHHHH``, a pair of those, ``\u{H...}``."""
+        found = _CODE.match(self.pattern, position + 1)
+        if found is None:
+            return None
+        braced, four, two = found.group(1, 2, 3)
+        if braced and len(braced.lstrip("0")) > 6 or int(braced or "0", 16) > 0x10FFFF:
+            self.fail("Unicode ends at \\u{10FFFF}", position, found.end())
+        value = int(braced or four or two, 16)
+        if four and 0xD800 <= value <= 0xDBFF:
+            low = _LOW_SURROGATE.match(self.pattern, found.end())
+            if low:
+                return 0x10000 + ((value - 0xD800) << 10) + (int(low[1], 16) - 0xDC00), low.end()
+        return value, found.end()
+
+    def _control(self, position: int, in_class: bool) -> tuple[int, int] | None:
+        r"""``\cX``."""
+        shape = _CLASS_CONTROL if in_class and not self.strict else _CONTROL
+        found = shape.match(self.pattern, position + 1)
+        return (ord(found[1]) % 32, found.end()) if found else None
+
+    def _digits(self, position: int, in_class: bool) -> tuple[int, int] | None:
+        r"""``\0``; in classes, and by annex B, other octal numbers."""
+        found = _OCTAL.match(self.pattern, position + 1)
+        after = self.pattern[position + 2 : position + 3]
+        if found and found[0] == "0" and not (after.isascii() and after.isdigit()):
+            return 0, position + 2
+        if found is None:
+            return None
+        self._only_lenient("octal escapes are not allowed", position, found.end())
+        return int(found[0], 8), found.end()
+
+    def _property(self, position: int, in_class: bool) -> tuple[Ranges, int] | None:
+        r"""``\p{...}`` and ``\P{...}``; leniently ``\pL``."""
+        found = _PROPERTY.match(self.pattern, position + 1)
+        if found is None:
+            found = _SHORT_PROPERTY.match(self.pattern, position + 1)
+            if found is None:
+                return None
+            self._only_lenient("a property's name stands in braces", position, found.end())
+        members = property_ranges(found[1])
+        if members is None:
+            self.fail(
+                f"there is no Unicode property {found[1]!r}",
+                position,
+                found.end(),
+                hint="Known are general categories (L, Lu, ...), Script=..., Script_Extensions=... and the binary "
+                "properties of ECMA-262.",
+            )
+        return (negate_ranges(members) if self.pattern[position + 1] == "P" else members), found.end()
+
+    def _name_reference(self, position: int, in_class: bool) -> None:
+        r"""``\k<name>``."""
+        found = _NAME_REFERENCE.match(self.pattern, position + 1)
+        if found and not in_class and (self.strict or "(?<" in self.pattern or "(?P<" in self.pattern):
+            raise self.unsupported("back-references", position, found.end())
+
+    def _set(self, letter: str) -> Ranges:
+        members = _SETS[letter]
+        if self.flags.ignore_case and letter == "w":
+            return normalise_ranges([*members, (0x17F, 0x17F), (0x212A, 0x212A)])
+        return members
+
+    handlers: ClassVar[Mapping[str, Callable[[EcmaParser], None]]] = {
+        **Parser.handlers,
+        "\\": add_escape,
+        "]": add_lone_closer,
+        "}": add_lone_closer,
+    }
+
+
+_Reader = Callable[[EcmaParser, int, bool], "tuple[int | Ranges, int] | None"]
+_READERS: dict[str, _Reader] = {
+    "x": EcmaParser._code,
+    "u": EcmaParser._code,
+    "c": EcmaParser._control,
+    "p": EcmaParser._property,
+    "P": EcmaParser._property,
+    "k": EcmaParser._name_reference,
+    **dict.fromkeys("01234567", EcmaParser._digits),
+}

@@ -1,0 +1,503 @@
+"""The parser that both dialects share: alternatives, groups, quantifiers, classes, limits.
+
+Why: the dialects differ in tables (escapes, group openers, what a brace means) and in little else, so a
+dialect is a subclass of this one that fills those in.
+Invariant: reading never recurses and never looks at a character more than a few times, so time is linear in
+the pattern; what comes out is RE data (see `expressions`) with two node kinds more, which `looks` removes:
+("boundary", negative, ranges) for ``\\b``, and the anchors below.
+Cost: about 1 microsecond per character of an ordinary pattern; classes are remembered by their text.
+Source: ECMA-262 section 22.2 with annex B; CPython 3.11's documentation of `re`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple, NoReturn
+
+from structgen.constraints.expressions import (
+    ANY,
+    NOTHING,
+    RE,
+    Ranges,
+    alternate,
+    character_class,
+    concat,
+    literal,
+    negate_ranges,
+    normalise_ranges,
+    repeat,
+)
+from structgen.errors import LimitExceeded, RegexSyntaxError, RegexUnsupported
+
+from .casing import close_ranges, variants
+
+__all__ = ["END", "START", "DEFAULT_LIMITS", "Flags", "Parser", "RegexLimits"]
+
+START: RE = ("look", False, True, ANY)
+"""No character before."""
+END: RE = ("look", True, True, ANY)
+"""No character after."""
+
+_NEWLINE: RE = ("literal", "\n")
+
+
+@dataclass(frozen=True)
+class RegexLimits:
+    """Bounds on one pattern; `length` in characters, `depth` in open groups, `count` of a quantifier."""
+
+    length: int = 1_000_000
+    depth: int = 200
+    count: int = 1_000_000
+
+
+DEFAULT_LIMITS = RegexLimits()
+
+
+class Flags(NamedTuple):
+    """The modes that a pattern, or a group of it, is read in."""
+
+    ignore_case: bool = False
+    multi_line: bool = False
+    dot_all: bool = False
+    verbose: bool = False
+    ascii: bool = False
+
+
+class _Group(NamedTuple):
+    """What is put aside while a group is read."""
+
+    position: int
+    branches: list[RE]
+    items: list[RE]
+    flags: Flags
+    look: tuple[bool, bool] | None
+
+
+# Whether a quantifier may follow what was read last.
+_NOTHING, _ATOM, _REPEATED, _ANCHOR = range(4)
+
+_RUN = re.compile(r"[^\\\[\](){}.*+?|^$]+")
+_VERBOSE_RUN = re.compile(r"[^\\\[\](){}.*+?|^$ \t\n\r\v\f#]+")
+_COUNT = re.compile(r"\{(\d*)(?:(,)(\d*))?\}", re.ASCII)
+_QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+class Parser:
+    """Reads one pattern; `parse` may be called once."""
+
+    dialect: ClassVar[str]
+    line_ends: ClassVar[Ranges]
+    class_text: ClassVar[re.Pattern[str]]
+    """A bracketed class up to its closing bracket."""
+    class_cache: ClassVar[dict[tuple[str, Flags], RE]]
+
+    def __init__(self, pattern: str, flags: Flags = Flags(), limits: RegexLimits = DEFAULT_LIMITS) -> None:
+        self.pattern = pattern
+        self.limits = limits
+        self.position = 0
+        self.flags = flags
+        self.branches: list[RE] = []
+        self.items: list[RE] = []
+        self.groups: list[_Group] = []
+        self.last = _NOTHING
+        self.captures = 0
+        self.has_looks = False
+        self.run = _VERBOSE_RUN if flags.verbose else _RUN
+        if len(pattern) > limits.length:
+            raise LimitExceeded(
+                f"the pattern has {len(pattern)} characters, more than {limits.length}",
+                limit="length",
+                hint="Raise it with limits=RegexLimits(length=...), or use choice() for long lists of texts.",
+            )
+
+    # -- the loop
+
+    def parse(self) -> RE:
+        """The expression of the whole pattern."""
+        pattern = self.pattern
+        length = len(pattern)
+        handlers = self.handlers
+        while self.position < length:
+            handler = handlers.get(pattern[self.position])
+            if handler is None:
+                self._literal_run()
+            else:
+                handler(self)
+        if self.groups:
+            opened = self.groups[-1].position
+            self.fail("this group is not closed", opened, hint="Add the missing ')', or write '\\(' for the character.")
+        return self._alternatives()
+
+    def _literal_run(self) -> None:
+        """Characters without a meaning of their own; a quantifier takes only the last of them."""
+        pattern = self.pattern
+        found = self.run.match(pattern, self.position)
+        if found is None:  # white space or a comment sign of the verbose mode
+            self._skip_verbose()
+            return
+        text = found[0]
+        self.position = stop = found.end()
+        if self.flags.ignore_case or (not text.isascii() and literal(text) is NOTHING):
+            self.items.extend(map(self.character, text))
+        elif len(text) > 1 and (self.flags.verbose or pattern[stop : stop + 1] in ("*", "+", "?", "{")):
+            self.items.append(("literal", text[:-1]))
+            self.items.append(("literal", text[-1]))
+        else:
+            self.items.append(("literal", text))
+        self.last = _ATOM
+
+    def _skip_verbose(self) -> None:
+        start = self.position
+        if self.pattern[start] == "#":
+            stop = self.pattern.find("\n", start)
+            self.position = len(self.pattern) if stop < 0 else stop + 1
+        else:
+            self.position = start + 1
+
+    def _alternatives(self) -> RE:
+        body = concat(self.items)
+        if not self.branches:
+            return body
+        self.branches.append(body)
+        return alternate(self.branches)
+
+    # -- pieces
+
+    def character(self, character: str) -> RE:
+        """One character of the pattern, under the case mode."""
+        if self.flags.ignore_case:
+            same = variants(character, self.dialect, self.flags.ascii)
+            if len(same) > 1:
+                return character_class(normalise_ranges((ord(one), ord(one)) for one in same))
+        return literal(character)
+
+    def add(self, item: RE, length: int) -> None:
+        """An atom that was `length` characters of the pattern."""
+        self.items.append(item)
+        self.position += length
+        self.last = _ATOM
+
+    def add_anchor(self, item: RE, length: int) -> None:
+        """A condition on the place that takes no text and no quantifier."""
+        self.items.append(item)
+        self.position += length
+        self.last = _ANCHOR
+        self.has_looks = True
+
+    def add_boundary(self, negative: bool, word: Ranges, length: int) -> None:
+        """``\\b`` or ``\\B``."""
+        self.add_anchor(("boundary", negative, word), length)
+
+    def add_line_start(self) -> None:
+        """``^``."""
+        if self.flags.multi_line:
+            before = alternate([character_class(self.line_ends), START])
+            self.add_anchor(("look", False, False, before), 1)
+        else:
+            self.add_anchor(START, 1)
+
+    def add_line_end(self) -> None:
+        """``$``; dialects say what the end of the text is."""
+        if self.flags.multi_line:
+            after = alternate([character_class(self.line_ends), END])
+            self.add_anchor(("look", True, False, after), 1)
+        else:
+            self.add_anchor(self.text_end, 1)
+
+    text_end: ClassVar[RE] = END
+
+    def add_dot(self) -> None:
+        """``.``."""
+        self.add(ANY if self.flags.dot_all else _negated(self.line_ends), 1)
+
+    def add_bar(self) -> None:
+        """``|``."""
+        self.branches.append(concat(self.items))
+        self.items = []
+        self.position += 1
+        self.last = _NOTHING
+
+    # -- groups
+
+    def open_group(self, length: int, look: tuple[bool, bool] | None = None, flags: Flags | None = None) -> None:
+        """Starts a group whose opener has `length` characters; `look` is (ahead, negative)."""
+        if len(self.groups) >= self.limits.depth:
+            raise LimitExceeded(
+                f"groups are nested more than {self.limits.depth} deep",
+                limit="depth",
+                pattern=self.pattern,
+                position=self.position,
+                hint="Flatten the pattern; limits=RegexLimits(depth=...) raises the limit, at the cost of stack space.",
+            )
+        self.groups.append(_Group(self.position, self.branches, self.items, self.flags, look))
+        self.branches, self.items = [], []
+        self.position += length
+        self.last = _NOTHING
+        if flags is not None:
+            self.set_flags(flags)
+
+    def close_group(self) -> None:
+        """``)``."""
+        if not self.groups:
+            self.fail("this ')' closes no group", self.position, hint="Remove it, or write '\\)' for the character.")
+        body = self._alternatives()
+        group = self.groups.pop()
+        self.branches, self.items = group.branches, group.items
+        if group.flags is not self.flags:
+            self.set_flags(group.flags)
+        if group.look is not None:
+            body = ("look", *group.look, body)
+            self.has_looks = True
+        self.add(body, 1)
+
+    def set_flags(self, flags: Flags) -> None:
+        """Changes the modes from here on."""
+        self.flags = flags
+        self.run = _VERBOSE_RUN if flags.verbose else _RUN
+
+    def add_lone_closer(self) -> None:
+        """``]`` or ``}`` that closes nothing is a character like any other."""
+        self.add(("literal", self.pattern[self.position]), 1)
+
+    def open_parenthesis(self) -> None:
+        """``(`` and the openers that both dialects have; the others are the dialect's."""
+        pattern, position = self.pattern, self.position
+        if not pattern.startswith("(?", position):
+            if pattern.startswith("(*", position):
+                self.fail("nothing to repeat: '*' follows '('", position + 1)
+            self.captures += 1
+            self.open_group(1)
+            return
+        opener = pattern[position + 2 : position + 3]
+        if opener == ":":
+            self.open_group(3)
+        elif opener in ("=", "!"):
+            self.open_group(3, look=(True, opener == "!"))
+        elif opener == "<" and pattern[position + 3 : position + 4] in ("=", "!"):
+            self.open_group(4, look=(False, pattern[position + 3] == "!"))
+        else:
+            self.extension(position)
+
+    def extension(self, position: int) -> None:
+        """A group that starts with ``(?`` and is particular to the dialect."""
+        raise self.unknown_group(position)
+
+    def unknown_group(self, position: int) -> RegexSyntaxError | RegexUnsupported:
+        """The error for a group opener that the dialect does not have."""
+        for opener, feature in _FOREIGN_GROUPS:
+            found = opener.match(self.pattern, position)
+            if found:
+                return self.unsupported(feature, position, found.end())
+        return self.error(
+            f"no group starts with {self.pattern[position : position + 3]!r} in the {self.dialect} dialect",
+            position,
+            position + 3,
+            hint="Groups are (...), (?:...), named groups, (?=...), (?!...), (?<=...), (?<!...) and mode groups.",
+        )
+
+    # -- quantifiers
+
+    def add_quantifier(self) -> None:
+        """``*``, ``+`` or ``?``."""
+        low, high = _QUANTIFIERS[self.pattern[self.position]]
+        self.quantify(low, high, 1)
+
+    def add_brace(self) -> None:
+        """``{``: a counted quantifier, or what the dialect makes of it."""
+        found = _COUNT.match(self.pattern, self.position)
+        if found is None or not self.is_count(found):
+            self.literal_brace()
+            return
+        low, comma, high = found.group(1, 2, 3)
+        first = self._count(low or "0", found.start(1))
+        last = first if not comma else self._count(high, found.start(3)) if high else None
+        if last is not None and last < first:
+            self.fail(
+                f"the counts {first} and {last} are out of order",
+                found.start(),
+                found.end(),
+                hint="The smaller count comes first.",
+            )
+        self.quantify(first, last, found.end() - found.start())
+
+    def is_count(self, found: re.Match[str]) -> bool:
+        """Do braces of this form count?"""
+        return bool(found[1])
+
+    def literal_brace(self) -> None:
+        """``{`` that does not start a quantifier."""
+        self.add(("literal", "{"), 1)
+
+    def _count(self, digits: str, position: int) -> int:
+        # subtle: the length is looked at first, since reading a million digits as a number is slow.
+        short = digits.lstrip("0")
+        if len(short) > 18 or int(short or "0") > self.limits.count:
+            shown = digits if len(digits) <= 20 else digits[:17] + "..."
+            raise LimitExceeded(
+                f"the count {shown} is above the limit of {self.limits.count}",
+                limit="count",
+                pattern=self.pattern,
+                position=position,
+                hint="Leave out the upper bound ({n,}), or raise the limit with limits=RegexLimits(count=...).",
+            )
+        return int(short or "0")
+
+    def quantify(self, low: int, high: int | None, length: int) -> None:
+        """Repeats the last item; a lazy mark changes no language, a possessive one is refused."""
+        start, stop = self.position, self.position + length
+        mark = self.pattern[stop : stop + 1]
+        if self.last != _ATOM:
+            self._refuse_quantifier(start, stop)
+        if mark == "+":
+            raise self.unsupported("possessive quantifiers", start, stop + 1)
+        self.items[-1] = repeat(self.items[-1], low, high)
+        self.position = stop + (mark == "?")
+        self.last = _REPEATED
+
+    def _refuse_quantifier(self, start: int, stop: int) -> NoReturn:
+        shown = self.pattern[start:stop]
+        if self.last == _REPEATED:
+            self.fail(
+                f"{shown!r} follows another quantifier", start, stop, hint="Put what it repeats into a group: (?:...)."
+            )
+        before = "an anchor" if self.last == _ANCHOR else "nothing"
+        self.fail(
+            f"nothing to repeat: {shown!r} follows {before}",
+            start,
+            stop,
+            hint=f"For the character itself write '\\{shown[0]}'.",
+        )
+
+    # -- classes
+
+    def add_class(self) -> None:
+        """``[...]``; the same text in the same modes is read once."""
+        found = self.class_text.match(self.pattern, self.position)
+        if found is None:
+            self.fail(
+                "this class is not closed", self.position, hint="Add the missing ']', or write '\\[' for the character."
+            )
+        text = found[0]
+        key = (text, self.flags)
+        known = self.class_cache.get(key)
+        if known is None:
+            known = self._read_class(self.position, found.end())
+            if len(self.class_cache) >= 4096:
+                self.class_cache.clear()
+            self.class_cache[key] = known
+        self.add(known, len(text))
+
+    def _read_class(self, start: int, stop: int) -> RE:
+        pattern = self.pattern
+        position = start + 1
+        negated = pattern[position] == "^"
+        position += negated
+        ranges: list[tuple[int, int]] = []
+        while position < stop - 1:
+            first, after = self.class_atom(position)
+            if pattern[after] != "-" or after + 1 >= stop - 1:
+                ranges.extend(first if isinstance(first, tuple) else ((first, first),))
+                position = after
+                continue
+            last, after_last = self.class_atom(after + 1)
+            if isinstance(first, tuple) or isinstance(last, tuple):
+                self.set_in_range(position, after_last)
+                for end in (first, last):
+                    ranges.extend(end if isinstance(end, tuple) else ((end, end),))
+                ranges.append((0x2D, 0x2D))
+            elif last < first:
+                self.fail(
+                    f"the range {pattern[position:after_last]!r} ends before it starts",
+                    position,
+                    after_last,
+                    hint="Swap the ends, or write '\\-' for the character '-'.",
+                )
+            else:
+                ranges.append((first, last))
+            position = after_last
+        result = normalise_ranges(ranges)
+        if self.flags.ignore_case:
+            result = close_ranges(result, self.dialect, self.flags.ascii)
+        return character_class(negate_ranges(result) if negated else result)
+
+    def class_atom(self, position: int) -> tuple[int | Ranges, int]:
+        """One member of a class, as a code point or a set, and the position after it."""
+        if self.pattern[position] == "\\":
+            return self.class_escape(position)
+        return ord(self.pattern[position]), position + 1
+
+    def class_escape(self, position: int) -> tuple[int | Ranges, int]:
+        """An escape inside a class."""
+        raise self.error("the dialect has no escapes in classes", position)
+
+    def set_in_range(self, start: int, stop: int) -> None:
+        """A range one end of which is a set, such as ``[\\w-z]``."""
+        self.fail(
+            f"the range {self.pattern[start:stop]!r} needs single characters at its ends",
+            start,
+            stop,
+            hint="Write '\\-' for the character '-'.",
+        )
+
+    # -- errors
+
+    def error(
+        self, message: str, position: int, end: int | None = None, hint: str | None = None
+    ) -> RegexSyntaxError:
+        """A syntax error at a place of this pattern."""
+        return RegexSyntaxError(message, pattern=self.pattern, position=position, end=end, hint=hint)
+
+    def fail(self, message: str, position: int, end: int | None = None, hint: str | None = None) -> NoReturn:
+        """Raises a syntax error."""
+        raise self.error(message, position, end, hint)
+
+    def unsupported(self, feature: str, position: int, end: int) -> RegexUnsupported:
+        """The error for a feature that is understood but refused."""
+        return RegexUnsupported(
+            f"{feature} are not supported",
+            pattern=self.pattern,
+            position=position,
+            end=end,
+            hint=_ADVICE.get(feature),
+        )
+
+    handlers: ClassVar[Mapping[str, Callable[[Parser], None]]] = {
+        "[": add_class,
+        "(": open_parenthesis,
+        ")": close_group,
+        ".": add_dot,
+        "*": add_quantifier,
+        "+": add_quantifier,
+        "?": add_quantifier,
+        "{": add_brace,
+        "|": add_bar,
+        "]": add_lone_closer,
+        "}": add_lone_closer,
+        "^": add_line_start,
+        "$": add_line_end,
+    }
+
+
+# Group openers of Perl and its relatives that neither dialect can take, and what they are called.
+_FOREIGN_GROUPS = (
+    (re.compile(r"\(\?>"), "atomic groups"),
+    (re.compile(r"\(\?\("), "conditional groups"),
+    (re.compile(r"\(\?(?:R|0|[+-]?\d+|&\w+|P>\w+)\)?"), "recursive patterns"),
+    (re.compile(r"\(\?P=\w*\)?"), "back-references"),
+)
+_ADVICE = {
+    "back-references": "What a group matched cannot be asked for again in a regular language; spell out the "
+    "alternatives, or drop the back-reference and validate afterwards.",
+    "possessive quantifiers": "Without the second '+' the pattern means the set of texts that a constraint needs.",
+    "atomic groups": "Use (?:...): for a set of texts, backtracking does not matter.",
+    "conditional groups": "Write the cases as alternatives.",
+    "recursive patterns": "Nested structure needs a grammar or a recursive JSON Schema, not a regular expression.",
+}
+
+
+@lru_cache(maxsize=16)
+def _negated(ranges: Ranges) -> RE:
+    return character_class(negate_ranges(ranges))
