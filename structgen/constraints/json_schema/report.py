@@ -22,7 +22,7 @@ from structgen.errors import (
 )
 
 from .drafts import draft_of
-from .formats import FORMATS, Format
+from .formats import Format
 from .keywords import KEYWORDS, Read
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
@@ -143,8 +143,6 @@ class _CheckingReader(Reader):
             self._note(place, "format", "annotation", "formats are annotations by option")
         elif (found := Format.find(name, draft.number)) is not None:
             self._note(place, "format", found.support.value, found.note)
-        elif name in FORMATS:
-            self._note(place, "format", "annotation", f"not a format of {draft.name}", warning=True)
         else:
             self._note(place, "format", "annotation", f"unknown format {name!r}", warning=True)
 

@@ -42,7 +42,7 @@ def keyword_table() -> str:
 
 def format_table() -> str:
     """Markdown: every format, its drafts, its support."""
-    lines = ["| format | drafts | support | note |", "|---|---|---|---|"]
+    lines = ["| format | defined in | support | note |", "|---|---|---|---|"]
     for name, found in FORMATS.items():
         note = found.note
         if found.older is not None:

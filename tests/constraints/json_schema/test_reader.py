@@ -135,9 +135,10 @@ class TestDrafts:
     def test_const_is_no_keyword_of_draft_4(self) -> None:
         assert root({"$schema": DRAFT4, "const": 1}) is True
 
-    def test_formats_belong_to_drafts(self) -> None:
-        assert root({"$schema": DRAFT7, "format": "uuid"}) is True
-        assert "format" in root({"format": "uuid"})
+    def test_formats_are_asserted_in_every_draft(self) -> None:
+        assert "format" in root({"$schema": DRAFT7, "format": "uuid"})
+        assert root({"format": "uuid"}) == root({"$schema": DRAFT4, "format": "uuid"})
+        assert root({"format": "colour"}) is True
         assert root({"format": "uuid"}, formats="annotate") is True
 
     def test_older_drafts_are_refused(self) -> None:
