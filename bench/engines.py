@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.constraints.json_schema import json_schema
+from structgen.errors import UnsatisfiableSchema
 from structgen.matcher import Matcher, compile_constraint
 from structgen.vocabulary import Vocabulary
 
@@ -94,10 +95,16 @@ class SuiteEngine:
     def compile(self, schema_text: str, draft: str) -> Any:
         schema = json.loads(schema_text)
         constraint = json_schema(schema, formats="assert" if self.section == "format" else "annotate")
-        return constraint, compile_constraint(constraint, self.vocabulary)
+        try:
+            compile_constraint(constraint, self.vocabulary)
+        except UnsatisfiableSchema:
+            return None  # said before the first token: no text is in the language
+        return constraint
 
-    def accepts(self, compiled: Any, data: bytes) -> bool:
-        matcher = Matcher(compiled[0], self.vocabulary)
+    def accepts(self, constraint: Any, data: bytes) -> bool:
+        if constraint is None:
+            return False
+        matcher = Matcher(constraint, self.vocabulary)
         for byte in data:
             mask = matcher.mask()
             if not int(mask[byte >> 5]) >> (byte & 31) & 1:

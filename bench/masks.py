@@ -1,0 +1,161 @@
+"""Token masks for JSON Schemas, side by side with llguidance in one run.
+
+    python -m bench.masks --data maskbench.jsonl.gz [-n 300] [--tokenizer DIRECTORY]
+
+`--data` holds MaskBench records, one JSON object a line: ``schema`` and ``tests`` of ``{valid, data}``. Each schema
+is compiled and each valid instance read token by token by both engines in turn, so that both see the same
+machine. Times are CPU time of this thread; schemas that only one engine takes are left out of the comparison.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bench.engines import MaskbenchSession
+from structgen.constraints.json_schema import json_schema
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["main"]
+
+_CLOCK = time.thread_time_ns
+
+
+class Structgen:
+    """This library with its defaults."""
+
+    name = "structgen"
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.vocabulary = Vocabulary.from_tokenizer(tokenizer)
+        self.vocabulary.engine  # noqa: B018
+
+    def compile(self, schema: str) -> MaskbenchSession:
+        return MaskbenchSession(json_schema(schema), self.vocabulary)
+
+
+class LLGuidance:
+    """llguidance with its defaults."""
+
+    name = "llguidance"
+
+    def __init__(self, tokenizer: Any) -> None:
+        import llguidance
+        import llguidance.hf
+
+        self.module = llguidance
+        self.tokenizer = llguidance.hf.from_tokenizer(tokenizer)
+
+    def compile(self, schema: str) -> Any:
+        matcher = self.module.LLMatcher(self.tokenizer, self.module.LLMatcher.grammar_from_json_schema(schema))
+        if matcher.is_error():
+            raise ValueError(matcher.get_error())
+        return _LLGuidanceSession(matcher, self.tokenizer.vocab_size)
+
+
+class _LLGuidanceSession:
+    def __init__(self, matcher: Any, size: int) -> None:
+        self.matcher = matcher
+        self.bits = np.zeros((size + 31) // 32, dtype=np.int32)
+
+    def reset(self) -> None:
+        self.matcher.reset()
+
+    def mask(self) -> None:
+        self.matcher.unsafe_compute_mask_ptr(self.bits.ctypes.data, self.bits.nbytes)
+
+    def allowed(self, token: int) -> bool:
+        return bool(int(self.bits[token >> 5]) >> (token & 31) & 1)
+
+    def accept(self, token: int) -> bool:
+        return bool(self.matcher.consume_token(token))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="MaskBench records, .jsonl or .jsonl.gz")
+    parser.add_argument("--tokenizer", help="directory of a Hugging Face tokenizer (default: the embedded model's)")
+    parser.add_argument("-n", type=int, default=300, help="schemas, drawn with a fixed seed")
+    chosen = parser.parse_args()
+    tokenizer = _tokenizer(chosen.tokenizer)
+    opener: Callable[..., Any] = gzip.open if chosen.data.endswith(".gz") else open
+    with opener(chosen.data, "rt", encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    records = random.Random(0).sample(records, min(chosen.n, len(records)))
+    engines = [Structgen(tokenizer), LLGuidance(tokenizer)]
+    times: dict[str, dict[str, list[float]]] = {e.name: {"first": [], "mask": [], "warm": []} for e in engines}
+    taken = dict.fromkeys((e.name for e in engines), 0)
+    for i, record in enumerate(records):
+        texts = [json.dumps(t["data"], ensure_ascii=False) for t in record["tests"] if t["valid"]]
+        tokens = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
+        schema = json.dumps(record["schema"], ensure_ascii=False)
+        runs = {}
+        for engine in engines if i % 2 else reversed(engines):
+            try:
+                runs[engine.name] = _run(engine, schema, tokens)
+                taken[engine.name] += 1
+            except Exception:
+                continue  # counted as not taken
+        if len(runs) == len(engines):
+            for name, run in runs.items():
+                for figure, values in run.items():
+                    times[name][figure] += values
+    _report(times, taken, len(records))
+
+
+def _tokenizer(directory: str | None) -> Any:
+    if directory is None:
+        from structgen.models import load
+
+        return load().tokenizer
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(directory)
+
+
+def _run(engine: Any, schema: str, instances: list[list[int]]) -> dict[str, list[float]]:
+    start = _CLOCK()
+    session = engine.compile(schema)
+    session.mask()
+    found: dict[str, list[float]] = {"first": [(_CLOCK() - start) / 1e3], "mask": [], "warm": []}
+    for tokens in instances:
+        for figure in ("mask", "warm"):
+            session.reset()
+            for token in tokens:
+                start = _CLOCK()
+                session.mask()
+                found[figure].append((_CLOCK() - start) / 1e3)
+                if not session.allowed(token) or not session.accept(token):
+                    raise ValueError("a valid instance is not accepted")
+    return found
+
+
+def _report(times: dict[str, dict[str, list[float]]], taken: dict[str, int], total: int) -> None:
+    names = list(times)
+    print(f"{total} schemas; taken with all valid instances: " + ", ".join(f"{n} {taken[n]}" for n in names))
+    print("| figure (µs) | " + " | ".join(names) + " | ratio |")
+    print("|---|" + "--:|" * (len(names) + 1))
+    figures = {"first": "compile and first mask", "mask": "mask, first reading", "warm": "mask, second reading"}
+    for key, label in figures.items():
+        for statistic, measure in _STATISTICS.items():
+            values = [measure(times[name][key]) for name in names]
+            print(f"| {label}, {statistic} | " + " | ".join(f"{v:,.1f}" for v in values) + f" | {values[0] / values[1]:.2f} |")
+
+
+_STATISTICS: dict[str, Callable[[list[float]], float]] = {
+    "median": statistics.median,
+    "mean": statistics.fmean,
+    "p99": lambda values: float(np.percentile(values, 99)),
+}
+
+
+if __name__ == "__main__":
+    main()
