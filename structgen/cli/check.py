@@ -1,0 +1,118 @@
+"""``structgen check SCHEMA``: what becomes of every keyword, and whether anything can satisfy the schema."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from structgen.errors import EmptyConstraint, LimitExceeded, StructgenError, UnsatisfiableSchema
+
+from .inputs import add_schema_options, schema_options, schema_text, vocabulary_argument
+
+__all__ = ["add_command"]
+
+_DESCRIPTION = """Tell how each keyword of a JSON Schema is followed, with its JSON pointer:
+  exact        the generated text obeys it to the letter
+  approximate  the text obeys it, and a little more (the note says what)
+  annotation   it says nothing about which values are valid
+  unsupported  structgen would refuse the schema rather than ignore it
+  invalid      the schema breaks the specification
+
+The schema is compiled, too: a schema that no value can satisfy is told.
+
+exit status: 0 it can be used; 1 it cannot: unsupported keywords or unsatisfiable (with --strict also:
+approximate keywords, warnings); 2 it is not a valid schema"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``check`` to the commands."""
+    parser = commands.add_parser(
+        "check",
+        help="how each keyword of a JSON Schema is followed",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("schema", metavar="SCHEMA", help="a file, - for standard input, or the JSON itself")
+    parser.add_argument("--strict", action="store_true", help="approximate keywords and warnings count as no")
+    parser.add_argument("--problems", action="store_true", help="show only what is not exact")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    add_schema_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The report on standard output; the exit status says what it comes to."""
+    from structgen.constraints.json_schema import check
+
+    text = schema_text(arguments.schema)
+    options = schema_options(arguments)
+    report = check(text, **options)
+    failure = _compile(text, options) if report.ok else None
+    if arguments.json:
+        _print_json(report, failure)
+    else:
+        _print_report(report, failure, arguments.problems)
+    if report.status == "invalid":
+        return 2
+    if report.problems or failure is not None:
+        return 1
+    return int(arguments.strict and (report.status != "exact" or bool(report.warnings)))
+
+
+def _compile(text: str, options: dict[str, Any]) -> StructgenError | None:
+    """What keeps a schema without problems from being used: nothing satisfies it, or a limit is met."""
+    from structgen.constraints.json_schema import json_schema
+    from structgen.matcher import compile_constraint
+
+    try:
+        compile_constraint(json_schema(text, **options), vocabulary_argument("bytes"))
+    except (UnsatisfiableSchema, EmptyConstraint, LimitExceeded) as error:
+        return error
+    return None
+
+
+def _print_json(report: Any, failure: StructgenError | None) -> None:
+    document = {
+        "draft": report.draft,
+        "status": report.status if failure is None else _kind(failure),
+        "findings": [asdict(finding) for finding in report.findings],
+        "choices": list(report.choices),
+        "failure": None if failure is None else {"where": failure.where, "message": failure.message},
+    }
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+    print()
+
+
+def _print_report(report: Any, failure: StructgenError | None, problems_only: bool) -> None:
+    hidden = 0
+    for finding in report.findings:
+        if problems_only and finding.status in ("exact", "annotation") and not finding.warning:
+            hidden += 1
+            continue
+        mark = "!" if finding.warning else " "
+        note = f"   {finding.note}" if finding.note else ""
+        print(f"{mark} {finding.status:<12} {finding.pointer}{note}")
+    if hidden:
+        print(f"  ({hidden} exact keywords and annotations not shown)")
+    for choice in report.choices if not problems_only else ():
+        print(f"  note: {choice}")
+    if failure is not None:
+        print(f"! {_kind(failure)}: {failure}")
+    print(f"{report.draft}: {_summary(report, failure)}")
+
+
+def _kind(failure: StructgenError) -> str:
+    return "limit" if isinstance(failure, LimitExceeded) else "unsatisfiable"
+
+
+def _summary(report: Any, failure: StructgenError | None) -> str:
+    counts: dict[str, int] = {}
+    for finding in report.findings:
+        counts[finding.status] = counts.get(finding.status, 0) + 1
+    told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no keywords"
+    if failure is not None:
+        return f"cannot be used ({_kind(failure)}); {told}"
+    return f"{'can' if report.ok else 'cannot'} be used; {told}"

@@ -1,0 +1,86 @@
+"""``structgen explain SCHEMA TEXT``: where and why a text leaves the language, and what could stand there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from .inputs import (
+    InputError,
+    add_constraint_arguments,
+    constraint_argument,
+    read_text,
+    vocabulary_argument,
+)
+
+__all__ = ["add_command"]
+
+_DESCRIPTION = """Tell where and why a text breaks a constraint: the place with a caret, the rule that is broken
+with its JSON pointer, and what could stand there instead. A text that is a mere beginning is told as one.
+
+exit status: 0 the text satisfies the constraint (with --prefix: or can be continued to one that does);
+1 it does not; 2 the constraint or the text cannot be read"""
+
+
+def add_command(commands: Any) -> None:
+    """Add ``explain`` to the commands."""
+    parser = commands.add_parser(
+        "explain",
+        help="where and why a text breaks a constraint",
+        usage="structgen explain [options] SCHEMA TEXT\n"
+        "       structgen explain [options] (--regex PATTERN | --choice TEXT ... | --type MODULE:NAME) TEXT",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="SCHEMA TEXT",
+        help="the schema (a file, - or the JSON itself) and the text (itself, @FILE, or - for standard input)",
+    )
+    parser.add_argument("--prefix", action="store_true", help="the text need not be complete")
+    parser.add_argument("--json", action="store_true", help="the explanation as JSON")
+    parser.add_argument(
+        "--tokenizer", metavar="NAME", default="bytes", help="relative to this model's tokens"
+    )
+    add_constraint_arguments(parser, schema_flag=False)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The explanation on standard output."""
+    from structgen.matcher import Matcher
+    from structgen.types import output_type
+
+    schema, text = _inputs(arguments)
+    constraint = output_type(constraint_argument(arguments, schema)).constraint
+    explanation = Matcher(constraint, vocabulary_argument(arguments.tokenizer)).explain(text)
+    if arguments.json:
+        json.dump(asdict(explanation), sys.stdout, indent=2, ensure_ascii=False)
+        print()
+    else:
+        print(explanation)
+    return int(not (explanation.viable if arguments.prefix else explanation.ok))
+
+
+def _inputs(arguments: argparse.Namespace) -> tuple[str | None, str]:
+    """The schema, if the constraint is one, and the text."""
+    other = arguments.regex is not None or arguments.choice is not None or arguments.type is not None
+    wanted = 1 if other else 2
+    if len(arguments.inputs) != wanted:
+        what = "one text" if other else "a schema and a text"
+        raise InputError(
+            f"explain takes {what}, not {len(arguments.inputs)} arguments",
+            hint="Quote a text that holds spaces.",
+        )
+    *before, text = arguments.inputs
+    if text == "-" and before == ["-"]:
+        raise InputError("the schema and the text cannot both come from standard input")
+    if text == "-":
+        text = read_text("-", "text")
+    elif text.startswith("@"):
+        text = read_text(text[1:], "text")
+    return (before[0] if before else None), text

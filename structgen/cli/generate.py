@@ -1,0 +1,124 @@
+"""``structgen generate PROMPT``: text from a model under a constraint."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from .inputs import add_constraint_arguments, constraint_argument, load_model, read_text
+
+if TYPE_CHECKING:
+    from structgen.results import Result
+    from structgen.types import OutputType
+
+__all__ = ["add_command"]
+
+_DESCRIPTION = """Generate text from a language model under a constraint; without one the text is free.
+
+exit status: 0 the text is complete and valid; 1 it is not (the token budget ended first, ...), and the
+message shows what there is; 2 the request cannot be made"""
+
+_SAMPLING = {
+    "seed": (int, "draw at random, repeatably"),
+    "max_tokens": (int, "at most this many tokens"),
+    "temperature": (float, "0 is greedy"),
+    "top_k": (int, "draw from the k most probable tokens"),
+    "top_p": (float, "draw from the most probable tokens of this mass"),
+    "min_p": (float, "drop tokens less probable than this share of the best one's"),
+}
+
+
+def add_command(commands: Any) -> None:
+    """Add ``generate`` to the commands."""
+    parser = commands.add_parser(
+        "generate",
+        help="text from a model under a constraint",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("prompt", metavar="PROMPT", help="the prompt, or - for standard input")
+    parser.add_argument("--model", metavar="NAME", help="a path or name; the embedded model by default")
+    parser.add_argument("--system", metavar="TEXT", help="a system message")
+    parser.add_argument(
+        "--describe", action="store_true", help="tell the model the fields and their descriptions"
+    )
+    parser.add_argument("--stream", action="store_true", help="print the text as it grows")
+    parser.add_argument(
+        "--details", action="store_true", help="a JSON object with text, tokens, weights and timing instead"
+    )
+    add_constraint_arguments(parser, schema_flag=True)
+    group = parser.add_argument_group("sampling")
+    for name, (kind, told) in _SAMPLING.items():
+        flag = "--" + name.replace("_", "-")
+        group.add_argument(flag, type=kind, metavar="N" if kind is int else "X", help=told)
+    group.add_argument(
+        "--close-within-budget",
+        action="store_true",
+        default=None,
+        help="steer to a complete text before the budget ends",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The text on standard output."""
+    from structgen.api import described
+    from structgen.sampling.options import make_options
+    from structgen.types import output_type
+
+    # Everything that can be wrong with the arguments is found before a model is loaded.
+    wanted = constraint_argument(arguments, arguments.schema)
+    kind = output_type(str if wanted is None else wanted)
+    names = (*_SAMPLING, "close_within_budget")
+    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    options = make_options({"exact_weight": arguments.details, **given})
+    prompt: Any = read_text("-", "prompt") if arguments.prompt == "-" else arguments.prompt
+    if arguments.system is not None:
+        messages = (("system", arguments.system), ("user", prompt))
+        prompt = [{"role": role, "content": text} for role, text in messages]
+    if arguments.describe:
+        prompt = described(prompt, kind)
+    result = _draw(load_model(arguments.model), prompt, kind, options, show=arguments.stream)
+    if arguments.details:
+        json.dump(_details(result), sys.stdout, indent=2, ensure_ascii=False)
+        print()
+    elif not arguments.stream and result.error is None:
+        print(result.text)
+    if result.error is not None:
+        raise result.error
+    return 0
+
+
+def _draw(model: Any, prompt: Any, kind: OutputType, options: Any, *, show: bool) -> Result[Any]:
+    """One result; with `show` the text is printed as it grows."""
+    from structgen.api import run_batch
+    from structgen.matcher import Matcher
+    from structgen.results import Result
+    from structgen.sampling import generate_steps
+
+    if not show:
+        return run_batch(model, [prompt], kind, [options])[0]
+    matcher = Matcher(kind.constraint, model.vocabulary)
+    shown = ""
+    generation = None
+    for step in generate_steps(model, [model.encode(prompt)], [matcher], options):
+        generation = step.generation
+        # Bytes that are no whole character yet read as a replacement character; they are shown when whole.
+        text = step.text if generation is not None else step.text.rstrip("�")
+        if not text.startswith(shown):  # a step back from a dead end
+            print(" [went back]")
+            shown = ""
+        print(text[len(shown) :], end="", flush=True)
+        shown = text
+    print()
+    assert generation is not None
+    return Result(kind, generation)
+
+
+def _details(result: Result[Any]) -> dict[str, Any]:
+    generation = asdict(result.generation)
+    generation["error"] = None if result.error is None else str(result.error)
+    return generation

@@ -1,0 +1,199 @@
+"""From arguments to what they name: files, schemas, constraints, types, vocabularies.
+
+Invariant: whatever is wrong with an argument is an `InputError` that names the argument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from structgen.errors import StructgenError
+
+if TYPE_CHECKING:
+    from structgen.models.hugging_face import HuggingFaceModel
+    from structgen.vocabulary import Vocabulary
+
+__all__ = [
+    "InputError",
+    "add_constraint_arguments",
+    "add_schema_options",
+    "constraint_argument",
+    "import_name",
+    "load_model",
+    "read_text",
+    "schema_options",
+    "schema_text",
+    "vocabulary_argument",
+]
+
+BYTES = "bytes"
+
+
+class InputError(StructgenError):
+    """An argument of the command line cannot be used."""
+
+
+def read_text(name: str, what: str) -> str:
+    """The text of a file; ``-`` is standard input."""
+    try:
+        if name == "-":
+            return sys.stdin.read()
+        return Path(name).read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} {name!r} is not UTF-8 text: byte {error.start} of it is wrong") from None
+    except OSError as error:
+        raise InputError(
+            f"cannot read {what} {name!r}: {error.strerror or error}",
+            hint="Give the path of a file, or - for standard input.",
+        ) from None
+
+
+def schema_text(name: str) -> str:
+    """A schema given as a path, as ``-``, or as JSON itself."""
+    if name.lstrip()[:1] in ("{", "[") or name.strip() in ("true", "false"):
+        return name
+    return read_text(name, "schema")
+
+
+# Constraints.
+
+
+def add_constraint_arguments(parser: argparse.ArgumentParser, *, schema_flag: bool) -> None:
+    """The ways to name a constraint, of which one is given."""
+    group = parser.add_argument_group("constraint (one of these)")
+    if schema_flag:
+        group.add_argument("--schema", metavar="FILE", help="a JSON Schema: a file, - or the JSON itself")
+    group.add_argument("--regex", metavar="PATTERN", help="a regular expression for the whole text")
+    group.add_argument("--choice", metavar="TEXT", action="append", help="one of several texts (repeat it)")
+    group.add_argument(
+        "--type", metavar="MODULE:NAME", help="a Python type or constraint, such as app.models:Person"
+    )
+    add_schema_options(parser)
+
+
+def add_schema_options(parser: argparse.ArgumentParser) -> None:
+    """The fields of `JsonSchemaOptions`."""
+    group = parser.add_argument_group("JSON text")
+    group.add_argument("--whitespace", choices=["flexible", "compact", "json.dumps"])
+    group.add_argument(
+        "--ordered", action="store_true", default=None, help="object keys in the order of `properties`"
+    )
+    group.add_argument("--escapes", choices=["canonical", "all"], help="how strings may be escaped")
+    group.add_argument("--formats", choices=["assert", "annotate"], help="whether `format` constrains")
+
+
+def schema_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that were given."""
+    named = {name: getattr(arguments, name) for name in ("whitespace", "ordered", "escapes", "formats")}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> Any:
+    """The output type or constraint that was asked for; None if none was."""
+    given = {
+        "a schema": schema,
+        "--regex": arguments.regex,
+        "--choice": arguments.choice,
+        "--type": arguments.type,
+    }
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise InputError(f"{' and '.join(named)} cannot be given together", hint="Give one constraint.")
+    options = schema_options(arguments)
+    if options and schema is None:
+        flags = ", ".join(f"--{name}" for name in options)
+        raise InputError(f"{flags} says how the JSON of a schema is written, but no schema is given")
+    if schema is not None:
+        from structgen.constraints.json_schema import json_schema
+
+        return json_schema(schema_text(schema), **options)
+    if arguments.regex is not None:
+        from structgen.constraints.regex import regex
+
+        return regex(arguments.regex)
+    if arguments.choice is not None:
+        from structgen.constraints.choice import choice
+
+        return choice(arguments.choice)
+    return None if arguments.type is None else import_name(arguments.type)
+
+
+def import_name(name: str) -> Any:
+    """``module:Name`` imported, with the current folder on the path as ``python -m`` has it."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not module_name or not attribute:
+        raise InputError(
+            f"--type {name!r} does not name a type", hint="Write MODULE:NAME, such as app.models:Person."
+        )
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ImportError as error:
+        raise InputError(
+            f"--type {name!r}: module {module_name!r} cannot be imported: {error}",
+            hint="Run structgen in the folder that holds the module, or install it.",
+        ) from None
+    except Exception as error:
+        # The user's own module runs here, so anything may come out of it.
+        raise InputError(
+            f"--type {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}"
+        ) from None
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise InputError(f"--type {name!r}: {module_name!r} has no {attribute!r}") from None
+    return found
+
+
+# Vocabularies.
+
+
+def vocabulary_argument(name: str | None) -> Vocabulary:
+    """``bytes``: one token a byte. A path or name: that tokenizer's. None: the embedded model's."""
+    from structgen.vocabulary import Vocabulary
+
+    if name is None:
+        return load_model(None).vocabulary
+    if name == BYTES:
+        return Vocabulary.from_tokens([bytes([i]) for i in range(256)], eos_ids=[256], size=257)
+    return Vocabulary.from_tokenizer(name if Path(name).exists() else _tokenizer(name))
+
+
+def load_model(name: str | None) -> HuggingFaceModel:
+    """The model of this name, without the progress bars and notes of the libraries behind it."""
+    _be_quiet()
+    from structgen.models import load
+
+    return load(name)
+
+
+def _tokenizer(name: str) -> Any:
+    _be_quiet()
+    try:
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(name)
+    except ImportError:
+        raise InputError(
+            f"--tokenizer {name!r} is no path, and a name needs transformers",
+            hint="Install it with: pip install 'structgen[transformers]', or use --tokenizer bytes.",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--tokenizer {name!r} cannot be loaded: {str(error).splitlines()[0]}",
+            hint="Give the path of a tokenizer, the name of one that can be reached, or bytes.",
+        ) from None
+
+
+def _be_quiet() -> None:
+    """What users set themselves is left alone. The libraries read these when they are imported."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
