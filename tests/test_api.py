@@ -42,6 +42,9 @@ def test_the_tour_s_choice() -> None:
 def test_free_text_and_constraints_as_types() -> None:
     assert sg.generate(ScriptedModel("Hi é!"), "Say hi") == "Hi é!"
     assert sg.generate(ScriptedModel("yes"), "?", sg.choice(["yes", "no"])) == "yes"
+    assert sg.generate(ScriptedModel("AB-12"), "?", sg.regex(r"[A-Z]+-\d+")) == "AB-12"
+    short = sg.regex(r"[a-z]+") & sg.regex(r".{3}") | sg.choice(["none"])
+    assert sg.generate(ScriptedModel("abcd"), "?", short) == "abc"
     assert sg.generate(ScriptedModel('{"a":1}'), "?", sg.json_schema({"type": "object"})) == {"a": 1}
     assert (
         sg.generate(ScriptedModel("yes 1"), "?", sg.choice(["yes", "no"]) + " " + sg.choice(["1"])) == "yes 1"

@@ -30,8 +30,14 @@ _MOST_EXACT = 2**53
 _MOST_FLOAT = 1e300
 
 # Formats that pydantic emits and that JSON Schema does not know: what they mean here.
+_IPV4: Schema = {"type": "string", "format": "ipv4"}
+_IPV6: Schema = {"type": "string", "format": "ipv6"}
 _FORMATS: dict[str, Schema] = {
-    "ipvanyaddress": {"anyOf": [{"type": "string", "format": "ipv4"}, {"type": "string", "format": "ipv6"}]},
+    "ipvanyaddress": {"anyOf": [_IPV4, _IPV6]},
+    # An address is a network of its own; with a mask its other bits would have to be zero.
+    **{f"ipv4{kind}": _IPV4 for kind in ("network", "interface")},
+    **{f"ipv6{kind}": _IPV6 for kind in ("network", "interface")},
+    **{f"ipvany{kind}": {"anyOf": [_IPV4, _IPV6]} for kind in ("network", "interface")},
     "path": {"type": "string", "minLength": 1},
     **{f"uuid{version}": {"type": "string"} for version in (1, 3, 4, 5, 6, 7, 8)},
     "binary": {"type": "string"},

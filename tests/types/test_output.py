@@ -36,7 +36,8 @@ def test_schemas_say_what_the_zoo_says(annotation: Any, good: list[tuple[str, An
     if annotation is str or labels_of(annotation):
         return
     schema = generating_schema(TypeAdapter(annotation))
-    validator = jsonschema.Draft202012Validator(schema)
+    formats = jsonschema.Draft202012Validator.FORMAT_CHECKER
+    validator = jsonschema.Draft202012Validator(schema, format_checker=formats)
     is_text = schema.get("type") == "string"
     for text, _ in good:
         assert validator.is_valid(text if is_text else json.loads(text))

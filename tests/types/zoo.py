@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
+import ipaddress
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -26,10 +27,12 @@ import pydantic.dataclasses
 from pydantic import (
     AnyUrl,
     AwareDatetime,
+    Base64Bytes,
     BaseModel,
     ConfigDict,
     Field,
     HttpUrl,
+    IPvAnyAddress,
     NaiveDatetime,
     RootModel,
     SecretStr,
@@ -167,6 +170,12 @@ ZOO: list[tuple[Any, list[tuple[str, Any]], list[str]]] = [
     (HttpUrl, [("https://example.com/a?b=c", HttpUrl("https://example.com/a?b=c"))], ["ftp://a.b", "https://"]),
     (AnyUrl, [("ftp://example.com", AnyUrl("ftp://example.com"))], ["no url"]),
     (bytes, [("abc", b"abc")], []),
+    (ipaddress.IPv4Address, [("10.0.0.255", ipaddress.IPv4Address("10.0.0.255"))], ["10.0.0.256", "010.0.0.1"]),
+    (ipaddress.IPv6Address, [("::1", ipaddress.IPv6Address("::1"))], [":::1", "1"]),
+    (ipaddress.IPv4Network, [("10.0.0.1", ipaddress.IPv4Network("10.0.0.1"))], ["10"]),
+    (list[IPvAnyAddress], [('["::1"]', [ipaddress.ip_address("::1")])], ['["1"]']),
+    (Base64Bytes, [("aGk=", b"hi")], ["a"]),
+    (complex, [("1.5-2j", 1.5 - 2j)], ["i"]),
     (SecretStr, [("abc", SecretStr("abc"))], []),
     (RootModel[list[int]], [("[1]", RootModel[list[int]]([1]))], ['{"root":[1]}']),
     (Code, [("ab", Code("ab"))], []),
