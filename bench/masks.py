@@ -90,7 +90,7 @@ def main() -> None:
     with opener(chosen.data, "rt", encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
     records = random.Random(0).sample(records, min(chosen.n, len(records)))
-    engines = [Structgen(tokenizer), LLGuidance(tokenizer)]
+    engines: list[Any] = [Structgen(tokenizer), LLGuidance(tokenizer)]
     times: dict[str, dict[str, list[float]]] = {e.name: {"first": [], "mask": [], "warm": []} for e in engines}
     taken = dict.fromkeys((e.name for e in engines), 0)
     for i, record in enumerate(records):
