@@ -7,6 +7,8 @@ What, in the order in which a type is looked at:
     a function                         a call with validated arguments (`functions`)
     all that pydantic can describe     JSON; at the top level a string (str with limits, date, UUID, ...)
                                        is written without quotes
+JSON is written as `json.dumps` writes it, one space after each comma and colon: the commonest form in what models
+have read, and no room for endless white space. For other forms give `json_schema(..., whitespace=...)`.
 Invariant: `validate` is pydantic's verdict, so a value that comes back is a valid one. Objects have the
 declared fields in the declared order.
 Limits: sets may be written with repeats and validate to fewer items; keys and lengths that only hold after
@@ -144,7 +146,7 @@ def _json_type(
     name = show(annotation)
     schema = _generating(annotation, adapter)
     try:
-        constraint = json_schema(schema, ordered=True)
+        constraint = json_schema(schema, ordered=True, whitespace="json.dumps")
     except SchemaError as error:
         raise TypeNotSupported(
             f"the JSON Schema of {name} cannot be followed: {error.message}",
