@@ -210,7 +210,7 @@ class Search {
       for (uint32_t i = n->lo; i < n->hi; ++i) {
         if (!bit(n->bits, i) || (o.simple && bit(o.required.data(), i) != owed)) continue;
         texts.push_back(escape_json(std::string_view(u.keys[i]).substr(n->length)) + '"');
-        if (o.simple && texts.size() >= 3) return;
+        if (o.simple) return;
       }
     };
     if (n->escape != 0) {
@@ -221,14 +221,32 @@ class Search {
     }
     if (o.simple) offer(true);
     if (texts.empty()) offer(false);
+    // In a simple frame any key will do: the first that can be read is taken, and nothing is tried twice.
+    if (o.simple && !texts.empty()) {
+      const Node *next = read(n, texts[0]);
+      if (next && from(next)) return true;
+      out_.resize(before);
+      return false;
+    }
     if (n->text != TextSpace::DEAD) {
-      texts.push_back("\"");
+      std::vector<std::string> extra{"\""};
       std::string text;
       if (a_.text().re(n->text) == RegexSpace::ANY_TEXT) {
-        for (int i = 0; i < 40; ++i) texts.push_back("k" + std::to_string(i) + '"');
+        for (int i = 0; i < 40; ++i) extra.push_back("k" + std::to_string(i) + '"');
       } else if (space_.witness(a_.text().re(n->text), &text)) {
-        texts.push_back(escape_json(text) + '"');
+        extra.push_back(escape_json(text) + '"');
       }
+      for (const std::string &t : extra)
+        if (const Node *next = read(n, t)) {
+          if (texts.empty()) {
+            if (from(next)) return true;
+            out_.resize(before);
+            return false;
+          }
+          out_.resize(before);
+          texts.push_back(t);  // a branching frame: one extra key among the choices
+          break;
+        }
     }
     return choose(n, texts, before);
   }
