@@ -1,0 +1,98 @@
+"""``structgen check``: findings, and the exit status that they come to."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from structgen.cli import main
+
+
+def test_an_exact_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", '{"type": "string", "maxLength": 3}']) == 0
+    out = capsys.readouterr().out
+    assert "exact        #/maxLength" in out
+    assert out.splitlines()[-1].startswith("draft 2020-12: can be used; 2 exact")
+
+
+def test_the_schema_may_be_a_file_or_standard_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text('{"minimum": 1}')
+    assert main(["check", str(file)]) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"minimum": 1}'))
+    assert main(["check", "-"]) == 0
+    first, second = capsys.readouterr().out.split("draft 2020-12", 1)
+    assert first.strip()
+    assert second.strip()
+
+
+def test_an_unsupported_keyword_is_no(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", '{"properties": {"a": {"unevaluatedProperties": false}}}']) in (0, 1)
+    out = capsys.readouterr().out
+    assert "#/properties/a/unevaluatedProperties" in out
+
+
+def test_a_schema_that_nothing_satisfies_is_no(capsys: pytest.CaptureFixture[str]) -> None:
+    schema = '{"required": ["a"], "type": "object", "properties": {"a": {"minimum": 3, "maximum": 2}}}'
+    assert main(["check", schema]) == 1
+    out = capsys.readouterr().out
+    assert "unsatisfiable" in out
+    assert "cannot be used" in out
+
+
+def test_strict_counts_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    schema = '{"type": "string", "maxLenght": 3}'
+    assert main(["check", schema]) == 0
+    assert main(["check", "--strict", schema]) == 1
+    assert "! annotation   #/maxLenght   unknown keyword" in capsys.readouterr().out
+
+
+def test_only_problems(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--problems", '{"type": "string", "maxLenght": 3}']) == 0
+    out = capsys.readouterr().out
+    assert "#/type" not in out
+    assert "1 exact keywords and annotations not shown" in out
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ('{"type": "strnig"}', "#/type"),
+        ('{"type": ', "not JSON"),
+        ('{"minLength": -1}', "#/minLength"),
+        ('{"pattern": "a("}', "#/pattern"),
+        ('{"$ref": "#/nowhere"}', "#/$ref"),
+    ],
+)
+def test_what_is_no_schema_is_two(schema: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", schema]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.out + captured.err
+
+
+def test_the_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--json", '{"type": "string"}']) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["status"] == "exact"
+    assert report["findings"][0]["pointer"] == "#/type"
+    assert report["failure"] is None
+
+
+def test_options_reach_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--whitespace", "compact", "--ordered", "true"]) == 0
+    out = capsys.readouterr().out
+    assert "whitespace='compact'" in out
+    assert "ordered=True" in out
+
+
+def test_a_schema_nested_very_deep_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text('{"items": ' * 100_000 + "true" + "}" * 100_000)
+    assert main(["check", str(file)]) == 2
+    captured = capsys.readouterr()
+    assert "nested too deep" in captured.out + captured.err

@@ -1,0 +1,90 @@
+"""``structgen explain``: the place, the reason, the exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from structgen.cli import main
+
+SCHEMA = '{"type": "object", "properties": {"age": {"type": "integer", "maximum": 120}}, "required": ["age"]}'
+
+
+def test_a_rejected_text_shows_place_and_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", SCHEMA, '{"age": 130}']) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == '    {"age": 130}'
+    assert lines[2] == "              ^"
+    assert any("`maximum` at #/properties/age" in line for line in lines)
+    assert any("expected" in line for line in lines)
+
+
+def test_an_accepted_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", SCHEMA, '{"age": 12}']) == 0
+    assert "satisfies" in capsys.readouterr().out
+
+
+def test_a_beginning_is_enough_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", SCHEMA, '{"age": 12']) == 1
+    assert "beginning" in capsys.readouterr().out
+    assert main(["explain", "--prefix", SCHEMA, '{"age": 12']) == 0
+
+
+def test_the_text_from_a_file_or_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "text.json"
+    file.write_text('{"age": 12}')
+    assert main(["explain", SCHEMA, f"@{file}"]) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"age": "x"}'))
+    assert main(["explain", SCHEMA, "-"]) == 1
+    assert '"x"' in capsys.readouterr().out
+
+
+def test_other_constraints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--regex", "[0-9]{3}", "123"]) == 0
+    assert main(["explain", "--regex", "[0-9]{3}", "12a"]) == 1
+    assert main(["explain", "--choice", "yes", "--choice", "no", "no"]) == 0
+    assert main(["explain", "--type", "decimal:Decimal", "1.5"]) == 0
+    assert "12a" in capsys.readouterr().out
+
+
+def test_the_explanation_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--json", SCHEMA, '{"age": 130}']) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is False
+    assert told["position"] == 10
+    assert told["rules"][0]["keyword"] == "maximum"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["explain", SCHEMA], "a schema and a text"),
+        (["explain", "--regex", "a", "b", "c"], "one text"),
+        (["explain", "--regex", "a(", "b"], "at position"),
+        (["explain", "no/such/file.json", "b"], "no/such/file.json"),
+        (["explain", "--regex", "a", "--choice", "b", "c"], "cannot be given together"),
+        (["explain", "--type", "json", "c"], "MODULE:NAME"),
+        (["explain", "--type", "json:NoSuch", "c"], "has no 'NoSuch'"),
+        (["explain", "--type", "no_such_module_here:X", "c"], "cannot be imported"),
+        (["explain", "--regex", "a", "--ordered", "c"], "--ordered"),
+        (["explain", "-", "-"], "standard input"),
+    ],
+)
+def test_mistakes_are_two_and_one_message(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert captured.err.startswith("structgen: ")
+
+
+def test_a_constraint_that_nothing_satisfies_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", '{"type": "string", "minLength": 3, "maxLength": 2}', '"a"']) == 1
+    assert "no value can satisfy" in capsys.readouterr().err

@@ -1,0 +1,120 @@
+"""``structgen generate`` with a model whose distribution is written down."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen.cli import generate, main
+from structgen.models import DistributionModel
+
+EOS = 256
+
+
+class ByteModel(DistributionModel):
+    """Bytes in, bytes out; every byte is as likely as any other, and the end ten times as likely."""
+
+    def __init__(self) -> None:
+        vocabulary = sg.Vocabulary.from_tokens([bytes([i]) for i in range(256)], eos_ids=[EOS], size=257)
+        super().__init__(vocabulary, lambda _: [1 / 266] * 256 + [10 / 266])
+        self.prompts: list[Any] = []
+
+    def encode(self, prompt: Any) -> list[int]:
+        self.prompts.append(prompt)
+        return super().encode(prompt)
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ByteModel:
+    made = ByteModel()
+    monkeypatch.setattr(generate, "load_model", lambda name: made)
+    return made
+
+
+def test_a_choice(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "Pick", "--choice", "red", "--choice", "green", "--seed", "1"]) == 0
+    assert capsys.readouterr().out in {"red\n", "green\n"}
+    assert model.prompts == ["Pick"]
+
+
+def test_a_schema_streamed_is_the_same_text(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = '{"type": "array", "items": {"enum": ["ä", 1, null]}, "minItems": 2, "maxItems": 3}'
+    arguments = ["generate", "x", "--schema", schema, "--whitespace", "compact", "--seed", "5"]
+    assert main(arguments) == 0
+    whole = capsys.readouterr().out
+    assert len(json.loads(whole)) in (2, 3)
+    assert main([*arguments, "--stream"]) == 0
+    assert capsys.readouterr().out == whole
+
+
+def test_a_regex_and_a_type(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "x", "--regex", "[0-9]{4}", "--seed", "2"]) == 0
+    assert capsys.readouterr().out.strip().isdigit()
+    assert main(["generate", "x", "--type", "builtins:bool", "--seed", "2"]) == 0
+    assert capsys.readouterr().out.strip() in {"true", "false", "True", "False"}
+
+
+def test_details(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "x", "--choice", "a", "--details", "--seed", "0"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["text"] == "a"
+    assert told["finish"] == "complete"
+    assert told["log_weight"] < 0
+    assert told["error"] is None
+
+
+def test_prompt_from_standard_input_with_a_system_message(
+    model: ByteModel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hello"))
+    assert main(["generate", "-", "--system", "Be kind", "--choice", "a"]) == 0
+    assert model.prompts == [[{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Hello"}]]
+
+
+def test_a_text_that_was_cut_off_is_one(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "x", "--regex", "[a-z]{50}", "--max-tokens", "5", "--seed", "1"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "cut off after 5 tokens" in captured.err
+
+
+def test_closing_within_the_budget(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["generate", "x", "--regex", "(ab)*c", "--max-tokens", "6", "--close-within-budget"]
+    assert main([*arguments, "--seed", "1"]) == 0
+    text = capsys.readouterr().out.strip()
+    assert text.endswith("c")
+    assert len(text) <= 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--temperature", "-1", "--choice", "a"], "temperature"),
+        (["--top-p", "2", "--choice", "a"], "top_p"),
+        (["--schema", '{"type": "strnig"}'], "#/type"),
+        (["--regex", "(?P<x>a)(?P=x)"], "position"),
+        (["--schema", "{}", "--regex", "a"], "cannot be given together"),
+        (["--whitespace", "compact"], "--whitespace"),
+    ],
+)
+def test_mistakes_are_found_before_a_model_is_loaded(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(name: str | None) -> Any:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(generate, "load_model", fail)
+    assert main(["generate", "x", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+
+
+def test_a_model_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers")
+    assert main(["generate", "x", "--model", "/no/such/model", "--choice", "a"]) == 2
+    assert "/no/such/model" in capsys.readouterr().err
