@@ -236,6 +236,7 @@ class Search {
       } else if (space_.witness(a_.text().re(n->text), &text)) {
         extra.push_back(escape_json(text) + '"');
       }
+      const size_t here = out_.size();
       for (const std::string &t : extra)
         if (const Node *next = read(n, t)) {
           if (texts.empty()) {
@@ -243,7 +244,7 @@ class Search {
             out_.resize(before);
             return false;
           }
-          out_.resize(before);
+          out_.resize(here);
           texts.push_back(t);  // a branching frame: one extra key among the choices
           break;
         }
