@@ -13,6 +13,7 @@ from typing import Any
 from structgen.constraints.base import IR, Constraint
 from structgen.errors import CombinationError
 
+from .ir import SchemaIR
 from .merging import combine
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
@@ -24,16 +25,14 @@ __all__ = ["JsonSchemaConstraint", "json_schema"]
 class JsonSchemaConstraint(Constraint):
     """Made by `json_schema`; `&` and `|` with another schema under the same options are schemas again."""
 
-    __slots__ = ("_hash", "_ir", "options")
+    __slots__ = ("_ir", "options")
 
     options: JsonSchemaOptions
-    _ir: dict[str, Any]
-    _hash: int | None
+    _ir: SchemaIR
 
-    def __init__(self, ir: dict[str, Any], options: JsonSchemaOptions) -> None:
+    def __init__(self, ir: SchemaIR, options: JsonSchemaOptions) -> None:
         object.__setattr__(self, "_ir", ir)
         object.__setattr__(self, "options", options)
-        object.__setattr__(self, "_hash", None)
 
     def lower(self) -> IR:
         return ("json", self._ir)
@@ -59,14 +58,7 @@ class JsonSchemaConstraint(Constraint):
         return self is other or self._ir == other._ir
 
     def __hash__(self) -> int:
-        known = self._hash
-        if known is None:
-            # Little is looked at: the hash stands before the first mask; equality looks at everything.
-            nodes = self._ir["nodes"]
-            first, last = (node if isinstance(node, dict) else {} for node in (nodes[0], nodes[-1]))
-            known = hash((len(nodes), *first, first.get("required"), *last, last["pointer"] if last else ""))
-            object.__setattr__(self, "_hash", known)
-        return known
+        return hash(self._ir)
 
     def describe(self) -> str:
         return f"a JSON schema of {len(self._ir['nodes'])} sub-schemas"

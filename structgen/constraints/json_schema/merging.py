@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .ir import SchemaIR
+
 __all__ = ["combine"]
 
 _ONE = frozenset(
@@ -31,13 +33,13 @@ _NAMED = ("properties", "patternProperties")
 Shift = Callable[[Any], Any]
 
 
-def combine(keyword: str, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+def combine(keyword: str, first: SchemaIR, second: SchemaIR) -> SchemaIR:
     """The IR whose root has both under ``allOf`` or ``anyOf``; the options are those of `first`."""
     start = 1 + len(first["nodes"])
     both = (1 + first["root"], start + second["root"])
     root = {"pointer": "#", keyword: both if keyword == "allOf" else (both,)}
     nodes = (root, *_shifted(first["nodes"], 1), *_shifted(second["nodes"], start))
-    return {"nodes": nodes, "root": 0, "options": first["options"]}
+    return SchemaIR(nodes=nodes, root=0, options=first["options"])
 
 
 def _shifted(nodes: tuple[Any, ...], by: int) -> list[Any]:

@@ -16,6 +16,7 @@ from structgen.errors import LimitExceeded, RegexError, SchemaInvalid
 
 from .cycles import find_endless
 from .drafts import LATEST, is_ancient
+from .ir import SchemaIR
 from .keywords import Read, dispatch
 from .options import JsonSchemaOptions
 from .pointers import LABEL_LIMIT, escape, shorten
@@ -280,10 +281,10 @@ class NeedsScopes(Exception):
     """A reference depends on the dynamic scope, so the schema must be read with scopes, which costs more."""
 
 
-def read_schema(schema: Any, options: JsonSchemaOptions, registry: Any = None) -> dict[str, Any]:
+def read_schema(schema: Any, options: JsonSchemaOptions, registry: Any = None) -> SchemaIR:
     """The IR of a parsed schema."""
     try:
         nodes = Reader(options, registry).read(schema)
     except NeedsScopes:
         nodes = Reader(options, registry, in_scopes=True).read(schema)
-    return {"nodes": nodes, "root": 0, "options": options.lower()}
+    return SchemaIR(nodes=nodes, root=0, options=options.lower())

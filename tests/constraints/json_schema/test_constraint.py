@@ -53,3 +53,9 @@ def test_wrong_options_list_the_right_ones() -> None:
     with pytest.raises(OptionError, match="'flexible', 'compact', 'json.dumps'"):
         json_schema(True, whitespace="none")
     assert json_schema(True).options == JsonSchemaOptions()
+
+
+def test_combinations_with_other_kinds_can_be_remembered() -> None:
+    first, second = (json_schema(SHORT) + "x", json_schema(dict(SHORT)) + "x")
+    assert first == second
+    assert hash(first) == hash(second)

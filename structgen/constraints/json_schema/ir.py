@@ -1,0 +1,29 @@
+"""The IR of a schema as one value: a dict that never changes and can be hashed.
+
+Why: the native core reads a dict, while compiled automata are remembered by their constraint, alone or inside
+a combination of constraints.
+Invariant: nobody changes it after it is made; equal IRs have equal hashes.
+Cost: the hash looks at little, for it stands before the first mask; equality looks at everything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["SchemaIR"]
+
+
+class SchemaIR(dict[str, Any]):
+    """``nodes``, ``root`` and ``options``."""
+
+    __slots__ = ("_hash",)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        try:
+            return self._hash  # type: ignore[no-any-return,has-type]
+        except AttributeError:
+            nodes = self["nodes"]
+            first, last = (node if isinstance(node, dict) else {} for node in (nodes[0], nodes[-1]))
+            parts = (len(nodes), *first, first.get("required"), *last, last.get("pointer"))
+            self._hash = hash(parts)
+            return self._hash
