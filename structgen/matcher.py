@@ -123,8 +123,7 @@ class Matcher:
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         """The fewest tokens of a short completion of the text so far; None if none is found that fits."""
-        text = self._native.witness()
-        tokens = None if text is None else self.vocabulary.native.fewest_tokens(text)
+        tokens = self._native.witness_tokens()
         if tokens is None or (max_tokens is not None and len(tokens) > max_tokens):
             return None
         return tokens

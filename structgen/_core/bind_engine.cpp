@@ -224,6 +224,13 @@ void bind_engine(nb::module_ &m) {
              return to_bytes(out);
            },
            "after"_a = nb::bytes("", 0))
+      .def("witness_tokens",
+           [](Matcher &self) -> std::optional<std::vector<uint32_t>> {
+             std::vector<uint32_t> out;
+             nb::gil_scoped_release release;
+             if (!self.witness_tokens(&out)) return std::nullopt;
+             return out;
+           })
       .def("describe", [](Matcher &self, nb::bytes after) { return describe_to_python(self, as_view(after)); },
            "after"_a = nb::bytes("", 0));
 

@@ -230,8 +230,8 @@ ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child, cons
       table[v] = alive(goal_after(frame_goal, child->on, [&](uint32_t i) { return (v >> i & 1) != 0; }));
     need = from_table(formulas_, table, 0);
   } else {
-    // Too many to tell apart: any one of them, or none where the frame survives without.
-    if (!alive(frame_goal)) return nullptr;
+    // Too many to tell apart: any of them, or none where the frame survives without. More than the
+    // truth, so nothing is lost; the frame itself is asked again when the verdicts are there.
     ++unproven_;
     bool none = alive(goal_after(frame_goal, child->on, [](uint32_t) { return false; }));
     std::vector<Formula> any;

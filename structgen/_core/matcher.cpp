@@ -249,6 +249,19 @@ bool Matcher::witness(std::string_view after, std::string *out) {
   });
 }
 
+bool Matcher::witness_tokens(std::vector<uint32_t> *out) {
+  if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
+    std::lock_guard lock(program_->mutex());
+    return program_->space().fewest_tokens(n->text, out);
+  }
+  std::string text;
+  if (!witness({}, &text)) return false;
+  std::optional<std::vector<uint32_t>> tokens = program_->space().vocabulary().fewest_tokens(text);
+  if (!tokens) return false;
+  *out = std::move(*tokens);
+  return true;
+}
+
 void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, unsigned threads) {
   std::atomic<size_t> next{0};
   std::exception_ptr failure;

@@ -54,6 +54,9 @@ class Matcher {
   std::bitset<256> next_bytes(std::string_view after, bool *may_end);
   // Shortest-first completion of the current text, as bytes; false when none was found.
   bool witness(std::string_view after, std::string *out);
+  // Tokens of a short completion: the fewest for a regular expression, otherwise the fewest that
+  // spell the witness.
+  bool witness_tokens(std::vector<uint32_t> *out);
   const Node *state() const { return history_.back().node; }
   Program &program() { return *program_; }
   std::shared_ptr<Program> shared_program() { return program_; }

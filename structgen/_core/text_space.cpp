@@ -255,6 +255,37 @@ bool TextSpace::spellable(TextState s) {
   return false;
 }
 
+bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out) {
+  struct Step {
+    TextState from;
+    uint32_t token;
+  };
+  const Vocabulary &v = *vocabulary_;
+  std::unordered_map<TextState, Step> seen{{s, {s, 0}}};
+  std::vector<TextState> queue{s}, path(v.longest_token() + 1);
+  for (size_t i = 0; i < queue.size() && i < limits_.oracle_budget; ++i) {
+    const TextState at = queue[i];
+    if (complete(at)) {
+      out->clear();
+      for (TextState back = at; back != s; back = seen.at(back).from) out->push_back(seen.at(back).token);
+      std::reverse(out->begin(), out->end());
+      return true;
+    }
+    path[0] = at;
+    for (Vocabulary::Node n = 1; n < v.node_count();) {
+      const TextState to = row(path[v.depth(n) - 1])[v.byte(n)];
+      if (to == DEAD) {
+        n = v.end(n);
+        continue;
+      }
+      path[v.depth(n)] = to;
+      if (!v.ids(n).empty() && seen.emplace(to, Step{at, v.ids(n)[0]}).second) queue.push_back(to);
+      ++n;
+    }
+  }
+  return false;
+}
+
 int64_t TextSpace::reach(Re re) {
   if (re == RegexSpace::ANY_TEXT) return 0;
   auto [it, fresh] = reach_.try_emplace(re, -1);

@@ -109,6 +109,9 @@ class TextSpace {
   // vocabulary is a token on its own; otherwise decided by search over (state, token) pairs.
   bool spellable(TextState s);
 
+  // The fewest tokens that complete a plain text from `s`; false if none is found within the budget.
+  bool fewest_tokens(TextState s, std::vector<uint32_t> *out);
+
   // Greatest minimal length (characters) over the states reachable from `re`; -1: too many to tell.
   int64_t reach(Re re);
 
