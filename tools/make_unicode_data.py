@@ -14,14 +14,17 @@ from pathlib import Path
 import regex
 from regex import _regex_core
 
-BINARY = """Alphabetic/Alpha ASCII_Hex_Digit/AHex Bidi_Control/Bidi_C Bidi_Mirrored/Bidi_M Case_Ignorable/CI Cased
-Dash Default_Ignorable_Code_Point/DI Deprecated/Dep Diacritic/Dia Emoji Emoji_Component/EComp Emoji_Modifier/EMod
-Emoji_Modifier_Base/EBase Emoji_Presentation/EPres Extended_Pictographic/ExtPict Extender/Ext
-Grapheme_Extend/Gr_Ext Hex_Digit/Hex IDS_Binary_Operator/IDSB IDS_Trinary_Operator/IDST ID_Continue/IDC ID_Start/IDS
-Ideographic/Ideo Join_Control/Join_C Logical_Order_Exception/LOE Lowercase/Lower Math
-Noncharacter_Code_Point/NChar Pattern_Syntax/Pat_Syn Pattern_White_Space/Pat_WS Quotation_Mark/QMark Radical
-Regional_Indicator/RI Sentence_Terminal/STerm Soft_Dotted/SD Terminal_Punctuation/Term Unified_Ideograph/UIdeo
-Uppercase/Upper Variation_Selector/VS White_Space/space XID_Continue/XIDC XID_Start/XIDS""".split()
+BINARY = """
+Alphabetic/Alpha ASCII_Hex_Digit/AHex Bidi_Control/Bidi_C Bidi_Mirrored/Bidi_M Case_Ignorable/CI
+Cased Dash Default_Ignorable_Code_Point/DI Deprecated/Dep Diacritic/Dia Emoji Emoji_Component/EComp
+Emoji_Modifier/EMod Emoji_Modifier_Base/EBase Emoji_Presentation/EPres Extended_Pictographic/ExtPict
+Extender/Ext Grapheme_Extend/Gr_Ext Hex_Digit/Hex IDS_Binary_Operator/IDSB IDS_Trinary_Operator/IDST
+ID_Continue/IDC ID_Start/IDS Ideographic/Ideo Join_Control/Join_C Logical_Order_Exception/LOE
+Lowercase/Lower Math Noncharacter_Code_Point/NChar Pattern_Syntax/Pat_Syn Pattern_White_Space/Pat_WS
+Quotation_Mark/QMark Radical Regional_Indicator/RI Sentence_Terminal/STerm Soft_Dotted/SD
+Terminal_Punctuation/Term Unified_Ideograph/UIdeo Uppercase/Upper Variation_Selector/VS
+White_Space/space XID_Continue/XIDC XID_Start/XIDS
+"""
 
 TARGET = Path(__file__).parent.parent / "structgen/constraints/regex/unicode_data.py"
 EVERYTHING = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
@@ -59,7 +62,7 @@ def script_names() -> list[list[str]]:
 
 def main(version: str) -> None:
     entries: list[tuple[str, bytes]] = []
-    for item in BINARY:
+    for item in BINARY.split():
         names = item.split("/")
         entries.append(("/".join(map(key, names)), packed(ranges(rf"\p{{{names[0]}}}"))))
     for names in script_names():

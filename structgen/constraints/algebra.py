@@ -112,8 +112,8 @@ def intersection(left: Constraint, right: Constraint) -> Constraint:
             hint="Write one constraint that says both; two JSON schemas join under equal options.",
         )
     raise CombinationError(
-        f"& cannot join {left.describe()} and {right.describe()}: {strange[0].describe()} is not regular, and "
-        "the product of such a constraint with a regular one is not supported yet",
+        f"& cannot join {left.describe()} and {right.describe()}: {strange[0].describe()} is not regular, "
+        "and the product of such a constraint with a regular one is not supported yet",
         hint="Put the pattern into the schema instead, as the `pattern` of the strings that it is about.",
     )
 

@@ -65,7 +65,7 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
             raise ConstraintError(
                 f"choice() needs texts; item {index} is {text!r:.60}, a {type(text).__name__}",
                 where=f"item {index}",
-                hint="Convert it with str(), or use a Literal or Enum type to get values of other types back.",
+                hint="Convert it with str(), or use a Literal or Enum type to get other values back.",
             )
         if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
             raise ConstraintError(

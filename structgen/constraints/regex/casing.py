@@ -24,7 +24,10 @@ CASED_BLOCKS = (
     (0x16E40, 0x16E7F), (0x16EA0, 0x16ED3), (0x1E900, 0x1E943),
 )  # fmt: skip
 
-_EXTRA_ASCII = {"python": {"i": "\u0130\u0131", "s": "\u017f", "k": "\u212a"}, "ecma": {"s": "\u017f", "k": "\u212a"}}
+_EXTRA_ASCII = {
+    "python": {"i": "\u0130\u0131", "s": "\u017f", "k": "\u212a"},
+    "ecma": {"s": "\u017f", "k": "\u212a"},
+}
 
 
 @cache
@@ -89,5 +92,5 @@ def _ecma_keys(character: str) -> tuple[str, ...]:
 
 
 def _python_keys(character: str) -> tuple[str, ...]:
-    """The simple lower case, and the upper case, longer texts included: equal ones make two characters one."""
+    """The simple lower case, and the upper case, longer texts included: either makes characters equal."""
     return (character.lower()[:1], "^" + character.upper())

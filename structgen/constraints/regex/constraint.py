@@ -18,7 +18,7 @@ from structgen.errors import ConstraintError, OptionError
 
 from .ecma import EcmaParser, ecma_flags
 from .looks import close
-from .parser import DEFAULT_LIMITS, Flags, Parser, RegexLimits
+from .parser import DEFAULT_LIMITS, NO_FLAGS, Parser, RegexLimits
 from .python import PythonParser, python_flags
 
 __all__ = ["Dialect", "RegexConstraint", "pattern_language", "regex"]
@@ -51,7 +51,8 @@ class RegexConstraint(Constraint):
         return f"the pattern /{shown}/"
 
     def __repr__(self) -> str:
-        return f"regex({self.pattern!r})" if self.dialect == "python" else f"regex({self.pattern!r}, dialect='ecma')"
+        dialect = "" if self.dialect == "python" else f", dialect={self.dialect!r}"
+        return f"regex({self.pattern!r}{dialect})"
 
 
 def regex(
@@ -63,8 +64,8 @@ def regex(
 ) -> RegexConstraint:
     """Texts that `pattern` matches in full.
 
-    `dialect` is ``"python"`` (the `re` module) or ``"ecma"`` (JavaScript, as in JSON Schema); `flags` are those
-    of `re`. A compiled pattern brings its own flags.
+    `dialect` is ``"python"`` (the `re` module) or ``"ecma"`` (JavaScript, as in JSON Schema); `flags` are
+    those of `re`. A compiled pattern brings its own flags.
     """
     if isinstance(pattern, re.Pattern):
         flags |= pattern.flags & ~re.UNICODE
@@ -85,15 +86,12 @@ def pattern_language(pattern: str, dialect: Dialect = "ecma", flags: int = 0) ->
 
 def _parser(pattern: str, dialect: Dialect, flags: int, limits: RegexLimits) -> Parser:
     if dialect == "ecma":
-        return EcmaParser(pattern, ecma_flags(flags) if flags else _NO_FLAGS, limits)
+        return EcmaParser(pattern, ecma_flags(flags) if flags else NO_FLAGS, limits)
     if dialect == "python":
-        return PythonParser(pattern, python_flags(flags) if flags else _NO_FLAGS, limits)
+        return PythonParser(pattern, python_flags(flags) if flags else NO_FLAGS, limits)
     raise OptionError(f"there is no regex dialect {dialect!r}", hint="The dialects are 'python' and 'ecma'.")
 
 
 def _language(parser: Parser, around: RE) -> RE:
     expression = parser.parse()
     return close(expression, around, parser.has_looks)
-
-
-_NO_FLAGS = Flags()

@@ -3,8 +3,8 @@
 Why: JSON Schema asks for ECMA-262 with flag u, but schemas in the wild escape what need not be escaped and
 borrow from Perl; a pattern that is valid with flag u means what it means there, the others are read by the
 rules of annex B, and a few borrowings mean what their authors meant (see `features`).
-Invariant: characters are code points, never halves of surrogate pairs; with ``strict`` only the grammar of
-flag u is accepted.
+Invariant: characters are code points, never halves of surrogate pairs; whatever `StrictEcmaParser` accepts
+means the same to both parsers.
 Source: ECMA-262 2025, section 22.2.1 and annex B.1.2.
 """
 
@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from structgen.constraints.expressions import RE, Ranges, character_class, negate_ranges, normalise_ranges
 from structgen.errors import OptionError
 
 from .casing import close_ranges
-from .parser import DEFAULT_LIMITS, END, START, Flags, Parser, RegexLimits
+from .parser import END, START, Flags, Parser
 from .unicode import ASCII_DIGIT, ASCII_WORD, ECMA_SPACE, property_ranges
 
-__all__ = ["EcmaParser", "ecma_flags"]
+__all__ = ["EcmaParser", "StrictEcmaParser", "ecma_flags"]
 
 _SIMPLE = {"f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _SETS = {"d": ASCII_DIGIT, "s": ECMA_SPACE, "w": ASCII_WORD}
@@ -59,20 +59,9 @@ class EcmaParser(Parser):
     dialect = "ecma"
     line_ends = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
     class_text = re.compile(r"\[[^\]\\]*(?:\\.[^\]\\]*)*\]", re.DOTALL)
-    class_cache = {}
+    class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
 
-    def __init__(
-        self,
-        pattern: str,
-        flags: Flags = Flags(),
-        limits: RegexLimits = DEFAULT_LIMITS,
-        *,
-        strict: bool = False,
-    ) -> None:
-        super().__init__(pattern, flags, limits)
-        self.strict = strict
-        if strict:
-            self.class_cache = {}
+    strict: ClassVar[bool] = False
 
     def _only_lenient(self, message: str, position: int, end: int) -> None:
         """Syntax that flag u forbids and annex B, or custom, allows."""
@@ -244,8 +233,8 @@ class EcmaParser(Parser):
                 f"there is no Unicode property {found[1]!r}",
                 position,
                 found.end(),
-                hint="Known are general categories (L, Lu, ...), Script=..., Script_Extensions=... and the binary "
-                "properties of ECMA-262.",
+                hint="Known are general categories (L, Lu, ...), Script=..., Script_Extensions=... and the "
+                "binary properties of ECMA-262.",
             )
         return (negate_ranges(members) if self.pattern[position + 1] == "P" else members), found.end()
 
@@ -261,12 +250,19 @@ class EcmaParser(Parser):
             return normalise_ranges([*members, (0x17F, 0x17F), (0x212A, 0x212A)])
         return members
 
-    handlers: ClassVar[Mapping[str, Callable[[EcmaParser], None]]] = {
+    handlers: ClassVar[Mapping[str, Callable[[Any], None]]] = {
         **Parser.handlers,
         "\\": add_escape,
         "]": add_lone_closer,
         "}": add_lone_closer,
     }
+
+
+class StrictEcmaParser(EcmaParser):
+    """Reads only what ECMA-262 allows with flag u."""
+
+    class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
+    strict = True
 
 
 _Reader = Callable[[EcmaParser, int, bool], "tuple[int | Ranges, int] | None"]

@@ -1,9 +1,10 @@
 r"""Anchors, word boundaries and look-around, turned into intersection and complement where that is possible.
 
 Why: the core decides emptiness of plain expressions best, and a plain expression means the same wherever it
-stands. On the text that follows, ``X(?=B)Y`` is ``X(Y & B.*)`` and ``X(?!B)Y`` is ``X(Y & ~(B.*))``; ``$`` is the
-case "nothing follows"; look-behind is the mirror image. That covers looks in the sequence of a whole pattern,
-and in alternatives next to its ends. What remains (looks inside repetitions, mostly) stays as "look" nodes.
+stands. On the text that follows, ``X(?=B)Y`` is ``X(Y & B.*)`` and ``X(?!B)Y`` is ``X(Y & ~(B.*))``; ``$`` is
+the case "nothing follows"; look-behind is the mirror image. That covers looks in the sequence of a whole
+pattern, in alternatives and in simple repetitions next to its ends. What remains (looks deep inside
+repetitions, mostly) stays as "look" nodes.
 Invariant: the language over whole texts never changes; the result holds no "boundary" nodes.
 Cost: linear in the pattern, except that alternatives with looks copy what is beside them, at most `_COPIES`
 nodes each.
@@ -38,6 +39,7 @@ _COPIES = 64
 """An alternative's neighbours are copied into it only if they are smaller than this."""
 
 _SOMETHING: RE = ("concat", (ANY, TEXT))
+"""Every text but the empty one."""
 
 
 def close(expression: RE, around: RE, looks: bool) -> RE:
@@ -114,7 +116,7 @@ def _close_right(parts: Iterable[RE], after: RE) -> list[RE]:
         if part[0] == "look" and part[1]:
             condition = _ahead(part[3])
             if condition is not None:
-                rest = [_both(_absorb(rest[::-1]), complement(condition) if part[2] else condition)]
+                rest = [intersect([_absorb(rest[::-1]), complement(condition) if part[2] else condition])]
                 continue
         elif _has_direction(part, ahead=True):
             following = _absorb(rest[::-1])
@@ -134,7 +136,7 @@ def _close_left(before: RE, parts: list[RE]) -> RE:
         if part[0] == "look" and not part[1]:
             condition = _behind(part[3])
             if condition is not None:
-                front = [_both(_absorb(front), complement(condition) if part[2] else condition)]
+                front = [intersect([_absorb(front), complement(condition) if part[2] else condition])]
                 continue
         elif _has_direction(part, ahead=False):
             replaced = _into(part, _absorb(front), _left_of)
@@ -184,35 +186,59 @@ def _into(part: RE, neighbour: RE, join: Callable[[RE, RE], RE]) -> RE | None:
     _, body, low, high = part
     if neighbour == TEXT and low <= 1:
         return join(body, TEXT) if low else TEXT
-    if neighbour == EPSILON and join is _right_of:
-        return _tempered(body, low, high)
-    return None
+    if neighbour != EPSILON:
+        return None
+    ahead = join is _right_of
+    return (_tempered(body, low, high) if ahead else None) or _with_anchors(body, low, high, ahead)
 
 
 def _tempered(body: RE, low: int, high: int | None) -> RE | None:
     """``(?:(?!B).)*`` and ``(?:.(?!B))*`` at the end of the text: no suffix begins with B."""
     parts = _parts(body)
-    if len(parts) != 2:
+    places = [place for place, part in enumerate(parts) if part[0] != "look"]
+    if len(places) != 1 or len(parts) < 2 or not _is_character(parts[places[0]]):
         return None
-    look, one = parts if parts[0][0] == "look" else parts[::-1]
-    if look[0] != "look" or not look[1] or not _is_character(one):
-        return None
-    condition = _ahead(look[3])
-    if condition is None:
-        return None
-    wrong = condition if look[2] else complement(condition)
-    if look is parts[0]:
-        bad = concat([TEXT, intersect([wrong, _SOMETHING])])
-    else:
-        bad = concat([ANY, TEXT, wrong])
-    return _both(repeat(one, low, high), complement(bad))
+    excluded: list[RE] = []
+    for place, part in enumerate(parts):
+        if place == places[0]:
+            continue
+        _, ahead, negative, inner = part
+        condition = _ahead(inner) if ahead else None
+        if condition is None:
+            return None
+        wrong = condition if negative else complement(condition)
+        if place < places[0]:
+            excluded.append(concat([TEXT, intersect([wrong, _SOMETHING])]))
+        else:
+            excluded.append(concat([ANY, TEXT, wrong]))
+    return intersect([repeat(parts[places[0]], low, high), *map(complement, excluded)])
 
 
-def _both(text: RE, condition: RE) -> RE:
-    """Intersection; the decided cases "nothing there" and "everything there" stay small."""
-    if text == condition:
-        return text
-    return intersect([text, condition])
+def _with_anchors(body: RE, low: int, high: int | None, ahead: bool) -> RE | None:
+    """``(?:X(?:,|$))*`` at the end of the text: only the last round can meet the anchor; mirrored, ``^``.
+
+    subtle: rounds after that one are empty; where an empty round exists, no number of rounds is too small.
+    """
+    inner = _without(END if ahead else START, body)
+    outer = _right_of(body, EPSILON) if ahead else _left_of(body, EPSILON)
+    if has_look(inner) or has_look(outer):
+        return None
+    fewest = 0 if nullable(inner) or nullable(outer) else max(low - 1, 0)
+    rounds = repeat(inner, fewest, None if high is None else high - 1)
+    return alternate([repeat(inner, low, high), concat([rounds, outer] if ahead else [outer, rounds])])
+
+
+def _without(anchor: RE, part: RE) -> RE:
+    """The part where the anchor does not hold."""
+    if part == anchor:
+        return NOTHING
+    if part[0] == "concat":
+        return concat(_without(anchor, one) for one in part[1])
+    if part[0] == "alternate":
+        return alternate(_without(anchor, one) for one in part[1])
+    if part[0] == "repeat":
+        return repeat(_without(anchor, part[1]), part[2], part[3])
+    return part
 
 
 def _absorb(parts: Iterable[RE]) -> RE:
@@ -289,7 +315,8 @@ def _boundary_cases(parts: list[RE], unknown: list[int]) -> list[list[RE]]:
         _, negative, word = parts[place]
         one = character_class(word)
         cases = [
-            [*case[:place], ("look", False, not left, one), ("look", True, left != negative, one), *case[place + 1 :]]
+            [*case[:place], ("look", False, not left, one), ("look", True, left != negative, one)]
+            + case[place + 1 :]
             for case in cases
             for left in (False, True)
         ]
@@ -347,9 +374,8 @@ def _expanded(part: RE) -> RE:
     if kind == "boundary":
         one = character_class(part[2])
         cases = [(False, False), (True, True)] if part[1] else [(True, False), (False, True)]
-        return ("alternate", tuple(
-            ("concat", (("look", False, not left, one), ("look", True, not right, one))) for left, right in cases
-        ))  # fmt: skip
+        pairs = [(("look", False, not left, one), ("look", True, not right, one)) for left, right in cases]
+        return ("alternate", tuple(("concat", pair) for pair in pairs))
     if not has_look(part):
         return part
     if kind == "concat":

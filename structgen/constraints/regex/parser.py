@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from structgen.constraints.expressions import (
     ANY,
@@ -34,7 +34,7 @@ from structgen.errors import LimitExceeded, RegexSyntaxError, RegexUnsupported
 
 from .casing import close_ranges, variants
 
-__all__ = ["END", "START", "DEFAULT_LIMITS", "Flags", "Parser", "RegexLimits"]
+__all__ = ["DEFAULT_LIMITS", "END", "NO_FLAGS", "START", "Flags", "Parser", "RegexLimits"]
 
 START: RE = ("look", False, True, ANY)
 """No character before."""
@@ -66,6 +66,9 @@ class Flags(NamedTuple):
     ascii: bool = False
 
 
+NO_FLAGS = Flags()
+
+
 class _Group(NamedTuple):
     """What is put aside while a group is read."""
 
@@ -94,7 +97,7 @@ class Parser:
     """A bracketed class up to its closing bracket."""
     class_cache: ClassVar[dict[tuple[str, Flags], RE]]
 
-    def __init__(self, pattern: str, flags: Flags = Flags(), limits: RegexLimits = DEFAULT_LIMITS) -> None:
+    def __init__(self, pattern: str, flags: Flags = NO_FLAGS, limits: RegexLimits = DEFAULT_LIMITS) -> None:
         self.pattern = pattern
         self.limits = limits
         self.position = 0
@@ -127,8 +130,8 @@ class Parser:
             else:
                 handler(self)
         if self.groups:
-            opened = self.groups[-1].position
-            self.fail("this group is not closed", opened, hint="Add the missing ')', or write '\\(' for the character.")
+            hint = "Add the missing ')', or write '\\(' for the character."
+            self.fail("this group is not closed", self.groups[-1].position, hint=hint)
         return self._alternatives()
 
     def _literal_run(self) -> None:
@@ -222,7 +225,9 @@ class Parser:
 
     # -- groups
 
-    def open_group(self, length: int, look: tuple[bool, bool] | None = None, flags: Flags | None = None) -> None:
+    def open_group(
+        self, length: int, look: tuple[bool, bool] | None = None, flags: Flags | None = None
+    ) -> None:
         """Starts a group whose opener has `length` characters; `look` is (ahead, negative)."""
         if len(self.groups) >= self.limits.depth:
             raise LimitExceeded(
@@ -230,7 +235,7 @@ class Parser:
                 limit="depth",
                 pattern=self.pattern,
                 position=self.position,
-                hint="Flatten the pattern; limits=RegexLimits(depth=...) raises the limit, at the cost of stack space.",
+                hint="Flatten the pattern, or raise the limit with limits=RegexLimits(depth=...).",
             )
         self.groups.append(_Group(self.position, self.branches, self.items, self.flags, look))
         self.branches, self.items = [], []
@@ -242,7 +247,8 @@ class Parser:
     def close_group(self) -> None:
         """``)``."""
         if not self.groups:
-            self.fail("this ')' closes no group", self.position, hint="Remove it, or write '\\)' for the character.")
+            hint = "Remove it, or write '\\)' for the character."
+            self.fail("this ')' closes no group", self.position, hint=hint)
         body = self._alternatives()
         group = self.groups.pop()
         self.branches, self.items = group.branches, group.items
@@ -295,7 +301,7 @@ class Parser:
             f"no group starts with {self.pattern[position : position + 3]!r} in the {self.dialect} dialect",
             position,
             position + 3,
-            hint="Groups are (...), (?:...), named groups, (?=...), (?!...), (?<=...), (?<!...) and mode groups.",
+            hint="Groups are (...), (?:...), named ones, (?=...), (?!...), (?<=...), (?<!...) and (?i:...).",
         )
 
     # -- quantifiers
@@ -341,7 +347,7 @@ class Parser:
                 limit="count",
                 pattern=self.pattern,
                 position=position,
-                hint="Leave out the upper bound ({n,}), or raise the limit with limits=RegexLimits(count=...).",
+                hint="Leave out the upper bound ({n,}), or raise the limit: limits=RegexLimits(count=...).",
             )
         return int(short or "0")
 
@@ -360,9 +366,8 @@ class Parser:
     def _refuse_quantifier(self, start: int, stop: int) -> NoReturn:
         shown = self.pattern[start:stop]
         if self.last == _REPEATED:
-            self.fail(
-                f"{shown!r} follows another quantifier", start, stop, hint="Put what it repeats into a group: (?:...)."
-            )
+            hint = "Put what it repeats into a group: (?:...)."
+            self.fail(f"{shown!r} follows another quantifier", start, stop, hint=hint)
         before = "an anchor" if self.last == _ANCHOR else "nothing"
         self.fail(
             f"nothing to repeat: {shown!r} follows {before}",
@@ -377,9 +382,8 @@ class Parser:
         """``[...]``; the same text in the same modes is read once."""
         found = self.class_text.match(self.pattern, self.position)
         if found is None:
-            self.fail(
-                "this class is not closed", self.position, hint="Add the missing ']', or write '\\[' for the character."
-            )
+            hint = "Add the missing ']', or write '\\[' for the character."
+            self.fail("this class is not closed", self.position, hint=hint)
         text = found[0]
         key = (text, self.flags)
         known = self.class_cache.get(key)
@@ -464,7 +468,7 @@ class Parser:
             hint=_ADVICE.get(feature),
         )
 
-    handlers: ClassVar[Mapping[str, Callable[[Parser], None]]] = {
+    handlers: ClassVar[Mapping[str, Callable[[Any], None]]] = {
         "[": add_class,
         "(": open_parenthesis,
         ")": close_group,
@@ -491,10 +495,10 @@ _FOREIGN_GROUPS = (
 _ADVICE = {
     "back-references": "What a group matched cannot be asked for again in a regular language; spell out the "
     "alternatives, or drop the back-reference and validate afterwards.",
-    "possessive quantifiers": "Without the second '+' the pattern means the set of texts that a constraint needs.",
+    "possessive quantifiers": "Leave the second '+' out: for a set of texts, backtracking does not matter.",
     "atomic groups": "Use (?:...): for a set of texts, backtracking does not matter.",
     "conditional groups": "Write the cases as alternatives.",
-    "recursive patterns": "Nested structure needs a grammar or a recursive JSON Schema, not a regular expression.",
+    "recursive patterns": "Nested structure needs a grammar or a recursive JSON Schema.",
 }
 
 

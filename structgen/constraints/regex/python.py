@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from structgen.constraints.expressions import RE, Ranges, character_class, negate_ranges
 from structgen.errors import OptionError
@@ -58,7 +58,7 @@ class PythonParser(Parser):
     line_ends = ((0x0A, 0x0A),)
     text_end = _BEFORE_LAST_NEWLINE
     class_text = re.compile(r"\[\^?\]?[^\]\\]*(?:\\.[^\]\\]*)*\]", re.DOTALL)
-    class_cache = {}
+    class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
 
     _names: frozenset[str] = frozenset()
 
@@ -89,7 +89,7 @@ class PythonParser(Parser):
         if not name.isidentifier():
             self.fail(f"the group name {name!r} is no identifier", named.start(1), named.end(1))
         if name in self._names:
-            self.fail(f"the group name {name!r} is used twice", named.start(1), named.end(1), hint="Rename one.")
+            self.fail(f"the group name {name!r} is used twice", *named.span(1), hint="Rename one.")
         self._names |= {name}
         self.captures += 1
         self.open_group(len(named[0]))
@@ -107,7 +107,7 @@ class PythonParser(Parser):
         if "a" in on and "u" in on:
             self.fail("modes a and u exclude one another", start, stop)
         if set(off or "") & set("au"):
-            self.fail("modes a and u cannot be turned off", start, stop, hint="Turn the other one on instead.")
+            self.fail("modes a and u cannot be turned off", start, stop, hint="Turn the other one on.")
         if set(on) & set(off or ""):
             self.fail("a mode is turned on and off at once", start, stop)
         flags = self.flags._replace(**{_MODE_FIELDS[letter]: True for letter in on if letter != "u"})
@@ -222,7 +222,8 @@ class PythonParser(Parser):
     def _named_character(self, position: int) -> tuple[int, int]:
         stop = self.pattern.find("}", position)
         if self.pattern[position + 2 : position + 3] != "{" or stop < 0:
-            self.fail("this escape needs a character's name in braces", position, position + 2, hint="As in \\N{DASH}.")
+            hint = "As in \\N{BULLET}."
+            self.fail("this escape needs a character's name in braces", position, position + 2, hint=hint)
         name = self.pattern[position + 3 : stop]
         try:
             return ord(unicodedata.lookup(name)), stop + 1
@@ -232,7 +233,7 @@ class PythonParser(Parser):
     def _set(self, letter: str) -> Ranges:
         return _ASCII_SETS[letter] if self.flags.ascii else python_class(letter)
 
-    handlers: ClassVar[Mapping[str, Callable[[PythonParser], None]]] = {
+    handlers: ClassVar[Mapping[str, Callable[[Any], None]]] = {
         **Parser.handlers,
         "\\": add_escape,
     }

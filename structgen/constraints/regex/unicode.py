@@ -24,8 +24,8 @@ ASCII_DIGIT: Ranges = ((0x30, 0x39),)
 ASCII_WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
 ASCII_SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
 ECMA_SPACE: Ranges = normalise_ranges(
-    [(9, 13), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F)]
-    + [(0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)]
+    [(9, 13), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)]
+    + [(0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)]
 )
 
 # Blocks whose characters share every property that is asked of `str` and `unicodedata` here (ideographs,
@@ -94,13 +94,15 @@ def _categories() -> dict[str, Ranges]:
     return {category: normalise_ranges(ranges) for category, ranges in found.items()}
 
 
-_CATEGORY_NAMES = """C other; Cc control cntrl; Cf format; Cn unassigned; Co privateuse; Cs surrogate; L letter;
-LC casedletter; Ll lowercaseletter; Lm modifierletter; Lo otherletter; Lt titlecaseletter; Lu uppercaseletter;
-M mark combiningmark; Mc spacingmark; Me enclosingmark; Mn nonspacingmark; N number; Nd decimalnumber digit;
-Nl letternumber; No othernumber; P punctuation punct; Pc connectorpunctuation; Pd dashpunctuation;
-Pe closepunctuation; Pf finalpunctuation; Pi initialpunctuation; Po otherpunctuation; Ps openpunctuation;
-S symbol; Sc currencysymbol; Sk modifiersymbol; Sm mathsymbol; So othersymbol; Z separator; Zl lineseparator;
-Zp paragraphseparator; Zs spaceseparator"""
+_CATEGORY_NAMES = """
+C other; Cc control cntrl; Cf format; Cn unassigned; Co privateuse; Cs surrogate;
+L letter; LC casedletter; Ll lowercaseletter; Lm modifierletter; Lo otherletter; Lt titlecaseletter;
+Lu uppercaseletter; M mark combiningmark; Mc spacingmark; Me enclosingmark; Mn nonspacingmark;
+N number; Nd decimalnumber digit; Nl letternumber; No othernumber;
+P punctuation punct; Pc connectorpunctuation; Pd dashpunctuation; Pe closepunctuation;
+Pf finalpunctuation; Pi initialpunctuation; Po otherpunctuation; Ps openpunctuation;
+S symbol; Sc currencysymbol; Sk modifiersymbol; Sm mathsymbol; So othersymbol;
+Z separator; Zl lineseparator; Zp paragraphseparator; Zs spaceseparator"""
 
 
 @cache
