@@ -1,0 +1,210 @@
+"""The law of a session: each row's logits are those of a forward pass over its tokens, whatever happened."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from structgen.errors import ModelError  # noqa: E402
+from structgen.models.base import ScoringSession  # noqa: E402
+from structgen.models.session import BatchedSession, SeparateSession, start_session  # noqa: E402
+
+from .tiny import SIZE, tiny_model  # noqa: E402
+
+KINDS = {
+    "llama": BatchedSession,
+    "gpt2": BatchedSession,
+    "mistral": SeparateSession,
+    "bloom": SeparateSession,
+    "qwen3_next": SeparateSession,
+}
+MODELS = [*KINDS, "llama-eager"]
+
+
+@functools.cache
+def model(name: str) -> Any:
+    return tiny_model(*name.split("-"))
+
+
+def full(name: str, tokens: list[int]) -> np.ndarray:
+    """The logits after each token, from one forward pass without a cache."""
+    with torch.inference_mode():
+        return model(name)(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+
+
+def assert_exact(session: Any, name: str, rows: list[list[int]]) -> None:
+    logits = session.logits()
+    assert logits.shape == (len(rows), SIZE) and logits.dtype == np.float32
+    for row, tokens in enumerate(rows):
+        np.testing.assert_allclose(logits[row], full(name, tokens)[-1], rtol=1e-3, atol=2e-4)
+
+
+PROMPTS = [[5, 6, 7, 8, 9], [3], [11, 12, 13]]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_kind_of_session_follows_the_models_memory(name: str) -> None:
+    session = start_session(model(name), SIZE, PROMPTS)
+    assert type(session) is KINDS[name]
+    assert isinstance(session, ScoringSession)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_prompts_of_different_lengths(name: str) -> None:
+    assert_exact(start_session(model(name), SIZE, PROMPTS), name, PROMPTS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_token_at_a_time_equals_one_forward(name: str) -> None:
+    tokens = [int(i) for i in np.random.default_rng(0).integers(2, SIZE, size=24)]
+    session = start_session(model(name), SIZE, [tokens[:4]])
+    for end in range(4, len(tokens)):
+        assert_exact(session, name, [tokens[:end]])
+        session.append([[tokens[end]]])
+    assert_exact(session, name, [tokens])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_runs_of_different_lengths_are_scored_inside(name: str) -> None:
+    session = start_session(model(name), SIZE, PROMPTS)
+    new = [[20, 21, 22, 23], [], [30]]
+    scores = session.append_scored(new)
+    rows = [[*prompt, *run] for prompt, run in zip(PROMPTS, new, strict=True)]
+    assert [len(scored) for scored in scores] == [4, 0, 1]
+    for scored, tokens, run in zip(scores, rows, new, strict=True):
+        np.testing.assert_allclose(scored, full(name, tokens)[len(tokens) - len(run) :], rtol=1e-3, atol=2e-4)
+    assert_exact(session, name, rows)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_step_back(name: str) -> None:
+    session = start_session(model(name), SIZE, PROMPTS)
+    session.rollback(0, 2)
+    session.rollback(2, 1)
+    rows = [PROMPTS[0][:3], PROMPTS[1], PROMPTS[2][:2]]
+    assert_exact(session, name, rows)
+    session.append([[40], [41, 42], []])
+    assert_exact(session, name, [[*rows[0], 40], [*rows[1], 41, 42], rows[2]])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_leave_and_branch(name: str) -> None:
+    session = start_session(model(name), SIZE, PROMPTS)
+    session.select([2, 0, 2])
+    rows = [PROMPTS[2], PROMPTS[0], PROMPTS[2]]
+    assert_exact(session, name, rows)
+    session.append([[31], [32], [33]])  # branches do not share what comes later
+    rows = [[*row, new] for row, new in zip(rows, (31, 32, 33), strict=True)]
+    assert_exact(session, name, rows)
+    session.select([1])
+    session.append([[34]])
+    assert_exact(session, name, [[*rows[1], 34]])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("seed", range(4))
+def test_any_sequence_of_operations(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def run(most: int) -> list[int]:
+        return [int(i) for i in rng.integers(2, SIZE, size=rng.integers(0, most + 1))]
+
+    rows = [[2, *run(12)] for _ in range(rng.integers(1, 5))]
+    session = start_session(model(name), SIZE, rows)
+    for _ in range(14):
+        operation = rng.choice(["append", "scored", "rollback", "select", "look"])
+        if operation in ("append", "scored"):
+            new = [run(5) for _ in rows]
+            if operation == "append":
+                session.append(new)
+            else:
+                session.append_scored(new)
+            rows = [[*row, *more] for row, more in zip(rows, new, strict=True)]
+        elif operation == "rollback":
+            row = int(rng.integers(len(rows)))
+            n = int(rng.integers(0, len(rows[row])))
+            session.rollback(row, n)
+            rows[row] = rows[row][: len(rows[row]) - n]
+        elif operation == "select":
+            chosen = [int(i) for i in rng.integers(0, len(rows), size=rng.integers(1, 5))]
+            session.select(chosen)
+            rows = [list(rows[i]) for i in chosen]
+        else:
+            assert_exact(session, name, rows)
+    assert_exact(session, name, rows)
+
+
+def test_a_shared_beginning_is_read_once() -> None:
+    lengths: list[int] = []
+    hook = model("llama").register_forward_pre_hook(
+        lambda _module, _arguments, named: lengths.append(named["input_ids"].numel()), with_kwargs=True
+    )
+    try:
+        beginning = list(range(2, 32))
+        prompts = [[*beginning, 40, 41], [*beginning, 42], [*beginning]]
+        session = start_session(model("llama"), SIZE, prompts)
+    finally:
+        hook.remove()
+    assert lengths == [30, 6]
+    assert_exact(session, "llama", prompts)
+    same = start_session(model("llama"), SIZE, [beginning] * 3)
+    assert_exact(same, "llama", [beginning] * 3)
+
+
+def test_a_lone_row_runs_without_mask_even_after_others_left() -> None:
+    masks: list[Any] = []
+    session = start_session(model("llama"), SIZE, PROMPTS)
+    session.select([1])
+    hook = model("llama").register_forward_pre_hook(
+        lambda _module, _arguments, named: masks.append(named.get("attention_mask")), with_kwargs=True
+    )
+    try:
+        session.append([[9]])
+        session.rollback(0, 1)
+        session.append([[8, 7]])
+    finally:
+        hook.remove()
+    assert masks == [None, None]
+    assert_exact(session, "llama", [[3, 8, 7]])
+
+
+def test_many_uneven_appends_do_not_fill_the_cache_with_holes() -> None:
+    session = start_session(model("llama"), SIZE, [[2], [3]])
+    rows = [[2], [3]]
+    for step in range(40):
+        new = [[4, 5, 6], [7]] if step % 2 else [[4], [5, 6, 7]]
+        session.append(new)
+        rows = [[*row, *more] for row, more in zip(rows, new, strict=True)]
+    assert session._cache.get_seq_length() <= 1.5 * len(rows[0])
+    assert_exact(session, "llama", rows)
+
+
+def test_all_tokens_taken_back_and_others_given() -> None:
+    for name in ("llama", "mistral"):
+        session = start_session(model(name), SIZE, [[4], [5, 6]])
+        session.rollback(0, 1)
+        with pytest.raises(ModelError, match="without tokens"):
+            session.logits()
+        session.append([[7], []])
+        assert_exact(session, name, [[7], [5, 6]])
+
+
+def test_misuse_is_told() -> None:
+    with pytest.raises(ModelError, match="no tokens"):
+        start_session(model("llama"), SIZE, [[1], []])
+    session = start_session(model("llama"), SIZE, [[1, 2]])
+    with pytest.raises(ModelError, match="cannot take back 3 tokens from row 0, which has 2"):
+        session.rollback(0, 3)
+    with pytest.raises(ModelError, match="1 rows, not 2"):
+        session.append([[1], [2]])
+
+
+def test_logits_as_a_tensor() -> None:
+    session = start_session(model("llama"), SIZE, PROMPTS)
+    assert np.array_equal(session.logits_tensor().numpy(), session.logits())

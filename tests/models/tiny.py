@@ -1,0 +1,80 @@
+"""Models of `transformers` with random weights, small enough to compare with their own full forward passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    BloomConfig,
+    GPT2Config,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedConfig,
+    Qwen3NextConfig,
+)
+
+SIZE = 48
+_COMMON = {"vocab_size": SIZE, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+_DECODER = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+}
+
+
+def _llama() -> PreTrainedConfig:
+    return LlamaConfig(**_COMMON, **_DECODER)
+
+
+def _gpt2() -> PreTrainedConfig:
+    return GPT2Config(**_COMMON, n_embd=32, n_layer=2, n_head=4, n_positions=256)
+
+
+def _mistral() -> PreTrainedConfig:
+    return MistralConfig(**_COMMON, **_DECODER, sliding_window=6)
+
+
+def _bloom() -> PreTrainedConfig:
+    return BloomConfig(**_COMMON, hidden_size=32, n_layer=2, n_head=4)
+
+
+def _qwen3_next() -> PreTrainedConfig:
+    sizes = {**_DECODER, "num_hidden_layers": 4}
+    return Qwen3NextConfig(
+        **_COMMON,
+        **sizes,
+        linear_num_value_heads=4,
+        linear_num_key_heads=2,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+        num_experts=0,
+        decoder_sparse_step=1,
+        mlp_only_layers=[0, 1, 2, 3],
+    )
+
+
+CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
+    "llama": _llama,
+    "gpt2": _gpt2,
+    "mistral": _mistral,
+    "bloom": _bloom,
+    "qwen3_next": _qwen3_next,
+}
+
+
+def tiny_model(name: str, attention: str | None = None) -> Any:
+    """The model `name`, the same on each call."""
+    torch.manual_seed(7)
+    options = {} if attention is None else {"attn_implementation": attention}
+    model = AutoModelForCausalLM.from_config(CONFIGS[name](), dtype=torch.float32, **options)
+    with torch.no_grad():  # weights as they are initialised give nearly uniform laws
+        for parameter in model.parameters():
+            parameter.mul_(4)
+    return model.eval()
