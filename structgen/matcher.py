@@ -94,7 +94,10 @@ class Matcher:
 
     def mask(self) -> NDArray[np.int32]:
         """The tokens that may come next, shape ``[vocabulary.words]``; read-only and shared."""
-        return self._native.mask()
+        try:
+            return self._native.mask()
+        except _core.LimitError as error:
+            raise LimitExceeded(str(error)) from None
 
     def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
         """Write the mask into row `row` of `out`, shape ``[rows, words]``."""
@@ -107,7 +110,10 @@ class Matcher:
 
     def advance(self, token_id: int) -> bool:
         """Read a token; False, and nothing changed, where it is not allowed. EOS finishes the sequence."""
-        return self._native.advance(token_id)
+        try:
+            return self._native.advance(token_id)
+        except _core.LimitError as error:
+            raise LimitExceeded(str(error)) from None
 
     def accepts(self, token_ids: Sequence[int]) -> int:
         """How many of these tokens can follow, in order. Does not advance."""

@@ -547,6 +547,9 @@ Hash128 Automaton::signature(const Node *n) {
   Hash128 h{static_cast<uint64_t>(n->kind) << 32 | static_cast<uint64_t>(n->phase) << 16 | n->space,
             reinterpret_cast<uint64_t>(n->control.value)};
   auto add = [&](uint64_t x) { h = extend(h, x); };
+  // Within a token of the depth limit a mask knows how deep it is.
+  const auto depth = static_cast<uint32_t>(n->depth);
+  if (depth + text_.vocabulary().longest_token() >= text_.limits().max_depth) add(depth);
   switch (n->kind) {
     case Node::String: {
       h.b = 0;

@@ -1,7 +1,7 @@
 // White space between JSON tokens: one small counter per gap.
 //
 // Flexible: a few blanks in line, or one line feed and an indentation; that is what
-// pretty-printers write, and it cannot be drawn out for ever. JsonDumps: exactly one space
+// pretty-printers write, and it cannot be drawn out for ever. None before or after the value. JsonDumps: exactly one space
 // after ',' and ':'. Compact: none.
 #pragma once
 
@@ -21,6 +21,7 @@ constexpr uint16_t SPACE_INDENT = 30'001;  // plus the blanks of the indentation
 inline bool is_space(uint8_t b) { return b == ' ' || b == '\n' || b == '\t' || b == '\r'; }
 
 inline uint16_t space_start(const JsonOptions &o, SpaceAt at) {
+  if (at == SpaceAt::Start) return SPACE_CLOSED;
   if (o.whitespace == Whitespace::Flexible) return 0;
   if (o.whitespace == Whitespace::JsonDumps && (at == SpaceAt::AfterColon || at == SpaceAt::AfterComma)) return SPACE_OWED;
   return SPACE_CLOSED;

@@ -76,7 +76,7 @@ struct JsonOptions {
   Escapes escapes = Escapes::Canonical;
   bool ordered = false;
   // Flexible: inline blanks in a row, blanks after the one line feed.
-  uint32_t max_inline = 4, max_indent = 160;
+  uint32_t max_inline = 4, max_indent = 64;
 };
 
 struct Schema {
