@@ -62,6 +62,7 @@ class EcmaParser(Parser):
     class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
 
     strict: ClassVar[bool] = False
+    _captures: int | None = None
 
     def _only_lenient(self, message: str, position: int, end: int) -> None:
         """Syntax that flag u forbids and annex B, or custom, allows."""
@@ -151,8 +152,7 @@ class EcmaParser(Parser):
         number = _NUMBER.match(self.pattern, position + 1)
         digits = number[0] if number else ""
         end = position + 1 + len(digits)
-        captures = sum(1 for found in _CAPTURE.finditer(self.pattern) if found[1])
-        if len(digits) < 7 and int(digits or "0") <= captures:
+        if len(digits) < 7 and int(digits or "0") <= self._all_captures():
             raise self.unsupported("back-references", position, end)
         self._only_lenient(f"there is no group {digits}", position, end)
         octal = _OCTAL.match(self.pattern, position + 1)
@@ -160,6 +160,12 @@ class EcmaParser(Parser):
             self.add(self.character(chr(int(octal[0], 8))), octal.end() - position)
         else:
             self.add(self.character(digits[0]), 2)
+
+    def _all_captures(self) -> int:
+        """Capturing groups of the whole pattern; a back-reference may stand before its group."""
+        if self._captures is None:
+            self._captures = sum(1 for found in _CAPTURE.finditer(self.pattern) if found[1])
+        return self._captures
 
     def class_escape(self, position: int) -> tuple[int | Ranges, int]:
         return self._escape(position, in_class=True)

@@ -30,6 +30,7 @@ from structgen.constraints.expressions import (
     nullable,
     repeat,
 )
+from structgen.errors import LimitExceeded
 
 from .parser import END, START
 
@@ -37,6 +38,9 @@ __all__ = ["close"]
 
 _COPIES = 64
 """An alternative's neighbours are copied into it only if they are smaller than this."""
+
+_CONDITIONS = 200
+"""Anchors, boundaries and looks that one sequence may have; each costs a pass over the sequence."""
 
 _SOMETHING: RE = ("concat", (ANY, TEXT))
 """Every text but the empty one."""
@@ -112,6 +116,7 @@ def _pulled(part: RE, ahead: bool, conditions: list[RE]) -> bool:
 def _close_right(parts: Iterable[RE], after: RE) -> list[RE]:
     """Parts without looks ahead at their top, whose last part ends the text."""
     rest: list[RE] = [after]  # reversed
+    budget = _CONDITIONS
     for part in reversed(list(parts)):
         if part[0] == "look" and part[1]:
             condition = _ahead(part[3])
@@ -119,8 +124,8 @@ def _close_right(parts: Iterable[RE], after: RE) -> list[RE]:
                 rest = [intersect([_absorb(rest[::-1]), complement(condition) if part[2] else condition])]
                 continue
         elif _has_direction(part, ahead=True):
-            following = _absorb(rest[::-1])
-            replaced = _into(part, following, _right_of)
+            budget = _spend(budget)
+            replaced = _into(part, _absorb(rest[::-1]), _right_of)
             if replaced is not None:
                 rest = [replaced]
                 continue
@@ -132,6 +137,7 @@ def _close_right(parts: Iterable[RE], after: RE) -> list[RE]:
 def _close_left(before: RE, parts: list[RE]) -> RE:
     """The mirror image: the first part begins the text."""
     front: list[RE] = [before]
+    budget = _CONDITIONS
     for part in parts:
         if part[0] == "look" and not part[1]:
             condition = _behind(part[3])
@@ -139,12 +145,23 @@ def _close_left(before: RE, parts: list[RE]) -> RE:
                 front = [intersect([_absorb(front), complement(condition) if part[2] else condition])]
                 continue
         elif _has_direction(part, ahead=False):
+            budget = _spend(budget)
             replaced = _into(part, _absorb(front), _left_of)
             if replaced is not None:
                 front = [replaced]
                 continue
         front.append(part)
     return _absorb(front)
+
+
+def _spend(budget: int) -> int:
+    if not budget:
+        raise LimitExceeded(
+            f"the pattern has more than {_CONDITIONS} anchors, word boundaries and look-arounds in a row",
+            limit="conditions",
+            hint="Split it into alternatives, or join several constraints with &.",
+        )
+    return budget - 1
 
 
 def _ahead(body: RE) -> RE | None:
@@ -272,8 +289,10 @@ def _ordered(parts: Iterable[RE]) -> list[RE]:
     """Conditions on one place in the order: behind, boundary, ahead; they all hold there, in any order."""
     result: list[RE] = []
     run: list[RE] = []
+    budget = _CONDITIONS
     for part in parts:
         if part[0] == "look" or part[0] == "boundary":
+            budget = _spend(budget)
             run.append(part)
             continue
         if run:

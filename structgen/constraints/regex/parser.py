@@ -46,11 +46,16 @@ _NEWLINE: RE = ("literal", "\n")
 
 @dataclass(frozen=True)
 class RegexLimits:
-    """Bounds on one pattern; `length` in characters, `depth` in open groups, `count` of a quantifier."""
+    """Bounds on one pattern."""
 
     length: int = 1_000_000
+    """Characters."""
     depth: int = 200
+    """Groups inside one another."""
+    look_depth: int = 30
+    """Groups around an anchor, a word boundary or a look-around."""
     count: int = 1_000_000
+    """The number in a quantifier."""
 
 
 DEFAULT_LIMITS = RegexLimits()
@@ -172,9 +177,7 @@ class Parser:
     def character(self, character: str) -> RE:
         """One character of the pattern, under the case mode."""
         if self.flags.ignore_case:
-            same = variants(character, self.dialect, self.flags.ascii)
-            if len(same) > 1:
-                return character_class(normalise_ranges((ord(one), ord(one)) for one in same))
+            return _any_case(character, self.dialect, self.flags.ascii)
         return literal(character)
 
     def add(self, item: RE, length: int) -> None:
@@ -186,9 +189,9 @@ class Parser:
     def add_anchor(self, item: RE, length: int) -> None:
         """A condition on the place that takes no text and no quantifier."""
         self.items.append(item)
+        self.note_look(self.position)
         self.position += length
         self.last = _ANCHOR
-        self.has_looks = True
 
     def add_boundary(self, negative: bool, word: Ranges, length: int) -> None:
         """``\\b`` or ``\\B``."""
@@ -256,8 +259,20 @@ class Parser:
             self.set_flags(group.flags)
         if group.look is not None:
             body = ("look", *group.look, body)
-            self.has_looks = True
+            self.note_look(group.position)
         self.add(body, 1)
+
+    def note_look(self, position: int) -> None:
+        """There is a condition on the place, which `looks` will have to move out of the groups around it."""
+        self.has_looks = True
+        if len(self.groups) > self.limits.look_depth:
+            raise LimitExceeded(
+                f"more than {self.limits.look_depth} groups are around this condition",
+                limit="look_depth",
+                pattern=self.pattern,
+                position=position,
+                hint="Flatten the pattern, or raise the limit with limits=RegexLimits(look_depth=...).",
+            )
 
     def set_flags(self, flags: Flags) -> None:
         """Changes the modes from here on."""
@@ -500,6 +515,14 @@ _ADVICE = {
     "conditional groups": "Write the cases as alternatives.",
     "recursive patterns": "Nested structure needs a grammar or a recursive JSON Schema.",
 }
+
+
+@lru_cache(maxsize=1024)
+def _any_case(character: str, dialect: str, ascii_only: bool) -> RE:
+    same = variants(character, dialect, ascii_only)
+    if len(same) == 1:
+        return literal(character)
+    return character_class(normalise_ranges((ord(one), ord(one)) for one in same))
 
 
 @lru_cache(maxsize=16)
