@@ -32,9 +32,18 @@ void bind_regex(nb::module_ &m) {
       .def("alternate", [](RegexSpace &s, Re a, Re b) { return s.alternate(a, b); })
       .def("intersect", [](RegexSpace &s, Re a, Re b) { return s.intersect(a, b); })
       .def("complement", &RegexSpace::complement)
+      .def("scope", &RegexSpace::scope)
+      .def("look_ahead", &RegexSpace::look_ahead, "a"_a, "negative"_a = false)
+      .def("look_behind", &RegexSpace::look_behind, "a"_a, "negative"_a = false)
+      .def("literals", [](RegexSpace &s, const std::vector<std::string> &texts) { return s.literals(texts); })
       .def("repeat", [](RegexSpace &s, Re a, int64_t lo, std::optional<int64_t> hi) { return s.repeat(a, lo, hi.value_or(-1)); })
       .def("nullable", &RegexSpace::nullable)
       .def("derivative", &RegexSpace::derivative)
+      .def("row",
+           [](RegexSpace &s, Re r) {
+             const Row &row = s.row(r);
+             return std::vector<Re>(row.begin(), row.end());
+           })
       .def("alive", &RegexSpace::alive)
       .def("matches", [](RegexSpace &s, Re r, nb::bytes text) { return s.matches(r, {text.c_str(), text.size()}); })
       .def("witness",
@@ -45,7 +54,7 @@ void bind_regex(nb::module_ &m) {
            })
       .def("has_length", [](RegexSpace &s, Re r, int64_t lo, std::optional<int64_t> hi) { return s.has_length(r, lo, hi.value_or(-1)); })
       .def("min_length", &RegexSpace::min_length)
-      .def("describe", [](const RegexSpace &s, Re r) { return s.describe(r); })
+      .def("describe", [](const RegexSpace &s, Re r, size_t limit) { return s.describe(r, limit); }, "r"_a, "limit"_a = 200)
       .def_prop_ro("unproven", &RegexSpace::unproven)
       .def_prop_ro("memory", &RegexSpace::memory)
       .def_prop_ro("size", &RegexSpace::size);

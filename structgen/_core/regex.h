@@ -58,6 +58,8 @@ struct Machine {
   virtual bool accepts(uint64_t state) const = 0;
   // Exact: false iff no continuation of `state` is accepted.
   virtual bool alive(uint64_t state) const = 0;
+  // The ASCII characters that any state can step by; empty: all of ASCII, and no others.
+  virtual std::string_view alphabet() const { return {}; }
   // The state with the language of both, when the machine has one: spares products of leaves.
   virtual std::optional<uint64_t> meet(uint64_t, uint64_t) const { return std::nullopt; }
   // True only when every text of the second is one of the first: unions and products drop a leaf.
@@ -88,8 +90,11 @@ class RegexSpace {
   Re complement(Re a);  // relative to valid UTF-8 texts
   // r{lo,hi}; hi < 0 is unbounded. Counters stay symbolic (not unrolled).
   Re repeat(Re a, int64_t lo, int64_t hi);
+  // Look-arounds see the whole text around them: to the ends of the operand of the nearest
+  // enclosing intersect, complement or scope, or of the whole expression.
   Re look_ahead(Re a, bool negative);
   Re look_behind(Re a, bool negative);  // `a` must end at the current position
+  Re scope(Re a);                       // look-arounds inside see no text outside
   Re machine(std::shared_ptr<const Machine> machine);
   // The same leaf in another state: one machine holds many languages (numbers.h), and equal
   // (machine, state) pairs are the same `Re`. EMPTY when the state is 0 or not alive.
@@ -106,13 +111,19 @@ class RegexSpace {
   bool alive(Re r);                   // false iff the language is empty
   bool universal(Re r) const { return r == ANY_TEXT; }
   bool matches(Re r, std::string_view text);
-  // A shortest accepted text (by bytes); false if none within the budget.
+  // A shortest accepted text (by bytes), or where that is too far for the budget, some accepted text;
+  // false if none is found.
   bool witness(Re r, std::string *out);
   // Is there a word of length n characters, lo <= n <= hi (hi < 0: unbounded), in L(r)?
   // Exact within the budget (remaining lengths are ultimately periodic).
   bool has_length(Re r, int64_t lo, int64_t hi);
-  // Length in characters of the shortest word, or -1 if the language is empty.
+  // Length in characters of the shortest word, or -1 if the language is empty; beyond the budget a
+  // lower bound.
   int64_t min_length(Re r);
+
+  // From now on at most `n` further rows are made; then LimitError. Rows already made stay free.
+  void allow_rows(size_t n);
+  size_t rows_made() const;
 
   size_t unproven() const;  // emptiness questions answered "alive" for lack of budget
   size_t memory() const;    // bytes held by nodes and rows, approximately

@@ -1,12 +1,19 @@
-// Builders of RegexSpace: smart constructors that keep expressions small and canonical.
-#include <cstring>
-
+// Smart constructors of RegexSpace: expressions stay small, and equal ones mostly are one number.
+//
+// The rules are those of Brzozowski's similarity (unions and products are sets, sequences lean
+// right, identities and absorbing elements go), which keep the derivatives of an expression
+// finitely many, and a few that keep them few: classes of a union merge, and so do repetitions
+// of one body with touching counts, so that `.*a.{0,50}` has 52 states and not 2^50.
+// Brzozowski, "Derivatives of regular expressions", JACM 11 (1964).
+//
+// A look-behind makes `nullable` true now and false later: no rule may rest on `nullable` of a
+// part that holds one, unless it is also stated for "now".
 #include "regex_nodes.h"
 
 namespace structgen {
 namespace {
 
-constexpr uint32_t MAX_CODE = 0x10ffff;
+constexpr size_t MAX_TERMS = 256;  // of a distributed intersection
 
 std::vector<CodeRange> normalised(std::vector<CodeRange> r) {
   std::sort(r.begin(), r.end(), [](auto &a, auto &b) { return a.lo < b.lo; });
@@ -19,99 +26,30 @@ std::vector<CodeRange> normalised(std::vector<CodeRange> r) {
   return out;
 }
 
-std::vector<CodeRange> without(const std::vector<CodeRange> &r, CodeRange gap) {
+// Both sorted and apart.
+std::vector<CodeRange> in_both(const std::vector<CodeRange> &a, const std::vector<CodeRange> &b) {
   std::vector<CodeRange> out;
-  for (CodeRange x : r) {
-    if (x.hi < gap.lo || x.lo > gap.hi) {
-      out.push_back(x);
-      continue;
-    }
-    if (x.lo < gap.lo) out.push_back({x.lo, gap.lo - 1});
-    if (x.hi > gap.hi) out.push_back({gap.hi + 1, x.hi});
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    uint32_t lo = std::max(a[i].lo, b[j].lo), hi = std::min(a[i].hi, b[j].hi);
+    if (lo <= hi) out.push_back({lo, hi});
+    if (a[i].hi < b[j].hi) ++i;
+    else ++j;
   }
   return out;
 }
 
-// The characters that a lead byte begins.
-CodeRange led_by(uint32_t b) {
-  if (b < 0x80) return {b, b};
-  if (b >= 0xc2 && b < 0xe0) return {(b & 0x1f) << 6, ((b & 0x1f) << 6) | 0x3f};
-  if (b >= 0xe0 && b < 0xf0) return {std::max(0x800u, (b & 0x0f) << 12), ((b & 0x0f) << 12) | 0xfff};
-  if (b >= 0xf0 && b < 0xf5) return {std::max(0x10000u, (b & 7) << 18), std::min(MAX_CODE, ((b & 7) << 18) | 0x3ffff)};
-  return {1, 0};
+void make_set(std::vector<Re> &xs) {
+  std::sort(xs.begin(), xs.end());
+  xs.erase(std::unique(xs.begin(), xs.end()), xs.end());
 }
+
+bool holds(const std::vector<Re> &sorted, Re x) { return std::binary_search(sorted.begin(), sorted.end(), x); }
 
 }  // namespace
 
-RegexSpace::RegexSpace(const std::bitset<256> &spellable, RegexLimits limits) : impl_(std::make_unique<Impl>()) {
-  impl_->spellable = spellable;
-  impl_->limits = limits;
-  for (int b = 0x80; b < 0xc0; ++b) impl_->continuations_complete &= spellable.test(static_cast<size_t>(b));
-  ReNode empty{ReKind::Empty};
-  ReNode epsilon{ReKind::Epsilon};
-  epsilon.nullable = true;
-  impl_->intern(empty, {});
-  impl_->intern(epsilon, {});
-  // ANY_TEXT is number 2, its character number 3.
-  ReNode any{ReKind::Repeat};
-  any.nullable = true;
-  any.hi = -1;
-  const Re body[] = {3};
-  impl_->intern(any, body);
-  const CodeRange all[] = {{0, MAX_CODE}};
-  impl_->any_character = text_class(all);
-  impl_->nodes[ANY_TEXT].plain = impl_->nodes[impl_->any_character].plain;
-  if (impl_->any_character != 3) throw std::invalid_argument("the vocabulary spells no text at all");
-}
-
-RegexSpace::~RegexSpace() = default;
-
-Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
-  uint64_t h = mix(static_cast<uint64_t>(n.kind), n.index);
-  h = mix(h, static_cast<uint64_t>(n.lo) * 31 + static_cast<uint64_t>(n.hi));
-  h = mix(h, n.state * 5 + n.pending);
-  for (Re p : its) h = mix(h, p);
-  auto [first, last] = index.equal_range(h);
-  for (auto it = first; it != last; ++it) {
-    const ReNode &m = nodes[it->second];
-    if (m.kind != n.kind || m.index != n.index || m.lo != n.lo || m.hi != n.hi || m.state != n.state ||
-        m.pending != n.pending || m.end - m.begin != its.size())
-      continue;
-    bool equal = true;
-    for (uint32_t i = 0; i < its.size() && equal; ++i) equal = parts[m.begin + i] == its[i];
-    if (equal) return it->second;
-  }
-  if (nodes.size() >= limits.max_nodes)
-    throw LimitError("regular expressions need more than " + std::to_string(limits.max_nodes) +
-                     " nodes (limit regex_nodes of the vocabulary's engine)");
-  auto r = static_cast<Re>(nodes.size());
-  n.begin = static_cast<uint32_t>(parts.size());
-  parts.insert(parts.end(), its.begin(), its.end());
-  n.end = static_cast<uint32_t>(parts.size());
-  nodes.push_back(n);
-  rows.emplace_back();
-  index.emplace(h, r);
-  bytes += sizeof(ReNode) + 4 * its.size() + 56;
-  return r;
-}
-
-uint32_t RegexSpace::Impl::intern_ranges(std::vector<CodeRange> r) {
-  uint64_t h = r.size();
-  for (CodeRange x : r) h = mix(h, static_cast<uint64_t>(x.lo) << 32 | x.hi);
-  auto [first, last] = range_index.equal_range(h);
-  for (auto it = first; it != last; ++it)
-    if (ranges[it->second] == r) return it->second;
-  auto id = static_cast<uint32_t>(ranges.size());
-  bytes += r.size() * sizeof(CodeRange) + 64;
-  ranges.push_back(std::move(r));
-  range_index.emplace(h, id);
-  return id;
-}
-
 Re RegexSpace::Impl::make_class(std::vector<CodeRange> r, uint8_t pending) {
   if (r.empty()) return EMPTY;
-  ReNode n{ReKind::Class};
-  n.pending = pending;
+  ReNode n{.kind = ReKind::Class, .pending = pending};
   // With a continuation byte that cannot be spelled, only a search tells whether a member can.
   n.plain = continuations_complete || (pending == 0 && r.back().hi < 0x80);
   n.index = intern_ranges(std::move(r));
@@ -119,213 +57,328 @@ Re RegexSpace::Impl::make_class(std::vector<CodeRange> r, uint8_t pending) {
 }
 
 Re RegexSpace::text_class(std::span<const CodeRange> given) {
-  std::vector<CodeRange> r = normalised({given.begin(), given.end()});
-  r = without(r, {0xd800, 0xdfff});
-  r = without(r, {MAX_CODE + 1, UINT32_MAX});
-  for (uint32_t b = 0; b < 256; ++b)
-    if (!impl_->spellable.test(b)) {
-      CodeRange gap = led_by(b);
-      if (gap.lo <= gap.hi) r = without(r, gap);
-    }
-  return impl_->make_class(std::move(r), 0);
+  return impl_->make_class(in_both(normalised({given.begin(), given.end()}), impl_->spellable_characters), 0);
 }
 
 Re RegexSpace::any_char() { return impl_->any_character; }
 
 Re RegexSpace::literal(std::string_view utf8) {
-  if (utf8.empty()) return EPSILON;
-  const std::string one[] = {std::string(utf8)};
-  return literals(one);
-}
-
-Re RegexSpace::Impl::trie(const std::vector<std::string_view> &sorted, size_t from, size_t to, size_t depth) {
-  if (to - from == 1) {
-    // One text left: its chain from the end, without recursion.
-    std::string_view text = sorted[from];
-    Re r = EPSILON;
-    for (size_t i = text.size(); i-- > depth && r != EMPTY;) {
-      const auto c = static_cast<uint8_t>(text[i]);
-      ReNode n{ReKind::Literals};
-      const Re identity[] = {c, r};
-      r = spellable.test(c) ? intern(n, identity) : EMPTY;
-    }
-    return r;
+  Re r = EPSILON;
+  for (size_t i = utf8.size(); i-- > 0;) {
+    const auto byte = static_cast<uint8_t>(utf8[i]);
+    if (!impl_->spellable.test(byte)) return EMPTY;
+    const Re child[] = {byte, r};
+    r = impl_->intern({.kind = ReKind::Literals}, child);
   }
-  if (depth > 4'000) throw LimitError("two literals have more than 4000 bytes in common");
-  TrieNode t;
-  while (from < to && sorted[from].size() == depth) {
-    t.end = true;
-    ++from;
-  }
-  while (from < to) {
-    const char c = sorted[from][depth];
-    size_t next = from;
-    while (next < to && sorted[next][depth] == c) ++next;
-    if (spellable.test(static_cast<unsigned char>(c))) {
-      Re child = trie(sorted, from, next, depth + 1);
-      if (child != EMPTY) t.children.emplace_back(static_cast<uint8_t>(c), child);
-    }
-    from = next;
-  }
-  if (t.children.empty()) return t.end ? EPSILON : EMPTY;
-  ReNode n{ReKind::Literals};
-  n.nullable = t.end;
-  // Equal sub-tries are one node: the children are its identity.
-  std::vector<Re> identity;
-  for (auto &[b, child] : t.children) {
-    identity.push_back(b);
-    identity.push_back(child);
-  }
-  n.lo = t.end;
-  return intern(n, identity);
+  return r;
 }
 
 Re RegexSpace::literals(std::span<const std::string> texts) {
-  std::vector<std::string_view> sorted(texts.begin(), texts.end());
+  Impl &s = *impl_;
+  std::vector<std::string_view> sorted;
+  for (const std::string &t : texts)
+    if (std::all_of(t.begin(), t.end(), [&](char c) { return s.spellable.test(static_cast<uint8_t>(c)); }))
+      sorted.push_back(t);
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-  return sorted.empty() ? EMPTY : impl_->trie(sorted, 0, sorted.size(), 0);
+  if (sorted.empty()) return EMPTY;
+  // The path from the root to the text read last; what lies left of it is made already.
+  struct Open {
+    std::vector<Re> children;
+    bool ends = false;
+  };
+  std::vector<Open> path(1);
+  std::string_view previous;
+  auto shut = [&](size_t depth) {
+    while (path.size() > depth + 1) {
+      Open done = std::move(path.back());
+      path.pop_back();
+      ReNode n{.kind = ReKind::Literals, .nullable = done.ends, .lo = done.ends};
+      path.back().children.push_back(static_cast<uint8_t>(previous[path.size() - 1]));
+      // Equal sub-tries are one node.
+      path.back().children.push_back(done.children.empty() ? EPSILON : s.intern(n, done.children));
+    }
+  };
+  for (std::string_view text : sorted) {
+    size_t common = 0;
+    while (common < text.size() && common < previous.size() && text[common] == previous[common]) ++common;
+    shut(common);
+    path.resize(text.size() + 1);
+    path.back().ends = true;
+    previous = text;
+  }
+  shut(0);
+  if (path[0].children.empty()) return EPSILON;
+  return s.intern({.kind = ReKind::Literals, .nullable = path[0].ends, .lo = path[0].ends}, path[0].children);
 }
 
 Re RegexSpace::Impl::concat(Re a, Re b) {
   if (a == EMPTY || b == EMPTY) return EMPTY;
   if (a == EPSILON) return b;
   if (b == EPSILON) return a;
-  if (a == ANY_TEXT && b == ANY_TEXT) return ANY_TEXT;
   // Right-associate, without recursion: peel the heads of `a`.
+  auto join = [&](Re head, Re tail) {
+    const bool leads_any = tail == ANY_TEXT || (nodes[tail].kind == ReKind::Concat && part(tail, 0) == ANY_TEXT);
+    if (head == ANY_TEXT && leads_any) return tail;
+    const Re both[] = {head, tail};
+    return intern({.kind = ReKind::Concat, .nullable = nodes[head].nullable && nodes[tail].nullable}, both);
+  };
+  if (nodes[a].kind != ReKind::Concat) return join(a, b);
   std::vector<Re> heads;
-  while (nodes[a].kind == ReKind::Concat) {
-    heads.push_back(part(a, 0));
-    a = part(a, 1);
-  }
-  heads.push_back(a);
-  for (auto it = heads.rbegin(); it != heads.rend(); ++it) {
-    if (*it == ANY_TEXT && (b == ANY_TEXT || (nodes[b].kind == ReKind::Concat && part(b, 0) == ANY_TEXT))) continue;
-    ReNode n{ReKind::Concat};
-    n.nullable = nodes[*it].nullable && nodes[b].nullable;
-    n.plain = nodes[*it].plain && nodes[b].plain;
-    n.looks = nodes[*it].looks || nodes[b].looks;
-    const Re both[] = {*it, b};
-    b = intern(n, both);
+  for (; nodes[a].kind == ReKind::Concat; a = part(a, 1)) heads.push_back(part(a, 0));
+  b = join(a, b);
+  while (!heads.empty()) {
+    b = join(heads.back(), b);
+    heads.pop_back();
   }
   return b;
 }
 
+void RegexSpace::Impl::merge_classes(std::vector<Re> &xs) {
+  for (uint8_t pending = 0; pending < 4; ++pending) {
+    auto is_class = [&](Re x) { return nodes[x].kind == ReKind::Class && nodes[x].pending == pending; };
+    if (std::count_if(xs.begin(), xs.end(), is_class) < 2) continue;
+    std::vector<CodeRange> all;
+    for (Re x : xs)
+      if (is_class(x)) all.insert(all.end(), ranges[nodes[x].index].begin(), ranges[nodes[x].index].end());
+    std::erase_if(xs, is_class);
+    xs.push_back(make_class(normalised(std::move(all)), pending));
+  }
+}
+
+void RegexSpace::Impl::merge_repeats(std::vector<Re> &xs) {
+  constexpr int64_t ENDLESS = std::numeric_limits<int64_t>::max() - 1;
+  struct Entry {
+    Re body, tail;
+    int64_t lo, hi;
+    Re self;
+  };
+  auto repeat_of = [&](Re x) { return nodes[x].kind == ReKind::Concat ? part(x, 0) : x; };
+  std::vector<Entry> entries;
+  for (Re x : xs) {
+    const ReNode &n = nodes[repeat_of(x)];
+    if (n.kind != ReKind::Repeat) continue;
+    entries.push_back({parts[n.begin], nodes[x].kind == ReKind::Concat ? part(x, 1) : EPSILON, n.lo,
+                       n.hi < 0 ? ENDLESS : n.hi, x});
+  }
+  if (entries.size() < 2) return;
+  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
+    return std::tie(a.body, a.tail, a.lo) < std::tie(b.body, b.tail, b.lo);
+  });
+  std::vector<Re> merged, gone;
+  for (size_t i = 0; i < entries.size();) {
+    Entry whole = entries[i];
+    size_t j = i + 1;
+    for (; j < entries.size() && entries[j].body == whole.body && entries[j].tail == whole.tail &&
+           entries[j].lo <= whole.hi + 1;
+         ++j)
+      whole.hi = std::max(whole.hi, entries[j].hi);
+    if (j - i > 1) {
+      for (size_t k = i; k < j; ++k) gone.push_back(entries[k].self);
+      merged.push_back(concat(repeat(whole.body, whole.lo, whole.hi == ENDLESS ? -1 : whole.hi), whole.tail));
+    }
+    i = j;
+  }
+  std::sort(gone.begin(), gone.end());
+  std::erase_if(xs, [&](Re x) { return holds(gone, x); });
+  xs.insert(xs.end(), merged.begin(), merged.end());
+}
+
+// Drops the intersections that lie within another part; keeps formulas over loops finite.
+void RegexSpace::Impl::absorb(std::vector<Re> &xs) {
+  make_set(xs);
+  if (xs.size() > MAX_TERMS) return;
+  std::vector<std::vector<Re>> sets;
+  for (Re x : xs) sets.push_back(nodes[x].kind == ReKind::Intersect ? all_parts(x) : std::vector<Re>{x});
+  std::vector<Re> kept;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    bool within = false;
+    for (size_t j = 0; j < xs.size() && !within; ++j)
+      within = i != j && sets[j].size() < sets[i].size() &&
+               std::includes(sets[i].begin(), sets[i].end(), sets[j].begin(), sets[j].end());
+    if (!within) kept.push_back(xs[i]);
+  }
+  xs = std::move(kept);
+}
+
+// Drops the leaves that another leaf of the same machine includes.
+void RegexSpace::Impl::merge_machines(std::vector<Re> &xs) {
+  auto is_leaf = [&](Re x) { return nodes[x].kind == ReKind::Machine; };
+  if (std::count_if(xs.begin(), xs.end(), is_leaf) < 2) return;
+  auto wider = [&](Re x, Re y) {
+    const ReNode &a = nodes[x], &b = nodes[y];
+    return a.index == b.index && machines[a.index]->includes(static_cast<uint64_t>(a.lo), static_cast<uint64_t>(b.lo));
+  };
+  std::vector<Re> kept;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    bool dropped = false;
+    for (size_t j = 0; is_leaf(xs[i]) && j < xs.size() && !dropped; ++j)
+      dropped = j != i && is_leaf(xs[j]) && wider(xs[j], xs[i]) && (j < i || !wider(xs[i], xs[j]));
+    if (!dropped) kept.push_back(xs[i]);
+  }
+  xs = std::move(kept);
+}
+
 Re RegexSpace::Impl::alternate(std::vector<Re> xs) {
   std::vector<Re> flat;
+  bool loops = false;
   for (Re x : xs) {
     if (x == EMPTY) continue;
     if (x == ANY_TEXT) return ANY_TEXT;
-    if (nodes[x].kind == ReKind::Alternate)
-      for (uint32_t i = 0; i < part_count(x); ++i) flat.push_back(part(x, i));
-    else
+    loops |= nodes[x].loops;
+    if (nodes[x].kind == ReKind::Alternate) {
+      for (uint32_t i = 0; i < nodes[x].count; ++i) flat.push_back(part(x, i));
+    } else {
       flat.push_back(x);
-  }
-  std::sort(flat.begin(), flat.end());
-  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
-  // Classes of whole characters merge; epsilon goes when another part has it.
-  std::vector<CodeRange> merged;
-  size_t classes = 0;
-  bool nullable = false;
-  for (Re x : flat) {
-    if (nodes[x].kind == ReKind::Class && nodes[x].pending == 0) {
-      ++classes;
-      const auto &r = ranges[nodes[x].index];
-      merged.insert(merged.end(), r.begin(), r.end());
     }
-    nullable |= x != EPSILON && nodes[x].nullable && !nodes[x].looks;
   }
-  if (classes > 1) {
-    std::erase_if(flat, [&](Re x) { return nodes[x].kind == ReKind::Class && nodes[x].pending == 0; });
-    flat.push_back(make_class(normalised(std::move(merged)), 0));
-    std::sort(flat.begin(), flat.end());
+  if (flat.size() > 1) {
+    make_set(flat);
+    merge_classes(flat);
+    merge_repeats(flat);
+    merge_machines(flat);
+    if (loops) absorb(flat);
+    make_set(flat);
+    if (holds(flat, ANY_TEXT)) return ANY_TEXT;
   }
-  if (nullable) std::erase(flat, EPSILON);
+  const bool has_empty_text = std::any_of(flat.begin(), flat.end(), [&](Re x) {
+    return x != EPSILON && nodes[x].nullable && !nodes[x].behind && !nodes[x].open;
+  });
+  if (has_empty_text) std::erase(flat, EPSILON);
   if (flat.empty()) return EMPTY;
   if (flat.size() == 1) return flat[0];
-  ReNode n{ReKind::Alternate};
-  for (Re x : flat) {
-    n.nullable |= nodes[x].nullable;
-    n.plain &= nodes[x].plain;
-    n.looks |= nodes[x].looks;
-  }
+  ReNode n{.kind = ReKind::Alternate};
+  for (Re x : flat) n.nullable |= nodes[x].nullable;
   return intern(n, flat);
+}
+
+// Leaves of one machine meet in one state.
+bool RegexSpace::Impl::meet_machines(std::vector<Re> &xs) {
+  std::vector<Re> leaves;
+  for (Re x : xs)
+    if (nodes[x].kind == ReKind::Machine) leaves.push_back(x);
+  if (leaves.size() < 2) return true;
+  for (size_t i = 0; i < leaves.size(); ++i)
+    for (size_t j = i + 1; j < leaves.size();) {
+      const ReNode a = nodes[leaves[i]], b = nodes[leaves[j]];
+      if (a.index != b.index) {
+        ++j;
+        continue;
+      }
+      const auto one = static_cast<uint64_t>(a.lo), other = static_cast<uint64_t>(b.lo);
+      const structgen::Machine &m = *machines[a.index];
+      const std::optional<uint64_t> met = m.includes(one, other) ? other : m.includes(other, one) ? one : m.meet(one, other);
+      if (!met) {
+        ++j;
+        continue;
+      }
+      leaves[i] = *met == 0 ? EMPTY : machine_leaf(a.index, *met);
+      if (leaves[i] == EMPTY) return false;
+      leaves.erase(leaves.begin() + static_cast<std::ptrdiff_t>(j));
+    }
+  std::erase_if(xs, [&](Re x) { return nodes[x].kind == ReKind::Machine; });
+  xs.insert(xs.end(), leaves.begin(), leaves.end());
+  make_set(xs);
+  return true;
+}
+
+// A union of intersections, when it is small; EMPTY stands for "leave it".
+Re RegexSpace::Impl::distribute(const std::vector<Re> &xs) {
+  size_t terms = 1;
+  bool any = false;
+  for (Re x : xs) {
+    if (nodes[x].kind != ReKind::Alternate) continue;
+    any = true;
+    terms *= nodes[x].count;
+    if (terms > MAX_TERMS) return EMPTY;
+  }
+  if (!any) return EMPTY;
+  std::vector<std::vector<Re>> products{{}};
+  for (Re x : xs) {
+    std::vector<Re> choices = nodes[x].kind == ReKind::Alternate ? all_parts(x) : std::vector<Re>{x};
+    std::vector<std::vector<Re>> longer;
+    for (const auto &p : products)
+      for (Re c : choices) {
+        longer.push_back(p);
+        longer.back().push_back(c);
+      }
+    products = std::move(longer);
+  }
+  std::vector<Re> sum;
+  for (auto &p : products) sum.push_back(intersect(std::move(p)));
+  return alternate(std::move(sum));
 }
 
 Re RegexSpace::Impl::intersect(std::vector<Re> xs) {
   std::vector<Re> flat;
+  bool loops = false;
   for (Re x : xs) {
     if (x == EMPTY) return EMPTY;
     if (x == ANY_TEXT) continue;
-    if (nodes[x].kind == ReKind::Intersect)
-      for (uint32_t i = 0; i < part_count(x); ++i) flat.push_back(part(x, i));
-    else
+    loops |= nodes[x].loops;
+    if (nodes[x].kind == ReKind::Intersect) {
+      for (uint32_t i = 0; i < nodes[x].count; ++i) flat.push_back(part(x, i));
+    } else {
       flat.push_back(x);
+    }
   }
-  std::sort(flat.begin(), flat.end());
-  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+  make_set(flat);
   if (flat.empty()) return ANY_TEXT;
   if (flat.size() == 1) return flat[0];
-  if (std::find(flat.begin(), flat.end(), EPSILON) != flat.end())
+  const bool timeless = std::none_of(flat.begin(), flat.end(), [&](Re x) { return nodes[x].behind || nodes[x].marked; });
+  if (timeless && holds(flat, EPSILON))
     return std::all_of(flat.begin(), flat.end(), [&](Re x) { return nodes[x].nullable; }) ? EPSILON : EMPTY;
-  // Leaves of one machine meet in one state.
-  for (size_t i = 0; i < flat.size(); ++i)
-    for (size_t j = i + 1; j < flat.size(); ++j) {
-      const ReNode &a = nodes[flat[i]], &b = nodes[flat[j]];
-      if (a.kind != ReKind::Machine || b.kind != ReKind::Machine || a.index != b.index) continue;
-      const structgen::Machine &m = *machines[a.index];
-      std::optional<uint64_t> met = m.meet(a.state, b.state);
-      if (!met) continue;
-      if (*met == 0 || !m.alive(*met)) return EMPTY;
-      ReNode n{ReKind::Machine};
-      n.index = a.index;
-      n.state = *met;
-      n.nullable = m.accepts(*met);
-      n.plain = true;
-      flat[i] = intern(n, {});
-      flat.erase(flat.begin() + static_cast<std::ptrdiff_t>(j));
-      return intersect(std::move(flat));
-    }
-  ReNode n{ReKind::Intersect};
-  n.nullable = true;
-  n.plain = false;
-  for (Re x : flat) {
-    n.nullable &= nodes[x].nullable;
-    n.looks |= nodes[x].looks;
-  }
+  for (Re x : flat)
+    if (nodes[x].kind == ReKind::Difference && holds(flat, part(x, 1))) return EMPTY;
+  if (!meet_machines(flat)) return EMPTY;
+  if (flat.size() == 1) return flat[0];
+  if (loops)
+    if (Re sum = distribute(flat); sum != EMPTY) return sum;
+  ReNode n{.kind = ReKind::Intersect, .nullable = true, .plain = false};
+  for (Re x : flat) n.nullable &= nodes[x].nullable;
   return intern(n, flat);
 }
 
 Re RegexSpace::Impl::difference(Re all, Re r) {
   if (r == EMPTY || all == EMPTY) return all;
-  if (all == r) return EMPTY;
+  if (all == r || r == ANY_TEXT) return EMPTY;
   if (all == ANY_TEXT && nodes[r].kind == ReKind::Difference && part(r, 0) == ANY_TEXT) return part(r, 1);
-  ReNode n{ReKind::Difference};
-  n.nullable = nodes[all].nullable && !nodes[r].nullable;
-  n.looks = nodes[all].looks || nodes[r].looks;
-  n.plain = false;
   const Re both[] = {all, r};
-  return intern(n, both);
+  return intern({.kind = ReKind::Difference, .nullable = nodes[all].nullable && !nodes[r].nullable, .plain = false}, both);
 }
 
 Re RegexSpace::Impl::repeat(Re a, int64_t lo, int64_t hi) {
   if (hi >= 0 && hi < lo) return EMPTY;
   if (hi == 0 || a == EPSILON) return EPSILON;
-  if (a == EMPTY) return lo == 0 ? EPSILON : EMPTY;
-  if (nodes[a].nullable && !nodes[a].looks) lo = 0;
+  if (a == EMPTY) return lo <= 0 ? EPSILON : EMPTY;
+  lo = std::max<int64_t>(lo, 0);
+  if (nodes[a].nullable && !nodes[a].behind && !nodes[a].open) lo = 0;
   if (lo == 1 && hi == 1) return a;
   if (a == any_character && lo == 0 && hi < 0) return ANY_TEXT;
   if (a == ANY_TEXT) return ANY_TEXT;
-  const ReNode &body = nodes[a];
-  if (hi < 0 && lo == 0 && body.kind == ReKind::Repeat && body.lo <= 1 && body.hi < 0) return repeat(part(a, 0), 0, -1);
-  ReNode n{ReKind::Repeat};
-  n.lo = lo;
-  n.hi = hi < 0 ? -1 : hi;
-  n.nullable = lo == 0 || body.nullable;
-  n.plain = body.plain;
-  n.looks = body.looks;
-  const Re one[] = {a};
-  return intern(n, one);
+  // (r*)* and (r+)* are r*; so are (r?)* and (r{0,n})*.
+  if (hi < 0 && lo == 0)
+    while (nodes[a].kind == ReKind::Repeat && nodes[a].lo <= 1) a = part(a, 0);
+  if (nodes[a].kind == ReKind::Repeat) {
+    // (r{a,b}){c,d} is r{ac,bd} where the counts of c and of c + 1 rounds touch.
+    const int64_t a_lo = nodes[a].lo, a_hi = nodes[a].hi;
+    constexpr int64_t SMALL = 1 << 20;  // products stay far from overflow
+    if (lo < SMALL && hi < SMALL && a_lo < SMALL && a_hi < SMALL) {
+      const bool touch = lo == hi || (a_hi < 0 ? lo > 0 || a_lo <= 1 : (lo + 1) * a_lo <= lo * a_hi + 1);
+      if (touch) return repeat(part(a, 0), lo * a_lo, a_hi < 0 || hi < 0 ? -1 : hi * a_hi);
+    }
+  }
+  ReNode n{.kind = ReKind::Repeat, .lo = lo, .hi = hi < 0 ? -1 : hi};
+  n.nullable = lo == 0 || nodes[a].nullable;
+  return intern(n, std::span<const Re>(&a, 1));
+}
+
+Re RegexSpace::Impl::machine_leaf(uint32_t index, uint64_t state) {
+  const structgen::Machine &m = *machines[index];
+  if (state == 0 || !m.alive(state)) return EMPTY;
+  ReNode n{.kind = ReKind::Machine, .nullable = m.accepts(state), .plain = ascii_complete, .index = index};
+  n.lo = static_cast<int64_t>(state);
+  return intern(n, {});
 }
 
 Re RegexSpace::concat(Re a, Re b) { return impl_->concat(a, b); }
@@ -335,11 +388,21 @@ Re RegexSpace::concat(std::span<const Re> xs) {
   return r;
 }
 Re RegexSpace::alternate(std::span<const Re> xs) { return impl_->alternate({xs.begin(), xs.end()}); }
-Re RegexSpace::intersect(std::span<const Re> xs) { return impl_->intersect({xs.begin(), xs.end()}); }
 Re RegexSpace::alternate(Re a, Re b) { return impl_->alternate({a, b}); }
-Re RegexSpace::intersect(Re a, Re b) { return impl_->intersect({a, b}); }
-Re RegexSpace::complement(Re a) { return impl_->difference(ANY_TEXT, a); }
 Re RegexSpace::repeat(Re a, int64_t lo, int64_t hi) { return impl_->repeat(a, lo, hi); }
+
+// The operands of Boolean operators are languages of their own span of text.
+Re RegexSpace::intersect(std::span<const Re> xs) {
+  std::vector<Re> own;
+  for (Re x : xs) own.push_back(impl_->scope(x));
+  return impl_->intersect(std::move(own));
+}
+Re RegexSpace::intersect(Re a, Re b) {
+  const Re both[] = {a, b};
+  return intersect(both);
+}
+Re RegexSpace::complement(Re a) { return impl_->complement(impl_->scope(a)); }
+Re RegexSpace::scope(Re a) { return impl_->scope(a); }
 
 Re RegexSpace::machine(std::shared_ptr<const Machine> m) {
   uint64_t start = m->start();
@@ -349,12 +412,9 @@ Re RegexSpace::machine(std::shared_ptr<const Machine> m) {
 Re RegexSpace::machine(std::shared_ptr<const Machine> m, uint64_t state) {
   if (state == 0 || !m->alive(state)) return EMPTY;
   auto it = std::find(impl_->machines.begin(), impl_->machines.end(), m);
-  ReNode n{ReKind::Machine};
-  n.index = static_cast<uint32_t>(it - impl_->machines.begin());
-  n.state = state;
-  n.nullable = m->accepts(state);
+  const auto index = static_cast<uint32_t>(it - impl_->machines.begin());
   if (it == impl_->machines.end()) impl_->machines.push_back(std::move(m));
-  return impl_->intern(n, {});
+  return impl_->machine_leaf(index, state);
 }
 
 std::shared_ptr<const Machine> RegexSpace::find_machine(const std::function<bool(const Machine &)> &wanted) const {
@@ -362,38 +422,5 @@ std::shared_ptr<const Machine> RegexSpace::find_machine(const std::function<bool
     if (wanted(*m)) return m;
   return nullptr;
 }
-
-Re RegexSpace::look_ahead(Re a, bool negative) {
-  if (a == EMPTY) return negative ? EPSILON : EMPTY;
-  ReNode n{ReKind::LookAhead};
-  n.lo = negative;
-  n.nullable = impl_->nodes[a].nullable != negative;
-  n.looks = true;
-  n.plain = false;
-  const Re body[] = {a};
-  return impl_->intern(n, body);
-}
-
-Re RegexSpace::look_behind(Re a, bool negative) {
-  if (impl_->nodes[a].looks)
-    throw std::invalid_argument("a look-around inside a look-behind is not supported");
-  return impl_->look_behind_state(impl_->concat(ANY_TEXT, a), negative);
-}
-
-Re RegexSpace::Impl::look_behind_state(Re state, bool negative) {
-  if (state == EMPTY) return negative ? EPSILON : EMPTY;
-  ReNode n{ReKind::LookBehind};
-  n.lo = negative;
-  n.nullable = nodes[state].nullable != negative;
-  n.looks = true;
-  n.plain = false;
-  const Re body[] = {state};
-  return intern(n, body);
-}
-
-bool RegexSpace::nullable(Re r) const { return impl_->nodes[r].nullable; }
-size_t RegexSpace::unproven() const { return impl_->unproven; }
-size_t RegexSpace::memory() const { return impl_->bytes; }
-size_t RegexSpace::size() const { return impl_->nodes.size(); }
 
 }  // namespace structgen

@@ -1,11 +1,22 @@
 // The inside of RegexSpace: hash-consed nodes and their tables. Only regex_*.cpp see it.
+//
+//   regex_nodes.cpp      the table of nodes, the space's constructor, descriptions
+//   regex_build.cpp      smart constructors: expressions stay small and canonical
+//   regex_derive.cpp     derivatives of all bytes at once, rows
+//   regex_look.cpp       look-arounds: explicit continuations, states that run beside
+//   regex_emptiness.cpp  which states are alive; witnesses
+//   regex_lengths.cpp    lengths of accepted texts
+//
+// Invariants. A node never changes its language. A node's derivatives (`Steps`) are made once,
+// from those of its parts, without recursion; so shared parts are derived once and no nesting
+// overflows the stack. Recursion is left only over *open* nodes, whose depth is limited.
 #pragma once
 
 #include <algorithm>
 #include <deque>
-#include <functional>
+#include <limits>
+#include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "hashing.h"
 #include "regex.h"
@@ -16,80 +27,167 @@ enum class ReKind : uint8_t {
   Empty,
   Epsilon,
   Class,       // ranges; `pending` continuation bytes still to come (0: a whole character)
-  Concat,      // parts: head, tail (tail is no Concat's head: right-associated)
+  Concat,      // parts: head, tail (the head is no Concat: right-associated)
   Alternate,   // parts, sorted
   Intersect,   // parts, sorted
   Difference,  // parts: a derivative of ANY_TEXT, what is taken away
   Repeat,      // parts: body; lo, hi (hi < 0: unbounded)
-  Literals,    // a node of a trie of literals; parts: byte, child, byte, child, ...
-  Machine,     // machine index, state
-  LookAhead,   // parts: what the rest must begin with; lo: negated
-  LookBehind,  // parts: state of the automaton that reads the text so far; lo: negated
+  Literals,    // a node of a trie of literals; lo: a literal ends here; parts: byte, child, byte, child, ...
+  Machine,     // index of the machine; lo: its state
+  LookAhead,   // parts: body; index: negative. Open: means something only before a continuation
+  LookBehind,  // parts: what is left of "any text, then the body" after the text so far; index: negative
+  Loop,        // parts: an open body, what follows the loop; lo, hi
+  Guard,       // parts: as LookBehind, but with look-aheads inside; what follows
+  Scope,       // parts: an expression whose look-behinds do not see the text before it
+  Mark,        // the place of a look-behind, inside its own expression
 };
+
+// Bytes from `from` up to the next step's lead to `to`.
+struct Step {
+  Re to;
+  uint8_t from;
+};
+using Steps = std::span<const Step>;
+
+enum class Life : uint8_t { Unknown, Alive, Dead };
 
 struct ReNode {
-  ReKind kind;
-  bool nullable = false;
-  bool plain = true;  // no intersection, difference or look-around inside: alive unless Empty
-  bool looks = false;  // a look-around inside; then `nullable` speaks of the end of the text
+  ReKind kind = ReKind::Empty;
   uint8_t pending = 0;
-  uint32_t index = 0;  // Class: ranges; Machine: machine
+  bool nullable = false;
+  bool plain = true;    // nothing inside can make it empty: alive unless EMPTY
+  bool open = false;    // holds a look-ahead whose continuation is not known yet
+  bool behind = false;  // holds a look-behind that has to follow the text
+  bool loops = false;   // holds a Loop: Boolean combinations need a normal form to stay finite
+  bool marked = false;  // holds a Mark
+  Life life = Life::Unknown;
+  uint16_t depth = 0;   // nesting, of open and marked nodes
+  uint16_t step_count = 0;
+  uint32_t index = 0;
+  uint32_t hash = 0, begin = 0, count = 0;  // parts
+  const Step *steps = nullptr;
   int64_t lo = 0, hi = 0;
-  uint64_t state = 0;
-  uint32_t begin = 0, end = 0;  // parts
 };
 
-struct TrieNode {
-  bool end = false;
-  std::vector<std::pair<uint8_t, Re>> children;
+// Numbers of characters, as sorted intervals that do not touch.
+struct Lengths {
+  static constexpr int64_t FOREVER = std::numeric_limits<int64_t>::max() / 4;
+  struct Interval {
+    int64_t lo, hi;
+  };
+  std::vector<Interval> intervals;
+  bool known = true;  // false: too many intervals to be worth it, or not a plain expression
 };
 
 struct RegexSpace::Impl {
+  // What one question (emptiness, a witness, a length) may cost: states visited, derivatives
+  // merged, and nodes made for them, each within a multiple of emptiness_budget.
+  class Budget {
+   public:
+    Budget(const Impl &space, size_t states)
+        : space_(space), states_(states), work_(space.work + states * 40), nodes_(space.nodes.size() + states * 8) {}
+    bool exceeded(size_t states) const {
+      return states > states_ || space_.work > work_ || space_.nodes.size() > nodes_;
+    }
+
+   private:
+    const Impl &space_;
+    size_t states_;
+    uint64_t work_;
+    size_t nodes_;
+  };
+
   std::bitset<256> spellable;
-  RegexLimits limits;
+  std::vector<CodeRange> spellable_characters;  // by their first byte
   bool continuations_complete = true;
-  std::deque<ReNode> nodes;
-  std::deque<Re> parts;
+  bool ascii_complete = true;
+  RegexLimits limits;
+  Re any_character = 0, mark = 0;
+
+  std::vector<ReNode> nodes;
+  std::vector<Re> parts;
+  std::vector<Re> slots;  // open addressing over nodes; 0: free (EMPTY is never looked up)
   std::deque<std::vector<CodeRange>> ranges;
   std::unordered_multimap<uint64_t, uint32_t> range_index;
   std::vector<std::shared_ptr<const structgen::Machine>> machines;
-  std::unordered_multimap<uint64_t, Re> index;
-  std::deque<std::unique_ptr<Row>> rows;  // pruned
-  std::unordered_map<Re, std::unique_ptr<Row>> raw_rows;
-  std::unordered_map<Re, bool> alive;
+
+  std::vector<std::unique_ptr<Row>> rows;  // pruned
+  std::vector<std::unique_ptr<Step[]>> step_chunks;
+  size_t step_chunk_used = 0;
+  std::unordered_map<Re, Steps> advanced;   // nodes with look-behinds, after each byte
+  std::unordered_map<Re, Re> unrolled;      // of Loop and Guard
+  std::unordered_map<uint64_t, Re> closed;  // open node, continuation
+
+  std::unordered_map<Re, Lengths> lengths;
+  std::unordered_map<Hash128, bool, HashOf128> has_length;
   std::unordered_map<Re, int64_t> min_lengths;
-  std::unordered_map<Hash128, bool, HashOf128> lengths;
+
+  std::vector<uint32_t> visited;  // per node: the last search that met it
+  uint32_t search = 0;
+  uint64_t work = 0;  // steps merged so far: what searches are charged for
+  size_t rows_made = 0, rows_allowed = SIZE_MAX;
   size_t unproven = 0;
   size_t bytes = 0;
-  Re any_character = 0;
 
+  // regex_nodes.cpp
   Re intern(ReNode node, std::span<const Re> its_parts);
   uint32_t intern_ranges(std::vector<CodeRange> r);
   Re part(Re r, uint32_t i) const { return parts[nodes[r].begin + i]; }
-  uint32_t part_count(Re r) const { return nodes[r].end - nodes[r].begin; }
+  std::vector<Re> all_parts(Re r) const {
+    const ReNode &n = nodes[r];
+    return {parts.begin() + n.begin, parts.begin() + n.begin + n.count};
+  }
 
+  // regex_build.cpp
   Re make_class(std::vector<CodeRange> r, uint8_t pending);
   Re concat(Re a, Re b);
   Re alternate(std::vector<Re> xs);
   Re intersect(std::vector<Re> xs);
   Re difference(Re all, Re r);
+  Re complement(Re r) { return difference(ANY_TEXT, r); }
   Re repeat(Re a, int64_t lo, int64_t hi);
-  Re look_behind_state(Re state, bool negative);
-  Re trie(const std::vector<std::string_view> &sorted, size_t from, size_t to, size_t depth);
+  Re machine_leaf(uint32_t index, uint64_t state);
+  void merge_classes(std::vector<Re> &parts_of_union);
+  void merge_repeats(std::vector<Re> &parts_of_union);
+  void merge_machines(std::vector<Re> &parts_of_union);
+  void absorb(std::vector<Re> &parts_of_union);
+  bool meet_machines(std::vector<Re> &parts_of_intersection);
+  Re distribute(const std::vector<Re> &parts_of_intersection);
 
-  // One derivative, not pruned. `depth` guards the stack.
-  Re raw(Re r, uint8_t byte, int depth);
-  // With look-arounds: `r` takes the byte and `rest` follows it to the end of the text.
-  Re consume(Re r, uint8_t byte, Re rest, int depth);
-  // The rests of the text before which `r` matches nothing at all.
-  Re passing(Re r, int depth);
-  // `r` after the byte was read in front of it: its look-behinds have seen the byte.
-  Re advanced(Re r, uint8_t byte, int depth);
-  // Starts of byte classes of `r`: bytes between two starts have the same derivative.
-  void boundaries(Re r, std::bitset<257> &starts, int depth) const;
-  const Row &raw_row(Re r);
+  // regex_derive.cpp
+  Steps steps(Re r);
+  Steps advance(Re r);
+  void settle(Re r, bool advancing);
+  Steps derive(Re r);
+  Steps class_steps(Re r);
+  Steps machine_steps(Re r);
+  Steps moved(Re r);
+  Steps keep(const std::vector<Step> &made);
   const Row &row(Re r);
+
+  // regex_look.cpp
+  Re look_ahead(Re body, bool negative);
+  Re look_behind(Re rest, bool negative);
+  Re loop(Re body, int64_t lo, int64_t hi, Re after);
+  Re guard(Re rest, bool negative, Re after);
+  Re scope(Re r);
+  Re close(Re r, Re after);
+  Re closed_form(Re r) { return nodes[r].open ? close(r, EPSILON) : r; }
+  Re condition(Re r);
+  Re nonempty(Re r, Re after);
+  Re unroll(Re r);
+  Re now(Re r);
+
+  // regex_emptiness.cpp
   bool is_alive(Re r);
+  Life search_alive(Re r, bool depth_first, size_t budget, std::vector<Re> *met);
+  std::vector<std::pair<uint8_t, Re>> successors(Re r);
+
+  // regex_lengths.cpp
+  const Lengths &lengths_of(Re r);
+  Lengths own_lengths(Re r);
+  void after_character(Re r, std::vector<Re> &out);
+  int pending_bytes(Re r);
 };
 
 }  // namespace structgen

@@ -1,0 +1,267 @@
+// How long, in characters, the texts of an expression are.
+//
+// Plain expressions (no &, ~, look-arounds, machines) answer by structure: the lengths of a
+// sequence are sums, those of a counted repetition multiples, and all are a few intervals.
+// Everything else is explored: the set of states after exactly n characters, for n = 0, 1, ...;
+// that sequence of sets is ultimately periodic, and whole periods below `lo` are skipped.
+//
+// A state in the middle of a character has read that character's first byte, and it is not
+// counted again.
+#include "regex_nodes.h"
+
+namespace structgen {
+namespace {
+
+constexpr size_t MAX_INTERVALS = 32;
+constexpr int64_t FOREVER = Lengths::FOREVER;
+
+int64_t plus(int64_t a, int64_t b) { return a >= FOREVER - b ? FOREVER : a + b; }
+int64_t times(int64_t a, int64_t n) { return a == 0 || n == 0 ? 0 : a >= FOREVER / n ? FOREVER : a * n; }
+
+Lengths exactly(int64_t n) { return {{{n, n}}}; }
+Lengths unknown() { return {{}, false}; }
+
+Lengths tidy(std::vector<Lengths::Interval> all) {
+  std::sort(all.begin(), all.end(), [](auto &a, auto &b) { return a.lo < b.lo; });
+  Lengths out;
+  for (auto x : all) {
+    if (!out.intervals.empty() && x.lo <= plus(out.intervals.back().hi, 1))
+      out.intervals.back().hi = std::max(out.intervals.back().hi, x.hi);
+    else
+      out.intervals.push_back(x);
+  }
+  return out.intervals.size() > MAX_INTERVALS ? unknown() : out;
+}
+
+Lengths sum(const Lengths &a, const Lengths &b) {
+  if (!a.known || !b.known) return unknown();
+  std::vector<Lengths::Interval> all;
+  for (auto x : a.intervals)
+    for (auto y : b.intervals) all.push_back({plus(x.lo, y.lo), plus(x.hi, y.hi)});
+  return tidy(std::move(all));
+}
+
+Lengths either(const Lengths &a, const Lengths &b) {
+  if (!a.known || !b.known) return unknown();
+  std::vector<Lengths::Interval> all = a.intervals;
+  all.insert(all.end(), b.intervals.begin(), b.intervals.end());
+  return tidy(std::move(all));
+}
+
+Lengths repeated(const Lengths &body, int64_t lo, int64_t hi) {
+  if (!body.known) return unknown();
+  std::vector<Lengths::Interval> all;
+  if (body.intervals.size() == 1) {
+    const auto [a, b] = body.intervals[0];
+    for (int64_t k = lo; hi < 0 || k <= hi; ++k) {
+      if (all.size() > MAX_INTERVALS) return unknown();
+      const int64_t most = hi < 0 ? (b == 0 ? 0 : FOREVER) : times(b, hi);
+      // From k on, the intervals of k and k + 1 iterations touch.
+      if (times(a, k + 1) <= plus(times(b, k), 1)) {
+        all.push_back({times(a, k), most});
+        break;
+      }
+      all.push_back({times(a, k), times(b, k)});
+    }
+    return tidy(std::move(all));
+  }
+  if (hi < 0 || hi > static_cast<int64_t>(MAX_INTERVALS)) return unknown();
+  Lengths power = exactly(0), out = lo == 0 ? power : Lengths{};
+  for (int64_t k = 1; k <= hi; ++k) {
+    power = sum(power, body);
+    if (k >= lo) out = either(out, power);
+    if (!out.known || !power.known) return unknown();
+  }
+  return out;
+}
+
+bool meets(const Lengths &l, int64_t lo, int64_t hi) {
+  return std::any_of(l.intervals.begin(), l.intervals.end(),
+                     [&](auto x) { return x.hi >= lo && (hi < 0 || x.lo <= hi); });
+}
+
+}  // namespace
+
+// Of a node whose parts have theirs.
+Lengths RegexSpace::Impl::own_lengths(Re r) {
+  const ReNode &n = nodes[r];
+  switch (n.kind) {
+    case ReKind::Empty: return {};
+    case ReKind::Epsilon: return exactly(0);
+    case ReKind::Class: return n.plain ? exactly(n.pending == 0) : unknown();
+    case ReKind::Concat: return sum(lengths.at(part(r, 0)), lengths.at(part(r, 1)));
+    case ReKind::Alternate: {
+      Lengths out;
+      for (Re p : all_parts(r)) out = either(out, lengths.at(p));
+      return out;
+    }
+    case ReKind::Repeat: return repeated(lengths.at(part(r, 0)), n.lo, n.hi);
+    case ReKind::Literals: {
+      Lengths out = n.lo ? exactly(0) : Lengths{};
+      for (uint32_t i = 0; i < n.count; i += 2) {
+        const bool first_byte = (part(r, i) & 0xc0) != 0x80;
+        out = either(out, sum(exactly(first_byte), lengths.at(part(r, i + 1))));
+      }
+      return out;
+    }
+    default: return unknown();
+  }
+}
+
+const Lengths &RegexSpace::Impl::lengths_of(Re root) {
+  std::vector<Re> stack{root};
+  while (!stack.empty()) {
+    const Re r = stack.back();
+    if (lengths.contains(r)) {
+      stack.pop_back();
+      continue;
+    }
+    const size_t before = stack.size();
+    const ReNode &n = nodes[r];
+    if (n.plain) {
+      const bool trie = n.kind == ReKind::Literals;
+      for (uint32_t i = trie; i < n.count; i += 1 + trie)
+        if (!lengths.contains(part(r, i))) stack.push_back(part(r, i));
+    }
+    if (stack.size() > before) continue;
+    stack.pop_back();
+    Lengths own = n.plain ? own_lengths(r) : unknown();
+    bytes += 64 + own.intervals.size() * sizeof(Lengths::Interval);
+    lengths.emplace(r, std::move(own));
+  }
+  return lengths.at(root);
+}
+
+// How many bytes a state still needs to end the character it is in.
+int RegexSpace::Impl::pending_bytes(Re r) {
+  int pending = 0;
+  for (; pending < 3; ++pending) {
+    Re inside = EMPTY;
+    for (Step s : steps(r))
+      if (s.from >= 0x80 && s.from < 0xc0 && is_alive(s.to)) inside = s.to;
+    if (inside == EMPTY) break;
+    r = inside;
+  }
+  return pending;
+}
+
+// The live states after the character that `r` is in, or after one more.
+void RegexSpace::Impl::after_character(Re r, std::vector<Re> &out) {
+  struct Inside {
+    Re r;
+    int more;
+    bool operator==(const Inside &) const = default;
+  };
+  std::vector<Inside> todo;
+  auto visit = [&](Re from, int pending) {
+    const Steps all = steps(from);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Re to = all[i].to;
+      if (to == EMPTY || !is_alive(to)) continue;
+      const int lo = all[i].from, hi = i + 1 < all.size() ? all[i + 1].from - 1 : 255;
+      auto add = [&](int more) {
+        if (more == 0) out.push_back(to);
+        else if (std::find(todo.begin(), todo.end(), Inside{to, more}) == todo.end()) todo.push_back({to, more});
+      };
+      if (pending > 0) {
+        if (lo < 0xc0 && hi >= 0x80) add(pending - 1);
+        continue;
+      }
+      if (lo < 0x80) add(0);
+      if (lo < 0xe0 && hi >= 0xc2) add(1);
+      if (lo < 0xf0 && hi >= 0xe0) add(2);
+      if (hi >= 0xf0) add(3);
+    }
+  };
+  visit(r, pending_bytes(r));
+  for (size_t i = 0; i < todo.size(); ++i) visit(todo[i].r, todo[i].more);
+}
+
+bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
+  Impl &s = *impl_;
+  r = s.closed_form(r);
+  lo = std::max<int64_t>(lo, 0);
+  if (r == EMPTY || (hi >= 0 && hi < lo)) return false;
+  if (r == ANY_TEXT) return true;
+  if (lo == 0 && hi < 0) return s.is_alive(r);
+  if (const Lengths &l = s.lengths_of(r); l.known) return meets(l, lo, hi);
+  const Hash128 key = extend(extend(Hash128{r, 3}, static_cast<uint64_t>(lo)), static_cast<uint64_t>(hi));
+  if (auto it = s.has_length.find(key); it != s.has_length.end()) return it->second;
+  std::vector<Re> now{r};
+  if (s.pending_bytes(r) > 0) {
+    now.clear();
+    s.after_character(r, now);
+  }
+  std::unordered_map<Hash128, int64_t, HashOf128> met;
+  bool found = false, jumped = false;
+  size_t states = 0;
+  const Impl::Budget allowed(s, s.limits.emptiness_budget);
+  for (int64_t n = 0; !now.empty(); ++n) {
+    std::sort(now.begin(), now.end());
+    now.erase(std::unique(now.begin(), now.end()), now.end());
+    if (!jumped) {
+      Hash128 h{1, 1};
+      for (Re x : now) h = extend(h, x);
+      auto [it, fresh] = met.emplace(h, n);
+      if (!fresh) {
+        const int64_t period = n - it->second;
+        if (it->second >= lo) break;  // a whole period within bounds held no accepting state
+        if (n < lo) n += (lo - n) / period * period;
+        // Everything from here to one period past `lo` is looked at once.
+        jumped = true;
+        met.clear();
+      }
+    } else if (n >= lo) {
+      // After the jump at most one period is left to look at.
+      Hash128 h{2, 2};
+      for (Re x : now) h = extend(h, x);
+      if (!met.emplace(h, n).second) break;
+    }
+    if (hi >= 0 && n > hi) break;
+    if (n >= lo && std::any_of(now.begin(), now.end(), [&](Re x) { return s.nodes[x].nullable; })) {
+      found = true;
+      break;
+    }
+    if (hi >= 0 && n >= hi) break;
+    states += now.size();
+    if (allowed.exceeded(states)) {
+      ++s.unproven;
+      found = true;
+      break;
+    }
+    std::vector<Re> next;
+    for (Re x : now) s.after_character(x, next);
+    now = std::move(next);
+  }
+  if (s.has_length.size() > 200'000) s.has_length.clear();
+  return s.has_length[key] = found;
+}
+
+int64_t RegexSpace::min_length(Re r) {
+  Impl &s = *impl_;
+  r = s.closed_form(r);
+  if (!s.is_alive(r)) return -1;
+  if (const Lengths &l = s.lengths_of(r); l.known) return l.intervals.front().lo;
+  if (auto it = s.min_lengths.find(r); it != s.min_lengths.end()) return it->second;
+  std::vector<Re> now{r};
+  if (s.pending_bytes(r) > 0) {
+    now.clear();
+    s.after_character(r, now);
+  }
+  std::unordered_map<Re, bool> seen;
+  for (Re x : now) seen.emplace(x, true);
+  const Impl::Budget allowed(s, s.limits.emptiness_budget);
+  int64_t result = 0;
+  for (int64_t n = 0; !now.empty() && !allowed.exceeded(seen.size()); ++n) {
+    result = n;  // a lower bound if the budget ends the search
+    if (std::any_of(now.begin(), now.end(), [&](Re x) { return s.nodes[x].nullable; })) break;
+    std::vector<Re> next, found;
+    for (Re x : now) s.after_character(x, found);
+    for (Re x : found)
+      if (seen.emplace(x, true).second) next.push_back(x);
+    now = std::move(next);
+  }
+  return s.min_lengths[r] = result;
+}
+
+}  // namespace structgen
