@@ -36,6 +36,7 @@ class Engine {
         nb::gil_scoped_release release;  // another thread may be filling masks
         lock.lock();
       }
+      space_->regex().allow_rows(limits_.automaton_states);
       plan = plan_from_ir(ir, *space_, *cache_);
     }
     return std::make_shared<Program>(std::move(plan), space_);
@@ -70,6 +71,7 @@ Limits limits_from(nb::dict d) {
       {"regex_nodes", [&](nb::handle v) { l.regex.max_nodes = nb::cast<size_t>(v); }},
       {"emptiness_budget", [&](nb::handle v) { l.regex.emptiness_budget = nb::cast<size_t>(v); }},
       {"oracle_budget", [&](nb::handle v) { l.oracle_budget = nb::cast<size_t>(v); }},
+      {"automaton_states", [&](nb::handle v) { l.automaton_states = nb::cast<size_t>(v); }},
       {"mask_cache_bytes", [&](nb::handle v) { l.mask_cache_bytes = nb::cast<size_t>(v); }},
       {"fragment_cache_bytes", [&](nb::handle v) { l.fragment_cache_bytes = nb::cast<size_t>(v); }},
       {"space_bytes", [&](nb::handle v) { l.space_bytes = nb::cast<size_t>(v); }},
@@ -122,7 +124,7 @@ void bind_engine(nb::module_ &m) {
   nb::class_<Program>(m, "Program")
       // None: some text satisfies it. Otherwise the pointers of the sub-schemas to blame, if any.
       .def("empty_parts", [](Program &p) -> std::optional<std::vector<std::string>> {
-        std::lock_guard lock(p.mutex());
+        Program::Turn turn(p);
         Arena arena;
         Reader reader{arena};
         if (!p.automaton().empty(reader)) return std::nullopt;
@@ -133,11 +135,11 @@ void bind_engine(nb::module_ &m) {
         return out;
       })
       .def_prop_ro("unproven", [](Program &p) {
-        std::lock_guard lock(p.mutex());
+        Program::Turn turn(p);
         return p.automaton().unproven();
       })
       .def_prop_ro("memory", [](Program &p) {
-        std::lock_guard lock(p.mutex());
+        Program::Turn turn(p);
         return p.masks().memory() + p.automaton().memory();
       })
       .def_prop_ro("mask_hits", [](Program &p) { return p.masks().hits(); })

@@ -305,7 +305,7 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
   Account account;
   {
     nb::gil_scoped_release release;
-    std::lock_guard lock(matcher.program().mutex());
+    Program::Turn turn(matcher.program());
     Arena arena;
     Reader reader{arena};
     account = Witnessing(matcher.program().automaton(), reader).account(whole);

@@ -11,14 +11,14 @@
 namespace structgen {
 
 Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)) {
-  std::lock_guard lock(program_->mutex());
+  Program::Turn turn(*program_);
   Reader r{arena_};
   const Node *start = program_->automaton().start(r);
   history_.push_back({0, start, arena_.mark(), 0});
 }
 
 std::shared_ptr<const Mask> Matcher::mask() {
-  std::lock_guard lock(program_->mutex());
+  Program::Turn turn(*program_);
   if (finished_ || !state()) {
     auto none = std::make_shared<Mask>();
     none->bits.assign(program_->space().vocabulary().words(), 0);
@@ -97,7 +97,7 @@ const Node *Matcher::keep(const Node *node) {
 }
 
 bool Matcher::advance(uint32_t token) {
-  std::lock_guard lock(program_->mutex());
+  Program::Turn turn(*program_);
   if (finished_ || !state()) return false;
   const Vocabulary &v = program_->space().vocabulary();
   Reader r{scratch_};
@@ -126,7 +126,7 @@ bool Matcher::advance(uint32_t token) {
 }
 
 size_t Matcher::accepts(std::span<const uint32_t> tokens) {
-  std::lock_guard lock(program_->mutex());
+  Program::Turn turn(*program_);
   if (finished_) return 0;
   const Vocabulary &v = program_->space().vocabulary();
   Reader r{scratch_};
@@ -146,7 +146,7 @@ size_t Matcher::accepts(std::span<const uint32_t> tokens) {
 }
 
 std::vector<uint32_t> Matcher::forced(size_t most) {
-  std::lock_guard lock(program_->mutex());
+  Program::Turn turn(*program_);
   std::vector<uint32_t> out;
   if (finished_) return out;
   Arena path;  // states of the run; masks use the scratch memory
@@ -162,7 +162,7 @@ std::vector<uint32_t> Matcher::forced(size_t most) {
 }
 
 std::string Matcher::forced_bytes(size_t most) {
-  std::lock_guard lock(program_->mutex());
+  Program::Turn turn(*program_);
   std::string out;
   if (finished_) return out;
   Automaton &a = program_->automaton();
@@ -211,7 +211,7 @@ Matcher::Matcher(const Matcher &origin, Arena &&arena)
 void Matcher::reset() { rollback(history_.size() - 1); }
 
 bool Matcher::complete() {
-  std::lock_guard lock(program_->mutex());
+  Program::Turn turn(*program_);
   if (!state()) return false;
   Reader r{scratch_};
   bool ok = program_->automaton().accepts(r, state());
@@ -251,7 +251,7 @@ bool Matcher::witness(std::string_view after, std::string *out) {
 
 bool Matcher::witness_tokens(std::vector<uint32_t> *out) {
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
-    std::lock_guard lock(program_->mutex());
+    Program::Turn turn(*program_);
     return program_->space().fewest_tokens(n->text, out);
   }
   std::string text;

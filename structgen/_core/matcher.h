@@ -23,9 +23,28 @@ class Program {
   TextSpace &space() { return *space_; }
   Automaton &automaton() { return automaton_; }
   Masks &masks() { return masks_; }
-  std::mutex &mutex() { return space_->mutex(); }
+
+  // Exclusive use of the program's space, on the program's own account of states: a constraint
+  // that explodes meets its limit alone, and the others on the space go on.
+  class Turn {
+   public:
+    explicit Turn(Program &program) : lock_(program.space_->mutex()), program_(program) {
+      RegexSpace &regex = program.space_->regex();
+      const size_t all = program.space_->limits().automaton_states;
+      before_ = regex.rows_made();
+      regex.allow_rows(all > program.states_ ? all - program.states_ : 0);
+    }
+    ~Turn() { program_.states_ += program_.space_->regex().rows_made() - before_; }
+    Turn(const Turn &) = delete;
+
+   private:
+    std::lock_guard<std::mutex> lock_;
+    Program &program_;
+    size_t before_;
+  };
 
  private:
+  size_t states_ = 0;
   std::shared_ptr<TextSpace> space_;
   Automaton automaton_;
   Masks masks_;
@@ -65,7 +84,7 @@ class Matcher {
   // Runs `text` and hands the state before the byte that fails (or after all of it).
   template <class Fn>
   auto with_state(std::string_view text, Fn fn) {
-    std::lock_guard lock(program_->mutex());
+    Program::Turn turn(*program_);
     Reader r{scratch_};
     const Node *n = state();
     size_t i = 0;

@@ -64,6 +64,7 @@ class NumberMachine final : public Machine {
   uint64_t start() const override;  // any number
   uint64_t step(uint64_t state, uint8_t byte) const override;
   bool accepts(uint64_t state) const override;
+  std::string_view alphabet() const override { return "0123456789+-.eE"; }
   bool alive(uint64_t state) const override { return state != 0; }
   // Of two states that `language` returned: the state that satisfies both.
   std::optional<uint64_t> meet(uint64_t a, uint64_t b) const override;

@@ -30,9 +30,10 @@ enum class Encoding : uint8_t { Plain, Canonical, AllEscapes };
 
 struct Limits {
   RegexLimits regex;
-  size_t mask_cache_bytes = size_t{64} << 20;      // per program
-  size_t fragment_cache_bytes = size_t{128} << 20;  // per vocabulary
-  size_t space_bytes = size_t{512} << 20;           // regular expressions before a fresh space is begun
+  size_t automaton_states = 200'000;               // states of regular expressions that one program may make
+  size_t mask_cache_bytes = size_t{16} << 20;      // per program
+  size_t fragment_cache_bytes = size_t{64} << 20;  // per vocabulary
+  size_t space_bytes = size_t{256} << 20;          // regular expressions before a fresh space is begun
   size_t oracle_budget = 20'000;                    // steps to decide whether one requirement can hold
   uint32_t max_depth = 1'000;                       // open containers
   size_t max_alternatives = 256;                    // parallel readings of a sequence or union
