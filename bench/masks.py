@@ -55,7 +55,9 @@ class LLGuidance:
         self.tokenizer = llguidance.hf.from_tokenizer(tokenizer)
 
     def compile(self, schema: str) -> Any:
-        matcher = self.module.LLMatcher(self.tokenizer, self.module.LLMatcher.grammar_from_json_schema(schema))
+        matcher = self.module.LLMatcher(
+            self.tokenizer, self.module.LLMatcher.grammar_from_json_schema(schema)
+        )
         if matcher.is_error():
             raise ValueError(matcher.get_error())
         return _LLGuidanceSession(matcher, self.tokenizer.vocab_size)
@@ -80,9 +82,13 @@ class _LLGuidanceSession:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", required=True, help="MaskBench records, .jsonl or .jsonl.gz")
-    parser.add_argument("--tokenizer", help="directory of a Hugging Face tokenizer (default: the embedded model's)")
+    parser.add_argument(
+        "--tokenizer", help="directory of a Hugging Face tokenizer (default: the embedded model's)"
+    )
     parser.add_argument("-n", type=int, default=300, help="schemas, drawn with a fixed seed")
     chosen = parser.parse_args()
     tokenizer = _tokenizer(chosen.tokenizer)
@@ -91,7 +97,9 @@ def main() -> None:
         records = [json.loads(line) for line in file]
     records = random.Random(0).sample(records, min(chosen.n, len(records)))
     engines: list[Any] = [Structgen(tokenizer), LLGuidance(tokenizer)]
-    times: dict[str, dict[str, list[float]]] = {e.name: {"first": [], "mask": [], "warm": []} for e in engines}
+    times: dict[str, dict[str, list[float]]] = {
+        e.name: {"first": [], "mask": [], "warm": []} for e in engines
+    }
     taken = dict.fromkeys((e.name for e in engines), 0)
     for i, record in enumerate(records):
         texts = [json.dumps(t["data"], ensure_ascii=False) for t in record["tests"] if t["valid"]]
@@ -143,11 +151,19 @@ def _report(times: dict[str, dict[str, list[float]]], taken: dict[str, int], tot
     print(f"{total} schemas; taken with all valid instances: " + ", ".join(f"{n} {taken[n]}" for n in names))
     print("| figure (µs) | " + " | ".join(names) + " | ratio |")
     print("|---|" + "--:|" * (len(names) + 1))
-    figures = {"first": "compile and first mask", "mask": "mask, first reading", "warm": "mask, second reading"}
+    figures = {
+        "first": "compile and first mask",
+        "mask": "mask, first reading",
+        "warm": "mask, second reading",
+    }
     for key, label in figures.items():
         for statistic, measure in _STATISTICS.items():
             values = [measure(times[name][key]) for name in names]
-            print(f"| {label}, {statistic} | " + " | ".join(f"{v:,.1f}" for v in values) + f" | {values[0] / values[1]:.2f} |")
+            print(
+                f"| {label}, {statistic} | "
+                + " | ".join(f"{v:,.1f}" for v in values)
+                + f" | {values[0] / values[1]:.2f} |"
+            )
 
 
 _STATISTICS: dict[str, Callable[[list[float]], float]] = {

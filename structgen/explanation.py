@@ -52,7 +52,10 @@ class Explanation:
         lines = [self.reason]
         if self.text or not self.viable:
             lines.append(show_place(self.text, self.position))
-        lines += [f"  {rule.message}: `{rule.keyword}`" + (f" at {rule.pointer}" if rule.pointer else "") for rule in self.rules]
+        lines += [
+            f"  {rule.message}: `{rule.keyword}`" + (f" at {rule.pointer}" if rule.pointer else "")
+            for rule in self.rules
+        ]
         if self.expected:
             lines.append("  expected: " + ", ".join(self.expected))
         return "\n".join(lines)
@@ -148,7 +151,11 @@ def _expected(account: dict[str, Any]) -> list[str]:
 
 
 def _cut(items: list[str]) -> list[str]:
-    return items if len(items) <= _MOST_LISTED else [*items[:_MOST_LISTED], f"and {len(items) - _MOST_LISTED} more"]
+    return (
+        items
+        if len(items) <= _MOST_LISTED
+        else [*items[:_MOST_LISTED], f"and {len(items) - _MOST_LISTED} more"]
+    )
 
 
 def _name(byte: int) -> str:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from structgen.errors import ModelError, OptionError, PromptError, VocabularyMismatch
 from structgen.vocabulary import Vocabulary
 
-from .base import Message, Prompt
+from .base import Message, Prompt, ScoringSession
 
 if TYPE_CHECKING:
     import torch
 
-    from .session import Session
 
 __all__ = ["HuggingFaceModel"]
 
@@ -81,7 +80,7 @@ class HuggingFaceModel:
         """The text of tokens, special ones left out."""
         return self.vocabulary.decode(ids).decode("utf-8", "replace")
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> Session:
+    def start(self, prompts: Sequence[Sequence[int]]) -> ScoringSession:
         """A session with one row per prompt, already read by the model."""
         from .session import start_session
 

@@ -33,7 +33,7 @@ _MOST_WASTE = 0.25
 Tokens = Sequence[Sequence[int]]
 
 
-def start_session(model: Any, size: int, prompts: Tokens) -> Session:
+def start_session(model: Any, size: int, prompts: Tokens) -> BatchedSession | SeparateSession:
     """A session over `prompts` in which each row's logits are there."""
     if not all(prompts):
         raise ModelError("a prompt has no tokens", hint="Every row needs at least one token to start from.")

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from structgen._core._native import NumberMachine, RegexSpace, number_language
 
 ALPHABET = "01259-.e+"
