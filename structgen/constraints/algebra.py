@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from structgen.errors import CombinationError
 
 from .base import IR, Constraint
-from .expressions import RE, alternate, concat, has_look, intersect
+from .expressions import RE, alternate, concat, intersect, scope
 
 __all__ = ["Intersection", "SequenceConstraint", "Union", "intersection", "sequence", "union"]
 
@@ -125,34 +125,30 @@ def _flat(kind: type[_Combination], left: Constraint, right: Constraint) -> tupl
     return tuple(operands)
 
 
-def _joined(operands: Sequence[Constraint], join: Callable[[list[RE]], RE | None]) -> RE | None:
+def _joined(operands: Sequence[Constraint], join: Callable[[list[RE]], RE]) -> RE | None:
     expressions = [operand.regular() for operand in operands]
     known = [expression for expression in expressions if expression is not None]
     return join(known) if len(known) == len(expressions) else None
 
 
-def _concat_apart(parts: list[RE]) -> RE | None:
-    """The concatenation of the languages.
-
-    subtle: a look-around in one part would see the text of its neighbours, so such a part cannot be joined
-    inside one expression; the core's sequence starts each operand as a text of its own.
-    """
-    return None if any(has_look(part) for part in parts) else concat(parts)
+def _concat_apart(parts: list[RE]) -> RE:
+    """The concatenation of the languages; a look-around in one part must not see its neighbours."""
+    return concat(map(scope, parts))
 
 
 def _merged(operands: Sequence[Constraint]) -> list[IR]:
-    """The operands' IR, where neighbours that can be joined are one."""
+    """The operands' IR, where neighbours that are regular are one."""
     result: list[IR] = []
     run: list[RE] = []
     for operand in operands:
         expression = operand.regular()
-        if expression is not None and not has_look(expression):
+        if expression is not None:
             run.append(expression)
             continue
         if run:
-            result.append(("regex", concat(run)))
+            result.append(("regex", _concat_apart(run)))
             run = []
         result.append(operand.lower())
     if run:
-        result.append(("regex", concat(run)))
+        result.append(("regex", _concat_apart(run)))
     return result

@@ -10,6 +10,7 @@ Cost: each builder is linear in its own parts, not in what is below them.
     RE = ("class", ((lo, hi), ...)) | ("literal", str) | ("literals", (str, ...))
        | ("concat", (RE, ...)) | ("alternate", (RE, ...)) | ("intersect", (RE, ...)) | ("complement", RE)
        | ("repeat", RE, lo, hi or None) | ("look", ahead, negative, RE)
+       | ("scope", RE) whose looks see only its own text, as those in an intersection or complement do
        | ("any",) one character | ("text",) every text | ("empty",) no text
 """
 
@@ -38,6 +39,7 @@ __all__ = [
     "normalise_ranges",
     "nullable",
     "repeat",
+    "scope",
 ]
 
 RE = tuple[Any, ...]
@@ -188,6 +190,8 @@ def repeat(part: RE, low: int, high: int | None) -> RE:
         return part
     if part == NOTHING:
         return EPSILON if low == 0 else NOTHING
+    if part[0] in ("look", "boundary"):  # a condition on a place holds there any number of times
+        return part if low else EPSILON
     if high is None:
         if part == TEXT or (part == ANY and low == 0):
             return TEXT
@@ -231,6 +235,11 @@ def complement(part: RE) -> RE:
     return ("complement", part)
 
 
+def scope(part: RE) -> RE:
+    """The same language wherever it stands: looks in it see nothing around it."""
+    return ("scope", part) if has_look(part) else part
+
+
 def nullable(part: RE) -> bool | None:
     """Is the empty text accepted? None where that depends on what is around (look-around)."""
     kind = part[0]
@@ -244,6 +253,8 @@ def nullable(part: RE) -> bool | None:
         return False
     if kind == "repeat":
         return True if part[2] == 0 else nullable(part[1])
+    if kind == "scope":
+        return nullable(part[1])
     if kind == "complement":
         inner = nullable(part[1])
         return None if inner is None else not inner

@@ -120,7 +120,8 @@ def _close_right(parts: Iterable[RE], after: RE) -> list[RE]:
     for part in reversed(list(parts)):
         if part[0] == "look" and part[1]:
             condition = _ahead(part[3])
-            if condition is not None:
+            # subtle: the operands of an intersection see nothing around them, so looks must not get in there.
+            if condition is not None and not any(map(has_look, rest)):
                 rest = [intersect([_absorb(rest[::-1]), complement(condition) if part[2] else condition])]
                 continue
         elif _has_direction(part, ahead=True):
@@ -141,7 +142,7 @@ def _close_left(before: RE, parts: list[RE]) -> RE:
     for part in parts:
         if part[0] == "look" and not part[1]:
             condition = _behind(part[3])
-            if condition is not None:
+            if condition is not None and not any(map(has_look, front)):
                 front = [intersect([_absorb(front), complement(condition) if part[2] else condition])]
                 continue
         elif _has_direction(part, ahead=False):
