@@ -1,18 +1,20 @@
 """The slow, obvious matcher for the RE part of the IR: sets of end positions, straight from the definitions.
 
-An expression means a set of spans of a text; look-around sees the whole text, complement is relative to the
-texts that may follow. Nothing is simplified and nothing is compiled, so that it can be read and believed.
+An expression means a set of spans of a text. Look-around sees the whole text, except inside an operand of an
+intersection or complement, or a scope, where it sees the span of that operand. Nothing is simplified and nothing
+is compiled, so that it can be read and believed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 RE = tuple[Any, ...]
 
 
-def matches(expression: RE, text: str) -> bool:
+def accepts(expression: RE, text: str) -> bool:
     """Is the whole text in the language?"""
 
     @cache
@@ -36,9 +38,11 @@ def matches(expression: RE, text: str) -> bool:
         if kind == "alternate":
             return frozenset().union(*(ends(part, start) for part in node[1]))
         if kind == "intersect":
-            return frozenset(range(len(text) + 1)).intersection(*(ends(part, start) for part in node[1]))
+            return spans(start, lambda span: all(matches(part, span) for part in node[1]))
         if kind == "complement":
-            return frozenset(range(start, len(text) + 1)) - ends(node[1], start)
+            return spans(start, lambda span: not matches(node[1], span))
+        if kind == "scope":
+            return spans(start, lambda span: matches(node[1], span))
         if kind == "repeat":
             return frozenset(repeated(node[1], start, node[2], node[3]))
         if kind == "look":
@@ -49,6 +53,9 @@ def matches(expression: RE, text: str) -> bool:
                 found = any(start in ends(body, before) for before in range(start + 1))
             return frozenset([start] if found != negative else [])
         raise AssertionError(f"no such node: {kind}")
+
+    def spans(start: int, accepts: Callable[[str], bool]) -> frozenset[int]:
+        return frozenset(end for end in range(start, len(text) + 1) if accepts(text[start:end]))
 
     def follow(parts: tuple[RE, ...], start: int) -> set[int]:
         current = {start}
