@@ -38,11 +38,11 @@ def accepts(expression: RE, text: str) -> bool:
         if kind == "alternate":
             return frozenset().union(*(ends(part, start) for part in node[1]))
         if kind == "intersect":
-            return spans(start, lambda span: all(matches(part, span) for part in node[1]))
+            return spans(start, lambda span: all(accepts(part, span) for part in node[1]))
         if kind == "complement":
-            return spans(start, lambda span: not matches(node[1], span))
+            return spans(start, lambda span: not accepts(node[1], span))
         if kind == "scope":
-            return spans(start, lambda span: matches(node[1], span))
+            return spans(start, lambda span: accepts(node[1], span))
         if kind == "repeat":
             return frozenset(repeated(node[1], start, node[2], node[3]))
         if kind == "look":
@@ -54,8 +54,8 @@ def accepts(expression: RE, text: str) -> bool:
             return frozenset([start] if found != negative else [])
         raise AssertionError(f"no such node: {kind}")
 
-    def spans(start: int, accepts: Callable[[str], bool]) -> frozenset[int]:
-        return frozenset(end for end in range(start, len(text) + 1) if accepts(text[start:end]))
+    def spans(start: int, holds: Callable[[str], bool]) -> frozenset[int]:
+        return frozenset(end for end in range(start, len(text) + 1) if holds(text[start:end]))
 
     def follow(parts: tuple[RE, ...], start: int) -> set[int]:
         current = {start}
