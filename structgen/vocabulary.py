@@ -135,12 +135,14 @@ class Vocabulary:
 
 def _checked(tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int) -> list[bytes | None]:
     """A copy of the tokens in which ends of text are not text; raises where they cannot be used."""
-    if len(tokens) > size:
+    listed = list(tokens)
+    while len(listed) > size and not listed[-1]:
+        del listed[-1]  # markers that the model was never given
+    if len(listed) > size:
         raise VocabularyMismatch(
-            f"the tokenizer has {len(tokens)} tokens, the model {size}",
+            f"the tokenizer has {len(listed)} tokens, the model {size}",
             hint="Use the tokenizer that the model was trained with.",
         )
-    listed = list(tokens)
     for i in eos_ids:
         if not 0 <= i < size:
             raise VocabularyMismatch(f"the end-of-text token {i} is outside of the {size} tokens")

@@ -27,16 +27,19 @@ def read_file(path: Path) -> TokenTable:
     pairs = read_metadata(path)
     kind = pairs.get(f"{_PREFIX}model")
     texts = pairs.get(f"{_PREFIX}tokens")
-    if kind is None or texts is None:
+    if not isinstance(kind, bytes) or not isinstance(texts, list):
         raise VocabularyError(f"{path} holds no tokenizer", hint="Use a GGUF file of a language model.")
-    spell = _SPELLINGS.get(kind.decode("utf-8", "replace"))
+    name = kind.decode("utf-8", "replace")
+    spell = _SPELLINGS.get(name)
     if spell is None:
         raise VocabularyError(
-            f"the tokens of {path.name} have no exact bytes: its tokenizer is {kind!r}",
+            f"the tokens of {path.name} have no exact bytes: its tokenizer is {name!r}",
             hint=f"Known kinds are {', '.join(_SPELLINGS)}.",
         )
     types = pairs.get(f"{_PREFIX}token_type")
     types = [_NORMAL] * len(texts) if types is None else types.tolist()
+    if len(types) != len(texts):
+        raise VocabularyError(f"{path} has {len(texts)} tokens, but {len(types)} token types")
     tokens = [
         spell(text.decode("utf-8", "surrogateescape"), type_)
         for text, type_ in zip(texts, types, strict=True)

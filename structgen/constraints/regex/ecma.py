@@ -269,6 +269,7 @@ class StrictEcmaParser(EcmaParser):
 
     class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
     strict = True
+    look_repeats = False
 
 
 _Reader = Callable[[EcmaParser, int, bool], "tuple[int | Ranges, int] | None"]

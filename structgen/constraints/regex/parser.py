@@ -101,6 +101,8 @@ class Parser:
     class_text: ClassVar[re.Pattern[str]]
     """A bracketed class up to its closing bracket."""
     class_cache: ClassVar[dict[tuple[str, Flags], RE]]
+    look_repeats: ClassVar[bool] = True
+    """May a quantifier follow a look-around?"""
 
     def __init__(self, pattern: str, flags: Flags = NO_FLAGS, limits: RegexLimits = DEFAULT_LIMITS) -> None:
         self.pattern = pattern
@@ -261,6 +263,8 @@ class Parser:
             body = ("look", *group.look, body)
             self.note_look(group.position)
         self.add(body, 1)
+        if group.look is not None and not self.look_repeats:
+            self.last = _ANCHOR
 
     def note_look(self, position: int) -> None:
         """There is a condition on the place, which `looks` will have to move out of the groups around it."""

@@ -28,6 +28,7 @@ _HEX = re.compile(r"[0-9A-Fa-f]*")
 _OCTAL = re.compile(r"[0-7]{1,3}")
 _OUTER_OCTAL = re.compile(r"0[0-7]{0,2}|[0-7]{3}")
 _REFERENCE = re.compile(r"[1-9][0-9]?")
+_COMMENT = re.compile(r"\(\?#(?:[^)\\]|\\.)*\)", re.DOTALL)
 _NAME = re.compile(r"\(\?P<([^>)]*)>")
 _MODES = re.compile(r"\(\?([a-zL]*)(?:(-)([a-zL]*))?([:)])")
 _MODE_FIELDS = {"i": "ignore_case", "m": "multi_line", "s": "dot_all", "x": "verbose", "a": "ascii"}
@@ -57,7 +58,7 @@ class PythonParser(Parser):
     dialect = "python"
     line_ends = ((0x0A, 0x0A),)
     text_end = _BEFORE_LAST_NEWLINE
-    class_text = re.compile(r"\[\^?\]?[^\]\\]*(?:\\.[^\]\\]*)*\]", re.DOTALL)
+    class_text = re.compile(r"\[\^?+\]?+[^\]\\]*(?:\\.[^\]\\]*)*\]", re.DOTALL)
     class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
 
     _names: frozenset[str] = frozenset()
@@ -67,10 +68,10 @@ class PythonParser(Parser):
     def extension(self, position: int) -> None:
         pattern = self.pattern
         if pattern.startswith("(?#", position):
-            stop = pattern.find(")", position)
-            if stop < 0:
+            comment = _COMMENT.match(pattern, position)
+            if comment is None:
                 self.fail("this comment is not closed", position, hint="Add the missing ')'.")
-            self.position = stop + 1
+            self.position = comment.end()
             return
         named = _NAME.match(pattern, position)
         if named:
