@@ -11,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamps
 QUIET  := .ci/quietly
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= --numprocesses 2
 
 CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/*.h)
 
@@ -20,7 +20,7 @@ CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/
 help:
 	@echo 'make develop    set up .venv with the native core and all development tools'
 	@echo 'make test       run the tests            (PYTEST_ARGS="-k schema" to choose)'
-	@echo 'make lint       ruff, import contracts   make types   mypy --strict   make format   ruff format'
+	@echo 'make lint       ruff, import contracts   make types   mypy --strict   make format   ruff, clang-format'
 	@echo 'make sanitize   run the tests of the core under AddressSanitizer and UBSan'
 	@echo 'make demo       a typed object from a real language model, with timings'
 	@echo 'make bench      constrained against unconstrained generation, paired runs'
@@ -60,6 +60,7 @@ types: develop
 format: develop
 	@$(BIN)/ruff check --fix structgen tests bench
 	@$(BIN)/ruff format structgen tests bench
+	@$(BIN)/clang-format -i structgen/_core/*.cpp structgen/_core/*.h
 
 sanitize: develop
 	@.ci/sanitize $(VENV)
