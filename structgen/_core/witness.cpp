@@ -36,7 +36,7 @@ class Search {
         case Node::String: n = string(n); continue;
         case Node::Scalar: n = scalar(n); continue;
         case Node::Value: {
-          if (!space_done(n->space) || n->space == SPACE_OWED) {
+          if (!space_done(n->space)) {
             n = read(n, n->space == SPACE_OWED ? " " : "\n");
             continue;
           }
@@ -53,6 +53,10 @@ class Search {
           return choose(n, {"[", "{"}, before);
         }
         case Node::Array: {
+          if (!space_done(n->space)) {
+            n = read(n, "\n");  // a carriage return waits for it
+            continue;
+          }
           if (const Node *closed = read(n, "]")) {
             n = closed;
             continue;
@@ -66,8 +70,8 @@ class Search {
           continue;
         }
         case Node::Object: {
-          if (n->space == SPACE_OWED) {
-            n = read(n, " ");
+          if (!space_done(n->space)) {
+            n = read(n, n->space == SPACE_OWED ? " " : "\n");
             continue;
           }
           if (n->phase == Phase::AfterKey) {
