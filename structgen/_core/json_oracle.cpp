@@ -231,6 +231,9 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
       q.included.try_emplace(std::string(include->name));
     }
   }
+  // What must be there anyway: if that fails, no choice of violations helps.
+  for (auto &[name, demands] : q.included)
+    if (!can_hold(all_keys(yes, name))) return false;
   return choose_violations(q, 0);
 }
 
@@ -282,7 +285,10 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
     if (!available(name) || q.omitted.count(name)) continue;
     Formula broken = c_.formulas_.negation(c_.key_requirement(group, name));
     if (broken == FormulaSpace::FALSE) continue;
-    if (!can_hold(c_.formulas_.both(all_keys(*q.yes, name), broken))) continue;
+    std::vector<Formula> all{all_keys(*q.yes, name), broken};
+    if (auto it = q.included.find(name); it != q.included.end())
+      all.insert(all.end(), it->second.begin(), it->second.end());
+    if (!can_hold(c_.formulas_.conjunction(std::move(all)))) continue;
     auto [it, fresh] = q.included.try_emplace(name);
     it->second.push_back(broken);
     if (choose_violations(q, next + 1)) return true;
