@@ -13,7 +13,7 @@ import structgen as sg
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from structgen.integrations.transformers import ConstraintProcessor  # noqa: E402
+from structgen.integrations.transformers import ConstraintProcessor
 
 PROMPT = 'Copy this as JSON: {"name": "Ann Miller", "age": 31, "city": "Oslo"}'
 
