@@ -13,6 +13,7 @@ nodes each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from structgen.constraints.expressions import (
     ANY,
@@ -165,12 +166,14 @@ def _spend(budget: int) -> int:
     return budget - 1
 
 
+@lru_cache(maxsize=64)
 def _ahead(body: RE) -> RE | None:
     """The texts that begin with a match of `body`, or None if that depends on what is before them."""
     condition = alternate(_absorb(_close_right(_plain(branch), TEXT)) for branch in _branches(body))
     return None if has_look(condition) else condition
 
 
+@lru_cache(maxsize=64)
 def _behind(body: RE) -> RE | None:
     """The texts that end with a match of `body`."""
     condition = alternate(_close_left(TEXT, _plain(branch)) for branch in _branches(body))
