@@ -394,6 +394,21 @@ Re JsonControl::number_re(Formula f) {
   return boolean_language(f, everything, [&](SchemaId id) { return number_leaf(id); });
 }
 
+bool JsonControl::must_be_integer(const Goal &expanded) const {
+  if (!expanded.simple) return false;
+  std::vector<uint32_t> groups = formulas_.leaves(expanded.combined);
+  return std::any_of(groups.begin(), groups.end(), [&](SchemaId g) { return schema_.nodes[g].number.integer; });
+}
+
+Re JsonControl::digits_only(Re numbers) {
+  RegexSpace &space = text_.regex();
+  const CodeRange any[] = {{'0', '9'}}, leading[] = {{'1', '9'}};
+  const Re positive = space.concat(space.text_class(leading), space.repeat(space.text_class(any), 0, -1));
+  const Re digits = space.concat(space.repeat(space.literal("-"), 0, 1), space.alternate(space.literal("0"), positive));
+  const Re narrowed = space.intersect(numbers, digits);
+  return space.alive(narrowed) ? narrowed : RegexSpace::EMPTY;
+}
+
 Re JsonControl::literal_re(Formula f) {
   static const char *const NAMES[] = {"null", "true", "false"};
   std::vector<Re> any;
@@ -423,7 +438,9 @@ ValueControl *JsonControl::value(GoalId goal) {
     }
     if (v.types & type_bit(Type::Number)) {
       GoalId g = expand_goal(goal, Type::Number);
-      number = v.number.re = number_re(goals_[g].combined);
+      number = number_re(goals_[g].combined);
+      if (schema_.options.integer_digits && must_be_integer(goals_[g])) number = digits_only(number);
+      v.number.re = number;
       if (several)
         for (Formula r : goals_[g].roots) v.number.roots.push_back(number_re(r));
     }

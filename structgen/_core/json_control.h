@@ -215,6 +215,8 @@ class JsonControl {
   Re number_leaf(SchemaId id);
   Re number_re(Formula f);
   Re literal_re(Formula f);
+  bool must_be_integer(const Goal &expanded) const;
+  Re digits_only(Re numbers);
   template <class LeafFn>
   Re boolean_language(Formula f, Re everything, LeafFn leaf);
   StringLanguage string_language(const Goal &expanded);

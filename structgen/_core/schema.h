@@ -75,6 +75,7 @@ struct JsonOptions {
   Whitespace whitespace = Whitespace::Flexible;
   Escapes escapes = Escapes::Canonical;
   bool ordered = false;
+  bool integer_digits = false;  // what must be an integer is written with digits alone
   // Flexible: inline blanks in a row, blanks after the one line feed.
   uint32_t max_inline = 4, max_indent = 64;
 };

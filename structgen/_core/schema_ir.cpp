@@ -124,6 +124,8 @@ JsonOptions read_options(nb::dict options) {
       else throw std::invalid_argument("unknown whitespace policy: " + std::string(w));
     } else if (name == "escapes") {
       o.escapes = text_of(value) == "all" ? Escapes::All : Escapes::Canonical;
+    } else if (name == "integers") {
+      o.integer_digits = text_of(value) == "digits";
     } else if (name == "ordered") {
       o.ordered = nb::cast<bool>(value);
     } else {

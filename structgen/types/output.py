@@ -146,7 +146,7 @@ def _json_type(
     name = show(annotation)
     schema = _generating(annotation, adapter)
     try:
-        constraint = json_schema(schema, ordered=True, whitespace="json.dumps")
+        constraint = json_schema(schema, ordered=True, whitespace="json.dumps", integers="digits")
     except SchemaError as error:
         raise TypeNotSupported(
             f"the JSON Schema of {name} cannot be followed: {error.message}",

@@ -15,6 +15,7 @@ __all__ = ["JsonSchemaOptions", "make_options"]
 Whitespace = Literal["flexible", "compact", "json.dumps"]
 Escapes = Literal["canonical", "all"]
 Formats = Literal["assert", "annotate"]
+Integers = Literal["any", "digits"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,18 @@ class JsonSchemaOptions:
     formats: Formats = "assert"
     """``assert``: known formats constrain the text. ``annotate``: formats are ignored."""
 
+    integers: Integers = "any"
+    """How a value that must be an integer is written. ``any``: every spelling of it, ``7``, ``7.0`` and ``7e0``.
+    ``digits``: digits alone."""
+
     def lower(self) -> dict[str, object]:
         """The part that the native automaton reads."""
-        return {"whitespace": self.whitespace, "ordered": self.ordered, "escapes": self.escapes}
+        return {
+            "whitespace": self.whitespace,
+            "ordered": self.ordered,
+            "escapes": self.escapes,
+            "integers": self.integers,
+        }
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -52,6 +62,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "ordered": (True, False),
     "escapes": get_args(Escapes),
     "formats": get_args(Formats),
+    "integers": get_args(Integers),
 }
 _NAMES = tuple(field.name for field in fields(JsonSchemaOptions))
 _DEFAULT = JsonSchemaOptions()
