@@ -129,17 +129,22 @@ def test_each_token_of_a_real_tokenizer_has_the_bytes_that_decode_shows(name: st
         assert shown == data.decode("utf-8", "replace") or (i in added and added[i].content == shown)
 
 
+def spelled(backend: Tokenizer, token: str) -> bytes | None:
+    i = backend.token_to_id(token)
+    assert i is not None
+    return Vocabulary.from_tokenizer(backend, eos_ids=[0]).token_bytes(i)
+
+
 def test_special_tokens_are_not_text_and_added_ones_are() -> None:
     backend = tiny.byte_level()
-    vocabulary = Vocabulary.from_tokenizer(backend, eos_ids=[0])
-    assert vocabulary.token_bytes(0) is None
-    assert vocabulary.token_bytes(backend.token_to_id("<think é>")) == "<think é>".encode()
+    assert Vocabulary.from_tokenizer(backend, eos_ids=[0]).token_bytes(0) is None
+    assert spelled(backend, "<think é>") == "<think é>".encode()
     for make in (tiny.metaspace_bpe, tiny.metaspace_unigram):
         vocabulary = Vocabulary.from_tokenizer(make(), eos_ids=[2])
         assert [vocabulary.token_bytes(i) for i in range(3)] == [None] * 3
-        assert vocabulary.token_bytes(make().token_to_id("<0x0A>")) == b"\n"
+        assert spelled(make(), "<0x0A>") == b"\n"
         spaced = next(piece for piece in make().get_vocab() if piece.startswith("▁t"))
-        assert vocabulary.token_bytes(make().token_to_id(spaced)) == spaced.replace("▁", " ").encode()
+        assert spelled(make(), spaced) == spaced.replace("▁", " ").encode()
 
 
 def test_pieces_of_sentencepiece() -> None:
