@@ -35,7 +35,8 @@ def model(name: str) -> Any:
 def full(name: str, tokens: list[int]) -> np.ndarray:
     """The logits after each token, from one forward pass without a cache."""
     with torch.inference_mode():
-        return model(name)(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].numpy()
+        logits = model(name)(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+    return np.asarray(logits)
 
 
 def assert_exact(session: Any, name: str, rows: list[list[int]]) -> None:
@@ -181,6 +182,7 @@ def test_many_uneven_appends_do_not_fill_the_cache_with_holes() -> None:
         new = [[4, 5, 6], [7]] if step % 2 else [[4], [5, 6, 7]]
         session.append(new)
         rows = [[*row, *more] for row, more in zip(rows, new, strict=True)]
+    assert isinstance(session, BatchedSession)
     assert session._cache.get_seq_length() <= 1.5 * len(rows[0])
     assert_exact(session, "llama", rows)
 

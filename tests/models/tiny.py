@@ -1,4 +1,5 @@
-"""Models of `transformers` with random weights, small enough to compare with their own full forward passes."""
+"""Models of `transformers` with random weights, small enough to compare with their own full forward passes, and a
+tokenizer of few characters for them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
     BloomConfig,
@@ -13,6 +15,7 @@ from transformers import (
     LlamaConfig,
     MistralConfig,
     PreTrainedConfig,
+    PreTrainedTokenizerFast,
     Qwen3NextConfig,
 )
 
@@ -78,3 +81,13 @@ def tiny_model(name: str, attention: str | None = None) -> Any:
         for parameter in model.parameters():
             parameter.mul_(4)
     return model.eval()
+
+
+def tiny_tokenizer() -> Any:
+    """A byte-level tokenizer of lower-case letters and what JSON needs: fewer tokens than the models have."""
+    tokens = ["<s>", "</s>", "<turn>", "Ġ", *"abcdefghijklmnopqrstuvwxyz", *'{}[]":,<>/.01']
+    backend = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(tokens[:3])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")

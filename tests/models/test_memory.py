@@ -1,0 +1,54 @@
+"""The model in memory: its law is what is written down, however its session was led there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from structgen.errors import ModelError
+from structgen.models import DistributionModel
+from structgen.models.base import LanguageModel, ScoringSession
+from structgen.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary.from_tokens([b"a", b"b", None], [2])
+
+
+def law(tokens: tuple[int, ...]) -> list[float]:
+    return [0.5, 0.5, 0.0] if len(tokens) < 2 else [0.0, 0.25, 0.75]
+
+
+def test_logits_are_the_written_logarithms() -> None:
+    model: LanguageModel = DistributionModel(VOCABULARY, law)
+    session = model.start([[0], [0, 1]])
+    assert isinstance(session, ScoringSession)
+    assert session.logits().dtype == np.float32
+    np.testing.assert_allclose(session.logits()[:, 0], np.log(0.5), rtol=1e-6)
+    assert session.logits()[0, 2] == -np.inf
+    scores = session.append_scored([[0, 1], []])
+    assert [len(scored) for scored in scores] == [2, 0]
+    np.testing.assert_allclose(np.exp(scores[0]), [law((0,)), law((0, 1))], rtol=1e-6)
+    np.testing.assert_allclose(np.exp(session.logits()), [law((0, 1)), law(())], rtol=1e-6)
+    session.rollback(0, 1)
+    session.select([1, 0, 0])
+    np.testing.assert_allclose(np.exp(session.logits()), [law(()), law((0,)), law((0,))], rtol=1e-6)
+
+
+def test_a_table_and_the_number_of_passes() -> None:
+    model = DistributionModel(VOCABULARY, {(): [1, 0, 0], (0,): [0, 0, 1]}, context_length=9)
+    session = model.start([model.encode("any prompt")])
+    session.append([[0]])
+    assert np.exp(session.logits()).tolist() == [[0, 0, 1]]
+    assert (model.forward_passes, model.context_length, model.decode([0, 1])) == (1, 9, "ab")
+    session.append([[1]])
+    with pytest.raises(ModelError, match=r"no probabilities after \(0, 1\)"):
+        session.logits()
+
+
+def test_misuse_is_told() -> None:
+    with pytest.raises(ModelError, match="prompt has no tokens"):
+        DistributionModel(VOCABULARY, law).start([[]])
+    with pytest.raises(ModelError, match=r"2 probabilities after \(\), for 3 tokens"):
+        DistributionModel(VOCABULARY, lambda tokens: [0.5, 0.5]).start([[0]]).logits()
+    session = DistributionModel(VOCABULARY, law).start([[0]])
+    with pytest.raises(ModelError, match="cannot take back 2 tokens from row 0, which has 1"):
+        session.rollback(0, 2)
