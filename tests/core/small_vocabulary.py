@@ -14,9 +14,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen._core import Engine
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["EOS", "PADDING", "allowed", "byte_vocabulary", "json_vocabulary", "spell", "text_ids"]
+__all__ = ["EOS", "PADDING", "allowed", "byte_vocabulary", "json_vocabulary", "renewed", "spell", "text_ids"]
 
 EOS = (0, 1)
 PADDING = 13  # ids of the model that the tokenizer does not have
@@ -162,6 +163,11 @@ def spell(vocabulary: Vocabulary, text: bytes, source: random.Random) -> list[in
     return ids
 
 
+def text_ids(vocabulary: Vocabulary) -> Iterable[int]:
+    """The ids that are text."""
+    return [token for token in range(vocabulary.size) if vocabulary.token_bytes(token)]
+
+
 @functools.cache
 def _index(vocabulary: Vocabulary) -> dict[bytes, list[int]]:
     found: dict[bytes, list[int]] = {}
@@ -170,6 +176,10 @@ def _index(vocabulary: Vocabulary) -> dict[bytes, list[int]]:
     return found
 
 
-def text_ids(vocabulary: Vocabulary) -> Iterable[int]:
-    """The ids that are text."""
-    return [token for token in range(vocabulary.size) if vocabulary.token_bytes(token)]
+def renewed(vocabulary: Vocabulary, **limits: int) -> Vocabulary:
+    """An equal vocabulary with an engine of its own, which has seen nothing yet."""
+    tokens = [vocabulary.token_bytes(token) for token in range(vocabulary.size)]
+    fresh = Vocabulary.from_tokens(tokens, vocabulary.eos_ids, size=vocabulary.size)
+    if limits:
+        vars(fresh)["engine"] = Engine(fresh.native, limits)
+    return fresh
