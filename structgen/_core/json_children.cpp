@@ -1,0 +1,174 @@
+// What a value inside a frame must do, and what its verdicts do to the frame.
+#include "json_control.h"
+
+#include <algorithm>
+
+#include "json_oracle.h"
+
+namespace structgen {
+
+template <class Frame>
+std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame,
+                                                             const std::function<Formula(SchemaId)> &requirement,
+                                                             const std::function<Frame *(GoalId)> &with_goal) {
+  auto made = std::make_unique<ChildControl<Frame>>();
+  made->frame = frame;
+  if (goals_[frame->goal].simple) {
+    std::vector<Formula> all;
+    for (SchemaId g : frame->groups) all.push_back(requirement(g));
+    Formula f = formulas_.conjunction(std::move(all));
+    made->possible = can_hold(f);
+    if (made->possible) made->child = value(intern({f}, formulas_.leaf(0)));
+    return made;
+  }
+  // Groups whose requirement cannot be met fail now.
+  std::vector<Formula> roots = goals_[frame->goal].roots;
+  bool failed = false;
+  for (Formula &r : roots)
+    r = formulas_.substitute(r, [&](uint32_t id) {
+      if (requirement(id) != FormulaSpace::FALSE) return formulas_.leaf(id);
+      failed = true;
+      return FormulaSpace::FALSE;
+    });
+  if (failed) made->frame = with_goal(intern(std::move(roots), goals_[frame->goal].need));
+  if (goals_[made->frame->goal].combined == FormulaSpace::FALSE) return made;
+  made->possible = true;
+  for (SchemaId g : made->frame->groups) {
+    Formula r = requirement(g);
+    if (r == FormulaSpace::TRUE) continue;
+    size_t i = std::find(made->roots.begin(), made->roots.end(), r) - made->roots.begin();
+    if (i == made->roots.size()) made->roots.push_back(r);
+    made->on.emplace_back(g, static_cast<uint32_t>(i));
+  }
+  return made;
+}
+
+namespace {
+
+// The formula over leaves first, first+1, ... whose truth table is `table` (leaf `first` is the lowest bit).
+Formula from_table(FormulaSpace &fs, const std::vector<bool> &table, uint32_t leaf) {
+  if (table.size() == 1) return table[0] ? FormulaSpace::TRUE : FormulaSpace::FALSE;
+  std::vector<bool> without, with;
+  bool grows = true;  // nothing that holds without the leaf is lost with it
+  for (size_t v = 0; v < table.size(); v += 2) {
+    without.push_back(table[v]);
+    with.push_back(table[v + 1]);
+    grows &= !table[v] || table[v + 1];
+  }
+  Formula no = from_table(fs, without, leaf + 1), yes = from_table(fs, with, leaf + 1), x = fs.leaf(leaf);
+  if (no == yes) return no;
+  if (grows) return fs.disjunction({fs.both(x, yes), no});
+  return fs.disjunction({fs.both(x, yes), fs.both(fs.negation(x), no)});
+}
+
+constexpr size_t MAX_ROOTS_TOLD_APART = 6;
+
+}  // namespace
+
+template <class Frame>
+ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child, const std::function<bool(GoalId)> &alive) {
+  const GoalId frame_goal = child->frame->goal;
+  const size_t m = child->roots.size();
+  Formula need;
+  if (m <= MAX_ROOTS_TOLD_APART) {
+    // Each way the verdicts can turn out, and whether the frame survives it.
+    std::vector<bool> table(size_t{1} << m);
+    for (size_t v = 0; v < table.size(); ++v)
+      table[v] = alive(goal_after(frame_goal, child->on, [&](uint32_t i) { return (v >> i & 1) != 0; }));
+    need = from_table(formulas_, table, 0);
+  } else {
+    // Too many to tell apart: any of them, or none where the frame survives without. More than the
+    // truth, so nothing is lost; the frame itself is asked again when the verdicts are there.
+    ++unproven_;
+    bool none = alive(goal_after(frame_goal, child->on, [](uint32_t) { return false; }));
+    std::vector<Formula> any;
+    for (uint32_t i = 0; i < m; ++i) any.push_back(formulas_.leaf(i));
+    need = none ? FormulaSpace::TRUE : formulas_.disjunction(std::move(any));
+  }
+  if (need == FormulaSpace::FALSE) return nullptr;
+  auto &slot = child->variants[need];
+  if (slot) return slot->possible ? slot.get() : nullptr;
+  auto made = std::make_unique<ChildControl<Frame>>();
+  made->frame = child->frame;
+  // Roots that must hold anyway become one, whose verdict is never in question.
+  std::vector<bool> must(m, false);
+  if (formulas_.kind(need) == FormulaSpace::Kind::Leaf) must[formulas_.leaf_id(need)] = true;
+  if (formulas_.kind(need) == FormulaSpace::Kind::And)
+    for (Formula p : formulas_.parts(need))
+      if (formulas_.kind(p) == FormulaSpace::Kind::Leaf) must[formulas_.leaf_id(p)] = true;
+  std::vector<Formula> kept, together;
+  std::vector<uint32_t> index(m);
+  const bool merged = m == 0 || std::find(must.begin(), must.end(), true) != must.end();
+  if (merged) kept.push_back(FormulaSpace::TRUE);
+  for (size_t i = 0; i < m; ++i) {
+    if (must[i]) {
+      together.push_back(child->roots[i]);
+      index[i] = 0;
+    } else {
+      index[i] = static_cast<uint32_t>(kept.size());
+      kept.push_back(child->roots[i]);
+    }
+  }
+  if (merged) kept[0] = formulas_.conjunction(together);
+  Formula renamed = m == 0 ? formulas_.leaf(0)
+                           : formulas_.substitute(need, [&](uint32_t i) { return formulas_.leaf(index[i]); });
+  for (auto &[g, i] : child->on)
+    if (!must[i]) made->verdicts.emplace_back(g, index[i]);
+  GoalId goal = intern(std::move(kept), renamed);
+  made->possible = can_hold(goals_[goal].combined);
+  if (made->possible) made->child = value(goal);
+  ChildControl<Frame> *result = made->possible ? made.get() : nullptr;
+  child->variants[need] = std::move(made);
+  return result;
+}
+
+KeyControl *JsonControl::resolve(KeyControl *key, const ObjectView &view) {
+  if (!key->possible) return nullptr;
+  if (key->child) return key;
+  return resolve_child<ObjectControl>(
+      key, [&](GoalId g) { return oracle_->object_alive(object_control(g, key->frame->universe), view, nullptr); });
+}
+
+ItemControl *JsonControl::next_item(ArrayControl *a, uint64_t count) {
+  ItemControl *it = item(a, count);
+  if (!it->possible) return nullptr;
+  if (it->child) return it;
+  return resolve_child<ArrayControl>(
+      it, [&](GoalId g) { return oracle_->array_alive(array_control(g), count + 1, false); });
+}
+
+// ---------------------------------------------------------------- verdicts
+
+GoalId JsonControl::goal_after(GoalId goal, const Verdicts &verdicts, const std::function<bool(uint32_t)> &holds) {
+  std::vector<SchemaId> failed;
+  for (auto &[group, root] : verdicts)
+    if (!holds(root)) failed.push_back(group);
+  if (failed.empty()) return goal;
+  std::vector<Formula> roots = goals_[goal].roots;
+  for (Formula &r : roots)
+    r = formulas_.substitute(r, [&](uint32_t g) {
+      return std::binary_search(failed.begin(), failed.end(), g) ? FormulaSpace::FALSE : formulas_.leaf(g);
+    });
+  return intern(std::move(roots), goals_[goal].need);
+}
+
+ObjectControl *JsonControl::after_child(ObjectControl *o, const Verdicts &verdicts,
+                                        const std::function<bool(uint32_t)> &holds) {
+  if (verdicts.empty()) return o;
+  GoalId g = goal_after(o->goal, verdicts, holds);
+  return g == o->goal ? o : object_control(g, o->universe);
+}
+
+ArrayControl *JsonControl::after_child(ArrayControl *a, const Verdicts &verdicts,
+                                       const std::function<bool(uint32_t)> &holds) {
+  if (verdicts.empty()) return a;
+  GoalId g = goal_after(a->goal, verdicts, holds);
+  return g == a->goal ? a : array_control(g);
+}
+
+template std::unique_ptr<KeyControl> JsonControl::make_child(ObjectControl *, const std::function<Formula(SchemaId)> &,
+                                                             const std::function<ObjectControl *(GoalId)> &);
+template std::unique_ptr<ItemControl> JsonControl::make_child(ArrayControl *, const std::function<Formula(SchemaId)> &,
+                                                              const std::function<ArrayControl *(GoalId)> &);
+
+}  // namespace structgen

@@ -1,0 +1,310 @@
+// Object frames: their keys, what each key asks of its value, and when they can go on or end.
+#include "json_control.h"
+
+#include <algorithm>
+
+#include "json_oracle.h"
+
+namespace structgen {
+namespace {
+
+constexpr size_t MAX_PATTERN_CLASSES = 6;  // patterns of one object whose combinations are told apart
+
+}  // namespace
+
+const KeyUniverse *JsonControl::universe(const std::vector<SchemaId> &groups) {
+  auto &slot = universes_[groups];
+  if (slot) return slot.get();
+  auto made = std::make_unique<KeyUniverse>();
+  std::vector<std::string_view> declared;
+  for (SchemaId g : groups) {
+    for (auto &[name, id] : schema_.nodes[g].properties) declared.push_back(name);
+    for (auto &name : schema_.nodes[g].required) declared.push_back(name);
+  }
+  std::unordered_map<std::string_view, uint32_t> rank;
+  for (std::string_view name : declared) rank.try_emplace(name, static_cast<uint32_t>(rank.size()));
+  std::vector<std::string_view> sorted;
+  for (auto &[name, r] : rank) sorted.push_back(name);
+  std::sort(sorted.begin(), sorted.end());
+  made->by_rank.resize(sorted.size());
+  for (std::string_view name : sorted) {
+    made->by_rank[rank[name]] = static_cast<uint32_t>(made->keys.size());
+    made->rank.push_back(rank[name]);
+    made->keys.emplace_back(name);
+    made->hashes.push_back(hash_text(name));
+  }
+  slot = std::move(made);
+  return slot.get();
+}
+
+ObjectControl *JsonControl::object_control(GoalId goal, const KeyUniverse *universe) {
+  auto &slot = objects_[{goal, universe}];
+  if (slot) return slot.get();
+  auto made = std::make_unique<ObjectControl>();
+  ObjectControl &o = *made;
+  o.goal = goal;
+  o.universe = universe;
+  o.simple = goals_[goal].simple;
+  o.id = static_cast<uint32_t>(objects_.size());
+  for (Formula r : goals_[goal].roots) {
+    std::vector<uint32_t> leaves = formulas_.leaves(r);
+    o.groups.insert(o.groups.end(), leaves.begin(), leaves.end());
+  }
+  std::sort(o.groups.begin(), o.groups.end());
+  o.groups.erase(std::unique(o.groups.begin(), o.groups.end()), o.groups.end());
+  o.keys.resize(universe->keys.size());
+  o.required.resize(universe->words());
+  for (SchemaId g : o.groups) {
+    const SchemaNode &n = schema_.nodes[g];
+    for (auto &[re, id] : n.pattern_properties)
+      if (std::find(o.patterns.begin(), o.patterns.end(), re) == o.patterns.end()) o.patterns.push_back(re);
+    if (n.property_names != NO_SCHEMA) {
+      Re re = name_language(g);
+      if (std::find(o.patterns.begin(), o.patterns.end(), re) == o.patterns.end()) o.patterns.push_back(re);
+    }
+    if (!o.simple) continue;
+    for (const std::string &name : n.required) set_bit(o.required.data(), static_cast<uint32_t>(universe->find(name)));
+    o.min = std::max(o.min, n.min_properties);
+    o.max = std::min(o.max, n.max_properties);
+  }
+  slot = std::move(made);
+  return slot.get();
+}
+
+void JsonControl::prepare(ObjectControl *o) {
+  if (o->prepared) return;
+  o->prepared = true;
+  const KeyUniverse &u = *o->universe;
+  o->usable.resize(u.words());
+  if (o->simple) {
+    for (uint32_t i = 0; i < u.keys.size(); ++i) {
+      std::vector<Formula> all;
+      for (SchemaId g : o->groups) all.push_back(key_requirement(g, u.keys[i]));
+      if (can_hold(formulas_.conjunction(std::move(all)))) set_bit(o->usable.data(), i);
+      else if (bit(o->required.data(), i)) o->impossible = true;
+    }
+  }
+  std::vector<Re> good;
+  bool all_good = true;
+  for (auto &[matched, re] : extra_classes(o)) {
+    bool possible;
+    if (o->simple) {
+      std::vector<Formula> all;
+      for (SchemaId g : o->groups) all.push_back(extra_requirement(g, *o, matched));
+      possible = can_hold(formulas_.conjunction(std::move(all)));
+    } else {
+      possible = oracle_->extra_class_possible(o, matched);
+    }
+    if (possible) good.push_back(re);
+    else all_good = false;
+  }
+  if (all_good) {
+    o->extra = RegexSpace::ANY_TEXT;
+  } else if (!good.empty()) {
+    RegexSpace &space = text_.regex();
+    Re re = space.alternate(good);
+    if (!u.keys.empty()) re = space.intersect(re, space.complement(space.literals(u.keys)));
+    o->extra = space.alive(re) ? re : RegexSpace::EMPTY;
+  }
+}
+
+const std::vector<std::pair<uint32_t, Re>> &JsonControl::extra_classes(ObjectControl *o) {
+  if (!o->classes.empty()) return o->classes;
+  RegexSpace &space = text_.regex();
+  if (o->patterns.empty()) {
+    o->classes.emplace_back(0, RegexSpace::ANY_TEXT);
+  } else if (o->patterns.size() <= MAX_PATTERN_CLASSES) {
+    for (uint32_t matched = 0; matched < 1u << o->patterns.size(); ++matched) {
+      std::vector<Re> all;
+      for (size_t i = 0; i < o->patterns.size(); ++i)
+        all.push_back(matched >> i & 1 ? o->patterns[i] : space.complement(o->patterns[i]));
+      Re re = space.intersect(all);
+      if (re != RegexSpace::EMPTY && space.alive(re)) o->classes.emplace_back(matched, re);
+    }
+    if (o->classes.empty()) o->classes.emplace_back(0, RegexSpace::EMPTY);
+  } else {
+    // Too many patterns to tell all combinations apart: keys are taken by the patterns they match
+    // when they are complete, and before that they count as possible.
+    if (o->patterns.size() > 31) throw LimitError("more than 31 different patterns apply to the keys of one object");
+    ++unproven_;
+    o->classes.emplace_back(UINT32_MAX, RegexSpace::ANY_TEXT);
+  }
+  return o->classes;
+}
+
+Re JsonControl::name_language(SchemaId group) {
+  SchemaId names = schema_.nodes[group].property_names;
+  return string_re(expand(schema_leaf(names), Type::String));
+}
+
+uint32_t JsonControl::matched_patterns(const ObjectControl &o, std::string_view key) {
+  uint32_t matched = 0;
+  for (size_t i = 0; i < o.patterns.size(); ++i)
+    if (text_.regex().matches(o.patterns[i], key)) matched |= 1u << i;
+  return matched;
+}
+
+Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
+  const SchemaNode &n = schema_.nodes[group];
+  std::vector<Formula> all;
+  if (n.property_names != NO_SCHEMA && !text_.regex().matches(name_language(group), key)) return FormulaSpace::FALSE;
+  bool named = false;
+  if (auto it = n.property_index.find(key); it != n.property_index.end()) {
+    named = true;
+    all.push_back(schema_leaf(it->second));
+  }
+  for (auto &[re, id] : n.pattern_properties)
+    if (text_.regex().matches(re, key)) {
+      named = true;
+      all.push_back(schema_leaf(id));
+    }
+  if (!named && n.additional_properties != NO_SCHEMA) all.push_back(schema_leaf(n.additional_properties));
+  return formulas_.conjunction(std::move(all));
+}
+
+Formula JsonControl::extra_requirement(SchemaId group, const ObjectControl &o, uint32_t matched) {
+  const SchemaNode &n = schema_.nodes[group];
+  if (matched == UINT32_MAX) return FormulaSpace::TRUE;  // not told apart
+  std::vector<Formula> all;
+  auto has = [&](Re re) {
+    size_t i = std::find(o.patterns.begin(), o.patterns.end(), re) - o.patterns.begin();
+    return (matched >> i & 1) != 0;
+  };
+  if (n.property_names != NO_SCHEMA && !has(name_language(group))) return FormulaSpace::FALSE;
+  bool named = false;
+  for (auto &[re, id] : n.pattern_properties)
+    if (has(re)) {
+      named = true;
+      all.push_back(schema_leaf(id));
+    }
+  if (!named && n.additional_properties != NO_SCHEMA) all.push_back(schema_leaf(n.additional_properties));
+  return formulas_.conjunction(std::move(all));
+}
+
+KeyControl *JsonControl::key(ObjectControl *o, uint32_t index) {
+  auto &slot = o->keys[index];
+  if (!slot) {
+    auto made = make_child<ObjectControl>(
+        o, [&](SchemaId g) { return key_requirement(g, o->universe->keys[index]); },
+        [&](GoalId g) { return object_control(g, o->universe); });
+    o->keys[index] = std::move(made);
+  }
+  return o->keys[index].get();
+}
+
+KeyControl *JsonControl::extra_key(ObjectControl *o, std::string_view key) {
+  uint32_t matched = matched_patterns(*o, key);
+  if (auto it = o->extras.find(matched); it != o->extras.end()) return it->second.get();
+  auto made = make_child<ObjectControl>(
+      o, [&](SchemaId g) { return extra_requirement(g, *o, matched); },
+      [&](GoalId g) { return object_control(g, o->universe); });
+  return (o->extras[matched] = std::move(made)).get();
+}
+
+KeyControl *JsonControl::only_extra_class(ObjectControl *o) {
+  return o->patterns.empty() ? extra_key(o, "") : nullptr;
+}
+
+// ---------------------------------------------------------------- object frames
+
+namespace {
+uint64_t popcount(const Bits &a, const uint64_t *without) {
+  uint64_t n = 0;
+  for (size_t i = 0; i < a.size(); ++i) n += static_cast<uint64_t>(__builtin_popcountll(a[i] & ~without[i]));
+  return n;
+}
+}  // namespace
+
+bool JsonControl::object_alive(ObjectControl *o, const ObjectView &view) {
+  if (!o->simple) return oracle_->object_alive(o, view, nullptr);
+  prepare(o);
+  if (o->impossible || view.count > o->max) return false;
+  const KeyUniverse &u = *o->universe;
+  uint64_t owed = popcount(o->required, view.seen);
+  if (owed > 0 && schema_.options.ordered)
+    for (uint32_t r = 0; r < u.keys.size() && static_cast<int64_t>(r) <= view.last_rank; ++r)
+      if (bit(o->required.data(), u.by_rank[r]) && !bit(view.seen, u.by_rank[r])) return false;
+  if (view.count + owed > o->max) return false;
+  if (view.count + owed >= o->min) return true;
+  if (o->extra != RegexSpace::EMPTY) return oracle_->enough_extra_keys(o, o->min - view.count - owed);
+  uint64_t free = 0;
+  for (uint32_t i = 0; i < u.keys.size(); ++i)
+    free += bit(o->usable.data(), i) && !bit(view.seen, i) &&
+            !(schema_.options.ordered && static_cast<int64_t>(u.rank[i]) <= view.last_rank);
+  return view.count + free >= o->min;
+}
+
+bool JsonControl::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_t *allowed) {
+  const KeyUniverse &u = *o->universe;
+  const uint32_t words = u.words();
+  prepare(o);
+  if (!o->simple) {
+    bool extra = oracle_->allowed_keys(o, view, allowed);
+    return extra && o->extra != RegexSpace::EMPTY;
+  }
+  for (uint32_t i = 0; i < words; ++i) allowed[i] = 0;
+  if (o->impossible || view.count >= o->max) return false;
+  uint64_t owed = popcount(o->required, view.seen);
+  const bool room = view.count + 1 + owed <= o->max;  // for a key that is not owed
+  for (uint32_t i = 0; i < words; ++i)
+    allowed[i] = (room ? o->usable[i] : o->required[i] & o->usable[i]) & ~view.seen[i];
+  bool extra = room && o->extra != RegexSpace::EMPTY;
+  if (schema_.options.ordered) {
+    // Keys come by rank; no key may pass one that is still owed.
+    bool stop = false;
+    for (uint32_t r = 0; r < u.keys.size(); ++r) {
+      uint32_t i = u.by_rank[r];
+      if (stop || static_cast<int64_t>(r) <= view.last_rank) allowed[i >> 6] &= ~(uint64_t{1} << (i & 63));
+      else if (bit(o->required.data(), i) && !bit(view.seen, i)) stop = true;
+    }
+    extra = extra && !stop;
+  }
+  if (o->min > view.count + 1 + owed && !extra && o->extra == RegexSpace::EMPTY && schema_.options.ordered) {
+    // Ordered and closed: skipping keys may leave too few for minProperties.
+    for (uint32_t r = 0; r < u.keys.size(); ++r) {
+      uint32_t i = u.by_rank[r];
+      if (!bit(allowed, i)) continue;
+      Bits seen(view.seen, view.seen + words);
+      set_bit(seen.data(), i);
+      if (!object_alive(o, {seen.data(), view.count + 1, static_cast<int64_t>(r)}))
+        allowed[i >> 6] &= ~(uint64_t{1} << (i & 63));
+    }
+  }
+  return extra;
+}
+
+bool JsonControl::more_keys(ObjectControl *o, const ObjectView &view) {
+  uint64_t local[16];
+  Bits big;
+  uint64_t *allowed = local;
+  if (o->universe->words() > 16) {
+    big.resize(o->universe->words());
+    allowed = big.data();
+  }
+  if (allowed_keys(o, view, allowed)) return true;
+  return std::any_of(allowed, allowed + o->universe->words(), [](uint64_t w) { return w != 0; });
+}
+
+std::vector<bool> JsonControl::object_verdicts(ObjectControl *o, const ObjectView &view) {
+  auto holds = [&](uint32_t g) {
+    const SchemaNode &n = schema_.nodes[g];
+    if (view.count < n.min_properties || view.count > n.max_properties) return false;
+    for (const std::string &name : n.required)
+      if (!bit(view.seen, static_cast<uint32_t>(o->universe->find(name)))) return false;
+    return true;
+  };
+  std::vector<bool> out;
+  for (Formula r : goals_[o->goal].roots) out.push_back(formulas_.evaluate(r, holds));
+  return out;
+}
+
+bool JsonControl::object_can_close(ObjectControl *o, const ObjectView &view) {
+  if (o->simple) {
+    if (view.count < o->min || view.count > o->max) return false;
+    return popcount(o->required, view.seen) == 0;
+  }
+  std::vector<bool> v = object_verdicts(o, view);
+  return formulas_.evaluate(goals_[o->goal].need, [&](uint32_t i) { return v[i]; });
+}
+
+}  // namespace structgen

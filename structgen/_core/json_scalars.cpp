@@ -1,0 +1,152 @@
+// The languages of strings, numbers and literals under a goal.
+#include "json_control.h"
+
+#include <algorithm>
+
+namespace structgen {
+namespace {
+
+Re one_of(RegexSpace &space, std::span<const Re> xs, Re everything, Re *none) {
+  if (xs.size() == 1) {
+    *none = space.intersect(everything, space.complement(xs[0]));
+    return xs[0];
+  }
+  size_t half = xs.size() / 2;
+  Re none_left, none_right;
+  Re left = one_of(space, xs.first(half), everything, &none_left);
+  Re right = one_of(space, xs.subspan(half), everything, &none_right);
+  *none = space.intersect(none_left, none_right);
+  return space.alternate(space.intersect(left, none_right), space.intersect(none_left, right));
+}
+
+}  // namespace
+
+template <class LeafFn>
+Re JsonControl::boolean_language(Formula f, Re everything, LeafFn leaf) {
+  RegexSpace &space = text_.regex();
+  switch (formulas_.kind(f)) {
+    case FormulaSpace::Kind::False: return RegexSpace::EMPTY;
+    case FormulaSpace::Kind::True: return everything;
+    case FormulaSpace::Kind::Leaf: return leaf(formulas_.leaf_id(f));
+    default: break;
+  }
+  std::vector<Re> parts;
+  std::vector<Formula> children(formulas_.parts(f).begin(), formulas_.parts(f).end());
+  for (Formula p : children) parts.push_back(boolean_language(p, everything, leaf));
+  switch (formulas_.kind(f)) {
+    case FormulaSpace::Kind::And: return space.intersect(parts);
+    case FormulaSpace::Kind::Or: return space.alternate(parts);
+    case FormulaSpace::Kind::Not: return space.intersect(everything, space.complement(parts[0]));
+    default: {
+      Re none;
+      return one_of(space, parts, everything, &none);
+    }
+  }
+}
+
+StringLanguage JsonControl::string_leaf(SchemaId id) {
+  RegexSpace &space = text_.regex();
+  const SchemaNode &n = schema_.nodes[id];
+  StringLanguage s;
+  s.min = n.min_length;
+  s.max = n.max_length;
+  std::vector<Re> all = n.languages;
+  if (n.has_values) {
+    all.push_back(space.literals(n.strings));
+    if (s.min > 0 || s.max != UNBOUNDED) {
+      if (s.max >= s.min)
+        all.push_back(space.repeat(space.any_char(), static_cast<int64_t>(s.min),
+                                   s.max == UNBOUNDED ? -1 : static_cast<int64_t>(s.max)));
+      else
+        all.push_back(RegexSpace::EMPTY);
+      s.min = 0;
+      s.max = UNBOUNDED;
+    }
+  }
+  s.re = all.empty() ? RegexSpace::ANY_TEXT : space.intersect(all);
+  return s;
+}
+
+Re JsonControl::string_re(Formula f) {
+  RegexSpace &space = text_.regex();
+  return boolean_language(f, RegexSpace::ANY_TEXT, [&](SchemaId id) {
+    StringLanguage s = string_leaf(id);
+    if (s.min == 0 && s.max == UNBOUNDED) return s.re;
+    if (s.max < s.min) return RegexSpace::EMPTY;
+    return space.intersect(s.re, space.repeat(space.any_char(), static_cast<int64_t>(s.min),
+                                              s.max == UNBOUNDED ? -1 : static_cast<int64_t>(s.max)));
+  });
+}
+
+StringLanguage JsonControl::string_language(const Goal &g) {
+  StringLanguage s;
+  if (g.simple) {
+    std::vector<Re> all;
+    for (SchemaId id : formulas_.leaves(g.combined)) {
+      StringLanguage one = string_leaf(id);
+      if (one.re != RegexSpace::ANY_TEXT) all.push_back(one.re);
+      s.min = std::max(s.min, one.min);
+      s.max = std::min(s.max, one.max);
+    }
+    if (!all.empty()) s.re = all.size() == 1 ? all[0] : text_.regex().intersect(all);
+    bool fits = s.re == RegexSpace::ANY_TEXT || (s.min == 0 && s.max == UNBOUNDED)
+                    ? s.min <= s.max && text_.regex().alive(s.re)
+                    : s.min <= s.max &&
+                          text_.regex().has_length(s.re, static_cast<int64_t>(s.min),
+                                                   s.max == UNBOUNDED ? -1 : static_cast<int64_t>(s.max));
+    if (!fits) s.re = RegexSpace::EMPTY;
+    return s;
+  }
+  s.re = string_re(g.combined);
+  if (!text_.regex().alive(s.re)) s.re = RegexSpace::EMPTY;
+  if (g.roots.size() > 1 || g.need != formulas_.leaf(0))
+    for (Formula r : g.roots) s.roots.push_back(string_re(r));
+  return s;
+}
+
+Re JsonControl::number_leaf(SchemaId id) {
+  if (auto it = number_leaves_.find(id); it != number_leaves_.end()) return it->second;
+  RegexSpace &space = text_.regex();
+  const SchemaNode &n = schema_.nodes[id];
+  Re re = n.has_number || !n.has_values ? number_language(space, n.number) : RegexSpace::ANY_TEXT;
+  if (n.has_values) {
+    std::vector<Re> any;
+    for (const std::string &d : n.numbers) any.push_back(number_equal(space, d));
+    re = space.intersect(re, space.alternate(any));
+  }
+  number_leaves_.emplace(id, re);
+  return re;
+}
+
+Re JsonControl::number_re(Formula f) {
+  Re everything = number_language(text_.regex(), {});
+  return boolean_language(f, everything, [&](SchemaId id) { return number_leaf(id); });
+}
+
+bool JsonControl::must_be_integer(const Goal &expanded) const {
+  if (!expanded.simple) return false;
+  std::vector<uint32_t> groups = formulas_.leaves(expanded.combined);
+  return std::any_of(groups.begin(), groups.end(), [&](SchemaId g) { return schema_.nodes[g].number.integer; });
+}
+
+Re JsonControl::digits_only(Re numbers) {
+  RegexSpace &space = text_.regex();
+  const CodeRange any[] = {{'0', '9'}}, leading[] = {{'1', '9'}};
+  const Re positive = space.concat(space.text_class(leading), space.repeat(space.text_class(any), 0, -1));
+  const Re digits = space.concat(space.repeat(space.literal("-"), 0, 1), space.alternate(space.literal("0"), positive));
+  const Re narrowed = space.intersect(numbers, digits);
+  return space.alive(narrowed) ? narrowed : RegexSpace::EMPTY;
+}
+
+Re JsonControl::literal_re(Formula f) {
+  static const char *const NAMES[] = {"null", "true", "false"};
+  std::vector<Re> any;
+  for (int i = 0; i < 3; ++i) {
+    Formula e = expand(f, i == 0 ? Type::Null : Type::Boolean);
+    bool holds = formulas_.evaluate(e, [&](uint32_t id) { return (schema_.nodes[id].literals >> i & 1) != 0; });
+    if (holds) any.push_back(text_.regex().literal(NAMES[i]));
+  }
+  return any.empty() ? RegexSpace::EMPTY : text_.regex().alternate(any);
+}
+
+}  // namespace structgen
