@@ -210,6 +210,18 @@ def test_masks_do_not_depend_on_the_caches(schema: Any, source: random.Random) -
         assert (first.mask() == mask).all()
 
 
+@pytest.mark.xfail(
+    strict=True, reason="a number that is the whole text does not note that nothing is around it"
+)
+@pytest.mark.parametrize("begun", ["-", "1.", "1e"])
+def test_numbers_at_the_root_and_inside(begun: str) -> None:
+    vocabulary = renewed(json_vocabulary())
+    for prefix in ("", "[", '{"a":'):
+        matcher = Matcher(json_schema(True), vocabulary)
+        assert all(map(matcher.advance, spell(vocabulary, (prefix + begun).encode(), random.Random(0))))
+        check_mask(matcher)
+
+
 # ------------------------------------------------------------------ tokenizers of real models
 
 
