@@ -80,11 +80,16 @@ class MaskbenchSession:
         return self._native.is_complete()
 
 
+_FORMATS = {"required": "annotate", "optional": "dialect", "format": "assert"}
+"""What the suite's sections suppose: formats are annotations, except in dialects that assert them and in the
+files about formats."""
+
+
 class SuiteEngine:
     """``schema_suite.py bench.engines:SuiteEngine``: one byte a token, so that the texts decide and nothing else."""
 
     name = "structgen"
-    supports_registry = False
+    supports_registry = True
     section: str
     remotes: dict[str, Any]
     warnings: Any
@@ -94,7 +99,7 @@ class SuiteEngine:
 
     def compile(self, schema_text: str, draft: str) -> Any:
         schema = json.loads(schema_text)
-        constraint = json_schema(schema, formats="assert" if self.section == "format" else "annotate")
+        constraint = json_schema(schema, registry=self.remotes, formats=_FORMATS[self.section])
         try:
             compile_constraint(constraint, self.vocabulary)
         except UnsatisfiableSchema:

@@ -6,9 +6,27 @@ Invariant: drafts are ordered by `Draft.number`; a draft is a constant, compared
 Source: https://json-schema.org/specification-links
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
-__all__ = ["DRAFTS", "LATEST", "Draft", "draft_of", "is_ancient"]
+__all__ = [
+    "DRAFTS",
+    "LATEST",
+    "OPTIONAL_VOCABULARIES",
+    "Draft",
+    "dialect",
+    "draft_of",
+    "is_ancient",
+    "is_known_vocabulary",
+]
+
+OPTIONAL_VOCABULARIES = frozenset({"applicator", "unevaluated", "validation"})
+"""Vocabularies whose keywords say something, and which a dialect may leave out."""
+_FORMAT_ASSERTION = "format-assertion"
+_KNOWN_VOCABULARIES = OPTIONAL_VOCABULARIES | {
+    *("core", "meta-data", "content", "format", "format-annotation", _FORMAT_ASSERTION)
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +40,10 @@ class Draft:
     """The meta-schema's identifier without an empty fragment."""
     id_keyword: str
     ref_silences_siblings: bool
-    validates: bool = True
-    """False for a dialect whose meta-schema leaves the validation vocabulary out."""
-
-    def without_validation(self) -> "Draft":
-        return _WITHOUT_VALIDATION[self.number]
+    without: frozenset[str] = frozenset()
+    """Of `OPTIONAL_VOCABULARIES`, those that the dialect's meta-schema leaves out."""
+    asserts_formats: bool = False
+    """Does the dialect's meta-schema say that formats are assertions?"""
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -40,10 +57,8 @@ _DRAFT2020 = Draft(2020, "draft 2020-12", "https://json-schema.org/draft/2020-12
 
 DRAFTS = (_DRAFT4, _DRAFT6, _DRAFT7, _DRAFT2019, _DRAFT2020)
 LATEST = _DRAFT2020
+_UNEVALUATED_ARE_APPLICATORS = 2019
 
-_WITHOUT_VALIDATION = {
-    draft.number: replace(draft, name=f"{draft.name} without validation", validates=False) for draft in DRAFTS
-}
 _BY_URI = {draft.uri: draft for draft in DRAFTS}
 # ``http://json-schema.org/schema`` always meant "the latest"; both schemes are met in the wild.
 _BY_URI["http://json-schema.org/schema"] = LATEST
@@ -67,3 +82,30 @@ def is_ancient(uri: str) -> bool:
 def draft_of(uri: str) -> Draft | None:
     """The draft that ``$schema`` names, or None for another dialect."""
     return _BY_URI.get(uri.removesuffix("#"))
+
+
+def dialect(draft: Draft, vocabularies: Iterable[str]) -> Draft:
+    """The draft restricted to the vocabularies that ``$vocabulary`` names; the same object for the same ones."""
+    prefix = draft.uri.removesuffix("schema") + "vocab/"
+    named = frozenset(name.removeprefix(prefix) for name in vocabularies)
+    # In 2019-09 `unevaluated*` belong to the applicators.
+    implied = (
+        {"unevaluated"} if draft.number == _UNEVALUATED_ARE_APPLICATORS and "applicator" in named else set()
+    )
+    return _dialect(draft, OPTIONAL_VOCABULARIES - named - implied, _FORMAT_ASSERTION in named)
+
+
+def is_known_vocabulary(draft: Draft, name: str) -> bool:
+    """Is this one of the vocabularies that the draft defines?"""
+    prefix = draft.uri.removesuffix("schema") + "vocab/"
+    return name.startswith(prefix) and name.removeprefix(prefix) in _KNOWN_VOCABULARIES
+
+
+@cache
+def _dialect(draft: Draft, without: frozenset[str], asserts_formats: bool) -> Draft:
+    if not without and not asserts_formats:
+        return draft
+    notes = [f"without {name}" for name in sorted(without)] + ["formats asserted"] * asserts_formats
+    return replace(
+        draft, name=f"{draft.name} ({', '.join(notes)})", without=without, asserts_formats=asserts_formats
+    )

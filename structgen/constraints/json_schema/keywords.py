@@ -162,31 +162,20 @@ KEYWORDS: dict[str, Keyword] = {
     "contentSchema": _annotation("contents are not decoded", subschemas="one"),
 }
 
-_VALIDATION = frozenset(
-    [
-        "type",
-        "enum",
-        "const",
-        "multipleOf",
-        "maximum",
-        "exclusiveMaximum",
-        "minimum",
-        "exclusiveMinimum",
-        "maxLength",
-        "minLength",
-        "pattern",
-        "maxItems",
-        "minItems",
-        "uniqueItems",
-        "maxContains",
-        "minContains",
-        "maxProperties",
-        "minProperties",
-        "required",
-        "dependentRequired",
-    ]
+_VALIDATION = (
+    "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern "
+    "maxItems minItems uniqueItems maxContains minContains maxProperties minProperties required dependentRequired"
 )
-"""The validation vocabulary, which a dialect may leave out."""
+_APPLICATOR = (
+    "prefixItems items additionalItems contains properties patternProperties additionalProperties propertyNames "
+    "dependentSchemas allOf anyOf oneOf not if then else"
+)
+_VOCABULARY = {
+    **dict.fromkeys(_VALIDATION.split(), "validation"),
+    **dict.fromkeys(_APPLICATOR.split(), "applicator"),
+    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), "unevaluated"),
+}
+"""The vocabulary of each keyword that a dialect may leave out."""
 
 SUBSCHEMAS = {name: keyword.subschemas for name, keyword in KEYWORDS.items() if keyword.subschemas}
 """Keywords whose values are or hold schemas: where identifiers and anchors are looked for."""
@@ -199,7 +188,7 @@ def dispatch(draft: Draft) -> dict[str, Read]:
     for name, keyword in KEYWORDS.items():
         if not keyword.first <= draft.number <= keyword.last:
             continue
-        if name in _VALIDATION and not draft.validates:
+        if _VOCABULARY.get(name) in draft.without:
             continue
         if keyword.support is Support.UNSUPPORTED:
             table[name] = _refusal(name, keyword)

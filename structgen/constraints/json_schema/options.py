@@ -14,7 +14,7 @@ __all__ = ["JsonSchemaOptions", "make_options"]
 
 Whitespace = Literal["flexible", "compact", "json.dumps"]
 Escapes = Literal["canonical", "all"]
-Formats = Literal["assert", "annotate"]
+Formats = Literal["assert", "dialect", "annotate"]
 Integers = Literal["any", "digits"]
 
 
@@ -34,7 +34,8 @@ class JsonSchemaOptions:
     that RFC 8259 allows."""
 
     formats: Formats = "assert"
-    """``assert``: known formats constrain the text. ``annotate``: formats are ignored."""
+    """``assert``: known formats constrain the text. ``annotate``: formats are ignored. ``dialect``: as the
+    specification says, ignored unless the meta-schema in ``registry=`` has the format-assertion vocabulary."""
 
     integers: Integers = "any"
     """How a value that must be an integer is written. ``any``: every spelling of it, ``7``, ``7.0`` and ``7e0``.

@@ -257,9 +257,14 @@ class Reader:
             error.where = place if keyword == "pattern" else f"{place}/{escape(pattern)}"
             raise
 
+    def asserts_formats(self) -> bool:
+        """Do formats constrain the text of the sub-schema at hand?"""
+        chosen = self.options.formats
+        return chosen == "assert" or (chosen == "dialect" and self.resource.draft.asserts_formats)
+
     def format_language(self, name: str) -> Any:
         """The regular language of a format, or None if it is only an annotation."""
-        if self.options.formats == "annotate":
+        if not self.asserts_formats():
             return None
         from .formats import Format
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
-from structgen.errors import ReferenceNotFound
+from structgen.errors import ReferenceNotFound, UnsupportedKeyword
 
-from .drafts import LATEST, Draft, draft_of
+from .drafts import LATEST, Draft, draft_of, is_known_vocabulary
+from .drafts import dialect as dialect_of
 from .keywords import SUBSCHEMAS
 from .pointers import escape, near_matches, segments, shorten
 
@@ -211,6 +212,10 @@ class References:
             return None
         return draft_of(uri) or (self._custom_draft(uri) if self._registry is not None else None)
 
+    def knows_dialect(self, uri: str) -> bool:
+        """Is this the meta-schema of a draft, or one that the registry has?"""
+        return self._own_draft({"$schema": uri}) is not None
+
     def _custom_draft(self, uri: str) -> Draft | None:
         """The draft of a dialect whose meta-schema is in the registry."""
         dialect = _look_up(self._registry, uri.removesuffix("#"))
@@ -219,11 +224,17 @@ class References:
         if draft is None or draft.number < _VOCABULARIES_SINCE:
             return draft
         vocabularies = dialect.get("$vocabulary")
-        if isinstance(vocabularies, dict) and not any(
-            name.endswith("/vocab/validation") for name in vocabularies
-        ):
-            return draft.without_validation()
-        return draft
+        if not isinstance(vocabularies, dict):
+            return draft
+        for name, needed in vocabularies.items():
+            if needed is True and not is_known_vocabulary(draft, name):
+                raise UnsupportedKeyword(
+                    f"the dialect {uri!r} requires the vocabulary {name!r}, which is not known here",
+                    pointer="#/$schema",
+                    keyword="$vocabulary",
+                    hint="Say false for it in the meta-schema's $vocabulary if its keywords may be ignored.",
+                )
+        return dialect_of(draft, vocabularies)
 
     def _missing_document(self, reference: str, url: str, where: str) -> ReferenceNotFound:
         return ReferenceNotFound(

@@ -128,19 +128,23 @@ class _CheckingReader(Reader):
         draft = self.resource.draft
         entry = KEYWORDS.get(keyword)
         if keyword == "$schema" and isinstance(value, str) and draft_of(value) is None:
-            note = f"unknown dialect {value!r}, read as {draft.name}"
-            self._note(place, keyword, "annotation", note, warning=True)
+            known = self.references.knows_dialect(value)
+            note = f"the dialect {value!r}" if known else f"unknown dialect {value!r}"
+            self._note(place, keyword, "annotation", f"{note}, read as {draft.name}", warning=not known)
         elif entry is None:
             self._note(place, keyword, "annotation", "unknown keyword", warning=not keyword.startswith("x-"))
-        elif not entry.first <= draft.number <= entry.last or entry.read is not None:
+        elif entry.read is not None and entry.first <= draft.number <= entry.last:
+            self._note(place, keyword, "annotation", f"not in the vocabularies of {draft.name}")
+        elif not entry.first <= draft.number <= entry.last:
             self._note(place, keyword, "annotation", f"not a keyword of {draft.name}", warning=True)
         else:
             self._note(place, keyword, "annotation", entry.note)
 
     def _format(self, place: str, name: str) -> None:
         draft = self.resource.draft
-        if self.options.formats == "annotate":
-            self._note(place, "format", "annotation", "formats are annotations by option")
+        if not self.asserts_formats():
+            note = f"formats are annotations by option (formats={self.options.formats!r})"
+            self._note(place, "format", "annotation", note)
         elif (found := Format.find(name, draft.number)) is not None:
             self._note(place, "format", found.support.value, found.note)
         else:
@@ -200,5 +204,6 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
     try:
         reader.read(parse_schema(schema))
     except (SchemaError, LimitExceeded) as error:
-        reader.findings.append(Finding(error.where or "#", "schema", _INVALID, error.message))
+        status = Support.UNSUPPORTED.value if isinstance(error, UnsupportedKeyword) else _INVALID
+        reader.findings.append(Finding(error.where or "#", "schema", status, error.message))
     return Report(reader.root.draft.name, tuple(dict.fromkeys(reader.findings)), _choices(chosen))
