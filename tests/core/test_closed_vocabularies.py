@@ -1,0 +1,174 @@
+"""Vocabularies that cannot spell every text: no mask leads where tokens cannot complete the text.
+
+Regular constraints decide it exactly, even where a byte occurs only inside longer tokens. For schemas the bytes
+that no token holds leave the alphabet.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from structgen.constraints.base import Constraint
+from structgen.constraints.choice import choice
+from structgen.constraints.json_schema import json_schema
+from structgen.constraints.regex import regex
+from structgen.errors import EmptyConstraint, UnsatisfiableSchema
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary
+from tests.core.test_liveness import LETTERS, RELAXED, live_texts
+from tests.core.written_form import SUPPORTED, expected, matcher_of
+from tests.oracles import regex_twin
+from tests.oracles.json_validator import SchemaError
+from tests.strategies.json_schemas import schemas
+from tests.strategies.patterns import patterns
+
+CLOSED = [b"a", b"ab", b"aab", b"ba1", b"1", b"1_", b"_a", b"bb"]  # no token is just "b" or "_"
+
+
+def spellable(tokens: list[bytes], longest: int) -> set[bytes]:
+    """Every text of so many bytes at most that the tokens spell."""
+    found, layer = {b""}, {b""}
+    while layer:
+        layer = {text + token for text in layer for token in tokens if len(text + token) <= longest}
+        found |= layer
+    return found
+
+
+SPELLED = spellable(CLOSED, 7)
+
+
+@settings(max_examples=80, suppress_health_check=RELAXED)
+@given(patterns(looks=False))
+def test_closed_vocabularies(pattern: str) -> None:
+    never_stuck(regex(pattern), {text for text in SPELLED if re.fullmatch(pattern, text.decode())})
+
+
+CHOICES = st.lists(st.text(LETTERS, min_size=1, max_size=6), min_size=1, max_size=6, unique=True)
+
+
+@settings(max_examples=80, suppress_health_check=RELAXED)
+@given(CHOICES)
+def test_choices_in_closed_vocabularies(texts: list[str]) -> None:
+    never_stuck(choice(texts), {text.encode() for text in texts} & SPELLED)
+
+
+def never_stuck(constraint: Constraint, texts: set[bytes]) -> None:
+    """Whatever the mask allows can be completed with tokens, and every text that they spell passes."""
+    vocabulary = Vocabulary.from_tokens([None, None, *CLOSED], EOS)
+    try:
+        matcher = Matcher(constraint, vocabulary)
+    except EmptyConstraint:
+        assert not texts
+        return
+    expression = constraint.regular()
+    assert expression is not None
+    reached = {b""}
+    pending = [matcher]
+    while pending and len(reached) < 80:
+        state = pending.pop(0)
+        ids = allowed(state.mask())
+        assert ids
+        rest = state.witness()
+        assert rest is not None
+        assert state.accepts([*rest, EOS[0]]) == len(rest) + 1
+        assert regex_twin.accepts(expression, (state.text + vocabulary.decode(rest)).decode())
+        for token in ids - set(EOS):
+            after = state.fork()
+            assert after.advance(token)
+            if after.text not in reached:
+                reached.add(after.text)
+                pending.append(after)
+    assert all(state.text in reached for state in pending)
+    for text in texts:
+        assert spells(matcher, text)
+
+
+def spells(matcher: Matcher, text: bytes) -> bool:
+    """Does some tokenisation of `text` pass?"""
+    if not text:
+        return matcher.is_complete()
+    for token in allowed(matcher.mask()) - set(EOS):
+        piece = matcher.vocabulary.token_bytes(token) or b""
+        if text.startswith(piece):
+            after = matcher.fork()
+            after.advance(token)
+            if spells(after, text[len(piece) :]):
+                return True
+    return False
+
+
+# Characters of values; those of keys are below.
+MISSING = [b"c", b"u", b"-.eE", b"0123456789", b"\\", b"\n\t\r", bytes(range(0xF0, 0xF5))]
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_schemas_without_some_bytes(missing: bytes) -> None:
+    vocabulary = byte_vocabulary(bytes(byte for byte in range(256) if byte not in missing))
+
+    @settings(max_examples=40, suppress_health_check=RELAXED)
+    @given(schemas(SUPPORTED), st.randoms(use_true_random=False))
+    def walks(schema: Any, source: random.Random) -> None:
+        try:
+            matcher = matcher_of(schema, vocabulary)
+        except EmptyConstraint:
+            return
+        if matcher is None:
+            return
+        for _ in range(20):
+            rest = matcher.witness()
+            if rest is None:
+                assert matcher.unproven > 0
+            else:
+                text = (matcher.text + vocabulary.decode(rest)).decode()
+                assert not set(text.encode()) & set(missing)
+                try:
+                    assert expected(schema, text)
+                except SchemaError:
+                    assume(False)
+            ids = sorted(allowed(matcher.mask()) - set(EOS))
+            if not ids:
+                break
+            assert matcher.advance(source.choice(ids))
+
+    walks()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer"},
+        {"const": "d"},
+        {"enum": [True, None]},
+        {"type": "array", "items": {"type": "string", "pattern": "d"}, "minItems": 1},
+    ],
+)
+def test_a_schema_that_cannot_be_spelled(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchema):
+        Matcher(json_schema({"type": ["array", "boolean", "integer", "null", "string"], **schema}), NO_D)
+
+
+NO_D = byte_vocabulary(b'"abc{}[]:,')
+UNSPELLED_KEYS: list[Any] = [
+    {"type": "object", "required": ["d"]},
+    {"type": "object", "properties": {"ad": {}}, "additionalProperties": False},
+    {"type": "object", "properties": {"d": {}}, "additionalProperties": False, "minProperties": 1},
+]
+
+
+@pytest.mark.xfail(strict=True, reason="declared keys are taken as spellable with any vocabulary")
+@pytest.mark.parametrize("schema", UNSPELLED_KEYS)
+def test_keys_that_cannot_be_spelled(schema: Any) -> None:
+    try:
+        matcher = Matcher(json_schema(schema, whitespace="compact"), NO_D)
+    except UnsatisfiableSchema:
+        return
+    for text in live_texts(matcher, NO_D.decode(range(NO_D.size)), 12):
+        rest = matcher.witness_text(text)
+        assert rest is not None and b"d" not in rest
