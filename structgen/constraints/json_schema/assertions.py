@@ -41,6 +41,13 @@ def type_(reader: Reader, value: Any, node: Node) -> None:
         node["integer"] = True
 
 
+def type_draft4(reader: Reader, value: Any, node: Node) -> None:
+    """In draft 4 an integer is a number without fraction or exponent: a matter of spelling."""
+    type_(reader, value, node)
+    if node.get("integer"):
+        reader.integers_are_digits = True
+
+
 def enum(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, list):
         raise reader.invalid("enum", "must be an array")

@@ -80,7 +80,11 @@ _2019, _2020 = 2019, 2020
 
 KEYWORDS: dict[str, Keyword] = {
     # Any value
-    "type": _exact(assertions.type_, note="1.0 is an integer in every draft"),
+    "type": _exact(
+        assertions.type_,
+        note="1.0 is an integer from draft 6 on; in draft 4 integers are written with digits alone",
+        older={4: assertions.type_draft4},
+    ),
     "enum": _exact(assertions.enum),
     "const": _exact(assertions.const, first=6),
     # Numbers

@@ -34,12 +34,13 @@ Shift = Callable[[Any], Any]
 
 
 def combine(keyword: str, first: SchemaIR, second: SchemaIR) -> SchemaIR:
-    """The IR whose root has both under ``allOf`` or ``anyOf``; the options are those of `first`."""
+    """The IR whose root has both under ``allOf`` or ``anyOf``; the narrower spelling of integers holds."""
     start = 1 + len(first["nodes"])
     both = (1 + first["root"], start + second["root"])
     root = {"pointer": "#", keyword: both if keyword == "allOf" else (both,)}
     nodes = (root, *_shifted(first["nodes"], 1), *_shifted(second["nodes"], start))
-    return SchemaIR(nodes=nodes, root=0, options=first["options"])
+    narrower = next((one for one in (first, second) if one["options"]["integers"] == "digits"), first)
+    return SchemaIR(nodes=nodes, root=0, options=narrower["options"])
 
 
 def _shifted(nodes: tuple[Any, ...], by: int) -> list[Any]:

@@ -48,6 +48,7 @@ class Reader:
         self.nodes: list[Node | bool] = []
         self.beside_of: dict[int, list[int]] = {}
         self.has_shared = False
+        self.integers_are_digits = options.integers == "digits"
         self.notes = Notes()
         self._pending: list[tuple[int, dict[str, Any], str, Resource, int]] = []
         self._true = self._false = -1
@@ -288,8 +289,13 @@ class NeedsScopes(Exception):
 
 def read_schema(schema: Any, options: JsonSchemaOptions, registry: Any = None) -> SchemaIR:
     """The IR of a parsed schema."""
+    reader = Reader(options, registry)
     try:
-        nodes = Reader(options, registry).read(schema)
+        nodes = reader.read(schema)
     except NeedsScopes:
-        nodes = Reader(options, registry, in_scopes=True).read(schema)
-    return SchemaIR(nodes=nodes, root=0, options=options.lower())
+        reader = Reader(options, registry, in_scopes=True)
+        nodes = reader.read(schema)
+    lowered = options.lower()
+    if reader.integers_are_digits:
+        lowered["integers"] = "digits"
+    return SchemaIR(nodes=nodes, root=0, options=lowered)

@@ -181,7 +181,7 @@ class _CheckingReader(Reader):
             return ("text",)
 
 
-def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
+def _choices(options: JsonSchemaOptions, *, digits: bool) -> tuple[str, ...]:
     choices = []
     if options.whitespace == "flexible":
         choices.append("white space between tokens is bounded (whitespace='flexible')")
@@ -191,8 +191,11 @@ def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
         choices.append("object keys come in declared order (ordered=True)")
     if options.escapes == "canonical":
         choices.append("characters of strings are escaped only where they must be (escapes='canonical')")
+    if digits:
+        why = "integers='digits'" if options.integers == "digits" else "as draft 4 defines them"
+        choices.append(f"integers are written with digits alone ({why})")
     choices.append(
-        "numbers have at most one digit before the point if they have an exponent, |exponent| <= 400"
+        "a number with an exponent has one digit before the point, at most 16 after it, and |exponent| <= 400"
     )
     return tuple(choices)
 
@@ -206,4 +209,8 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
     except (SchemaError, LimitExceeded) as error:
         status = Support.UNSUPPORTED.value if isinstance(error, UnsupportedKeyword) else _INVALID
         reader.findings.append(Finding(error.where or "#", "schema", status, error.message))
-    return Report(reader.root.draft.name, tuple(dict.fromkeys(reader.findings)), _choices(chosen))
+    return Report(
+        reader.root.draft.name,
+        tuple(dict.fromkeys(reader.findings)),
+        _choices(chosen, digits=reader.integers_are_digits),
+    )

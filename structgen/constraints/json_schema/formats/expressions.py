@@ -1,8 +1,8 @@
 """Regular expressions that are valid in ECMA-262.
 
 Why narrower: groups nest without bound, names of groups must differ and back-references must have their
-group, so the set of valid expressions is not regular. The language here nests groups to a fixed depth and
-leaves out what needs memory.
+group, so the set of valid expressions is not regular. The language here nests groups to a fixed depth, and has
+one named group, not inside another, to which references lead only where its name is one letter.
 Invariant: sound: every text of the language is a valid pattern, with and without the ``u`` flag.
 Source: ECMA-262, section 22.2.1.
 """
@@ -10,6 +10,7 @@ Source: ECMA-262, section 22.2.1.
 from __future__ import annotations
 
 from functools import cache
+from string import ascii_lowercase
 
 from .build import RE, alt, chars, many, maybe, seq
 
@@ -18,7 +19,8 @@ __all__ = ["NARROWER", "regex"]
 _DEPTH = 4
 
 NARROWER = (
-    f"groups nest {_DEPTH} deep; no named groups or back-references; ranges within letters, digits or ASCII"
+    f"groups nest {_DEPTH} deep; one named group; back-references only to the name of one letter; "
+    "ranges within letters, digits or ASCII"
 )
 
 _DIGIT = chars("0-9")
@@ -83,11 +85,21 @@ def regex() -> RE:
     quantifier = maybe(seq(alt(chars("*+?"), bounds), maybe("?")))
     atom = alt(plain, ".", _escape(), _class())
     assertion = alt("^", "$", "\\b", "\\B")
-    flat = many(alt(seq(atom, quantifier), assertion, "|"))
-    shallower, inner = flat, flat
+    flat = alt(seq(atom, quantifier), assertion, "|")
+    shallower, piece = flat, flat
     for _ in range(_DEPTH):
-        group = seq("(", maybe("?:"), inner, ")")
+        group = seq("(", maybe("?:"), many(piece), ")")
         # Bodies of look-arounds nest less deep: so the whole grows as Fibonacci numbers, not as powers of two.
-        look = seq("(?", maybe("<"), chars("=!"), shallower, ")")
-        shallower, inner = inner, many(alt(seq(alt(atom, group), quantifier), assertion, look, "|"))
-    return inner
+        look = seq("(?", maybe("<"), chars("=!"), many(shallower), ")")
+        shallower, piece = piece, alt(seq(alt(atom, group), quantifier), assertion, look, "|")
+    return alt(many(piece), _with_name(piece, quantifier))
+
+
+def _with_name(piece: RE, quantifier: RE) -> RE:
+    """Expressions with one named group."""
+    rest = seq(">", many(piece), ")", quantifier)
+    name = seq(chars("A-Za-z_$"), many(chars("A-Za-z0-9_$")))
+    referred = [
+        seq(letter, rest, many(alt(piece, seq(f"\\k<{letter}>", quantifier)))) for letter in ascii_lowercase
+    ]
+    return seq(many(piece), "(?<", alt(seq(name, rest, many(piece)), *referred))
