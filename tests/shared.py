@@ -1,4 +1,8 @@
-"""Where the shared data lies: the variable STRUCTGEN_SHARED, or `shared` beside the repository."""
+"""Where the shared data lies: the variable STRUCTGEN_SHARED, or `shared` beside the repository.
+
+The official JSON Schema suite may also come from the variable JSON_SCHEMA_TEST_SUITE: a check-out of it, or the
+folder `json` of the source distribution of `jsonschema`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,17 @@ from typing import Any
 import pytest
 
 
+_SUITE = ("data", "json-schema-test-suite.tar.gz")
+_HINT = "set STRUCTGEN_SHARED to its folder"
+_HINTS = {_SUITE: f"{_HINT}, or JSON_SCHEMA_TEST_SUITE to a check-out of the official suite"}
+
+
 def path(*parts: str) -> Path:
     """The path of a shared file; the test is skipped when it is not there."""
     root = os.environ.get("STRUCTGEN_SHARED") or Path(__file__).resolve().parents[2] / "shared"
     found = Path(root).joinpath(*parts)
     if not found.exists():
-        pytest.skip(f"needs {'/'.join(parts)} of the shared data; set STRUCTGEN_SHARED to its folder")
+        pytest.skip(f"needs {'/'.join(parts)} of the shared data; {_HINTS.get(parts, _HINT)}")
     return found
 
 
@@ -39,8 +48,12 @@ class Suite:
 
 @functools.cache
 def schema_suite() -> Suite:
+    if folder := os.environ.get("JSON_SCHEMA_TEST_SUITE"):
+        return Suite(
+            _texts(Path(folder) / "tests"), _texts(Path(folder) / "remotes", "http://localhost:1234/")
+        )
     tests, remotes = {}, {}
-    with tarfile.open(path("data", "json-schema-test-suite.tar.gz")) as archive:
+    with tarfile.open(path(*_SUITE)) as archive:
         for member in archive:
             if not member.isfile() or not member.name.endswith(".json"):
                 continue
@@ -53,6 +66,11 @@ def schema_suite() -> Suite:
             elif folder == "remotes":
                 remotes[f"http://localhost:1234/{name}"] = text
     return Suite(tests, remotes)
+
+
+def _texts(folder: Path, prefix: str = "") -> dict[str, str]:
+    found = {file: file.read_text("utf-8") for file in sorted(folder.rglob("*.json"))}
+    return {prefix + file.relative_to(folder).as_posix(): text for file, text in found.items()}
 
 
 def maskbench(every: int = 1) -> Iterator[dict[str, Any]]:

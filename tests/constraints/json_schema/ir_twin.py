@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.constraints.json_schema.language_twin import matches
+from tests.oracles.json_text import exact, identity
 
 _TYPES = ((1, type(None)), (2, bool), (4, dict), (8, list), (32, str))
 
@@ -86,6 +87,13 @@ class _Evaluation:
         if not node.get("minItems", 0) <= len(value) <= node.get("maxItems", len(value)):
             return False
         if not all(self.holds(place, item) for place, item in zip(prefix, value, strict=False)):
+            return False
+        if "contains" in node:
+            place, least, most = node["contains"]
+            count = sum(self.holds(place, item) for item in value)
+            if count < least or (most is not None and count > most):
+                return False
+        if node.get("uniqueItems") and len({identity(exact(item)) for item in value}) < len(value):
             return False
         return "items" not in node or all(self.holds(node["items"], item) for item in value[len(prefix) :])
 
