@@ -18,6 +18,7 @@ _ONE = frozenset(
     [
         "additionalProperties",
         "items",
+        "contains",
         "propertyNames",
         "if",
         "then",
@@ -50,7 +51,6 @@ def _shifted(nodes: tuple[Any, ...], by: int) -> list[Any]:
         key: (lambda groups: tuple([tuple([i + by for i in many]) for many in groups])) for key in _GROUPS
     }
     shifts |= {key: (lambda named: tuple([(name, i + by) for name, i in named])) for key in _NAMED}
-    shifts["contains"] = lambda counted: (counted[0] + by, *counted[1:])
 
     def shift(node: Any) -> Any:
         if isinstance(node, bool):

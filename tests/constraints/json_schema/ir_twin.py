@@ -89,9 +89,8 @@ class _Evaluation:
         if not all(self.holds(place, item) for place, item in zip(prefix, value, strict=False)):
             return False
         if "contains" in node:
-            place, least, most = node["contains"]
-            count = sum(self.holds(place, item) for item in value)
-            if count < least or (most is not None and count > most):
+            count = sum(self.holds(node["contains"], item) for item in value)
+            if not node.get("minContains", 1) <= count <= node.get("maxContains", count):
                 return False
         if node.get("uniqueItems") and len({identity(exact(item)) for item in value}) < len(value):
             return False
