@@ -9,24 +9,55 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ForwardRef,
+    Literal,
+    NotRequired,
+    Required,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError
+from typing_extensions import ReadOnly
 
 from structgen.errors import TypeNotSupported
 
-__all__ = ["not_supported", "show"]
+from .functions import is_function
+from .schemas import generating_schema
+
+__all__ = ["FAULTS", "not_supported", "show"]
+
+FAULTS = (PydanticUserError, PydanticSerializationError, TypeError, NameError, ImportError)
+"""What pydantic raises for a type that it cannot describe (ImportError: a package that the type needs)."""
 
 
 def not_supported(annotation: Any, error: Exception) -> TypeNotSupported:
     """The error for `annotation`, which `error` came from."""
     path, part, reason = _blame(annotation, show(annotation), error, set())
+    name = _undefined_name(part)
+    if name is not None:
+        return TypeNotSupported(
+            f"the name {name!r} is not defined where the type is read",
+            where=path,
+            hint="Give the type itself, not its name as a string; for a fixed text use structgen.choice().",
+        )
     return TypeNotSupported(
         f"{show(part)} has no JSON Schema: {_first_sentence(reason)}",
         where=path,
         hint="Use a type that pydantic can describe, or annotate the field with one and convert it afterwards.",
     )
+
+
+def _undefined_name(part: Any) -> str | None:
+    if isinstance(part, ForwardRef):
+        return part.__forward_arg__
+    return part if isinstance(part, str) else None
 
 
 def _first_sentence(error: Exception) -> str:
@@ -35,6 +66,10 @@ def _first_sentence(error: Exception) -> str:
 
 def show(annotation: Any) -> str:
     """A type as one writes it."""
+    if get_origin(annotation) is Annotated:
+        return f"Annotated[{show(get_args(annotation)[0])}, ...]"
+    if is_function(annotation):
+        return str(getattr(annotation, "__qualname__", annotation)).rsplit("<locals>.", 1)[-1]
     if isinstance(annotation, type) and not get_args(annotation):
         return annotation.__qualname__.rsplit("<locals>.", 1)[-1]
     return str(annotation).replace("typing.", "")
@@ -46,8 +81,8 @@ def _blame(annotation: Any, path: str, error: Exception, seen: set[int]) -> tupl
             continue
         seen.add(id(part))
         try:
-            TypeAdapter(part).json_schema()
-        except (PydanticUserError, TypeError, NameError) as found:
+            generating_schema(TypeAdapter(part))
+        except FAULTS as found:
             return _blame(part, path + label, found, seen)
         except RecursionError:
             continue
@@ -61,7 +96,8 @@ def _parts(annotation: Any) -> Iterator[tuple[str, Any]]:
         yield "", get_args(annotation)[0]
         return
     for index, part in enumerate(get_args(annotation)):
-        if isinstance(part, type) or get_origin(part) is not None:
+        is_name = isinstance(part, ForwardRef) or isinstance(part, str) and origin is not Literal
+        if is_name or isinstance(part, type) or get_origin(part) is not None or is_function(part):
             yield f"[{index}]", part
     base = origin or annotation
     if not isinstance(base, type):
@@ -75,4 +111,6 @@ def _parts(annotation: Any) -> Iterator[tuple[str, Any]]:
         except NameError:
             return
         for name, part in hints.items():
+            while get_origin(part) in (Required, NotRequired, ReadOnly):  # no types by themselves
+                (part,) = get_args(part)
             yield f".{name}", part

@@ -49,7 +49,13 @@ def _fields(
     return lines
 
 
-def _kind(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
+def _kind(schema: dict[str, Any], definitions: dict[str, Any], inside: frozenset[str] = frozenset()) -> str:
+    """The kind of value, in words; a type inside itself goes by its name."""
+    reference = schema.get("$ref")
+    if reference in inside:
+        return str(reference.rpartition("/")[2])
+    if reference is not None:
+        inside |= {reference}
     resolved = _resolve(schema, definitions)
     if "const" in resolved:
         return json.dumps(resolved["const"], ensure_ascii=False)
@@ -57,12 +63,12 @@ def _kind(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
         return "one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in resolved["enum"])
     branches = [*resolved.get("anyOf", ()), *resolved.get("oneOf", ())]
     if branches:
-        return " or ".join(dict.fromkeys(_kind(branch, definitions) for branch in branches))
+        return " or ".join(dict.fromkeys(_kind(branch, definitions, inside) for branch in branches))
     kind = str(resolved.get("type", "any value"))
     if kind == "object":
         values = resolved.get("additionalProperties")
         if isinstance(values, dict) and "properties" not in resolved:
-            return f"an object whose values are {_kind(values, definitions)}"
+            return f"an object whose values are {_kind(values, definitions, inside)}"
         return (
             f"an object {resolved['title']}"
             if "title" in resolved and "properties" in resolved
@@ -70,7 +76,7 @@ def _kind(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
         )
     if kind == "array":
         items = resolved.get("items")
-        return f"a list of {_kind(items, definitions)}" if isinstance(items, dict) else "a list"
+        return f"a list of {_kind(items, definitions, inside)}" if isinstance(items, dict) else "a list"
     return f"{resolved['format']} {kind}" if "format" in resolved else kind
 
 

@@ -11,8 +11,8 @@ JSON is written as `json.dumps` writes it, one space after each comma and colon:
 have read, and no room for endless white space. For other forms give `json_schema(..., whitespace=...)`.
 Invariant: `validate` is pydantic's verdict, so a value that comes back is a valid one. Objects have the
 declared fields in the declared order.
-Limits: sets may be written with repeats and validate to fewer items; keys and lengths that only hold after
-conversion, Python validators and `now` constraints are checked at the end and raise `OutputInvalid`.
+Limits: keys and lengths that only hold after conversion, bounds of datetimes, times and durations, Python
+validators and `now` constraints are checked at the end and raise `OutputInvalid`; `docs/types.md` lists them.
 Cost: building a type is pydantic's cost and one reading of the schema; types are kept.
 """
 
@@ -25,14 +25,13 @@ from functools import lru_cache
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
 
-from .blame import not_supported, show
+from .blame import FAULTS, not_supported, show
 from .describe import describe_schema
 from .functions import arguments_model, bind, is_function
 from .labels import labels_of
@@ -132,7 +131,7 @@ def _from_pydantic(annotation: Any) -> OutputType:
     adapter = _adapter(annotation)
     name = show(annotation)
     schema = _generating(annotation, adapter)
-    constraint = text_constraint(schema)
+    constraint = text_constraint(schema, f"the type {name}")
     if constraint is not None:
         validate = adapter.validate_python if _is_text(annotation) else adapter.validate_strings
         return _text_type(name, constraint, _checked(name, validate), _described_text(schema, adapter))
@@ -177,14 +176,14 @@ def _text_type(
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(annotation)
-    except (PydanticUserError, NameError, TypeError) as error:
+    except FAULTS as error:
         raise not_supported(annotation, error) from error
 
 
 def _generating(annotation: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
     try:
         return generating_schema(adapter)
-    except (PydanticUserError, NameError, TypeError) as error:
+    except FAULTS as error:
         raise not_supported(annotation, error) from error
 
 

@@ -22,12 +22,14 @@ _ANNOTATIONS = frozenset(
 class Text(Constraint):
     """The texts of one regular expression; without one, every text."""
 
-    __slots__ = ("_expression",)
+    __slots__ = ("_expression", "_name")
 
     _expression: RE
+    _name: str
 
-    def __init__(self, expression: RE = TEXT) -> None:
+    def __init__(self, expression: RE = TEXT, name: str = "any text") -> None:
         object.__setattr__(self, "_expression", expression)
+        object.__setattr__(self, "_name", name)
 
     def lower(self) -> IR:
         return ("regex", self._expression)
@@ -36,13 +38,13 @@ class Text(Constraint):
         return self._expression
 
     def describe(self) -> str:
-        return "any text" if self._expression == TEXT else "a text"
+        return self._name
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
 
 
-def text_constraint(schema: dict[str, Any]) -> Text | None:
+def text_constraint(schema: dict[str, Any], name: str) -> Text | None:
     """The constraint of a schema that says no more than "a string like this"; None if it says more."""
     if schema.get("type") != "string" or not schema.keys() <= _KEYWORDS | _ANNOTATIONS:
         return None
@@ -52,4 +54,4 @@ def text_constraint(schema: dict[str, Any]) -> Text | None:
     shortest, longest = node.get("minLength", 0), node.get("maxLength")
     if shortest or longest is not None:
         parts.append(repeat(ANY, shortest, longest))
-    return Text(intersect(parts) if parts else TEXT)
+    return Text(intersect(parts) if parts else TEXT, name)

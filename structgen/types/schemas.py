@@ -11,11 +11,14 @@ Cost: one pass over pydantic's core schema.
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import enum
 import json
 import re
 from typing import Any
 
 from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
@@ -28,14 +31,24 @@ Schema = dict[str, Any]
 _MOST_INTEGER = 2**63 - 1024  # the largest below 2**63 that a float can be
 _MOST_EXACT = 2**53
 _MOST_FLOAT = 1e300
+_MOST_PLACES = 30
+_MOST_SUMS = 4096
+_BOUNDS = (
+    ("ge", "minimum"),
+    ("gt", "exclusiveMinimum"),
+    ("le", "maximum"),
+    ("lt", "exclusiveMaximum"),
+    ("multiple_of", "multipleOf"),
+)
 
 # Formats that pydantic emits and that JSON Schema does not know: what they mean here.
 _IPV4: Schema = {"type": "string", "format": "ipv4"}
 _IPV6: Schema = {"type": "string", "format": "ipv6"}
 _FORMATS: dict[str, Schema] = {
     "ipvanyaddress": {"anyOf": [_IPV4, _IPV6]},
-    # An address is a network of its own; with a mask its other bits would have to be zero.
-    **{f"ipv4{kind}": _IPV4 for kind in ("network", "interface")},
+    # An address is a network of its own; prefix lengths are written for IPv4 alone.
+    "ipv4network": {"type": "string", "pattern": patterns.ipv4_network()},
+    "ipv4interface": {"type": "string", "pattern": patterns.ipv4_interface()},
     **{f"ipv6{kind}": _IPV6 for kind in ("network", "interface")},
     **{f"ipvany{kind}": {"anyOf": [_IPV4, _IPV6]} for kind in ("network", "interface")},
     "path": {"type": "string", "minLength": 1},
@@ -49,7 +62,7 @@ _FORMATS: dict[str, Schema] = {
 
 def describing_schema(adapter: TypeAdapter[Any]) -> Schema:
     """Pydantic's own schema: short and readable, for prompts."""
-    return adapter.json_schema(mode="validation")
+    return adapter.json_schema(mode="validation", schema_generator=_Describer)
 
 
 def generating_schema(adapter: TypeAdapter[Any]) -> Schema:
@@ -58,7 +71,12 @@ def generating_schema(adapter: TypeAdapter[Any]) -> Schema:
     return schema
 
 
-class _Generator(GenerateJsonSchema):
+class _Describer(GenerateJsonSchema):
+    # What pydantic warns of (a default that JSON cannot state) changes nothing that is generated.
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+
+class _Generator(_Describer):
     # Objects have the declared fields and no others, unless the type says that it takes others.
 
     def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
@@ -93,6 +111,14 @@ class _Generator(GenerateJsonSchema):
         }
         return super().arguments_schema(by_name)
 
+    def call_schema(self, schema: core_schema.CallSchema) -> Schema:
+        """Named tuples of pydantic before 2.14 are calls of their class. Validating any other call makes it."""
+        if not isinstance(schema["function"], type):
+            raise PydanticUserError(
+                "a function can only be the whole output type, not a part of one", code=None
+            )
+        return super().call_schema(schema)
+
     def dict_schema(self, schema: core_schema.DictSchema) -> Schema:
         """Keys are texts that the key type accepts: `propertyNames` becomes a pattern."""
         result = super().dict_schema(schema)
@@ -124,7 +150,16 @@ class _Generator(GenerateJsonSchema):
         return _text(patterns.time(schema.get("tz_constraint")))
 
     def date_schema(self, schema: core_schema.DateSchema) -> Schema:
-        return _text(patterns.DATE)
+        """Within its bounds, which are decided on the text."""
+        day = datetime.timedelta(days=1)
+        try:
+            after = [schema["gt"] + day] if "gt" in schema else []
+            before = [schema["lt"] - day] if "lt" in schema else []
+        except OverflowError:
+            return {"not": {}}
+        first = [*after, schema["ge"]] if "ge" in schema else after
+        last = [*before, schema["le"]] if "le" in schema else before
+        return _text(patterns.date(max(first, default=None), min(last, default=None)))
 
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> Schema:
         return _text(patterns.DURATION)
@@ -153,33 +188,36 @@ class _Generator(GenerateJsonSchema):
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:
         """A number within the bounds; a text as well where there are none, since only a text keeps every digit."""
-        number: Schema = _within({"type": "number"}, _MOST_FLOAT)
-        plain = True
-        for name, keyword in (
-            ("ge", "minimum"),
-            ("gt", "exclusiveMinimum"),
-            ("le", "maximum"),
-            ("lt", "exclusiveMaximum"),
-            ("multiple_of", "multipleOf"),
-        ):
+        number: Schema = {"type": "number"}
+        for name, keyword in _BOUNDS:
             if name in schema:
                 number[keyword] = _number(schema[name])  # type: ignore[literal-required]
-                plain = False
         digits, places = schema.get("max_digits"), schema.get("decimal_places")
-        if places is not None:
-            number.setdefault("multipleOf", _number(f"1e-{places}"))
-        if digits is not None:
-            whole = digits - (places or 0)
-            # At most `digits` digits in all: with no fixed places, whole numbers are the safe reading.
-            number.setdefault("multipleOf", 1)
-            bound = _number(10**whole)
-            number = {
-                "allOf": [number, {"exclusiveMinimum": -bound, "exclusiveMaximum": bound}],
-                "type": "number",
-            }
-        if not plain or places is not None or digits is not None:
-            return number
-        return {"anyOf": [number, _text(r"^-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?$")]}
+        if digits is None and places is None:
+            is_plain = number.keys() == {"type"}
+            number = _within(number, _MOST_FLOAT)
+            return {"anyOf": [number, _text(patterns.DECIMAL)]} if is_plain else number
+        number = _within(number, _MOST_FLOAT)
+        if digits is None:
+            form: Schema = {"multipleOf": _number(f"1e-{min(places or 0, _MOST_PLACES)}")}
+        elif places is None:  # any share of the digits may stand after the point
+            most = min(digits, _MOST_PLACES)
+            form = {"anyOf": [_digits(digits - after, after) for after in range(most + 1)]}
+        else:  # `places` digits are kept for what stands after the point, used or not
+            form = _digits(max(0, digits - places), min(places, digits, _MOST_PLACES))
+        return {"type": "number", "allOf": [number, form]}
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> Schema:
+        """Flags are any of their members together; pydantic lists the members alone."""
+        result = super().enum_schema(schema)
+        if not issubclass(schema["cls"], enum.Flag):
+            return result
+        sums = {0}
+        for member in schema["cls"]:
+            if len(sums) > _MOST_SUMS // 2:
+                return result
+            sums |= {known | member.value for known in sums}
+        return {**result, "enum": sorted(sums)}
 
     # Collections.
 
@@ -224,6 +262,17 @@ def _within(schema: Schema, most: int | float) -> Schema:
     if not schema.keys() & {"maximum", "exclusiveMaximum"}:
         schema = {**schema, "maximum": most}
     return schema
+
+
+def _digits(before: int, after: int) -> Schema:
+    """Numbers with at most `before` digits before the point and `after` after it."""
+    bound = 10**before
+    form: Schema = {
+        "multipleOf": _number(f"1e-{after}"),
+        "exclusiveMinimum": -bound,
+        "exclusiveMaximum": bound,
+    }
+    return form if before else {**form, "not": {"const": 0}}  # pydantic counts the 0 itself as a digit
 
 
 def _text(pattern: str) -> Schema:

@@ -52,6 +52,11 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
 class Address(BaseModel):
     street: str
     number: int = Field(ge=1, le=9999)
@@ -138,6 +143,7 @@ ZOO: list[tuple[Any, list[tuple[str, Any]], list[str]]] = [
     (Literal["a", 1, True], [("a", "a"), ("1", 1), ("true", True)], ["2"]),
     (Colour, [("red", Colour.RED)], ["RED", '"red"']),
     (Level, [("3", Level.HIGH)], ["2"]),
+    (Access, [("1", Access.READ), ("3", Access.READ | Access.WRITE), ("0", Access(0))], ["4", "-1"]),
     (Optional[int], [("null", None), ("3", 3)], ["x"]),  # noqa: UP045
     (Union[int, str], [("3", 3), ('"x"', "x")], ["x"]),  # noqa: UP007
     (list[int], [("[]", []), ("[1,2]", [1, 2])], ["[1,]", '["1"]']),
@@ -155,6 +161,9 @@ ZOO: list[tuple[Any, list[tuple[str, Any]], list[str]]] = [
     (Annotated[str, StringConstraints(min_length=2, max_length=3)], [("ab", "ab")], ["a", "abcd"]),
     (Annotated[str, StringConstraints(pattern="^[a-c]+$")], [("abc", "abc")], ["d", ""]),
     (dt.date, [("2024-02-29", dt.date(2024, 2, 29))], ["2023-02-29", "2024-13-01", "0000-01-01", '"2024-02-29"']),
+    (Annotated[dt.date, Field(gt=dt.date(2019, 12, 30), lt=dt.date(2020, 3, 1))],
+     [("2019-12-31", dt.date(2019, 12, 31)), ("2020-02-29", dt.date(2020, 2, 29))],
+     ["2019-12-30", "2020-03-01", "1999-12-31", "2021-01-01"]),
     (dt.time, [("23:59:59", dt.time(23, 59, 59))], ["24:00:00", "23:59:60"]),
     (dt.datetime, [("2024-01-01T10:00:00", dt.datetime(2024, 1, 1, 10))], ["2024-01-01", "2024-01-01T25:00:00"]),
     (NaiveDatetime, [("2024-01-01T10:00:00", dt.datetime(2024, 1, 1, 10))], ["2024-01-01T10:00:00Z"]),
@@ -166,13 +175,22 @@ ZOO: list[tuple[Any, list[tuple[str, Any]], list[str]]] = [
     (Decimal, [("1.5", Decimal("1.5")), ('"0.10000000000000000001"', Decimal("0.10000000000000000001"))], ['"x"']),
     (Annotated[Decimal, Field(gt=0, decimal_places=2, max_digits=4)], [("1.25", Decimal("1.25"))],
      ["0", "1.255", "100", '"1"']),
+    (Annotated[Decimal, Field(max_digits=3)],
+     [("1.25", Decimal("1.25")), ("125", Decimal(125)), ("0.125", Decimal("0.125"))],
+     ["1.255", "1250", "0.1255", '"1"']),
+    (Annotated[Decimal, Field(max_digits=3, multiple_of=Decimal("0.5"))], [("12.5", Decimal("12.5"))],
+     ["122.5", "1.2"]),
+    (Annotated[Decimal, Field(max_digits=2, decimal_places=2)], [("0.25", Decimal("0.25"))], ["0", "1", "0.255"]),
     (Path, [("a/b", Path("a/b"))], [""]),
     (HttpUrl, [("https://example.com/a?b=c", HttpUrl("https://example.com/a?b=c"))], ["ftp://a.b", "https://"]),
     (AnyUrl, [("ftp://example.com", AnyUrl("ftp://example.com"))], ["no url"]),
     (bytes, [("abc", b"abc")], []),
     (ipaddress.IPv4Address, [("10.0.0.255", ipaddress.IPv4Address("10.0.0.255"))], ["10.0.0.256", "010.0.0.1"]),
     (ipaddress.IPv6Address, [("::1", ipaddress.IPv6Address("::1"))], [":::1", "1"]),
-    (ipaddress.IPv4Network, [("10.0.0.1", ipaddress.IPv4Network("10.0.0.1"))], ["10"]),
+    (ipaddress.IPv4Network,
+     [("10.0.0.1", ipaddress.IPv4Network("10.0.0.1")), ("10.8.0.0/13", ipaddress.IPv4Network("10.8.0.0/13"))],
+     ["10", "10.4.0.0/13", "10.0.0.0/33"]),
+    (ipaddress.IPv4Interface, [("10.4.0.9/13", ipaddress.IPv4Interface("10.4.0.9/13"))], ["10.4.0.9/33", "10/8"]),
     (list[IPvAnyAddress], [('["::1"]', [ipaddress.ip_address("::1")])], ['["1"]']),
     (Base64Bytes, [("aGk=", b"hi")], ["a"]),
     (complex, [("1.5-2j", 1.5 - 2j)], ["i"]),
