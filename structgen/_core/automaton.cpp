@@ -53,6 +53,7 @@ const Node *Automaton::value(Reader &r, const Node *parent, JsonControl *json, V
   n->json = json;
   n->control.value = v;
   n->space = space;
+  n->traced = parent && (parent->traced || (parent->kind == Node::Array && parent->control.array->unique));
   return n;
 }
 
@@ -81,21 +82,57 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
       Node *n = r.arena.make<Node>(*parent);
       n->phase = Phase::AfterValue;
       n->control.object = after;
+      n->trace = r.trace;
       n->space = space_start(parent->json->schema().options, SpaceAt::AfterValue);
       return n;
     }
     case Node::Array: {
       ItemControl *item = parent->child.item;
-      ArrayControl *after = parent->json->after_child(item->frame, item->verdicts, holds);
+      ArrayControl *after = parent->json->after_item(item, holds);
+      const SeenKey *items = parent->extras;
+      if (after->unique && !take_item(r, parent, &after, &items)) return nullptr;
       if (after != parent->control.array && !parent->json->array_alive(after, parent->count)) return nullptr;
       Node *n = r.arena.make<Node>(*parent);
       n->phase = Phase::AfterValue;
       n->control.array = after;
+      n->extras = items;
+      n->trace = parent->traced ? r.trace : nullptr;
       n->space = space_start(parent->json->schema().options, SpaceAt::AfterValue);
       return n;
     }
     default: return nullptr;
   }
+}
+
+bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, const SeenKey **items) {
+  const std::string text = item_text(r.trace, array);
+  const ItemValue::Kind kind = kind_of_value(text);
+  const bool apart = kind != ItemValue::Container &&
+                     !(kind == ItemValue::String && JsonControl::free_strings(array->child.item->child));
+  if (r.blind && !apart) return true;
+  r.leaned = true;
+  const ItemValue value = read_value(text);
+  for (const SeenKey *s = array->extras; s; s = s->previous)
+    if (s->hash == value.hash) {
+      *control = array->json->after_repeat(*control);
+      return !r.blind || array->json->array_alive(*control, array->count);
+    }
+  char *copy = nullptr;
+  if (kind == ItemValue::String) {
+    copy = static_cast<char *>(r.arena.allocate(value.text.size() + 1));
+    std::memcpy(copy, value.text.data(), value.text.size());
+  }
+  *items = r.arena.make<SeenKey>(SeenKey{array->extras, copy, static_cast<uint32_t>(value.text.size()), value.hash});
+  if (apart) *control = array->json->with_value(*control, value);
+  return true;
+}
+
+std::string Automaton::item_text(const TextLink *trace, const Node *array) {
+  if (!trace || trace->length <= array->length) return {};
+  std::string out(trace->length - array->length, ' ');
+  for (const TextLink *l = trace; l && l->length > array->length; l = l->previous)
+    out[l->length - array->length - 1] = static_cast<char>(l->byte);
+  return out;
 }
 
 const Node *Automaton::finish(Reader &r, const Node *parent) {
@@ -107,6 +144,8 @@ bool Automaton::accepts(Reader &r, const Node *node) {
     case Node::End: return true;
     case Node::Scalar: {
       if (!text_.complete(node->text)) return false;
+      r.looked_at(node->parent);
+      if (node->parent && node->parent->kind != Node::Sequence) return false;  // its container is open
       const Node *after = node->parent ? finish_with(r, node->parent, [&](uint32_t i) {
         return !node->roots || text_.complete(node->roots[i]);
       }) : finish(r, nullptr);
@@ -120,6 +159,15 @@ bool Automaton::accepts(Reader &r, const Node *node) {
 // ---------------------------------------------------------------- steps
 
 const Node *Automaton::step(Reader &r, const Node *n, uint8_t b) {
+  r.trace = nullptr;
+  if (n->traced) r.trace = r.arena.make<TextLink>(TextLink{n->trace, nullptr, (n->trace ? n->trace->length : 0) + 1, b});
+  const Node *next = read(r, n, b);
+  // The node is new: nobody else has seen it.
+  if (next && next->traced) const_cast<Node *>(next)->trace = r.trace;
+  return next;
+}
+
+const Node *Automaton::read(Reader &r, const Node *n, uint8_t b) {
   switch (n->kind) {
     case Node::Value: return step_value(r, n, b);
     case Node::String: return step_string(r, n, b);
@@ -151,6 +199,7 @@ const Node *Automaton::step_value(Reader &r, const Node *n, uint8_t b) {
   m->parent = n->parent;
   m->json = n->json;
   m->control.value = v;
+  m->traced = n->traced;
   auto take_roots = [&](const std::vector<Re> &roots, Encoding encoding) {
     if (roots.empty()) return;
     auto *states = static_cast<TextState *>(r.arena.allocate(roots.size() * sizeof(TextState)));
@@ -250,7 +299,9 @@ const Node *Automaton::step_scalar(Reader &r, const Node *n, uint8_t b) {
     inside = m;
     if (!n->parent || n->parent->kind != Node::Sequence) return inside;  // JSON: a number or its end, never both
   }
+  r.looked_at(n->parent);
   if (!n->parent || !text_.complete(n->text)) return inside;
+  r.trace = n->trace;  // the item ended before this byte
   const Node *after = finish_with(r, n->parent, [&](uint32_t i) { return !n->roots || text_.complete(n->roots[i]); });
   if (!after) return inside;
   return alternatives(r, inside, step(r, after, b));
@@ -268,6 +319,7 @@ const Node *Automaton::open_key(Reader &r, const Node *object) {
   k->depth = object->depth + 1;
   k->parent = object;
   k->json = object->json;
+  k->traced = object->traced;
   k->bits = allowed;
   k->hi = static_cast<uint32_t>(o->universe->keys.size());
   k->hash = hash_text({});
@@ -467,6 +519,10 @@ const Node *Automaton::step_array(Reader &r, const Node *n, uint8_t b) {
   m->phase = Phase::InValue;
   m->count = n->count + 1;
   m->child.item = item;
+  if (a->unique && n->phase != Phase::AfterValue && !n->traced)
+    r.trace = r.arena.make<TextLink>(TextLink{nullptr, nullptr, 1, b});
+  if (n->phase == Phase::AfterValue) m->length = r.trace ? r.trace->length : 0;
+  else m->length = n->traced && n->trace ? n->trace->length : 0;
   if (n->phase == Phase::AfterValue) return value(r, m, n->json, item->child, space_start(options, SpaceAt::AfterComma));
   const Node *v = value(r, m, n->json, item->child, n->space);
   return v ? step_value(r, v, b) : nullptr;

@@ -29,7 +29,7 @@ struct Plan {
   std::vector<std::unique_ptr<Plan>> parts;
 };
 
-struct SeenKey {  // an extra key of an object
+struct SeenKey {  // an extra key of an object, or an item of an array whose items must differ
   const SeenKey *previous;
   const char *text;
   uint32_t length;
@@ -62,7 +62,9 @@ struct Node {
   // String, Scalar, Key
   TextState text = TextSpace::DEAD;
   uint32_t escape = 0;             // Key
-  uint32_t length = 0;             // String: characters; Key: bytes; Sequence: index of the running part
+  // String: characters; Key: bytes; Sequence: index of the running part; Array: where in the trace its item begins
+  uint32_t length = 0;
+  bool traced = false;  // inside an array whose items must differ: `trace` is the text since the item began
   uint32_t lo = 0, hi = 0;         // Key: range of the universe that still matches
   const TextState *roots = nullptr;  // String, Scalar: a state for each root of the goal
   const TextLink *link = nullptr;  // Key
@@ -70,7 +72,8 @@ struct Node {
   uint64_t count = 0;
   int64_t last_rank = -1;
   const uint64_t *bits = nullptr;  // Object: keys seen; Key: keys allowed
-  const SeenKey *extras = nullptr;
+  const SeenKey *extras = nullptr;  // Object: extra keys; Array: items, where they must differ
+  const TextLink *trace = nullptr;
   Hash128 hash;                    // Object: of the keys seen; Key: of the text
   union Child {
     KeyControl *key;
@@ -82,6 +85,10 @@ struct Node {
 struct Reader {
   Arena &arena;
   int32_t lowest = INT32_MAX;  // least depth of a frame whose content was used; -1: the end of the stack
+  const TextLink *trace = nullptr;  // of the step that runs
+  // Masks leave out which items are there already, and put that right token by token; `leaned` says that
+  // an item's own text was used nevertheless.
+  bool blind = false, leaned = false;
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
 };
 
@@ -109,6 +116,13 @@ class Automaton {
   }
   ObjectView view(const Node *object) const { return {object->bits, object->count, object->last_rank}; }
   std::string key_text(const Node *key_node) const;
+  // The text of the item that is being read in `array`, as far as the trace goes.
+  static std::string item_text(const TextLink *trace, const Node *array);
+  // A value directly in an array whose items must differ, which the array's control tells apart.
+  static bool told_apart(const Node *node) {
+    return node->traced && node->parent->kind == Node::Array && node->parent->control.array->unique &&
+           !(node->kind == Node::String && JsonControl::free_strings(node->control.value));
+  }
   bool extra_seen(const Node *object, const Hash128 &hash) const;
 
   TextSpace &text() { return text_; }
@@ -121,6 +135,9 @@ class Automaton {
  private:
   const Node *begin(Reader &r, const Plan &plan, const Node *parent);
   const Node *value(Reader &r, const Node *parent, JsonControl *json, ValueControl *v, uint16_t space);
+  const Node *read(Reader &r, const Node *n, uint8_t b);
+  // Takes the item of `array` that ends here into account; false when it may not be.
+  bool take_item(Reader &r, const Node *array, ArrayControl **control, const SeenKey **items);
   const Node *step_value(Reader &r, const Node *n, uint8_t b);
   const Node *step_string(Reader &r, const Node *n, uint8_t b);
   const Node *step_scalar(Reader &r, const Node *n, uint8_t b);

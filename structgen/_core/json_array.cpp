@@ -1,33 +1,48 @@
-// Array frames: their items and when they can go on or end.
-#include "json_control.h"
-
+// Array frames: their items, what `contains` counts, which items are taken, and when they can go on or end.
 #include <algorithm>
 
+#include "json_control.h"
 #include "json_oracle.h"
 
 namespace structgen {
 
-ArrayControl *JsonControl::array_control(GoalId goal) {
-  auto &slot = arrays_[goal];
+ArrayControl *JsonControl::array_control(GoalId goal, const Counts &counts, SchemaId used) {
+  std::vector<SchemaId> groups;
+  for (Formula r : goals_[goal].roots) {
+    std::vector<uint32_t> leaves = formulas_.leaves(r);
+    groups.insert(groups.end(), leaves.begin(), leaves.end());
+  }
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  Counts kept;
+  for (auto &[g, n] : counts) {
+    const SchemaNode &node = schema_.nodes[g];
+    const uint64_t matters = node.max_contains == UNBOUNDED ? node.min_contains : node.max_contains;
+    if (n > 0 && matters > 0 && std::binary_search(groups.begin(), groups.end(), g))
+      kept.emplace_back(g, std::min(n, matters));
+  }
+  const bool unique = std::any_of(groups.begin(), groups.end(), [&](SchemaId g) { return schema_.nodes[g].unique_items; });
+  auto &slot = arrays_[{goal, kept, unique ? used : NO_SCHEMA}];
   if (slot) return slot.get();
   auto made = std::make_unique<ArrayControl>();
   ArrayControl &a = *made;
   a.goal = goal;
-  a.simple = goals_[goal].simple;
   a.id = static_cast<uint32_t>(arrays_.size());
-  for (Formula r : goals_[goal].roots) {
-    std::vector<uint32_t> leaves = formulas_.leaves(r);
-    a.groups.insert(a.groups.end(), leaves.begin(), leaves.end());
-  }
-  std::sort(a.groups.begin(), a.groups.end());
-  a.groups.erase(std::unique(a.groups.begin(), a.groups.end()), a.groups.end());
-  for (SchemaId g : a.groups) {
+  a.counts = std::move(kept);
+  a.unique = unique;
+  a.used = unique ? used : NO_SCHEMA;
+  for (SchemaId g : groups) {
     const SchemaNode &n = schema_.nodes[g];
     a.prefix = std::max<uint64_t>(a.prefix, n.prefix_items.size());
-    if (!a.simple) continue;
-    a.min = std::max(a.min, n.min_items);
-    a.max = std::min(a.max, n.max_items);
+    a.counting |= n.contains != NO_SCHEMA;
   }
+  a.simple = goals_[goal].simple && !a.counting && !a.unique;
+  if (a.simple)
+    for (SchemaId g : groups) {
+      a.min = std::max(a.min, schema_.nodes[g].min_items);
+      a.max = std::min(a.max, schema_.nodes[g].max_items);
+    }
+  a.groups = std::move(groups);
   a.items.resize(a.prefix + 1);
   slot = std::move(made);
   return slot.get();
@@ -44,17 +59,27 @@ void JsonControl::prepare(ArrayControl *a) {
   }
 }
 
-Formula JsonControl::item_requirement(SchemaId group, uint64_t index) {
+Formula JsonControl::item_requirement(SchemaId group, uint64_t index, SchemaId used) {
   const SchemaNode &n = schema_.nodes[group];
-  if (index < n.prefix_items.size()) return schema_leaf(n.prefix_items[index]);
-  return n.items == NO_SCHEMA ? FormulaSpace::TRUE : schema_leaf(n.items);
+  Formula item = FormulaSpace::TRUE;
+  if (index < n.prefix_items.size()) item = schema_leaf(n.prefix_items[index]);
+  else if (n.items != NO_SCHEMA) item = schema_leaf(n.items);
+  if (!n.unique_items || used == NO_SCHEMA) return item;
+  return formulas_.both(item, formulas_.negation(schema_leaf(used)));
 }
 
 ItemControl *JsonControl::item(ArrayControl *a, uint64_t index) {
   index = std::min(index, a->prefix);
   if (a->items[index]) return a->items[index].get();
+  std::vector<std::pair<SchemaId, Formula>> counted;
+  for (SchemaId g : a->groups) {
+    const SchemaNode &n = schema_.nodes[g];
+    if (n.contains != NO_SCHEMA && (n.max_contains != UNBOUNDED || this->counted(*a, g) < n.min_contains))
+      counted.emplace_back(g, schema_leaf(n.contains));
+  }
   auto made = make_child<ArrayControl>(
-      a, [&](SchemaId s) { return item_requirement(s, index); }, [&](GoalId g) { return array_control(g); });
+      a, [&](SchemaId s) { return item_requirement(s, index, a->used); },
+      [&](GoalId g) { return array_control(g, a->counts, a->used); }, counted);
   a->items[index] = std::move(made);
   return a->items[index].get();
 }
@@ -72,12 +97,13 @@ bool JsonControl::item_allowed(ArrayControl *a, uint64_t count) {
 }
 
 std::vector<bool> JsonControl::array_verdicts(ArrayControl *a, uint64_t count) {
+  auto holds = [&](uint32_t g) {
+    const SchemaNode &n = schema_.nodes[g];
+    if (count < n.min_items || count > n.max_items) return false;
+    return n.contains == NO_SCHEMA || counted(*a, g) >= n.min_contains;
+  };
   std::vector<bool> out;
-  for (Formula r : goals_[a->goal].roots)
-    out.push_back(formulas_.evaluate(r, [&](uint32_t g) {
-      const SchemaNode &n = schema_.nodes[g];
-      return count >= n.min_items && count <= n.max_items;
-    }));
+  for (Formula r : goals_[a->goal].roots) out.push_back(formulas_.evaluate(r, holds));
   return out;
 }
 
@@ -85,6 +111,83 @@ bool JsonControl::array_can_close(ArrayControl *a, uint64_t count) {
   if (a->simple) return count >= a->min && count <= a->max;
   std::vector<bool> v = array_verdicts(a, count);
   return formulas_.evaluate(goals_[a->goal].need, [&](uint32_t i) { return v[i]; });
+}
+
+uint64_t JsonControl::counted(const ArrayControl &a, SchemaId group) {
+  for (auto &[g, n] : a.counts)
+    if (g == group) return n;
+  return 0;
+}
+
+// ---------------------------------------------------------------- after an item
+
+ArrayControl *JsonControl::array_after(ArrayControl *a, const Verdicts &verdicts, const Verdicts &counting,
+                                       const Holds &holds) {
+  std::vector<SchemaId> failed;
+  for (auto &[group, root] : verdicts)
+    if (!holds(root)) failed.push_back(group);
+  Counts counts = a->counts;
+  for (auto &[group, root] : counting) {
+    if (!holds(root)) continue;
+    auto it = std::find_if(counts.begin(), counts.end(), [g = group](auto &c) { return c.first == g; });
+    if (it == counts.end()) it = counts.insert(it, {group, 0});
+    if (++it->second > schema_.nodes[group].max_contains) failed.push_back(group);
+  }
+  std::sort(failed.begin(), failed.end());
+  std::sort(counts.begin(), counts.end());
+  if (failed.empty() && counts == a->counts) return a;
+  return array_control(without_groups(a->goal, failed), counts, a->used);
+}
+
+ArrayControl *JsonControl::after_item(ItemControl *item, const Holds &holds) {
+  if (item->verdicts.empty() && item->counted.empty()) return item->frame;
+  return array_after(item->frame, item->verdicts, item->counted, holds);
+}
+
+ArrayControl *JsonControl::with_value(ArrayControl *a, const ItemValue &value) {
+  std::vector<std::string> all;
+  if (a->used != NO_SCHEMA) all = *used_lists_[a->used];
+  std::string tagged = std::to_string(value.kind) + value.text;
+  auto at = std::lower_bound(all.begin(), all.end(), tagged);
+  if (at != all.end() && *at == tagged) return a;
+  all.insert(at, std::move(tagged));
+  auto [it, fresh] = used_values_.try_emplace(all, static_cast<SchemaId>(schema_.nodes.size()));
+  if (fresh) {
+    SchemaNode n;
+    n.pointer = schema_.nodes[a->groups.front()].pointer;
+    n.has_values = true;
+    for (const std::string &t : all) {
+      const std::string text = t.substr(1);
+      switch (t[0] - '0') {
+        case ItemValue::String: n.strings.push_back(text); break;
+        case ItemValue::Number: n.numbers.push_back(text); break;
+        default: n.literals |= text == "null" ? 1 : text == "true" ? 2 : 4;
+      }
+    }
+    schema_.nodes.push_back(std::move(n));
+    used_lists_[it->second] = &it->first;
+  }
+  return array_control(a->goal, a->counts, it->second);
+}
+
+ArrayControl *JsonControl::after_repeat(ArrayControl *a) {
+  std::vector<SchemaId> failed;
+  for (SchemaId g : a->groups)
+    if (schema_.nodes[g].unique_items) failed.push_back(g);
+  return array_control(without_groups(a->goal, failed), a->counts, a->used);
+}
+
+ValueControl *JsonControl::helpful(ArrayControl *a, uint64_t count) {
+  ItemControl *next = next_item(a, count);
+  if (!next) return nullptr;
+  const Formula must = goals_[next->child->goal].combined;
+  for (SchemaId g : a->groups) {
+    const SchemaNode &n = schema_.nodes[g];
+    if (n.contains == NO_SCHEMA || counted(*a, g) >= n.min_contains) continue;
+    const Formula both = formulas_.both(must, schema_leaf(n.contains));
+    if (can_hold(both)) return value(intern({both}, formulas_.leaf(0)));
+  }
+  return nullptr;
 }
 
 }  // namespace structgen

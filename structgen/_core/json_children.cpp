@@ -10,7 +10,8 @@ namespace structgen {
 template <class Frame>
 std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame,
                                                              const std::function<Formula(SchemaId)> &requirement,
-                                                             const std::function<Frame *(GoalId)> &with_goal) {
+                                                             const std::function<Frame *(GoalId)> &with_goal,
+                                                             const std::vector<std::pair<SchemaId, Formula>> &counted) {
   auto made = std::make_unique<ChildControl<Frame>>();
   made->frame = frame;
   if (goals_[frame->goal].simple) {
@@ -18,11 +19,30 @@ std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame,
     for (SchemaId g : frame->groups) all.push_back(requirement(g));
     Formula f = formulas_.conjunction(std::move(all));
     made->possible = can_hold(f);
-    if (made->possible) made->child = value(intern({f}, formulas_.leaf(0)));
+    if (counted.empty()) {
+      if (made->possible) made->child = value(intern({f}, formulas_.leaf(0)));
+      return made;
+    }
+    made->roots.push_back(f);
+    for (SchemaId g : frame->groups) made->on.emplace_back(g, 0);
+  } else if (!branch(made.get(), requirement, with_goal)) {
     return made;
   }
+  for (auto &[g, f] : counted) {
+    if (!std::binary_search(made->frame->groups.begin(), made->frame->groups.end(), g)) continue;
+    size_t i = std::find(made->roots.begin(), made->roots.end(), f) - made->roots.begin();
+    if (i == made->roots.size()) made->roots.push_back(f);
+    made->counted.emplace_back(g, static_cast<uint32_t>(i));
+  }
+  return made;
+}
+
+template <class Frame>
+bool JsonControl::branch(ChildControl<Frame> *made, const std::function<Formula(SchemaId)> &requirement,
+                         const std::function<Frame *(GoalId)> &with_goal) {
   // Groups whose requirement cannot be met fail now.
-  std::vector<Formula> roots = goals_[frame->goal].roots;
+  const GoalId goal = made->frame->goal;
+  std::vector<Formula> roots = goals_[goal].roots;
   bool failed = false;
   for (Formula &r : roots)
     r = formulas_.substitute(r, [&](uint32_t id) {
@@ -30,8 +50,8 @@ std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame,
       failed = true;
       return FormulaSpace::FALSE;
     });
-  if (failed) made->frame = with_goal(intern(std::move(roots), goals_[frame->goal].need));
-  if (goals_[made->frame->goal].combined == FormulaSpace::FALSE) return made;
+  if (failed) made->frame = with_goal(intern(std::move(roots), goals_[goal].need));
+  if (goals_[made->frame->goal].combined == FormulaSpace::FALSE) return false;
   made->possible = true;
   for (SchemaId g : made->frame->groups) {
     Formula r = requirement(g);
@@ -40,7 +60,7 @@ std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame,
     if (i == made->roots.size()) made->roots.push_back(r);
     made->on.emplace_back(g, static_cast<uint32_t>(i));
   }
-  return made;
+  return true;
 }
 
 namespace {
@@ -66,21 +86,21 @@ constexpr size_t MAX_ROOTS_TOLD_APART = 6;
 }  // namespace
 
 template <class Frame>
-ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child, const std::function<bool(GoalId)> &alive) {
-  const GoalId frame_goal = child->frame->goal;
+ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child,
+                                                const std::function<bool(const Holds &)> &alive) {
   const size_t m = child->roots.size();
   Formula need;
   if (m <= MAX_ROOTS_TOLD_APART) {
     // Each way the verdicts can turn out, and whether the frame survives it.
     std::vector<bool> table(size_t{1} << m);
     for (size_t v = 0; v < table.size(); ++v)
-      table[v] = alive(goal_after(frame_goal, child->on, [&](uint32_t i) { return (v >> i & 1) != 0; }));
+      table[v] = alive([&](uint32_t i) { return (v >> i & 1) != 0; });
     need = from_table(formulas_, table, 0);
   } else {
     // Too many to tell apart: any of them, or none where the frame survives without. More than the
     // truth, so nothing is lost; the frame itself is asked again when the verdicts are there.
     ++unproven_;
-    bool none = alive(goal_after(frame_goal, child->on, [](uint32_t) { return false; }));
+    bool none = alive([](uint32_t) { return false; });
     std::vector<Formula> any;
     for (uint32_t i = 0; i < m; ++i) any.push_back(formulas_.leaf(i));
     need = none ? FormulaSpace::TRUE : formulas_.disjunction(std::move(any));
@@ -114,6 +134,7 @@ ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child, cons
                            : formulas_.substitute(need, [&](uint32_t i) { return formulas_.leaf(index[i]); });
   for (auto &[g, i] : child->on)
     if (!must[i]) made->verdicts.emplace_back(g, index[i]);
+  for (auto &[g, i] : child->counted) made->counted.emplace_back(g, index[i]);
   GoalId goal = intern(std::move(kept), renamed);
   made->possible = can_hold(goals_[goal].combined);
   if (made->possible) made->child = value(goal);
@@ -125,24 +146,31 @@ ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child, cons
 KeyControl *JsonControl::resolve(KeyControl *key, const ObjectView &view) {
   if (!key->possible) return nullptr;
   if (key->child) return key;
-  return resolve_child<ObjectControl>(
-      key, [&](GoalId g) { return oracle_->object_alive(object_control(g, key->frame->universe), view, nullptr); });
+  return resolve_child<ObjectControl>(key, [&](const Holds &holds) {
+    const GoalId goal = goal_after(key->frame->goal, key->on, holds);
+    return oracle_->object_alive(object_control(goal, key->frame->universe), view, nullptr);
+  });
 }
 
 ItemControl *JsonControl::next_item(ArrayControl *a, uint64_t count) {
   ItemControl *it = item(a, count);
   if (!it->possible) return nullptr;
   if (it->child) return it;
-  return resolve_child<ArrayControl>(
-      it, [&](GoalId g) { return oracle_->array_alive(array_control(g), count + 1, false); });
+  return resolve_child<ArrayControl>(it, [&](const Holds &holds) {
+    return oracle_->array_alive(array_after(it->frame, it->on, it->counted, holds), count + 1, false);
+  });
 }
 
 // ---------------------------------------------------------------- verdicts
 
-GoalId JsonControl::goal_after(GoalId goal, const Verdicts &verdicts, const std::function<bool(uint32_t)> &holds) {
+GoalId JsonControl::goal_after(GoalId goal, const Verdicts &verdicts, const Holds &holds) {
   std::vector<SchemaId> failed;
   for (auto &[group, root] : verdicts)
     if (!holds(root)) failed.push_back(group);
+  return without_groups(goal, failed);
+}
+
+GoalId JsonControl::without_groups(GoalId goal, const std::vector<SchemaId> &failed) {
   if (failed.empty()) return goal;
   std::vector<Formula> roots = goals_[goal].roots;
   for (Formula &r : roots)
@@ -153,22 +181,17 @@ GoalId JsonControl::goal_after(GoalId goal, const Verdicts &verdicts, const std:
 }
 
 ObjectControl *JsonControl::after_child(ObjectControl *o, const Verdicts &verdicts,
-                                        const std::function<bool(uint32_t)> &holds) {
+                                        const Holds &holds) {
   if (verdicts.empty()) return o;
   GoalId g = goal_after(o->goal, verdicts, holds);
   return g == o->goal ? o : object_control(g, o->universe);
 }
 
-ArrayControl *JsonControl::after_child(ArrayControl *a, const Verdicts &verdicts,
-                                       const std::function<bool(uint32_t)> &holds) {
-  if (verdicts.empty()) return a;
-  GoalId g = goal_after(a->goal, verdicts, holds);
-  return g == a->goal ? a : array_control(g);
-}
-
 template std::unique_ptr<KeyControl> JsonControl::make_child(ObjectControl *, const std::function<Formula(SchemaId)> &,
-                                                             const std::function<ObjectControl *(GoalId)> &);
+                                                             const std::function<ObjectControl *(GoalId)> &,
+                                                             const std::vector<std::pair<SchemaId, Formula>> &);
 template std::unique_ptr<ItemControl> JsonControl::make_child(ArrayControl *, const std::function<Formula(SchemaId)> &,
-                                                              const std::function<ArrayControl *(GoalId)> &);
+                                                              const std::function<ArrayControl *(GoalId)> &,
+                                                              const std::vector<std::pair<SchemaId, Formula>> &);
 
 }  // namespace structgen

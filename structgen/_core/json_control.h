@@ -17,11 +17,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "formula.h"
 #include "hashing.h"
+#include "json_value.h"
 #include "schema.h"
 #include "text_space.h"
 
@@ -31,6 +33,8 @@ using GoalId = uint32_t;
 using Bits = std::vector<uint64_t>;
 // (keyword group, child root) pairs: the group fails when the root's verdict is false.
 using Verdicts = std::vector<std::pair<SchemaId, uint32_t>>;
+using Counts = std::vector<std::pair<SchemaId, uint64_t>>;
+using Holds = std::function<bool(uint32_t)>;
 
 inline bool bit(const uint64_t *words, uint32_t i) { return words[i >> 6] >> (i & 63) & 1; }
 inline void set_bit(uint64_t *words, uint32_t i) { words[i >> 6] |= uint64_t{1} << (i & 63); }
@@ -89,7 +93,8 @@ struct ChildControl {
   // Frames with branches: what the value needs depends on which verdicts leave the frame alive,
   // so on what the frame has read; `resolve` finds out and keeps one variant for each need.
   std::vector<Formula> roots;
-  Verdicts on;  // (keyword group, root)
+  Verdicts on;       // (keyword group, root)
+  Verdicts counted;  // items: (keyword group with `contains`, root that says whether the item counts)
   std::map<Formula, std::unique_ptr<ChildControl>> variants;
 };
 using KeyControl = ChildControl<struct ObjectControl>;
@@ -120,6 +125,10 @@ struct ArrayControl {
   std::vector<SchemaId> groups;
   uint64_t prefix = 0;  // from this index on all items are alike
   std::vector<std::unique_ptr<ItemControl>> items;  // by min(index, prefix)
+  Counts counts;           // what `contains` has met, by group; up to what still matters
+  bool counting = false;   // some group has `contains`
+  bool unique = false;     // some group wants distinct items
+  SchemaId used = NO_SCHEMA;  // unique: an enum of the scalars that are there already
   bool prepared = false;
   uint64_t min = 0, max = UNBOUNDED;                // simple frames; max lowered by items without values
   uint32_t id = 0;
@@ -134,6 +143,8 @@ struct ObjectView {
 
 class JsonControl {
  public:
+  static constexpr const char *LITERALS[] = {"null", "true", "false"};
+
   JsonControl(Schema schema, TextSpace &text);
 
   const Schema &schema() const { return schema_; }
@@ -166,9 +177,17 @@ class JsonControl {
 
   // Verdicts. `holds(i)`: root i of the child's goal came out true.
   ObjectControl *after_child(ObjectControl *frame, const Verdicts &verdicts,
-                             const std::function<bool(uint32_t)> &holds);
-  ArrayControl *after_child(ArrayControl *frame, const Verdicts &verdicts,
-                            const std::function<bool(uint32_t)> &holds);
+                             const Holds &holds);
+  ArrayControl *after_item(ItemControl *item, const Holds &holds);
+  // Distinct items: the frame that also has this scalar; the frame where an item came twice.
+  ArrayControl *with_value(ArrayControl *frame, const ItemValue &value);
+  ArrayControl *after_repeat(ArrayControl *frame);
+  // Strings are told apart by the reader, not by the frame: no end of them, whatever has been read.
+  static bool free_strings(const ValueControl *item) {
+    return item->string.re == RegexSpace::ANY_TEXT && item->string.max == UNBOUNDED && item->string.roots.empty();
+  }
+  // A value for the item that counts for a `contains` that still wants some; null when none does.
+  ValueControl *helpful(ArrayControl *frame, uint64_t count);
   std::vector<bool> object_verdicts(ObjectControl *frame, const ObjectView &view);
   std::vector<bool> array_verdicts(ArrayControl *frame, uint64_t count);
 
@@ -204,11 +223,18 @@ class JsonControl {
   GoalId expand_goal(GoalId goal, Type type);
   template <class Frame>
   std::unique_ptr<ChildControl<Frame>> make_child(Frame *frame, const std::function<Formula(SchemaId)> &requirement,
-                                                  const std::function<Frame *(GoalId)> &with_goal);
+                                                  const std::function<Frame *(GoalId)> &with_goal,
+                                                  const std::vector<std::pair<SchemaId, Formula>> &counted = {});
   template <class Frame>
-  ChildControl<Frame> *resolve_child(ChildControl<Frame> *child, const std::function<bool(GoalId)> &alive);
+  bool branch(ChildControl<Frame> *child, const std::function<Formula(SchemaId)> &requirement,
+              const std::function<Frame *(GoalId)> &with_goal);
+  template <class Frame>
+  ChildControl<Frame> *resolve_child(ChildControl<Frame> *child, const std::function<bool(const Holds &)> &alive);
   ItemControl *item(ArrayControl *frame, uint64_t index);
-  GoalId goal_after(GoalId goal, const Verdicts &verdicts, const std::function<bool(uint32_t)> &holds);
+  static uint64_t counted(const ArrayControl &frame, SchemaId group);
+  GoalId goal_after(GoalId goal, const Verdicts &verdicts, const Holds &holds);
+  GoalId without_groups(GoalId goal, const std::vector<SchemaId> &failed);  // sorted
+  ArrayControl *array_after(ArrayControl *frame, const Verdicts &verdicts, const Verdicts &counted, const Holds &holds);
 
   StringLanguage string_leaf(SchemaId id);
   Re string_re(Formula f);
@@ -223,10 +249,11 @@ class JsonControl {
 
   ObjectControl *object_control(GoalId goal, const KeyUniverse *universe);
   const KeyUniverse *universe(const std::vector<SchemaId> &groups);
-  ArrayControl *array_control(GoalId goal);
+  ArrayControl *array_control(GoalId goal, const Counts &counts = {}, SchemaId used = NO_SCHEMA);
   Formula key_requirement(SchemaId group, std::string_view key);
   Formula extra_requirement(SchemaId group, const ObjectControl &frame, uint32_t matched);
-  Formula item_requirement(SchemaId group, uint64_t index);
+  Formula item_requirement(SchemaId group, uint64_t index, SchemaId used = NO_SCHEMA);
+  std::vector<uint32_t> needed_leaves(Formula f) const;  // leaves without which `f` is false
   const std::vector<std::pair<uint32_t, Re>> &extra_classes(ObjectControl *frame);
   void prepare(ObjectControl *frame);  // the part that asks the oracle; never from inside it
   void prepare(ArrayControl *frame);
@@ -243,7 +270,9 @@ class JsonControl {
   std::deque<std::unique_ptr<ValueControl>> values_;
   std::map<std::pair<GoalId, const KeyUniverse *>, std::unique_ptr<ObjectControl>> objects_;
   std::map<std::vector<SchemaId>, std::unique_ptr<KeyUniverse>> universes_;
-  std::map<GoalId, std::unique_ptr<ArrayControl>> arrays_;
+  std::map<std::tuple<GoalId, Counts, SchemaId>, std::unique_ptr<ArrayControl>> arrays_;
+  std::map<std::vector<std::string>, SchemaId> used_values_;
+  std::unordered_map<SchemaId, const std::vector<std::string> *> used_lists_;
   std::unordered_map<SchemaId, Re> number_leaves_;
   std::unique_ptr<class JsonOracle> oracle_;
   GoalId root_;

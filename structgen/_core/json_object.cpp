@@ -147,6 +147,7 @@ uint32_t JsonControl::matched_patterns(const ObjectControl &o, std::string_view 
 Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
   const SchemaNode &n = schema_.nodes[group];
   std::vector<Formula> all;
+  if (!text_.spells(key)) return FormulaSpace::FALSE;
   if (n.property_names != NO_SCHEMA && !text_.regex().matches(name_language(group), key)) return FormulaSpace::FALSE;
   bool named = false;
   if (auto it = n.property_index.find(key); it != n.property_index.end()) {

@@ -6,7 +6,6 @@
 namespace structgen {
 namespace {
 constexpr size_t MAX_NESTED_QUESTIONS = 250;
-constexpr size_t MAX_FRAME_MEMO = 100'000;
 constexpr int64_t LONG_KEY = 64;  // a language with texts this long has plenty of them
 }  // namespace
 
@@ -72,7 +71,7 @@ bool JsonOracle::holds_type(Formula f, Type type) {
     steps_ = 0;
     lowest_ = UINT32_MAX;
   }
-  if (e <= FormulaSpace::TRUE) {
+  if (e == FormulaSpace::FALSE || (e == FormulaSpace::TRUE && type != Type::Null && type != Type::Boolean)) {
     holds = e == FormulaSpace::TRUE;
   } else {
     switch (type) {
@@ -80,7 +79,8 @@ bool JsonOracle::holds_type(Formula f, Type type) {
       case Type::Boolean: {
         holds = false;
         for (int i = type == Type::Null ? 0 : 1; i < (type == Type::Null ? 1 : 3); ++i)
-          holds |= c_.formulas_.evaluate(e, [&](uint32_t id) { return (c_.schema_.nodes[id].literals >> i & 1) != 0; });
+          holds |= c_.text_.spells(JsonControl::LITERALS[i]) &&
+                   c_.formulas_.evaluate(e, [&](uint32_t id) { return (c_.schema_.nodes[id].literals >> i & 1) != 0; });
         break;
       }
       case Type::Number: holds = c_.text_.regex().alive(c_.number_re(e)); break;
@@ -96,7 +96,8 @@ bool JsonOracle::holds_type(Formula f, Type type) {
         });
         break;
       case Type::Array:
-        holds = any_way(e, [&](const Groups &yes, const Groups &no) { return array_possible(yes, no, 0, false); });
+        holds = any_way(
+            e, [&](const Groups &yes, const Groups &no) { return array_possible(yes, no, nullptr, 0, false); });
         break;
     }
   }
@@ -106,7 +107,7 @@ bool JsonOracle::holds_type(Formula f, Type type) {
 
 bool JsonOracle::group_can_hold(SchemaId group, Type type) {
   return type == Type::Object ? object_possible({group}, {}, nullptr, {nullptr, 0, -1}, nullptr)
-                              : array_possible({group}, {}, 0, false);
+                              : array_possible({group}, {}, nullptr, 0, false);
 }
 
 // ---------------------------------------------------------------- ways to satisfy a formula
@@ -397,89 +398,6 @@ bool JsonOracle::extra_class_possible(ObjectControl *o, uint32_t matched) {
 bool JsonOracle::enough_extra_keys(ObjectControl *o, uint64_t n) {
   if (o->extra != RegexSpace::ANY_TEXT && n > 1 && !c_.text_.regex().has_length(o->extra, LONG_KEY, -1)) ++unproven_;
   return true;
-}
-
-// ---------------------------------------------------------------- arrays
-
-bool JsonOracle::array_possible(const Groups &yes, const Groups &no, uint64_t count, bool one_more) {
-  uint64_t least = count + one_more, most = UNBOUNDED, prefix = 0;
-  for (SchemaId g : yes) {
-    const SchemaNode &n = c_.schema_.nodes[g];
-    least = std::max(least, n.min_items);
-    most = std::min(most, n.max_items);
-    prefix = std::max<uint64_t>(prefix, n.prefix_items.size());
-  }
-  for (SchemaId g : no) prefix = std::max<uint64_t>(prefix, c_.schema_.nodes[g].prefix_items.size());
-  if (least > most) return false;
-  auto item = [&](uint64_t i) {
-    std::vector<Formula> all;
-    for (SchemaId g : yes) all.push_back(c_.item_requirement(g, i));
-    return c_.formulas_.conjunction(std::move(all));
-  };
-  // Items from `prefix` on are alike; the first one without a value bounds the length. Only as
-  // many are looked at as could matter.
-  const uint64_t beyond = std::max(prefix, count) + no.size();
-  for (uint64_t i = count; i <= beyond && i < most; ++i) {
-    if (no.empty() && i >= least) break;
-    if (!can_hold(item(i))) {
-      most = i;
-      break;
-    }
-  }
-  if (least > most) return false;
-  std::map<uint64_t, std::vector<Formula>> demands;
-  std::function<bool(size_t)> choose = [&](size_t next) -> bool {
-    if (!spend()) return true;
-    if (next == no.size()) {
-      uint64_t length = least;
-      if (!demands.empty()) length = std::max(length, demands.rbegin()->first + 1);
-      if (length > most) return false;
-      for (auto &[i, fs] : demands) {
-        std::vector<Formula> all = fs;
-        all.push_back(item(i));
-        if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
-      }
-      return true;
-    }
-    const SchemaNode &n = c_.schema_.nodes[no[next]];
-    if (n.min_items > 0) {
-      uint64_t old = most;
-      most = std::min(most, n.min_items - 1);
-      bool ok = least <= most && choose(next + 1);
-      most = old;
-      if (ok) return true;
-    }
-    if (n.max_items != UNBOUNDED) {
-      uint64_t old = least;
-      least = std::max(least, n.max_items + 1);
-      bool ok = least <= most && choose(next + 1);
-      least = old;
-      if (ok) return true;
-    }
-    for (uint64_t i = count; i <= beyond && i < most; ++i) {
-      Formula broken = c_.formulas_.negation(c_.item_requirement(no[next], i));
-      if (!can_hold(c_.formulas_.both(item(i), broken))) continue;
-      demands[i].push_back(broken);
-      if (choose(next + 1)) return true;
-      demands[i].pop_back();
-      if (demands[i].empty()) demands.erase(i);
-    }
-    return false;
-  };
-  return choose(0);
-}
-
-bool JsonOracle::array_alive(ArrayControl *a, uint64_t count, bool one_more) {
-  Hash128 h = extend(extend(Hash128{a->id, 7}, count), one_more);
-  if (auto it = frames_.find(h); it != frames_.end()) return it->second;
-  const bool outermost = in_progress_.empty();
-  if (outermost) steps_ = 0;
-  bool alive = any_way(c_.goals_[a->goal].combined, [&](const Groups &yes, const Groups &no) {
-    return array_possible(yes, no, count, one_more);
-  });
-  if (frames_.size() > MAX_FRAME_MEMO) frames_.clear();
-  if (outermost) frames_.emplace(h, alive);
-  return alive;
 }
 
 }  // namespace structgen

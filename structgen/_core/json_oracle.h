@@ -51,9 +51,20 @@ class JsonOracle {
                        const Include *include);
   bool choose_violations(ObjectQuery &q, size_t next);
   bool finish_object(ObjectQuery &q);
-  bool array_possible(const Groups &yes, const Groups &no, uint64_t count, bool one_more);
+  struct ArrayQuery;
+  bool array_possible(const Groups &yes, const Groups &no, ArrayControl *frame, uint64_t count, bool one_more);
+  bool choose_violations(ArrayQuery &q, size_t next);
+  bool finish_array(ArrayQuery &q);
+  bool can_count(ArrayQuery &q, uint64_t length);
+  bool distinct_items(ArrayQuery &q, uint64_t length);
+  Formula item(const ArrayQuery &q, uint64_t index);
+  // Are there n different values? A lower bound: false may also mean that it could not be told.
+  bool has_values(Formula f, uint64_t n, int depth, bool *sure);
+  uint64_t count_texts(Re re, uint64_t most);
   bool spend();
   Formula all_keys(const Groups &yes, std::string_view name);
+
+  static constexpr size_t MAX_FRAME_MEMO = 100'000;
 
   JsonControl &c_;
   std::unordered_map<Formula, uint32_t> in_progress_;

@@ -63,13 +63,13 @@ StringLanguage JsonControl::string_leaf(SchemaId id) {
       s.max = UNBOUNDED;
     }
   }
-  s.re = all.empty() ? RegexSpace::ANY_TEXT : space.intersect(all);
+  s.re = text_.writable(all.empty() ? RegexSpace::ANY_TEXT : space.intersect(all));
   return s;
 }
 
 Re JsonControl::string_re(Formula f) {
   RegexSpace &space = text_.regex();
-  return boolean_language(f, RegexSpace::ANY_TEXT, [&](SchemaId id) {
+  return boolean_language(f, text_.writable(RegexSpace::ANY_TEXT), [&](SchemaId id) {
     StringLanguage s = string_leaf(id);
     if (s.min == 0 && s.max == UNBOUNDED) return s.re;
     if (s.max < s.min) return RegexSpace::EMPTY;
@@ -88,7 +88,8 @@ StringLanguage JsonControl::string_language(const Goal &g) {
       s.min = std::max(s.min, one.min);
       s.max = std::min(s.max, one.max);
     }
-    if (!all.empty()) s.re = all.size() == 1 ? all[0] : text_.regex().intersect(all);
+    if (all.empty()) s.re = text_.writable(s.re);
+    else s.re = all.size() == 1 ? all[0] : text_.regex().intersect(all);
     bool fits = s.re == RegexSpace::ANY_TEXT || (s.min == 0 && s.max == UNBOUNDED)
                     ? s.min <= s.max && text_.regex().alive(s.re)
                     : s.min <= s.max &&
@@ -124,9 +125,17 @@ Re JsonControl::number_re(Formula f) {
 }
 
 bool JsonControl::must_be_integer(const Goal &expanded) const {
-  if (!expanded.simple) return false;
-  std::vector<uint32_t> groups = formulas_.leaves(expanded.combined);
+  std::vector<uint32_t> groups = needed_leaves(expanded.combined);
   return std::any_of(groups.begin(), groups.end(), [&](SchemaId g) { return schema_.nodes[g].number.integer; });
+}
+
+std::vector<uint32_t> JsonControl::needed_leaves(Formula f) const {
+  if (formulas_.kind(f) == FormulaSpace::Kind::Leaf) return {formulas_.leaf_id(f)};
+  std::vector<uint32_t> out;
+  if (formulas_.kind(f) == FormulaSpace::Kind::And)
+    for (Formula p : formulas_.parts(f))
+      if (formulas_.kind(p) == FormulaSpace::Kind::Leaf) out.push_back(formulas_.leaf_id(p));
+  return out;
 }
 
 Re JsonControl::digits_only(Re numbers) {
@@ -139,12 +148,11 @@ Re JsonControl::digits_only(Re numbers) {
 }
 
 Re JsonControl::literal_re(Formula f) {
-  static const char *const NAMES[] = {"null", "true", "false"};
   std::vector<Re> any;
   for (int i = 0; i < 3; ++i) {
     Formula e = expand(f, i == 0 ? Type::Null : Type::Boolean);
     bool holds = formulas_.evaluate(e, [&](uint32_t id) { return (schema_.nodes[id].literals >> i & 1) != 0; });
-    if (holds) any.push_back(text_.regex().literal(NAMES[i]));
+    if (holds) any.push_back(text_.regex().literal(LITERALS[i]));
   }
   return any.empty() ? RegexSpace::EMPTY : text_.regex().alternate(any);
 }

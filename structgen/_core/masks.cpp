@@ -14,6 +14,12 @@ Hash128 combine(const Hash128 &a, const Hash128 &b) { return extend(extend(a, b.
 }  // namespace
 
 std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
+  std::shared_ptr<const Mask> made = blind(arena, node);
+  const bool may_repeat = node->traced || (node->kind == Node::Array && node->control.array->unique);
+  return may_repeat ? without_repeats(arena, node, std::move(made)) : made;
+}
+
+std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
   const bool cacheable = node->kind != Node::Alternatives;
   if (cacheable) {
     Hash128 h = combine({11, 13}, a_.signature(node));
@@ -32,7 +38,7 @@ std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
   int32_t lowest = INT32_MAX;
   std::shared_ptr<const Mask> made = compute(arena, node, &lowest);
   text_.make_room();
-  if (!cacheable) return made;
+  if (!cacheable || lowest == LEANED) return made;
   if (bytes_ > text_.limits().mask_cache_bytes) {
     cache_.clear();
     bytes_ = 0;
@@ -52,6 +58,7 @@ std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
 
 std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32_t *lowest) {
   Reader reader{arena};
+  reader.blind = true;
   r_ = &reader;
   Arena::Mark mark = arena.mark();
   out_.assign(v_.words(), 0);
@@ -61,7 +68,7 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
   arena.release(mark);
-  *lowest = reader.lowest;
+  *lowest = reader.leaned ? LEANED : reader.lowest;
   r_ = nullptr;
   for (uint32_t w = 0; w < out_.size(); ++w)
     if (out_[w]) {
@@ -158,7 +165,7 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
     // Token lengths (characters) that are surely within bounds.
     const uint64_t low = any ? 0 : least;
     const bool bounded_above = most != UNBOUNDED;
-    const bool some = reach >= 0 && !odd && (!bounded_above || most >= static_cast<uint64_t>(reach));
+    const bool some = reach >= 0 && (!odd || any) && (!bounded_above || most >= static_cast<uint64_t>(reach));
     const uint64_t high = !some ? 0 : bounded_above ? most - static_cast<uint64_t>(reach) : UNBOUNDED;
     if (!f.dense) {
       for (size_t i = 0; i < f.ids.size(); ++i) {
@@ -174,7 +181,8 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
       const std::vector<uint32_t> &within = up_to(most), &sure = some ? up_to(high) : none,
                                   &early = low > 0 ? up_to(low - 1) : none;
       for (uint32_t w = 0; w < v_.words(); ++w) {
-        uint32_t inside = f.bits[w] & within[w];
+        // Inside an escape a token adds fewer characters than it has, so none is too long for sure.
+        uint32_t inside = odd ? f.bits[w] : f.bits[w] & within[w];
         uint32_t good = some ? inside & sure[w] & ~(low > 0 ? early[w] : 0) : 0;
         out_[w] |= good;
         for (uint32_t rest = inside & ~good; rest; rest &= rest - 1) {
@@ -187,8 +195,8 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
     }
   }
   if (f.exits.empty()) return;
-  if (n->roots) {
-    // Which verdicts the text gives depends on the text: close each way on its own.
+  if (n->roots || Automaton::told_apart(n)) {
+    // What the text gives depends on the text: close each way on its own.
     for (const Exit &e : f.exits) {
       Arena::Mark mark = r_->arena.mark();
       const Node *s = n;
@@ -201,6 +209,7 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
     return;
   }
   Arena::Mark mark = r_->arena.mark();
+  r_->trace = n->trace;
   if (const Node *after = a_.finish(*r_, n->parent)) {
     if (at == Vocabulary::ROOT) {
       const RestTrie &trie = text_.rests(f);
@@ -216,7 +225,7 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
 }
 
 void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
-  if (n->roots || (n->parent && n->parent->kind == Node::Sequence)) return walk(at, n);
+  if (n->roots || Automaton::told_apart(n) || (n->parent && n->parent->kind == Node::Sequence)) return walk(at, n);
   const Fragment &f = text_.fragment(at, n->text);
   if (f.dense)
     for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
@@ -232,8 +241,10 @@ void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
         if (!text_.spellable(s)) clear(id);
       }
   }
+  r_->looked_at(n->parent);
   if (f.exits.empty() || !n->parent) return;
   Arena::Mark mark = r_->arena.mark();
+  r_->trace = n->trace;
   if (const Node *after = a_.finish(*r_, n->parent)) {
     const std::bitset<256> candidates = a_.candidates(after);
     for (const Exit &e : f.exits) {

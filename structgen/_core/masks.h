@@ -38,6 +38,13 @@ class Masks {
     std::shared_ptr<const Mask> mask;  // null: look one frame deeper
   };
 
+  static constexpr int32_t LEANED = INT32_MIN;  // the mask holds for this text alone
+
+  // The mask as if no item of an array were there already, as far as the array's control leaves that open.
+  std::shared_ptr<const Mask> blind(Arena &arena, const Node *node);
+  // The same without the tokens that would repeat an item (masks_unique.cpp).
+  std::shared_ptr<const Mask> without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask);
+  const std::vector<uint32_t> &ending_items(const Node *node);
   std::shared_ptr<const Mask> compute(Arena &arena, const Node *node, int32_t *lowest);
   // All set bits for tokens below trie node `at`, whose own bytes led to `node`.
   void below(Vocabulary::Node at, const Node *node);
@@ -59,6 +66,9 @@ class Masks {
   uint64_t hits_ = 0, misses_ = 0;
   std::vector<uint32_t> out_;
   Reader *r_ = nullptr;
+  // Tokens that can end an item of an array, by what they hold; found when first asked for.
+  bool sorted_out_ = false;
+  std::vector<uint32_t> brackets_, brackets_after_quote_;
 };
 
 }  // namespace structgen

@@ -43,11 +43,44 @@ const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
   return node;
 }
 
+// The fresh part of a list, oldest first.
+template <class Link>
+std::vector<const Link *> Matcher::fresh(const Link *last) const {
+  std::vector<const Link *> out;
+  for (const Link *l = last; l && scratch_.contains(l); l = l->previous) out.push_back(l);
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+const SeenKey *Matcher::keep(const SeenKey *last) {
+  for (const SeenKey *s : fresh(last)) {
+    SeenKey *copy = arena_.make<SeenKey>(*s);
+    if (s->previous && scratch_.contains(s->previous)) copy->previous = last;
+    if (s->text && scratch_.contains(s->text)) {
+      auto *text = static_cast<char *>(arena_.allocate(s->length));
+      std::memcpy(text, s->text, s->length);
+      copy->text = text;
+    }
+    last = copy;
+  }
+  return last;
+}
+
+const TextLink *Matcher::keep(const TextLink *last) {
+  for (const TextLink *l : fresh(last)) {
+    TextLink *copy = arena_.make<TextLink>(*l);
+    if (l->previous && scratch_.contains(l->previous)) copy->previous = last;
+    last = copy;
+  }
+  return last;
+}
+
 // Copies what a token's steps left behind into the matcher's own memory, and nothing else.
 const Node *Matcher::keep(const Node *node) {
   if (!node || !scratch_.contains(node)) return node;
   Node *copy = arena_.make<Node>(*node);
   copy->parent = keep(node->parent);
+  if (node->traced) copy->trace = keep(node->trace);
   auto copy_array = [&](auto *items, size_t count) {
     if (!items || !scratch_.contains(items)) return items;
     auto *to = arena_.allocate(count * sizeof(*items));
@@ -64,32 +97,12 @@ const Node *Matcher::keep(const Node *node) {
       break;
     case Node::Object:
       copy->bits = copy_array(node->bits, node->control.object->universe->words());
-      if (node->extras && scratch_.contains(node->extras)) {
-        std::vector<const SeenKey *> fresh;
-        const SeenKey *s = node->extras;
-        for (; s && scratch_.contains(s); s = s->previous) fresh.push_back(s);
-        for (auto it = fresh.rbegin(); it != fresh.rend(); ++it) {
-          SeenKey *k = arena_.make<SeenKey>(**it);
-          k->previous = s;
-          k->text = copy_array((*it)->text, (*it)->length);
-          s = k;
-        }
-        copy->extras = s;
-      }
+      copy->extras = keep(node->extras);
       break;
+    case Node::Array: copy->extras = keep(node->extras); break;
     case Node::Key:
       copy->bits = copy_array(node->bits, node->parent->control.object->universe->words());
-      if (node->link && scratch_.contains(node->link)) {
-        std::vector<const TextLink *> fresh;
-        const TextLink *l = node->link;
-        for (; l && scratch_.contains(l); l = l->previous) fresh.push_back(l);
-        for (auto it = fresh.rbegin(); it != fresh.rend(); ++it) {
-          TextLink *k = arena_.make<TextLink>(**it);
-          k->previous = l;
-          l = k;
-        }
-        copy->link = l;
-      }
+      copy->link = keep(node->link);
       break;
     default: break;
   }

@@ -108,6 +108,10 @@ class Matcher {
   Matcher(const Matcher &origin, Arena &&arena);
   const Node *run(Reader &r, const Node *node, uint32_t token);
   const Node *keep(const Node *node);
+  const SeenKey *keep(const SeenKey *last);
+  const TextLink *keep(const TextLink *last);
+  template <class Link>
+  std::vector<const Link *> fresh(const Link *last) const;
 
   std::shared_ptr<Program> program_;
   Arena arena_, scratch_;

@@ -43,6 +43,9 @@ struct SchemaNode {
   std::vector<SchemaId> prefix_items;
   SchemaId items = NO_SCHEMA;
   uint64_t min_items = 0, max_items = UNBOUNDED;
+  SchemaId contains = NO_SCHEMA;
+  uint64_t min_contains = 1, max_contains = UNBOUNDED;
+  bool unique_items = false;
 
   std::vector<std::pair<std::string, SchemaId>> properties;  // in declared order
   std::unordered_map<std::string_view, SchemaId> property_index;
@@ -61,7 +64,8 @@ struct SchemaNode {
            property_names != NO_SCHEMA || !required.empty() || min_properties > 0 || max_properties != UNBOUNDED;
   }
   bool own_array() const {
-    return !prefix_items.empty() || items != NO_SCHEMA || min_items > 0 || max_items != UNBOUNDED;
+    return !prefix_items.empty() || items != NO_SCHEMA || min_items > 0 || max_items != UNBOUNDED ||
+           contains != NO_SCHEMA || unique_items;
   }
   bool own_string() const { return has_values || !languages.empty() || min_length > 0 || max_length != UNBOUNDED; }
   bool applies_others() const {

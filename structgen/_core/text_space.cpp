@@ -98,6 +98,21 @@ void TextSpace::fill(TextState s) {
   states_[s].row = std::move(made);
 }
 
+bool TextSpace::spells(std::string_view text) const {
+  const std::bitset<256> &bytes = vocabulary_->spellable();
+  for (unsigned char c : text) {
+    const bool escaped = c < 0x20 || c == '"' || c == '\\';
+    if (!bytes.test(escaped ? '\\' : c)) return false;
+  }
+  return true;
+}
+
+Re TextSpace::writable(Re re) {
+  if (vocabulary_->spellable().test('\\')) return re;
+  const CodeRange plain[] = {{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0x10ffff}};
+  return regex_.intersect(re, regex_.repeat(regex_.text_class(plain), 0, -1));
+}
+
 Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s) {
   uint64_t key = static_cast<uint64_t>(node) << 32 | s;
   auto &slot = fragments_[key];

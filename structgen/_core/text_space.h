@@ -92,6 +92,10 @@ class TextSpace {
   }
   Re re(TextState s) const { return states_[s].re; }
   uint32_t escape(TextState s) const { return states_[s].escape; }
+  // Can tokens spell this character string inside a JSON string, escaped canonically?
+  bool spells(std::string_view text) const;
+  // The strings of a language that tokens can spell inside JSON: without `\` nothing can be escaped.
+  Re writable(Re re);
   // Could a text end here (plain encoding)?
   bool complete(TextState s) const { return states_[s].complete; }
 

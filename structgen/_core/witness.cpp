@@ -40,7 +40,10 @@ class Search {
             n = read(n, n->space == SPACE_OWED ? " " : "\n");
             continue;
           }
-          const Node *s = scalar_value(n);
+          const Node *s = nullptr;
+          if (n->parent && n->parent->kind == Node::Array)
+            s = counted(n, n->parent->control.array, n->parent->count - 1);
+          if (!s) s = scalar_value(n);
           if (s) {
             n = s;
             continue;
@@ -130,6 +133,7 @@ class Search {
     ItemControl *item = n->json->next_item(n->control.array, n->count);
     if (!item) return nullptr;
     // An array reads its first item's first byte itself.
+    if (const Node *m = counted(n, n->control.array, n->count)) return m;
     for (const char *text : {"null", "true", "false"})
       if (const Node *m = read(n, text)) return m;
     if (const Node *m = scalar_text(n, item->child)) return m;
@@ -139,6 +143,24 @@ class Search {
     }
     if (const Node *m = read(n, "[")) return m;
     return read(n, "{");
+  }
+
+  // A whole item that counts for a `contains` which wants more; null when none does.
+  const Node *counted(const Node *n, ArrayControl *array, uint64_t before) {
+    if (!array->counting) return nullptr;
+    ValueControl *v = n->json->helpful(array, before);
+    if (!v || v->first.none()) return nullptr;
+    Node alone;
+    alone.kind = Node::Value;
+    alone.depth = n->depth + 1;
+    alone.json = n->json;
+    alone.control.value = v;
+    Search inner(a_, r_);
+    std::string text;
+    const bool found = inner.run(&alone, deepest_, &text);
+    steps_ += inner.steps_;
+    cut_ = cut_ || inner.cut_;
+    return found ? read(n, text) : nullptr;
   }
 
   const Node *scalar_value(const Node *n) { return scalar_text(n, n->control.value); }
@@ -159,6 +181,14 @@ class Search {
     if (!n) return nullptr;
     Re re = a_.text().re(n->text);
     const uint64_t least = language.min > n->length ? language.min - n->length : 0;
+    if (n->traced && n->parent->kind == Node::Array && n->parent->extras && re == RegexSpace::ANY_TEXT) {
+      // Free strings that must differ: one longer than any that is there.
+      uint32_t longest = 0;
+      for (const SeenKey *s = n->parent->extras; s; s = s->previous) longest = std::max(longest, s->length);
+      if (const Node *m = read(n, "\"")) return m;
+      for (uint32_t more = 1; more <= longest + 1; ++more)
+        if (const Node *m = read(n, std::string(std::max<uint64_t>(least, more), 'a') + '"')) return m;
+    }
     if (least > 0 || language.max != UNBOUNDED) {
       if (re == RegexSpace::ANY_TEXT) {
         const Node *m = read(n, std::string(least, 'a') + '"');

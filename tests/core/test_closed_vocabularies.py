@@ -162,7 +162,6 @@ UNSPELLED_KEYS: list[Any] = [
 ]
 
 
-@pytest.mark.xfail(strict=True, reason="declared keys are taken as spellable with any vocabulary")
 @pytest.mark.parametrize("schema", UNSPELLED_KEYS)
 def test_keys_that_cannot_be_spelled(schema: Any) -> None:
     try:

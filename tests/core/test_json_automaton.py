@@ -82,9 +82,6 @@ def test_texts_with_a_byte_changed(data: st.DataObject, schema: Any, source: Any
             assert not oracle(schema, changed)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=ValueError, reason="the front end forgets the first keyword of the two"
-)
 def test_trivial_beside_unevaluated() -> None:
     schema = {"unevaluatedProperties": {"type": "string"}, "unevaluatedItems": True}
     matcher = Matcher(json_schema(schema), byte_vocabulary())

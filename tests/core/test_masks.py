@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,15 +60,10 @@ def check_mask(matcher: Matcher, tokens: list[int] | None = None) -> set[int]:
     return ids
 
 
-# A defect, which test_escapes_near_the_length_limit shows; this goes with it.
-_BEGUN_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?$")
-
-
 def walk(matcher: Matcher, steps: int, source: random.Random) -> Iterator[None]:
     """Random tokens of the masks, often long ones; stops at each step."""
     for _ in range(steps):
-        if not _BEGUN_ESCAPE.search(matcher.text):
-            yield
+        yield
         ids = sorted(allowed(matcher.mask()) - set(matcher.vocabulary.eos_ids))
         if not ids:
             return
@@ -103,7 +97,7 @@ def test_prefixes_of_instances(data: st.DataObject, schema: Any, source: random.
     ids = spell(vocabulary, text.encode(), source)
     looked_at = {source.randrange(len(ids) + 1) for _ in range(4)} | {len(ids)}
     for place, token in enumerate([*ids, EOS[0]]):
-        if place in looked_at and not _BEGUN_ESCAPE.search(matcher.text):
+        if place in looked_at:
             assert token in check_mask(matcher)
         assert matcher.advance(token)
     assert not allowed(matcher.mask())
@@ -144,7 +138,6 @@ def test_hard_schemas(schema: Any, options: dict[str, str]) -> None:
             check_mask(matcher)
 
 
-@pytest.mark.xfail(strict=True, reason="a begun escape counts as a character, and its rest again as another")
 @pytest.mark.parametrize("begun", ["\\", "\\u000", "a\\", "a\\u000", "aa\\", "aa\\u000"])
 def test_escapes_near_the_length_limit(begun: str) -> None:
     vocabulary = json_vocabulary(more=300, seed=1)
@@ -210,9 +203,6 @@ def test_masks_do_not_depend_on_the_caches(schema: Any, source: random.Random) -
         assert (first.mask() == mask).all()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a number that is the whole text does not note that nothing is around it"
-)
 @pytest.mark.parametrize("begun", ["-", "1.", "1e"])
 def test_numbers_at_the_root_and_inside(begun: str) -> None:
     vocabulary = renewed(json_vocabulary())

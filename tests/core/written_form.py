@@ -20,7 +20,7 @@ from tests.strategies.json_schemas import ALL
 
 __all__ = ["SUPPORTED", "accepts", "expected", "has_offered_form", "matcher_of"]
 
-SUPPORTED = ALL - {"uniqueItems", "minContains", "maxContains"}
+SUPPORTED = ALL
 
 _GAP = r"[ \t]{0,4}(?:\r?\n[ \t]{0,64})?"  # a few blanks, then perhaps one line end and an indentation
 # An exponent has a normalised mantissa of at most 17 digits and at most two digits if it begins with zero.

@@ -15,11 +15,8 @@ from .pointers import escape
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-_ARRAY = 8
-_COUNTED_SINCE = 2019
-"""Drafts from then on count what an array contains."""
 _EVALUATES_SINCE = 2020
-"""Drafts from then on count it as evaluated."""
+"""Drafts from then on count what ``contains`` matches as evaluated."""
 
 
 def ref(reader: Reader, value: Any, node: Node) -> None:
@@ -139,25 +136,10 @@ def additional_items(reader: Reader, value: Any, node: Node) -> None:
 
 
 def contains(reader: Reader, value: Any, node: Node) -> None:
-    """At least one item, unless ``minContains`` is 0: not all items are other ones."""
-    pointer = reader.pointer + "/contains"
-    draft = reader.resource.draft.number
-    counts = reader.schema if draft >= _COUNTED_SINCE else {}
-    least, most = counts.get("minContains", 1), counts.get("maxContains")
-    matching = reader.child(value, pointer)
-    if draft >= _EVALUATES_SINCE:
-        reader.notes.contains[reader.node_id] = matching
-    if not least and most is None:
-        return
-    other = reader.generated({"pointer": pointer, "not": (matching,)})
-    none = reader.generated({"pointer": pointer, "types": _ARRAY, "items": other})
-    if least:
-        node["not"] = (*node.get("not", ()), none)
-    if most == 0:
-        # subtle: under two `not`, so that its `items` does not count as having evaluated the items.
-        none = reader.generated({"pointer": pointer, "items": other})
-        some = reader.generated({"pointer": pointer, "not": (none,)})
-        node["not"] = (*node.get("not", ()), some)
+    """How many items match is said by ``minContains`` and ``maxContains``; without them one at least."""
+    node["contains"] = reader.child(value, reader.pointer + "/contains")
+    if reader.resource.draft.number >= _EVALUATES_SINCE:
+        reader.notes.contains[reader.node_id] = node["contains"]
 
 
 def all_of(reader: Reader, value: Any, node: Node) -> None:
@@ -242,5 +224,5 @@ def unevaluated_properties(reader: Reader, value: Any, node: Node) -> None:
         reader.notes.all_properties.add(reader.node_id)
         return
     node["unevaluatedProperties"] = reader.child(value, reader.pointer + "/unevaluatedProperties")
-    if "unevaluatedItems" not in reader.schema:
+    if reader.schema.get("unevaluatedItems", True) is True:  # otherwise it notes the place
         reader.notes.places.append(reader.node_id)

@@ -177,6 +177,15 @@ def max_properties(reader: Reader, value: Any, node: Node) -> None:
     _at_most(reader, "maxProperties", value, node)
 
 
+def min_contains(reader: Reader, value: Any, node: Node) -> None:
+    _at_least(reader, "minContains", value, node)
+    node.setdefault("minContains", 0)
+
+
+def max_contains(reader: Reader, value: Any, node: Node) -> None:
+    _at_most(reader, "maxContains", value, node)
+
+
 def unique_items(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, bool):
         raise reader.invalid("uniqueItems", "must be true or false")

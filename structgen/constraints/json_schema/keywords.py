@@ -18,7 +18,6 @@ from structgen.errors import UnsupportedKeyword
 from . import applicators, assertions
 from .drafts import Draft
 from .support import Support
-from .values import count_of
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
@@ -56,24 +55,8 @@ def _exact(read: Read, **more: Any) -> Keyword:
     return Keyword(Support.EXACT, read, **more)
 
 
-def _later(read: Read | None = None, **more: Any) -> Keyword:
-    return Keyword(Support.UNSUPPORTED, read, **more)
-
-
 def _annotation(note: str = "", **more: Any) -> Keyword:
     return Keyword(Support.ANNOTATION, None, note, **more)
-
-
-def _is_false(value: Any, schema: Mapping[str, Any]) -> bool:
-    return value is False
-
-
-def _is_at_most_one(value: Any, schema: Mapping[str, Any]) -> bool:
-    return "contains" not in schema or count_of(value) in (0, 1)
-
-
-def _is_zero(value: Any, schema: Mapping[str, Any]) -> bool:
-    return "contains" not in schema or count_of(value) == 0
 
 
 _2019, _2020 = 2019, 2020
@@ -104,10 +87,10 @@ KEYWORDS: dict[str, Keyword] = {
     "additionalItems": _exact(applicators.additional_items, last=_2019, subschemas="one"),
     "minItems": _exact(assertions.min_items),
     "maxItems": _exact(assertions.max_items),
-    "uniqueItems": _later(assertions.unique_items, harmless=_is_false),
+    "uniqueItems": _exact(assertions.unique_items),
     "contains": _exact(applicators.contains, first=6, subschemas="one"),
-    "minContains": _later(note="0 and 1 are read", first=_2019, harmless=_is_at_most_one),
-    "maxContains": _later(note="0 is read", first=_2019, harmless=_is_zero),
+    "minContains": _exact(assertions.min_contains, first=_2019),
+    "maxContains": _exact(assertions.max_contains, first=_2019),
     "unevaluatedItems": _exact(applicators.unevaluated_items, first=_2019, subschemas="one"),
     # Objects
     "properties": _exact(applicators.properties, subschemas="map"),

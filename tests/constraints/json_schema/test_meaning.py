@@ -14,7 +14,7 @@ from tests.oracles.json_validator import SchemaError, Validator
 from tests.strategies.json_instances import instances
 from tests.strategies.json_schemas import ALL, CORE, schemas
 
-SUPPORTED = ALL - {"uniqueItems", "minContains", "maxContains"}
+SUPPORTED = ALL
 
 
 @st.composite

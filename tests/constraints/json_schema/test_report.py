@@ -28,7 +28,7 @@ def test_every_keyword_has_its_status() -> None:
         "#/type": "exact",
         "#/properties": "exact",
         "#/properties/a/format": "approximate",
-        "#/properties/b/uniqueItems": "unsupported",
+        "#/properties/b/uniqueItems": "exact",
     }
 
 
@@ -36,7 +36,7 @@ def test_all_problems_are_listed() -> None:
     report = check(
         {
             "properties": {"a": 1, "b": {"$ref": "#/nowhere"}, "c": {"minimum": "x"}, "d": {"type": "any"}},
-            "uniqueItems": True,
+            "uniqueItems": 1,
             "required": 3,
         }
     )

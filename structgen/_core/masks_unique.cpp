@@ -1,0 +1,71 @@
+// Masks inside arrays whose items must differ.
+//
+// A mask is made, and remembered, as if no item were there already; then the tokens that end an
+// item are read one by one with the items in sight. Only few tokens can: they hold a bracket, or
+// two quotes, or close the string that is being read where it equals an earlier one.
+#include <algorithm>
+#include <bit>
+
+#include "masks.h"
+
+namespace structgen {
+
+const std::vector<uint32_t> &Masks::ending_items(const Node *node) {
+  if (!sorted_out_) {
+    sorted_out_ = true;
+    for (uint32_t id = 0; id < v_.size(); ++id) {
+      const std::string &t = v_.token(id);
+      const size_t quote = t.find('"'), bracket = t.find_last_of("]}");
+      const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
+      if (bracket != t.npos || two) brackets_.push_back(id);
+      if ((quote != t.npos && bracket != t.npos && quote < bracket) || two) brackets_after_quote_.push_back(id);
+    }
+  }
+  const bool inside = node->kind == Node::String || node->kind == Node::Key;
+  return inside ? brackets_after_quote_ : brackets_;
+}
+
+std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask) {
+  Reader reader{arena};
+  r_ = &reader;
+  std::shared_ptr<Mask> changed;
+  auto check = [&](uint32_t id) {
+    const Mask &now = changed ? *changed : *mask;
+    if (!(now.bits[id >> 5] >> (id & 31) & 1) || token_allowed(node, id, 0)) return;
+    if (!changed) changed = std::make_shared<Mask>(*mask);
+    changed->bits[id >> 5] &= ~(1u << (id & 31));
+    --changed->count;
+  };
+  for (uint32_t id : ending_items(node)) check(id);
+  if (node->kind == Node::String && node->parent->kind == Node::Array && node->parent->control.array->unique &&
+      node->parent->extras) {
+    // The string is an item itself: it may not close where it equals an earlier one.
+    std::string read = Automaton::item_text(node->trace, node->parent);
+    read.erase(0, read.find('"') + 1);
+    if (a_.encoding(node) == Encoding::AllEscapes) {
+      for (uint32_t id = 0; id < v_.size(); ++id)
+        if (v_.token(id).find('"') != std::string::npos) check(id);
+    } else {
+      for (const SeenKey *s = node->parent->extras; s; s = s->previous) {
+        if (!s->text) continue;
+        const std::string spelled = escape_json({s->text, s->length}) + '"';
+        if (!spelled.starts_with(read)) continue;
+        Vocabulary::Node m = Vocabulary::ROOT;
+        for (char c : std::string_view(spelled).substr(read.size()))
+          if (m != Vocabulary::NONE) m = v_.child(m, static_cast<uint8_t>(c));
+        if (m == Vocabulary::NONE) continue;
+        for (Vocabulary::Node k = m; k < v_.end(m); ++k)
+          for (uint32_t id : v_.ids(k)) check(id);
+        // Longer spellings than one token has are caught by later masks.
+      }
+    }
+  }
+  r_ = nullptr;
+  if (!changed) return mask;
+  if (changed->count == 1)
+    for (uint32_t w = 0; w < changed->bits.size(); ++w)
+      if (changed->bits[w]) changed->only = w * 32 + static_cast<uint32_t>(std::countr_zero(changed->bits[w]));
+  return changed;
+}
+
+}  // namespace structgen
