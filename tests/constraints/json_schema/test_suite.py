@@ -40,7 +40,6 @@ EXPECTED = {
     ("optional/format/hostname", "validation of A-label (punycode) host names"): _PUNYCODE,
     ("optional/format/idn-hostname", "validation of internationalized host names"): _PUNYCODE,
     ("optional/format/idn-hostname", "validation of separators in internationalized host names"): _LENGTH,
-    ("optional/format/idn-email", "validation of an internationalized e-mail addresses"): "",
 }
 """Groups that are not met in full: file and description, with the reason."""
 

@@ -49,7 +49,7 @@ def _narrower(build: Callable[[], RE], note: str, first: int = 4) -> Format:
 
 
 _NO_PUNYCODE = "no labels in Punycode (xn--)"
-_SIMPLE_SCRIPTS = "labels of one simple script, at most 20 characters, no Punycode"
+_SHORT_LABELS = "no labels in Punycode (xn--); others of 13 to 26 characters, as their scripts allow"
 
 FORMATS: dict[str, Format] = {
     "date-time": _exact(times.date_time),
@@ -57,14 +57,14 @@ FORMATS: dict[str, Format] = {
     "time": _exact(times.time),
     "duration": _exact(times.duration, 2019),
     "email": _narrower(hosts.email, _NO_PUNYCODE),
-    "idn-email": _narrower(hosts.idn_email, _SIMPLE_SCRIPTS),
+    "idn-email": _narrower(hosts.idn_email, _SHORT_LABELS),
     "hostname": Format(
         Support.APPROXIMATE,
         hosts.hostname,
         note=f"narrower: {_NO_PUNYCODE}",
         older=_exact(hosts.hostname_before_idna),
     ),
-    "idn-hostname": _narrower(hosts.idn_hostname, _SIMPLE_SCRIPTS, 7),
+    "idn-hostname": _narrower(hosts.idn_hostname, _SHORT_LABELS, 7),
     "ipv4": _exact(hosts.ipv4),
     "ipv6": _exact(hosts.ipv6),
     "uri": _exact(uris.uri),

@@ -1,8 +1,7 @@
 """Addresses: IPv4, IPv6, host names, internationalised host names, e-mail.
 
 Invariant: sound. Exact but for Punycode labels (``xn--``), which no regular language can check: they are left
-out; and for internationalised names, where only letters and digits stand whose rules do not depend on their
-neighbours, one script to a label.
+out; internationalised names have a module of their own.
 Source: RFC 1123 section 2.1, RFC 5890 to 5893, RFC 4291 section 2.2, RFC 5321 section 4.1.2, RFC 6531.
 """
 
@@ -11,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from .build import ANY, RE, TEXT, alt, both, chars, cut, many, maybe, no, seq, some
+from .idna import international_name
 
 __all__ = ["email", "hostname", "hostname_before_idna", "idn_email", "idn_hostname", "ipv4", "ipv6"]
 
@@ -77,25 +77,9 @@ def hostname() -> RE:
     return _name(_plain_label(), ".", _NAME_LIMIT)
 
 
-# Scripts whose letters stand for themselves in an internationalised label: lower case, composed, written from
-# left to right, no rule about neighbours.
-_SCRIPTS = ("ß-öø-ÿ", "ά-ώ", "а-я", "ぁ-ゔ", "ァ-ヴー", "一-龥", "가-힣")
-_UNICODE_LABEL_LIMIT = 20
-"""Characters of a label that is not ASCII: its Punycode form then has at most 63."""
-
-
-@cache
-def _international_label() -> RE:
-    labels = [_plain_label()]
-    for script in _SCRIPTS:
-        following = seq(maybe("-"), chars(script + "a-z0-9"))
-        labels.append(cut(seq(chars(script), many(following)), _UNICODE_LABEL_LIMIT))
-    return alt(*labels)
-
-
 @cache
 def idn_hostname() -> RE:
-    return _name(_international_label(), chars(".。．｡"), _NAME_LIMIT // 4)
+    return alt(hostname(), international_name(_plain_label()))
 
 
 _ATOM = "A-Za-z0-9!#$%&'*+/=?^_`{|}~-"
@@ -127,4 +111,6 @@ def idn_email() -> RE:
         cut(_local_part(""), _LOCAL_LIMIT),
         cut(_local_part("\x80-\ud7ff\ue000-\U0010ffff"), _LOCAL_LIMIT // 4),
     )
-    return seq(local, "@", alt(idn_hostname(), hostname(), _literal()))
+    # The characters of a domain need not be in composed form here, as those of the local part.
+    domain = international_name(_plain_label(), composed=False)
+    return seq(local, "@", alt(domain, hostname(), _literal()))
