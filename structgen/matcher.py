@@ -13,19 +13,22 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.errors import EmptyConstraint, LimitExceeded, UnsatisfiableSchema, VocabularyMismatch
+from structgen.constraints.base import Constraint
+from structgen.errors import (
+    EmptyConstraint,
+    LimitExceeded,
+    OptionError,
+    UnsatisfiableSchema,
+    VocabularyMismatch,
+)
+from structgen.vocabulary import Vocabulary
 
 from .explanation import Explanation, explain_account
-
-if TYPE_CHECKING:
-    from structgen.constraints.base import Constraint
-    from structgen.vocabulary import Vocabulary
 
 __all__ = ["Matcher", "compile_constraint", "fill_masks"]
 
@@ -83,6 +86,7 @@ class Matcher:
     __slots__ = ("_native", "constraint", "vocabulary")
 
     def __init__(self, constraint: Constraint, vocabulary: Vocabulary) -> None:
+        _check_operands(constraint, vocabulary)
         self.constraint = constraint
         self.vocabulary = vocabulary
         self._native = _core.Matcher(compile_constraint(constraint, vocabulary))
@@ -195,6 +199,14 @@ class Matcher:
         return explain_account(self._native.describe(added), self.text + added, self.constraint)
 
     def _check_words(self, out: NDArray[np.int32]) -> None:
+        # subtle: any other array would be copied on its way into the core, and the copy filled.
+        array = np.asarray(out)  # a tensor shares its memory
+        if array.dtype != np.int32 or not array.flags.c_contiguous or not array.flags.writeable:
+            raise OptionError(
+                f"a bitmask is int32, contiguous and writeable; this one has strides {array.strides} of "
+                f"{array.dtype}" + ("" if array.flags.writeable else " and is read-only"),
+                hint=f"Allocate numpy.zeros((rows, {self.vocabulary.words}), dtype=numpy.int32).",
+            )
         if out.ndim != 2 or out.shape[1] < self.vocabulary.words:
             raise VocabularyMismatch(
                 f"a bitmask of shape {out.shape} cannot hold masks of {self.vocabulary.words} words",
@@ -217,5 +229,19 @@ def fill_masks(matchers: Iterable[Matcher], out: NDArray[np.int32], threads: int
         raise LimitExceeded(str(error)) from None
 
 
+def _check_operands(constraint: object, vocabulary: object) -> None:
+    if not isinstance(constraint, Constraint):
+        raise OptionError(
+            f"a matcher needs a constraint, not {constraint!r:.60}",
+            hint="Make one with constraint_for_type(), json_schema(), regex() or choice().",
+        )
+    if not isinstance(vocabulary, Vocabulary):
+        raise OptionError(
+            f"a matcher needs a vocabulary, not a {type(vocabulary).__name__}",
+            hint="Use model.vocabulary, or Vocabulary.from_tokenizer(tokenizer).",
+        )
+
+
 def _bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text
+    """UTF-8; half a character becomes bytes that no text has, so that it is found to be at fault."""
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text

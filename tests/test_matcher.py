@@ -1,0 +1,67 @@
+"""What a matcher says to arguments that cannot be meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import structgen as sg
+from structgen.errors import OptionError, VocabularyMismatch
+from structgen.matcher import Matcher, fill_masks
+from structgen.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], [256], size=257)
+
+
+@pytest.fixture
+def matcher() -> Matcher:
+    return Matcher(sg.choice(["ab", "ba"]), VOCABULARY)
+
+
+@pytest.mark.parametrize("constraint", [int, "abc", None, VOCABULARY])
+def test_what_is_no_constraint(constraint: Any) -> None:
+    with pytest.raises(OptionError, match="a matcher needs a constraint, not") as caught:
+        Matcher(constraint, VOCABULARY)
+    assert "constraint_for_type()" in str(caught.value)
+
+
+def test_what_is_no_vocabulary() -> None:
+    with pytest.raises(OptionError, match="a matcher needs a vocabulary, not a str") as caught:
+        Matcher(sg.choice(["a"]), "gpt2")  # type: ignore[arg-type]
+    assert "Vocabulary.from_tokenizer(tokenizer)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        np.zeros((2, 9), dtype=np.int64),
+        np.zeros((2, 9), dtype=np.uint32),
+        np.zeros((2, 18), dtype=np.int32)[:, ::2],
+        np.zeros((9, 2), dtype=np.int32).T,
+        np.broadcast_to(np.zeros(9, dtype=np.int32), (2, 9)),
+    ],
+)
+def test_a_bitmask_that_would_be_filled_as_a_copy_is_refused(matcher: Matcher, out: Any) -> None:
+    with pytest.raises(OptionError, match="a bitmask is int32, contiguous and writeable"):
+        matcher.fill(out)
+    with pytest.raises(OptionError, match="a bitmask is int32, contiguous and writeable"):
+        fill_masks([matcher], out)
+
+
+def test_a_bitmask_may_be_wide_or_a_tensor(matcher: Matcher) -> None:
+    out = np.zeros((2, 12), dtype=np.int32)
+    matcher.fill(out, 1)
+    assert (out[1, :9] == matcher.mask()).all() and not out[0].any()
+    with pytest.raises(VocabularyMismatch, match=r"shape \(1, 3\) cannot hold masks of 9 words"):
+        matcher.fill(np.zeros((1, 3), dtype=np.int32))
+    torch = pytest.importorskip("torch")
+    tensor = torch.zeros((1, 9), dtype=torch.int32)
+    fill_masks([matcher], tensor)
+    assert (tensor[0].numpy() == matcher.mask()).all()
+
+
+def test_half_a_character_is_explained(matcher: Matcher) -> None:
+    explanation = matcher.explain("a\ud800")
+    assert not explanation.viable and explanation.position == 1
