@@ -136,6 +136,12 @@ class Vocabulary:
 def _checked(tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int) -> list[bytes | None]:
     """A copy of the tokens in which ends of text are not text; raises where they cannot be used."""
     listed = list(tokens)
+    if not {type(token) for token in listed} <= {bytes, type(None)}:
+        strange = next(i for i, token in enumerate(listed) if type(token) not in (bytes, type(None)))
+        raise VocabularyError(
+            f"token {strange} is {listed[strange]!r:.40}; tokens are bytes, or None for what is not text",
+            hint="Encode texts, or use Vocabulary.from_tokenizer.",
+        )
     while len(listed) > size and not listed[-1]:
         del listed[-1]  # markers that the model was never given
     if len(listed) > size:

@@ -69,6 +69,8 @@ def test_misfits_are_told() -> None:
         Vocabulary.from_tokens([None, b""], [])
     with pytest.raises(VocabularyError, match="token 1 is longer than 4096 bytes"):
         Vocabulary.from_tokens([b"a", b"x" * 5000], [])
+    with pytest.raises(VocabularyError, match="token 1 is 'b'; tokens are bytes"):
+        Vocabulary.from_tokens([b"a", "b"], [])  # type: ignore[list-item]
 
 
 @given(text=st.text(max_size=20), pairs=st.lists(st.text('ab{"\n', min_size=2, max_size=4), max_size=6))

@@ -66,6 +66,11 @@ class SamplingOptions:
             value = getattr(self, name)
             if value is not None and not _is_between(value, whole, low, high):
                 raise OptionError(f"sampling option {name!r} is {value!r}; it must be {wanted}")
+        for name in ("close_within_budget", "exact_weight", "forced"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise OptionError(
+                    f"sampling option {name!r} is {getattr(self, name)!r}; it must be True or False"
+                )
         if self.max_tokens is None or self.max_retries is None:
             raise OptionError("sampling options 'max_tokens' and 'max_retries' must be numbers, not None")
         if self.seed is not None and not _is_seed(self.seed):

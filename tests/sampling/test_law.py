@@ -163,6 +163,9 @@ def test_temperature_follows_from_what_is_asked() -> None:
         ("max_tokens", 2.5),
         ("max_tokens", None),
         ("top_k", True),
+        ("close_within_budget", "no"),
+        ("exact_weight", None),
+        ("forced", 1),
     ],
 )
 def test_bad_options_name_themselves(name: str, value: object) -> None:
