@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from structgen.errors import OptionError
+from structgen.errors import OptionError, PromptError
 from structgen.matcher import Matcher
 from structgen.results import Result
 from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
@@ -20,7 +20,7 @@ from structgen.types import OutputType, output_type
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
 
-__all__ = ["generate", "run", "run_batch", "stream"]
+__all__ = ["check_model", "generate", "run", "run_batch", "run_encoded", "stream"]
 
 T = TypeVar("T")
 Cancel = Callable[[], bool]
@@ -93,10 +93,21 @@ def run_batch(
     cancel: Cancel | None = None,
 ) -> list[Result[Any]]:
     """One result per prompt, drawn together in one batch."""
-    _check_model(model)
-    encoded = [model.encode(prompt) for prompt in prompts]
+    check_model(model)
+    return run_encoded(model, [model.encode(prompt) for prompt in prompts], output, options, cancel=cancel)
+
+
+def run_encoded(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    output: OutputType,
+    options: Sequence[SamplingOptions],
+    *,
+    cancel: Cancel | None = None,
+) -> list[Result[Any]]:
+    """The same for prompts that are tokens already."""
     matchers = [Matcher(output.constraint, model.vocabulary) for _ in prompts]
-    generations = generate_tokens(model, encoded, matchers, options, cancel=cancel)
+    generations = generate_tokens(model, prompts, matchers, options, cancel=cancel)
     return [Result(output, generation) for generation in generations]
 
 
@@ -113,7 +124,7 @@ def stream(
 
     Raises as `generate` does, after the last partial value. Dropping the iterator stops the generation.
     """
-    _check_model(model)
+    check_model(model)
     kind = output_type(output)
     options.setdefault("exact_weight", False)
     chosen = make_options(options)
@@ -137,7 +148,8 @@ def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:
             raise result.error
 
 
-def _check_model(model: Any) -> None:
+def check_model(model: Any) -> None:
+    """Raise where `model` is something else, such as the name of one."""
     if not hasattr(model, "start") or not hasattr(model, "vocabulary"):
         raise OptionError(
             f"the first argument is a {type(model).__name__}, not a model",
@@ -151,5 +163,13 @@ def described(prompt: Prompt, kind: OutputType) -> Prompt:
         return prompt
     if isinstance(prompt, str):
         return f"{prompt}\n\n{kind.description}"
-    *before, last = prompt
-    return [*before, {**last, "content": f"{last['content']}\n\n{kind.description}"}]
+    *before, last = prompt or [{}]
+    content = last.get("content")
+    if isinstance(content, str):
+        return [*before, {**last, "content": f"{content}\n\n{kind.description}"}]
+    if isinstance(content, Sequence):  # parts of a message
+        return [*before, {**last, "content": [*content, {"type": "text", "text": kind.description}]}]
+    raise PromptError(
+        "the prompt's last message has no content that a description could be added to",
+        hint='Messages look like {"role": "user", "content": "..."}.',
+    )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
 
 import jinja2
 import jinja2.meta
+import jinja2.nodes
 
 from structgen import api
 from structgen.errors import OptionError, PromptError, StructgenError
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["PromptFunction", "prompt"]
 
 R = TypeVar("R")
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 _END = object()
+_INSTANCE = "_structgen_instance"
+"""What templates of methods call `self`, which is a word of Jinja's own."""
 _VALUE_ONLY: dict[str, Any] = {"exact_weight": False}
 """Where only the value comes back, no forward pass is spent on weights."""
 
@@ -53,6 +57,7 @@ def prompt(
             "@prompt was given a function where the model belongs",
             hint="Write @prompt(model) above the function.",
         )
+    api.check_model(model)
     make_options(options)  # a misspelt option is told here
     local_names = sys._getframe(1).f_locals
 
@@ -79,7 +84,13 @@ class PromptFunction(Generic[R]):
         self._given = options
         self._describe = describe
         self._name = function.__qualname__
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise PromptError(
+                f"{self._name} is an async function, but its body is never run",
+                hint=f"Define it with `def`, and write `await {function.__name__}.aio(...)`.",
+            )
         self._signature = inspect.signature(function)
+        self._receiver: dict[str, Any] = {}
         self.output: OutputType = output_type(_return_annotation(function, local_names or {}))
         documentation = inspect.getdoc(function)
         if not documentation:
@@ -89,6 +100,19 @@ class PromptFunction(Generic[R]):
         parameters = frozenset(self._signature.parameters)
         self._template = _compile(documentation, parameters, f"the docstring of {self._name}")
         self._system = _compile(system, parameters, f"the system prompt of {self._name}") if system else None
+
+    def __get__(self, instance: Any, owner: type | None = None) -> PromptFunction[R]:
+        """As a method: the instance is the first argument, and the template may name it."""
+        if instance is None:
+            return self
+        first, *others = self._signature.parameters.values()
+        bound = object.__new__(type(self))
+        bound.__dict__.update(
+            self.__dict__,
+            _receiver={first.name: instance},
+            _signature=self._signature.replace(parameters=others),
+        )
+        return bound
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         """The validated value."""
@@ -132,8 +156,9 @@ class PromptFunction(Generic[R]):
         """One value per item, in order, drawn in batches.
 
         An item is the argument of a function with one parameter; otherwise a tuple of arguments or a dict of
-        them by name. With a seed, item i draws what a call with ``seed=(seed, i)`` draws. With
-        `return_errors` a failed item gives its error instead of raising it when its batch is done.
+        them by name. With a seed, item i draws what a call with ``seed=(seed, i)`` draws, up to the rounding of
+        the model's arithmetic, which may depend on the batch. With `return_errors` a failed item gives its error
+        instead of raising it when its batch is done.
         """
         if batch_size < 1:
             raise OptionError(f"batch_size is {batch_size!r}; it must be 1 or more")
@@ -144,13 +169,29 @@ class PromptFunction(Generic[R]):
             for start in range(0, len(calls), batch_size):
                 batch = calls[start : start + batch_size]
                 each = [_row_options(base, start + place) for place in range(len(batch))]
-                prompts = [self.render(*args, **kwargs) for args, kwargs in batch]
-                for result in api.run_batch(self.model, prompts, self.output, each):
-                    if result.error is not None and not return_errors:
-                        raise result.error
-                    values.append(result.value if result.error is None else result.error)
+                for value, error in self._outcomes(batch, each):
+                    if error is not None and not return_errors:
+                        raise error
+                    values.append(value if error is None else error)
                 advance(len(batch))
         return values
+
+    def _outcomes(
+        self, calls: list[Arguments], options: list[SamplingOptions]
+    ) -> list[tuple[R | None, StructgenError | None]]:
+        """The value or the error of each call of one batch; a prompt that fails does not keep the others."""
+        outcomes: list[tuple[R | None, StructgenError | None]] = [(None, None)] * len(calls)
+        encoded: dict[int, list[int]] = {}
+        for place, (args, kwargs) in enumerate(calls):
+            try:
+                encoded[place] = self.model.encode(self.render(*args, **kwargs))
+            except StructgenError as error:
+                outcomes[place] = None, error
+        chosen = [options[place] for place in encoded]
+        results = api.run_encoded(self.model, list(encoded.values()), self.output, chosen)
+        for place, result in zip(encoded, results, strict=True):
+            outcomes[place] = (result.value, None) if result.error is None else (None, result.error)
+        return outcomes
 
     def render(self, *args: Any, **kwargs: Any) -> Prompt:
         """The prompt for these arguments: a text, or messages if there is a system prompt."""
@@ -211,9 +252,9 @@ class PromptFunction(Generic[R]):
                 hint=f"Besides its parameters it takes the sampling options {', '.join(OPTION_NAMES)}.",
             ) from None
         bound.apply_defaults()
-        return dict(bound.arguments)
+        return {**self._receiver, **bound.arguments}
 
-    def _item_arguments(self, item: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _item_arguments(self, item: Any) -> Arguments:
         if len(self._signature.parameters) == 1:
             return (item,), {}
         if isinstance(item, dict):
@@ -252,8 +293,12 @@ class _OnlyReturn:
 def _compile(source: str, names: frozenset[str], where: str) -> jinja2.Template:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     try:
-        unknown = jinja2.meta.find_undeclared_variables(environment.parse(source)) - names
-        template = environment.from_string(source)
+        tree = environment.parse(source)
+        for name in tree.find_all(jinja2.nodes.Name):
+            if name.name == "self" and "self" in names:
+                name.name = _INSTANCE
+        unknown = jinja2.meta.find_undeclared_variables(tree) - names - {_INSTANCE}
+        template = environment.from_string(tree)
     except jinja2.TemplateSyntaxError as error:
         raise PromptError(f"{error.message}", where=f"{where}, line {error.lineno}") from error
     unknown -= environment.globals.keys()
@@ -268,7 +313,7 @@ def _compile(source: str, names: frozenset[str], where: str) -> jinja2.Template:
 
 def _render(template: jinja2.Template, values: dict[str, Any], name: str) -> str:
     try:
-        return template.render(values)
+        return template.render({_INSTANCE if key == "self" else key: value for key, value in values.items()})
     except StructgenError:
         raise
     except Exception as error:

@@ -11,7 +11,15 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
 import structgen as sg
-from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, OutputInvalid, Truncated
+from structgen.errors import (
+    DeadEnd,
+    GenerationError,
+    LimitExceeded,
+    OptionError,
+    OutputInvalid,
+    PromptError,
+    Truncated,
+)
 from tests.oracles.scripted_model import ScriptedModel
 
 
@@ -143,6 +151,13 @@ def test_describe_reaches_the_prompt() -> None:
     assert "The full name." in model.prompts[-1]
     sg.generate(model, [{"role": "user", "content": "Who?"}], Person, describe=True)
     assert "The full name." in model.prompts[-1][-1]["content"]
+    sg.generate(
+        model, [{"role": "user", "content": [{"type": "text", "text": "Who?"}]}], Person, describe=True
+    )
+    assert [part["type"] for part in model.prompts[-1][-1]["content"]] == ["text", "text"]
+    for messages in ([], [{"role": "user"}]):
+        with pytest.raises(PromptError, match="last message has no content"):
+            sg.generate(model, messages, Person, describe=True)
     sg.generate(model, "Who?", Person)
     assert model.prompts[-1] == "Who?"
 

@@ -181,6 +181,37 @@ def test_cancelling_stops_the_generation() -> None:
     assert model.forward_passes == passes < 1000
 
 
+def test_a_prompt_function_is_a_method_in_a_class() -> None:
+    class Clerk:
+        def __init__(self, language: str) -> None:
+            self.language = language
+
+        @sg.prompt(ScriptedModel("a"))
+        def ask(self, text: str) -> Literal["a", "b"]:
+            """In {{ self.language }}: {{ text }}"""
+
+    clerk = Clerk("English")
+    assert clerk.ask.render("hi") == "In English: hi"
+    assert clerk.ask(text="hi") == "a"
+    assert len(clerk.ask.map(["x", "y"])) == 2
+    assert Clerk.ask.render(clerk, "hi") == "In English: hi"
+    assert clerk.ask.with_options(seed=1).render("hi") == "In English: hi"
+    with pytest.raises(PromptError, match=r"ask\(text: .*missing a required argument: 'text'"):
+        clerk.ask()
+
+
+def test_a_prompt_that_cannot_be_made_does_not_keep_the_others() -> None:
+    @sg.prompt(ScriptedModel("a"))
+    def pick(item: dict[str, str]) -> Literal["a", "b"]:
+        """{{ item.name }}"""
+
+    first, second, third = pick.map([{"name": "x"}, {}, {"name": "y"}], return_errors=True)
+    assert first == third == "a"
+    assert isinstance(second, PromptError)
+    with pytest.raises(PromptError, match="name"):
+        pick.map([{"name": "x"}, {}])
+
+
 # -- what is refused
 
 
@@ -221,8 +252,17 @@ def test_mistakes_are_found_when_the_function_is_written() -> None:
         def bare(text: str) -> Literal["a"]:
             """{{ text }}"""
 
+    with pytest.raises(PromptError, match="is an async function, but its body is never run") as caught:
+
+        @sg.prompt(MODEL)
+        async def asynchronous(text: str) -> str:
+            """{{ text }}"""
+
+    assert "await asynchronous.aio(...)" in str(caught.value)
     with pytest.raises(OptionError, match="tempo"):
         sg.prompt(MODEL, tempo=1)
+    with pytest.raises(OptionError, match="is a str, not a model"):
+        sg.prompt("smollm2")  # type: ignore[arg-type]
 
 
 def test_wrong_arguments_name_the_signature() -> None:
