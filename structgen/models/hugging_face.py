@@ -25,6 +25,7 @@ __all__ = ["HuggingFaceModel"]
 
 # Models pad their output layer to a round number of rows. More than this is not padding.
 _MOST_PADDING = 8192
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # Breaks a marker in two; noncharacters, which no text has a use for.
 _BREAK = "\ufdd0\ufdd1"
 
@@ -42,9 +43,9 @@ class HuggingFaceModel:
         eos_ids: Iterable[int] | None = None,
         template: Mapping[str, Any] | None = None,
     ) -> None:
+        _check_kind(model, tokenizer)
         self.model = model.eval()
         self.tokenizer = tokenizer
-        _check_kind(model)
         ends = _eos_ids(model, tokenizer) if eos_ids is None else tuple(eos_ids)
         self.vocabulary = _vocabulary(tokenizer, _width(model), ends)
         config = model.config.get_text_config()
@@ -67,6 +68,7 @@ class HuggingFaceModel:
 
     def encode(self, prompt: Prompt) -> list[int]:
         """The tokens of a prompt. With a chat template a string is one user message; without, plain text."""
+        _check_prompt(prompt)
         if isinstance(prompt, str) and not self._is_chat:
             return list(self.tokenizer.encode(prompt))
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
@@ -130,7 +132,35 @@ class HuggingFaceModel:
         return re.compile("|".join(map(re.escape, marks)) if marks else r"(?!)")
 
 
-def _check_kind(model: Any) -> None:
+def _check_prompt(prompt: Any) -> None:
+    is_text = isinstance(prompt, str)
+    if not is_text and not (
+        isinstance(prompt, Sequence)
+        and not isinstance(prompt, bytes)
+        and all(isinstance(message, Mapping) for message in prompt)
+    ):
+        raise PromptError(
+            f"a prompt is a text or a list of messages, not {prompt!r:.60}",
+            hint='Messages look like {"role": "user", "content": "..."}.',
+        )
+    for text in [prompt] if is_text else [message.get("content") for message in prompt]:
+        if isinstance(text, str) and not text.isascii() and _SURROGATE.search(text):
+            raise PromptError(
+                f"the prompt holds {_SURROGATE.findall(text)[0]!r}, half of a character, which is no text",
+                hint="Decode the text correctly first.",
+            )
+
+
+def _check_kind(model: Any, tokenizer: Any) -> None:
+    if (
+        not hasattr(model, "config")
+        or not hasattr(model, "forward")
+        or not hasattr(tokenizer, "eos_token_id")
+    ):
+        raise OptionError(
+            f"a {type(model).__name__} and a {type(tokenizer).__name__} are no model and tokenizer of transformers",
+            hint="Write wrap(model, tokenizer) with both loaded, or load(name).",
+        )
     if getattr(model.config, "is_encoder_decoder", False):
         raise ModelError(
             f"{type(model).__name__} is an encoder-decoder; structgen needs a causal language model",

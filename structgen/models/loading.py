@@ -45,6 +45,8 @@ def load(
     """
     if dtype is not None and dtype not in _DTYPES:
         raise OptionError(f"dtype is {dtype!r}", hint=f"Choose one of {', '.join(_DTYPES)}.")
+    if threads is not None and not (isinstance(threads, int) and threads > 0):
+        raise OptionError(f"threads is {threads!r}; it must be a whole number of 1 or more")
     torch, transformers = _libraries()
     if threads is not None:
         torch.set_num_threads(threads)
@@ -52,6 +54,11 @@ def load(
     kind = getattr(torch, dtype or ("bfloat16" if place.startswith("cuda") else "float32"))
     path = embedded_directory() if name is None else name
     is_local = Path(path).exists()
+    if not is_local and _looks_local(path):
+        raise ModelError(
+            f"there is no folder {str(path)!r}",
+            hint="Give the path of a folder with a transformers model, or the name of a model.",
+        )
     try:
         with _progress_bars(transformers, shown=not is_local):
             tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=is_local)
@@ -59,7 +66,12 @@ def load(
                 path, dtype=kind, local_files_only=is_local
             )
             model = model.to(place)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        AssertionError,
+    ) as error:  # torch asserts that it knows the device
         raise ModelError(
             f"cannot load the model {str(path)!r}: {_first_line(error)}",
             hint="Give a directory with a transformers model, or a name that can be reached; "
@@ -92,6 +104,12 @@ def load_vocabulary(name: str | os.PathLike[str] | None = None) -> Vocabulary:
     No model is loaded, so its padding is not known. The embedded one comes without an encoder.
     """
     return Vocabulary.from_tokenizer(embedded_gguf()[0] if name is None else name)
+
+
+def _looks_local(name: str | os.PathLike[str]) -> bool:
+    """Whether nothing but a path can be meant: names of models are ``name`` or ``owner/name``."""
+    text = os.fspath(name)
+    return not isinstance(name, str) or text.startswith((".", "~", os.sep)) or text.count("/") > 1
 
 
 def _libraries() -> tuple[Any, Any]:

@@ -105,6 +105,16 @@ def test_models_that_are_no_causal_language_models() -> None:
         sg.wrap(tiny_model("llama").model, tiny_tokenizer())
 
 
+def test_things_that_are_no_model_and_tokenizer() -> None:
+    for model, tokenizer in (
+        ("gpt2", "gpt2"),
+        (tiny_tokenizer(), tiny_model("llama")),
+        (tiny_model("llama"), None),
+    ):
+        with pytest.raises(OptionError, match="are no model and tokenizer of transformers"):
+            sg.wrap(model, tokenizer)
+
+
 # Prompts.
 
 
@@ -139,6 +149,18 @@ def test_a_users_text_cannot_end_its_turn() -> None:
     (end,) = tokenizer.convert_tokens_to_ids(["</s>"])
     (turn,) = tokenizer.convert_tokens_to_ids(["<turn>"])
     assert (ids.count(end), ids.count(turn)) == (1, 2)
+
+
+@pytest.mark.parametrize("prompt", [None, 3, b"hi", ["hi"], {"role": "user", "content": "hi"}])
+def test_what_is_no_prompt(prompt: Any) -> None:
+    with pytest.raises(PromptError, match="a prompt is a text or a list of messages, not"):
+        wrapped().encode(prompt)
+
+
+def test_half_a_character_is_no_prompt() -> None:
+    for prompt in ("a\ud800", [{"role": "user", "content": "a\ud800"}]):
+        with pytest.raises(PromptError, match=r"holds '\\ud800', half of a character"):
+            wrapped().encode(prompt)
 
 
 def test_a_prompt_longer_than_the_context() -> None:
@@ -197,8 +219,17 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="dtype is 'int8'"):
         sg.load(dtype="int8")
+    with pytest.raises(OptionError, match="threads is 0; it must be"):
+        sg.load(threads=0)
+    tiny_model("llama").save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    with pytest.raises(ModelError, match="(?s)cannot load the model.*"):
+        sg.load(tmp_path / "model", device="nowhere")
     with pytest.raises(ModelError, match="cannot load the model") as caught:
         sg.load(tmp_path)
     assert "load() without a name takes the embedded model" in str(caught.value)
     with pytest.raises(ModelError, match="cannot load the model 'no/such-model'"):
         sg.load("no/such-model")
+    for path in (tmp_path / "nothing", "./nothing", "a/b/c"):
+        with pytest.raises(ModelError, match="there is no folder"):
+            sg.load(path)
