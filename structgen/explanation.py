@@ -6,13 +6,11 @@ their rules the byte breaks; here that account becomes sentences.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from structgen.errors import show_place
-
-if TYPE_CHECKING:
-    from structgen.constraints.base import Constraint
 
 __all__ = ["BrokenRule", "Explanation", "explain_account"]
 
@@ -61,11 +59,12 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain_account(account: dict[str, Any], text: bytes, constraint: Constraint) -> Explanation:
+def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
     """`account` is the core's (see ``explain.h``) of the whole `text`."""
     shown = text.decode("utf-8", "replace")
     offset: int = account["offset"]
-    position = len(text[:offset].decode("utf-8", "replace"))
+    start = _character_start(text, offset)
+    position = len(text[:start].decode("utf-8", "replace"))
     viable = offset == len(text)
     ok = viable and account["complete"]
     instance = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in account["path"])
@@ -76,16 +75,30 @@ def explain_account(account: dict[str, Any], text: bytes, constraint: Constraint
         viable=viable,
         position=position,
         instance=instance,
-        reason=_reason(account, text, viable, instance, constraint),
+        reason=_reason(account, text[start:], viable, instance),
         rules=rules,
-        expected=() if ok else tuple(_expected(account)),
+        expected=() if ok else tuple(_expected(account, text[start:offset])),
     )
+
+
+def _character_start(text: bytes, offset: int) -> int:
+    """Where the character begins that the byte at `offset` belongs to."""
+    for start in range(offset - 1, max(-1, offset - 4), -1):
+        byte = text[start]
+        if byte >= 0xC0:
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return start if start + length > offset else offset
+        if byte < 0x80:
+            break
+    return offset
 
 
 def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
     found: dict[tuple[str, str], BrokenRule] = {}
     for pointer, keyword, detail in account["rules"]:
-        message = f"`{instance or '/'}` " + _RULES.get(keyword, "breaks {detail}").format(detail=detail)
+        message = (f"`{instance}` " if instance else "the value ") + _RULES.get(
+            keyword, "breaks {detail}"
+        ).format(detail=detail)
         found.setdefault((pointer, keyword), BrokenRule(pointer, keyword, message))
     return list(found.values())
 
@@ -112,14 +125,12 @@ _RULES = {
 }
 
 
-def _reason(account: dict[str, Any], text: bytes, viable: bool, instance: str, constraint: Constraint) -> str:
+def _reason(account: dict[str, Any], rest: bytes, viable: bool, instance: str) -> str:
     place = _PLACES[account["place"]]
     at = f" at `{instance}`" if instance else ""
     if viable:
         return f"The text is a beginning, but not complete: it ends {place}{at}."
-    rest = text[account["offset"] :]
-    shown = rest[:1].decode("ascii", "replace") if rest[:1] < b"\x80" else rest.decode("utf-8", "replace")[:1]
-    return f"Character {shown!r} cannot stand here: {place}{at}."
+    return f"Character {rest[:4].decode('utf-8', 'replace')[:1]!r} cannot stand here: {place}{at}."
 
 
 _PLACES = {
@@ -135,19 +146,29 @@ _PLACES = {
 }
 
 
-def _expected(account: dict[str, Any]) -> list[str]:
-    keys = [f'"{key}"' for key in account["keys"]]
+def _expected(account: dict[str, Any], begun: bytes) -> list[str]:
+    """What could stand there; `begun` are the bytes of a character that could stand, of which the next could not."""
+    keys = list(map(_quoted, account["keys"]))
     if account["place"] == "key" and keys:
         return _cut(keys)
-    out = [_name(byte) for byte in account["next"] if byte not in b" \t\r\n"]
-    if len(out) > 2 * _MOST_LISTED:
+    free = b"" if account["place"] in ("text", "string", "key") else b" \t\r\n"  # says nothing between marks
+    following = [begun + bytes([byte]) for byte in account["next"] if byte not in free]
+    out = _names(following)
+    if len(out) > 2 * _MOST_LISTED and not begun:
         out = _ranges(account["next"])
     if account["place"] == "object":
-        out += [f"key {key}" for key in keys]
-        out += [f"missing key {name!r}" for name in account["missing"]]
+        missing = dict.fromkeys(map(_quoted, account["missing"]))
+        out += [
+            f"key {key}" + (" (required)" if key in missing else "")
+            for key in {**dict.fromkeys(keys), **missing}
+        ]
     if account["complete"]:
         out.append("the end of the text")
     return _cut(out)
+
+
+def _quoted(key: str) -> str:
+    return json.dumps(key, ensure_ascii=False)
 
 
 def _cut(items: list[str]) -> list[str]:
@@ -158,8 +179,15 @@ def _cut(items: list[str]) -> list[str]:
     )
 
 
-def _name(byte: int) -> str:
-    return repr(chr(byte)) if 0x20 <= byte < 0x7F else f"byte 0x{byte:02x}"
+def _names(following: list[bytes]) -> list[str]:
+    """Characters by themselves; those of which only the first bytes are known together."""
+    out, is_open = [], False
+    for data in following:
+        try:
+            out.append(repr(data.decode()))
+        except UnicodeDecodeError:
+            is_open = True
+    return [*out, "other characters"] if is_open else out
 
 
 def _ranges(allowed: bytes) -> list[str]:
@@ -169,8 +197,8 @@ def _ranges(allowed: bytes) -> list[str]:
     start = 0
     for i in range(1, len(values) + 1):
         if i == len(values) or values[i] != values[i - 1] + 1:
-            first, last = values[start], values[i - 1]
-            out.append(_name(first) if first == last else f"{_name(first)} to {_name(last)}")
+            first, last = repr(chr(values[start])), repr(chr(values[i - 1]))
+            out.append(first if first == last else f"{first} to {last}")
             start = i
     if any(byte >= 0x80 for byte in allowed):
         out.append("other characters")

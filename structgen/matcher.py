@@ -196,7 +196,7 @@ class Matcher:
     def explain(self, text: str | bytes = b"") -> Explanation:
         """Where and why the text so far followed by `text` leaves the language, and what could stand there."""
         added = _bytes(text)
-        return explain_account(self._native.describe(added), self.text + added, self.constraint)
+        return explain_account(self._native.describe(added), self.text + added)
 
     def _check_words(self, out: NDArray[np.int32]) -> None:
         # subtle: any other array would be copied on its way into the core, and the copy filled.
