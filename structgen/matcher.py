@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import IR, Constraint
 from structgen.errors import (
     EmptyConstraint,
     LimitExceeded,
@@ -55,20 +55,28 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
     except _core.LimitError as error:
         raise LimitExceeded(str(error), where=constraint.describe()) from None
     if parts is not None:
-        raise _empty(constraint, parts)
+        raise _empty(constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None)
     known[constraint] = program
     if len(known) > _PROGRAMS_PER_VOCABULARY:
         known.popitem(last=False)
     return program
 
 
-def _empty(constraint: Constraint, parts: list[str]) -> EmptyConstraint | UnsatisfiableSchema:
+def _empty(
+    constraint: Constraint, parts: list[str], is_empty: Callable[[IR], bool]
+) -> EmptyConstraint | UnsatisfiableSchema:
     if parts:
         others = f" (and {len(parts) - 1} more)" if len(parts) > 1 else ""
+        try:
+            reason = constraint.blame(parts[0], is_empty)
+        except _core.LimitError:
+            reason = None
         return UnsatisfiableSchema(
-            f"no value can satisfy this part of the schema{others}",
-            pointer=parts[0],
-            hint="Its keywords contradict each other, or contradict what the value must be elsewhere.",
+            f"no value can satisfy this part of the schema{others}" + (f": {reason}" if reason else ""),
+            pointer=parts[0] or "#",
+            hint="Change one of them, unless the vocabulary lacks characters that they ask for."
+            if reason
+            else "Its keywords contradict each other, or contradict what the value must be elsewhere.",
         )
     return EmptyConstraint(
         f"no text that the vocabulary can spell satisfies {constraint.describe()}",

@@ -10,6 +10,7 @@ Cost: making one is linear in what the user wrote; nothing is compiled before a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from structgen.errors import CombinationError
@@ -40,6 +41,10 @@ class Constraint(ABC):
     def describe(self) -> str:
         """A short phrase for messages."""
         return repr(self)
+
+    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> str | None:
+        """Why the empty part at this place is empty, in words, if this kind of constraint can tell."""
+        return None
 
     def _and(self, other: Constraint) -> Constraint | None:
         """How this kind of constraint joins `other` under ``&``; None leaves it to the algebra."""

@@ -8,11 +8,13 @@ Cost: reading is linear in the schema; combining is linear in both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from structgen.constraints.base import IR, Constraint
 from structgen.errors import CombinationError
 
+from .contradiction import contradiction
 from .ir import SchemaIR
 from .merging import combine
 from .options import JsonSchemaOptions, make_options
@@ -51,6 +53,9 @@ class JsonSchemaConstraint(Constraint):
         if not isinstance(other, JsonSchemaConstraint) or self.options != other.options:
             return None
         return JsonSchemaConstraint(combine("anyOf", self._ir, other._ir), self.options)
+
+    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> str | None:
+        return contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, JsonSchemaConstraint):

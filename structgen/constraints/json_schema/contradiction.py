@@ -1,0 +1,127 @@
+"""Which keywords of a sub-schema contradict each other: as few as possible.
+
+Why: "no value can satisfy this part" leaves a person searching; "minLength and pattern contradict each other"
+does not. The native engine says which sub-schema is empty; here its keywords are left out one by one, and
+those without which it is not empty any more remain.
+Invariant: the keywords named are contradictory together, and no one of them can be spared.
+Cost: one question to the engine for each keyword and each member of `allOf`, at most `QUESTION_LIMIT`; only
+where a schema has failed already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .ir import SchemaIR
+
+__all__ = ["QUESTION_LIMIT", "contradiction"]
+
+QUESTION_LIMIT = 64
+_NODE_LIMIT = 20_000
+
+Node = dict[str, Any]
+_NAMES = {
+    "types": "type",
+    "integer": "type",
+    **dict.fromkeys(("strings", "numbers", "literals", "values"), "the listed values"),
+    "ref": "$ref",
+}
+_VALUES = ("strings", "numbers", "literals", "values")
+_SEVERAL = ("allOf", "anyOf", "oneOf", "not", "ref")
+"""Keys whose values are lists of demands, each of which may be spared."""
+_TOGETHER = (
+    _VALUES,
+    ("if", "then", "else"),
+    ("types", "integer"),
+    ("contains", "minContains", "maxContains"),
+)
+"""Keys that say one thing together."""
+
+
+def contradiction(ir: SchemaIR, pointer: str, is_empty: Callable[[SchemaIR], bool]) -> str | None:
+    """The contradictory keywords of the sub-schema at `pointer`, in words; None if they cannot be told."""
+    nodes = ir["nodes"]
+    if len(nodes) > _NODE_LIMIT:
+        return None
+    found = [i for i, node in enumerate(nodes) if isinstance(node, dict) and node["pointer"] == pointer]
+    if not found:
+        return None
+    place = found[0]
+    node = nodes[place]
+
+    def still_empty(candidate: Node) -> bool:
+        changed = (*nodes[:place], candidate, *nodes[place + 1 :])
+        return is_empty(SchemaIR(nodes=changed, root=place, options=ir["options"]))
+
+    if not still_empty(node):
+        return None
+    demands = list(_demands(node))
+    if len(demands) > QUESTION_LIMIT:
+        return None
+    for demand in demands:
+        smaller = _without(node, demand)
+        if still_empty(smaller):
+            node = smaller
+    names = list(dict.fromkeys(_names(node, pointer, nodes)))
+    if len(names) < 2:
+        return f"{names[0]} alone rules out every value" if names else None
+    return f"{', '.join(names[:-1])} and {names[-1]} contradict each other"
+
+
+Demand = tuple[tuple[str, Any], ...]
+"""Keys of a node, each with the one of its values that may be spared, or None for all of it."""
+
+
+def _demands(node: Node) -> Iterator[Demand]:
+    seen = {"pointer"}
+    for key in node:
+        if key in seen:
+            continue
+        if key in _SEVERAL:
+            yield from (((key, member),) for member in node[key])
+        elif key == "required":
+            yield from (((key, name),) for name in node[key])
+        else:
+            group = next((keys for keys in _TOGETHER if key in keys), (key,))
+            seen.update(group)
+            yield tuple((one, None) for one in group if one in node)
+
+
+def _without(node: Node, demand: Demand) -> Node:
+    smaller = dict(node)
+    for key, member in demand:
+        rest = None if member is None else tuple([one for one in smaller[key] if one != member])
+        if rest:
+            smaller[key] = rest
+        else:
+            del smaller[key]
+    return smaller
+
+
+def _names(node: Node, pointer: str, nodes: tuple[Any, ...]) -> Iterator[str]:
+    """The keywords of a node as the schema spells them."""
+    for key, value in node.items():
+        if key == "pointer":
+            continue
+        if key == "allOf":
+            for member in value:
+                other = nodes[member]
+                place = other["pointer"] if isinstance(other, dict) else f"{pointer}/allOf"
+                # What the front end wrote for another keyword has that keyword's pointer, or the schema's own.
+                yield place.removeprefix(f"{pointer}/") if place != pointer else "allOf"
+        elif key == "required":
+            yield f"required ({', '.join(map(repr, value[:3]))}{', …' if len(value) > 3 else ''})"
+        elif key == "anyOf":
+            yield from (_of_group(group, pointer, nodes) for group in value)
+        else:
+            yield _NAMES.get(key, key)
+
+
+def _of_group(group: tuple[int, ...], pointer: str, nodes: tuple[Any, ...]) -> str:
+    """``anyOf``, or the keyword that the front end wrote as alternatives."""
+    for member in group:
+        if isinstance(nodes[member], dict):
+            keyword: str = nodes[member]["pointer"].removeprefix(f"{pointer}/").partition("/")[0]
+            return keyword if not keyword.startswith("#") else "anyOf"
+    return "anyOf"

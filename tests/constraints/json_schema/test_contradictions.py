@@ -1,0 +1,101 @@
+"""Schemas that no value satisfies: the message names the part and as few keywords as contradict each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from structgen.constraints.json_schema import json_schema
+from structgen.constraints.json_schema.contradiction import contradiction
+from structgen.errors import SchemaInvalid, UnsatisfiableSchema, UnsupportedKeyword
+from structgen.matcher import compile_constraint
+from tests.core.small_vocabulary import byte_vocabulary
+from tests.strategies.json_schemas import CORE, schemas
+
+STRING = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "reason"),
+    [
+        (
+            {"type": "string", "minLength": 5, "maxLength": 2, "title": "t"},
+            "#",
+            "type, minLength and maxLength",
+        ),
+        (
+            {"minimum": 4, "maximum": 5, "multipleOf": 3, "type": "integer"},
+            "#",
+            "minimum, maximum, multipleOf",
+        ),
+        ({"allOf": [STRING, {"minLength": 2}, {"type": "null"}]}, "#", "allOf/0 and allOf/2"),
+        ({"type": "string", "enum": [1, 2]}, "#", "type and the listed values"),
+        (
+            {
+                "type": "object",
+                "required": ["a", "b"],
+                "properties": {"b": {}},
+                "additionalProperties": False,
+            },
+            "#",
+            "type, required ('a') and additionalProperties",
+        ),
+        ({"type": "array", "contains": STRING, "items": {"type": "null"}}, "#", "contains and items"),
+        ({"type": "array", "uniqueItems": True, "minItems": 2, "items": {"const": 1}}, "#", "uniqueItems"),
+        ({"type": "string", "if": {}, "then": False}, "#", "if and then"),
+        ({"type": "string", "oneOf": [STRING, STRING]}, "#", "oneOf alone rules out every value"),
+        (
+            {
+                "type": "object",
+                "required": ["a"],
+                "dependentRequired": {"a": ["b"]},
+                "properties": {"b": False},
+            },
+            "#",
+            "required ('a'), dependentRequired and properties",
+        ),
+        (
+            {
+                "type": "object",
+                "required": ["a"],
+                "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"minimum": 2, "maximum": 1}},
+                "$defs": {"x": {"type": "string", "format": "ipv4", "pattern": "^z"}},
+            },
+            "#/$defs/x",
+            "type, format and pattern",
+        ),
+        (False, "#", ""),
+    ],
+)
+def test_the_message_names_the_smallest_contradiction(schema: Any, pointer: str, reason: str) -> None:
+    with pytest.raises(UnsatisfiableSchema) as caught:
+        compile_constraint(json_schema(schema), byte_vocabulary())
+    assert caught.value.pointer == pointer
+    parts = reason.replace(" and ", ", ").split(", ")
+    assert all(part in str(caught.value) for part in parts), str(caught.value)
+    assert "title" not in str(caught.value)
+
+
+def test_large_schemas_are_not_searched() -> None:
+    schema = {"allOf": [{"enum": [i, -1 - i]} for i in range(100)]}
+    with pytest.raises(UnsatisfiableSchema, match="no value can satisfy"):
+        compile_constraint(json_schema(schema), byte_vocabulary())
+
+
+@settings(max_examples=150, deadline=None)
+@given(schemas(CORE))
+def test_what_is_named_is_asked_of_the_engine(schema: Any) -> None:
+    """The search ends, and finds nothing where there is nothing."""
+    engine = byte_vocabulary().engine
+    try:
+        ir = json_schema(schema).lower()[1]
+    except (SchemaInvalid, UnsupportedKeyword):
+        return
+
+    def is_empty(candidate: Any) -> bool:
+        return engine.compile(("json", candidate)).empty_parts() is not None
+
+    reason = contradiction(ir, "#", is_empty)
+    assert (reason is not None) == (is_empty(ir) and not isinstance(ir["nodes"][0], bool))
