@@ -412,6 +412,10 @@ const Node *Automaton::close_extra_key(Reader &r, const Node *n) {
   return object_after_key(r, object, key, -1, n);
 }
 
+const Node *Automaton::close_extra_key_of(Reader &r, const Node *n, uint32_t kind) {
+  return object_after_key(r, n->parent, n->json->extra_key_of(n->parent->control.object, kind), -1, n);
+}
+
 const Node *Automaton::close_key(Reader &r, const Node *n) {
   const Node *object = n->parent;
   r.looked_at(object);

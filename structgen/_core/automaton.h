@@ -111,6 +111,7 @@ class Automaton {
 
   // Pieces that masks use.
   const Node *close_extra_key(Reader &r, const Node *key_node);
+  const Node *close_extra_key_of(Reader &r, const Node *key_node, uint32_t kind);
   Encoding encoding(const Node *node) const {
     return node->json->schema().options.escapes == Escapes::All ? Encoding::AllEscapes : Encoding::Canonical;
   }

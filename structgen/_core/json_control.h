@@ -158,6 +158,9 @@ class JsonControl {
   ArrayControl *open_array(ValueControl *value);
   KeyControl *key(ObjectControl *frame, uint32_t index);
   KeyControl *extra_key(ObjectControl *frame, std::string_view key);
+  // Extra keys are of one kind when they match the same patterns.
+  uint32_t kind_of_extra_key(const ObjectControl *frame, std::string_view key) { return matched_patterns(*frame, key); }
+  KeyControl *extra_key_of(ObjectControl *frame, uint32_t kind);
   // A representative extra key: the control of the class without a pattern, when there is only that.
   KeyControl *only_extra_class(ObjectControl *frame);
   // The key in a frame that has read `view`, this key included; null when no value leaves it alive.

@@ -194,7 +194,10 @@ KeyControl *JsonControl::key(ObjectControl *o, uint32_t index) {
 }
 
 KeyControl *JsonControl::extra_key(ObjectControl *o, std::string_view key) {
-  uint32_t matched = matched_patterns(*o, key);
+  return extra_key_of(o, matched_patterns(*o, key));
+}
+
+KeyControl *JsonControl::extra_key_of(ObjectControl *o, uint32_t matched) {
   if (auto it = o->extras.find(matched); it != o->extras.end()) return it->second.get();
   auto made = make_child<ObjectControl>(
       o, [&](SchemaId g) { return extra_requirement(g, *o, matched); },

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 namespace structgen {
 namespace {
@@ -145,6 +146,51 @@ void Masks::rests(const RestTrie &trie, const Node *after, uint64_t least, uint6
   descend(descend, 0, after);
 }
 
+void Masks::inside(const Fragment &f) {
+  if (f.dense)
+    for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
+  else
+    for (uint32_t id : f.ids) set(id);
+}
+
+// Tokens that stay inside a string whose length is bounded.
+void Masks::inside_bounded(Vocabulary::Node at, const Node *n, const Fragment &f, uint64_t least, uint64_t most) {
+  const bool any = text_.re(n->text) == RegexSpace::ANY_TEXT, odd = text_.escape(n->text) != 0;
+  const size_t skip = v_.depth(at);
+  const int64_t reach = any ? 0 : text_.reach(text_.re(n->text));
+  // Token lengths (characters) that are surely within bounds.
+  const uint64_t low = any ? 0 : least;
+  const bool bounded_above = most != UNBOUNDED;
+  const bool some = reach >= 0 && (!odd || any) && (!bounded_above || most >= static_cast<uint64_t>(reach));
+  const uint64_t high = !some ? 0 : bounded_above ? most - static_cast<uint64_t>(reach) : UNBOUNDED;
+  if (!f.dense) {
+    for (size_t i = 0; i < f.ids.size(); ++i) {
+      uint64_t c = f.characters[i];
+      if (c > most) continue;
+      if ((some && c >= low && c <= high) || token_allowed(n, f.ids[i], skip)) set(f.ids[i]);
+    }
+  } else {
+    static const std::vector<uint32_t> none;
+    auto up_to = [&](uint64_t c) -> const std::vector<uint32_t> & {
+      return text_.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(c, UINT32_MAX)));
+    };
+    const std::vector<uint32_t> &within = up_to(most), &sure = some ? up_to(high) : none,
+                                &early = low > 0 ? up_to(low - 1) : none;
+    for (uint32_t w = 0; w < v_.words(); ++w) {
+      // Inside an escape a token adds fewer characters than it has, so none is too long for sure.
+      uint32_t inside = odd ? f.bits[w] : f.bits[w] & within[w];
+      uint32_t good = some ? inside & sure[w] & ~(low > 0 ? early[w] : 0) : 0;
+      out_[w] |= good;
+      for (uint32_t rest = inside & ~good; rest; rest &= rest - 1) {
+        uint32_t id = w * 32 + static_cast<uint32_t>(std::countr_zero(rest));
+        if (token_allowed(n, id, skip)) set(id);
+      }
+    }
+    for (uint32_t id : text_.escaped_tokens())
+      if (f.bits[id >> 5] >> (id & 31) & 1 && token_allowed(n, id, skip)) set(id);
+  }
+}
+
 void Masks::string_below(Vocabulary::Node at, const Node *n) {
   const StringLanguage &language = n->control.value->string;
   const uint64_t least = language.min > n->length ? language.min - n->length : 0;
@@ -154,46 +200,12 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
   Fragment &f = text_.fragment(at, n->text);
   // Texts inside: all of the fragment where the length cannot matter, the others one by one.
   const bool free = most == UNBOUNDED && (least == 0 || any);
-  if (free) {
-    if (f.dense)
-      for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
-    else
-      for (uint32_t id : f.ids) set(id);
-  } else {
-    const int64_t reach = any ? 0 : text_.reach(text_.re(n->text));
-    const bool odd = text_.escape(n->text) != 0;
-    // Token lengths (characters) that are surely within bounds.
-    const uint64_t low = any ? 0 : least;
-    const bool bounded_above = most != UNBOUNDED;
-    const bool some = reach >= 0 && (!odd || any) && (!bounded_above || most >= static_cast<uint64_t>(reach));
-    const uint64_t high = !some ? 0 : bounded_above ? most - static_cast<uint64_t>(reach) : UNBOUNDED;
-    if (!f.dense) {
-      for (size_t i = 0; i < f.ids.size(); ++i) {
-        uint64_t c = f.characters[i];
-        if (c > most) continue;
-        if ((some && c >= low && c <= high) || token_allowed(n, f.ids[i], skip)) set(f.ids[i]);
-      }
-    } else {
-      static const std::vector<uint32_t> none;
-      auto up_to = [&](uint64_t c) -> const std::vector<uint32_t> & {
-        return text_.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(c, UINT32_MAX)));
-      };
-      const std::vector<uint32_t> &within = up_to(most), &sure = some ? up_to(high) : none,
-                                  &early = low > 0 ? up_to(low - 1) : none;
-      for (uint32_t w = 0; w < v_.words(); ++w) {
-        // Inside an escape a token adds fewer characters than it has, so none is too long for sure.
-        uint32_t inside = odd ? f.bits[w] : f.bits[w] & within[w];
-        uint32_t good = some ? inside & sure[w] & ~(low > 0 ? early[w] : 0) : 0;
-        out_[w] |= good;
-        for (uint32_t rest = inside & ~good; rest; rest &= rest - 1) {
-          uint32_t id = w * 32 + static_cast<uint32_t>(std::countr_zero(rest));
-          if (token_allowed(n, id, skip)) set(id);
-        }
-      }
-      for (uint32_t id : text_.escaped_tokens())
-        if (f.bits[id >> 5] >> (id & 31) & 1 && token_allowed(n, id, skip)) set(id);
-    }
-  }
+  const bool started = least == 0 || (least == 1 && n->length == 0);  // any character is enough for minLength
+  if (free || (!any && text_.escape(n->text) == 0 && started && most != UNBOUNDED &&
+               static_cast<uint64_t>(text_.needs(f)) <= most))
+    inside(f);
+  else
+    inside_bounded(at, n, f, least, most);
   if (f.exits.empty()) return;
   if (n->roots || Automaton::told_apart(n)) {
     // What the text gives depends on the text: close each way on its own.
@@ -227,10 +239,7 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
 void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
   if (n->roots || Automaton::told_apart(n) || (n->parent && n->parent->kind == Node::Sequence)) return walk(at, n);
   const Fragment &f = text_.fragment(at, n->text);
-  if (f.dense)
-    for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
-  else
-    for (uint32_t id : f.ids) set(id);
+  inside(f);
   if (!n->parent && !v_.closed_under_bytes()) {
     // Some bytes occur only inside longer tokens: a token must leave a text that tokens can complete.
     for (uint32_t w = 0; w < v_.words(); ++w)
@@ -264,38 +273,52 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
   const KeyUniverse &u = *object->control.object->universe;
   const size_t skip = v_.depth(at);
   const bool extra = n->text != TextSpace::DEAD;
-  const bool one_class = extra && n->json->only_extra_class(object->control.object);
+  ObjectControl *control = object->control.object;
   if (extra) {
     // Extra keys: inside, and out of a key that is no declared one and not there yet; keys for which
     // that is wrong are put right below.
     Fragment &f = text_.fragment(at, n->text);
-    if (f.dense)
-      for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
-    else
-      for (uint32_t id : f.ids) set(id);
+    inside(f);
     Arena::Mark mark = r_->arena.mark();
-    if (!one_class || !object->control.object->simple) {
-      for (const Exit &e : f.exits)
-        for (Vocabulary::Node m = e.node; m < v_.end(e.node); ++m)
-          for (uint32_t id : v_.ids(m))
-            if (token_allowed(n, id, skip)) set(id);
-    } else if (!f.exits.empty()) {
-      if (const Node *after = a_.close_extra_key(*r_, n)) {
-        if (at == Vocabulary::ROOT) {
-          const RestTrie &trie = text_.rests(f);
-          rests(trie, after, 0, UNBOUNDED);
-          for (uint32_t id : trie.singles)
-            if (token_allowed(n, id, 0)) set(id);
-        } else {
-          for (const Exit &e : f.exits) {
-            if (v_.path(e.node).find('\\', skip) == std::string::npos) {
-              from_exit(e.node, after);
-              continue;
+    auto one_by_one = [&](Vocabulary::Node exit) {
+      for (Vocabulary::Node m = exit; m < v_.end(exit); ++m)
+        for (uint32_t id : v_.ids(m))
+          if (token_allowed(n, id, skip)) set(id);
+    };
+    if (!f.exits.empty()) {
+      if (n->json->only_extra_class(control)) {
+        if (const Node *after = a_.close_extra_key(*r_, n)) {
+          if (at == Vocabulary::ROOT) {
+            const RestTrie &trie = text_.rests(f);
+            rests(trie, after, 0, UNBOUNDED);
+            for (uint32_t id : trie.singles)
+              if (token_allowed(n, id, 0)) set(id);
+          } else {
+            for (const Exit &e : f.exits) {
+              if (v_.path(e.node).find('\\', skip) == std::string::npos) from_exit(e.node, after);
+              else one_by_one(e.node);
             }
-            for (Vocabulary::Node m = e.node; m < v_.end(e.node); ++m)
-              for (uint32_t id : v_.ids(m))
-                if (token_allowed(n, id, skip)) set(id);
           }
+        }
+      } else {
+        // Keys that match the same patterns are alike: each kind is closed once.
+        std::map<uint32_t, const Node *> kinds;
+        const std::string before = a_.key_text(n);
+        for (const Exit &e : f.exits) {
+          const std::string path = v_.path(e.node).substr(skip);
+          if (path.find('\\') != path.npos) {
+            one_by_one(e.node);
+            continue;
+          }
+          const uint32_t kind = n->json->kind_of_extra_key(control, before + path.substr(0, path.size() - 1));
+          auto [it, fresh] = kinds.try_emplace(kind, nullptr);
+          if (fresh) it->second = a_.close_extra_key_of(*r_, n, kind);
+          if (!it->second) continue;
+          from_exit(e.node, it->second);
+          // A token that holds a second key may hold this one again.
+          for (Vocabulary::Node m = e.node + 1; m < v_.end(e.node); ++m)
+            for (uint32_t id : v_.ids(m))
+              if (std::count(v_.token(id).begin(), v_.token(id).end(), '"') > 2 && !token_allowed(n, id, skip)) clear(id);
         }
       }
       // A key that is already there cannot be closed again.

@@ -49,6 +49,8 @@ class Masks {
   // All set bits for tokens below trie node `at`, whose own bytes led to `node`.
   void below(Vocabulary::Node at, const Node *node);
   void walk(Vocabulary::Node at, const Node *node);
+  void inside(const Fragment &fragment);
+  void inside_bounded(Vocabulary::Node at, const Node *node, const Fragment &fragment, uint64_t least, uint64_t most);
   void string_below(Vocabulary::Node at, const Node *node);
   void key_below(Vocabulary::Node at, const Node *node);
   void scalar_below(Vocabulary::Node at, const Node *node);

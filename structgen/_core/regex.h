@@ -110,6 +110,8 @@ class RegexSpace {
   const Row &row(Re r);               // all 256 derivatives; stable address
   bool alive(Re r);                   // false iff the language is empty
   bool universal(Re r) const { return r == ANY_TEXT; }
+  // Every text is the beginning of one in L(r), as for a pattern without anchor; false: not known to be.
+  bool open(Re r);
   bool matches(Re r, std::string_view text);
   // A shortest accepted text (by bytes), or where that is too far for the budget, some accepted text;
   // false if none is found.

@@ -83,6 +83,22 @@ bool RegexSpace::Impl::is_alive(Re r) {
 
 bool RegexSpace::alive(Re r) { return impl_->is_alive(impl_->closed_form(r)); }
 
+bool RegexSpace::open(Re r) {
+  const Impl &s = *impl_;
+  const ReNode &n = s.nodes[r];
+  if (r == ANY_TEXT) return true;
+  if (n.open || n.marked) return false;
+  switch (n.kind) {
+    case ReKind::Concat: return s.part(r, 0) == ANY_TEXT && alive(r);
+    case ReKind::Difference: return s.part(r, 0) == ANY_TEXT && s.nodes[s.part(r, 1)].kind == ReKind::Literals;
+    case ReKind::Alternate:
+      for (Re part : s.all_parts(r))
+        if (open(part)) return true;
+      return false;
+    default: return false;
+  }
+}
+
 bool RegexSpace::witness(Re r, std::string *out) {
   Impl &s = *impl_;
   r = s.closed_form(r);

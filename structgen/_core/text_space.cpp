@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <string>
 #include <unordered_set>
 
 namespace structgen {
 namespace {
+
+constexpr int64_t UNKNOWN_NEEDS = std::numeric_limits<int64_t>::max();
 
 // Control characters can be written as escapes, so only bytes from 0x20 on depend on the vocabulary.
 std::bitset<256> text_alphabet(const Vocabulary &vocabulary) {
@@ -115,8 +118,57 @@ Re TextSpace::writable(Re re) {
 
 Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s) {
   uint64_t key = static_cast<uint64_t>(node) << 32 | s;
-  auto &slot = fragments_[key];
-  if (slot) return *slot;
+  if (auto it = fragments_.find(key); it != fragments_.end()) return *it->second;
+  // `row` may make states but never fragments of the same key, and slots stay where they are.
+  const bool inside_json = states_[s].encoding != Encoding::Plain;
+  std::unique_ptr<Fragment> made;
+  if (inside_json && states_[s].escape == 0 && states_[s].re != RegexSpace::ANY_TEXT && regex_.open(states_[s].re)) {
+    const Fragment &any = fragment(node, state(RegexSpace::ANY_TEXT, 0, states_[s].encoding));
+    made = narrow(any, node, s);
+  } else {
+    made = walk(node, s);
+  }
+  made->exits.shrink_to_fit();
+  made->ends.shrink_to_fit();
+  fragment_bytes_ += made->memory();
+  auto &place = fragments_[key];
+  place = std::move(made);
+  return *place;
+}
+
+// Any text may follow: the same tokens stay inside as for all texts, only fewer may leave.
+std::unique_ptr<Fragment> TextSpace::narrow(const Fragment &any, Vocabulary::Node node, TextState s) {
+  auto made = std::make_unique<Fragment>();
+  made->dense = any.dense;
+  made->bits = any.bits;
+  made->ids = any.ids;
+  made->characters = any.characters;
+  made->most_characters = any.most_characters;
+  made->needs = UNKNOWN_NEEDS;
+  const size_t base = vocabulary_->depth(node);
+  std::vector<TextState> states{s};  // after each byte of the path so far
+  std::string previous;
+  for (const Exit &e : any.exits) {
+    const std::string path = vocabulary_->path(e.node);
+    size_t common = 0;
+    const size_t length = path.size() - base;
+    while (common < length && common < previous.size() && path[base + common] == previous[common]) ++common;
+    states.resize(std::min(states.size(), common + 1));
+    while (states.size() <= length) states.push_back(row(states.back())[static_cast<uint8_t>(path[base + states.size() - 1])]);
+    if (states.back() == LEAVE) made->exits.push_back(e);
+    previous = path.substr(base);
+  }
+  return made;
+}
+
+int64_t TextSpace::needs(Fragment &f) {
+  if (f.needs >= 0) return f.needs;
+  for (auto &[s, characters] : f.ends) f.needs = std::max(f.needs, characters + regex_.min_length(states_[s].re));
+  f.ends = {};
+  return f.needs = std::max<int64_t>(f.needs, 0);
+}
+
+std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
   auto made = std::make_unique<Fragment>();
   const Vocabulary &v = *vocabulary_;
   const bool plain = states_[s].encoding == Encoding::Plain;
@@ -149,6 +201,11 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s) {
       ids.push_back(id);
       counts.push_back(characters[d]);
     }
+    if (!plain && !v.ids(n).empty()) {
+      if (longest_end_.size() <= after) longest_end_.resize(states_.size());
+      if (longest_end_[after] == 0) made->ends.emplace_back(after, 0);
+      longest_end_[after] = std::max(longest_end_[after], characters[d] + 1);
+    }
     ++n;
   }
   for (uint32_t c : counts) made->most_characters = std::max(made->most_characters, c);
@@ -163,11 +220,11 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s) {
     made->ids.shrink_to_fit();
     made->characters.shrink_to_fit();
   }
-  made->exits.shrink_to_fit();
-  fragment_bytes_ += made->memory();
-  // `row` may have made states but never fragments, so the slot is still valid.
-  slot = std::move(made);
-  return *slot;
+  for (auto &[end, most] : made->ends) {
+    most = longest_end_[end] - 1;
+    longest_end_[end] = 0;
+  }
+  return made;
 }
 
 const RestTrie &TextSpace::rests(Fragment &fragment) {

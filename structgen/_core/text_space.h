@@ -69,6 +69,9 @@ struct Fragment {
   uint32_t most_characters = 0;
   std::vector<Exit> exits;
   std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
+  // States in which tokens end, with the most characters of such a token; until `needs` is asked for.
+  std::vector<std::pair<TextState, uint32_t>> ends;
+  int64_t needs = -1;
   size_t memory() const;
 };
 
@@ -102,6 +105,8 @@ class TextSpace {
   // Tokens below trie node `node`, whose own byte led to state `s`.
   Fragment &fragment(Vocabulary::Node node, TextState s);
   const RestTrie &rests(Fragment &fragment);
+  // Characters within which every token of the fragment, and a completion after it, fits.
+  int64_t needs(Fragment &fragment);
 
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
   const std::vector<uint32_t> &at_most_characters(uint32_t n);
@@ -132,6 +137,8 @@ class TextSpace {
     std::unique_ptr<TextRow> row;
   };
   void fill(TextState s);
+  std::unique_ptr<Fragment> walk(Vocabulary::Node node, TextState s);
+  std::unique_ptr<Fragment> narrow(const Fragment &any, Vocabulary::Node node, TextState s);
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   Limits limits_;
@@ -146,6 +153,7 @@ class TextSpace {
   std::vector<uint32_t> escaped_tokens_;
   std::vector<std::unique_ptr<std::vector<uint32_t>>> at_most_;
   uint32_t longest_characters_ = 0;
+  std::vector<uint32_t> longest_end_;  // by text state, while a fragment is made
   size_t table_bytes_ = 0, fragment_bytes_ = 0;
 };
 
