@@ -97,7 +97,7 @@ def _print_report(report: Any, failure: StructgenError | None, problems_only: bo
         print(f"{mark} {finding.status:<12} {finding.pointer}{note}")
     if hidden:
         print(f"  ({hidden} exact keywords and annotations not shown)")
-    for choice in report.choices if not problems_only else ():
+    for choice in report.choices if report.ok and not problems_only else ():
         print(f"  note: {choice}")
     if failure is not None:
         print(f"! {_kind(failure)}: {failure}")

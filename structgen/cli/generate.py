@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from .inputs import add_constraint_arguments, constraint_argument, load_model, read_text
+from .inputs import InputError, add_constraint_arguments, constraint_argument, load_model, read_text
 
 if TYPE_CHECKING:
     from structgen.results import Result
@@ -70,6 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
     from structgen.types import output_type
 
     # Everything that can be wrong with the arguments is found before a model is loaded.
+    if arguments.stream and arguments.details:
+        raise InputError(
+            "--stream and --details cannot be given together",
+            hint="--details prints one JSON object, when the text has ended.",
+        )
     wanted = constraint_argument(arguments, arguments.schema)
     kind = output_type(str if wanted is None else wanted)
     names = (*_SAMPLING, "close_within_budget")
@@ -89,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(result.text)
     if result.error is not None:
         raise result.error
+    if result.finish == "length":
+        print(f"structgen: cut off after {len(result.tokens)} tokens (--max-tokens)", file=sys.stderr)
     return 0
 
 

@@ -55,6 +55,8 @@ def read_text(name: str, what: str) -> str:
 
 def schema_text(name: str) -> str:
     """A schema given as a path, as ``-``, or as JSON itself."""
+    if not name.strip():
+        raise InputError("the schema is empty", hint="Give a file, - for standard input, or the JSON itself.")
     if name.lstrip()[:1] in ("{", "[") or name.strip() in ("true", "false"):
         return name
     return read_text(name, "schema")

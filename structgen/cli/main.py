@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack characters that a model writes
+            stream.reconfigure(errors="backslashreplace")
     try:
         parsed = _parser().parse_args(arguments)
     except SystemExit as stop:  # argparse has said what is wrong, or has shown the help

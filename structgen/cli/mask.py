@@ -48,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     from structgen.matcher import Matcher
     from structgen.types import output_type
 
+    if arguments.count < 0:
+        raise InputError(f"--count is {arguments.count}; it must be 0 or more")
     wanted = constraint_argument(arguments, arguments.schema)
     if wanted is None:
         raise InputError("mask needs a constraint", hint="Give SCHEMA, --regex, --choice or --type.")

@@ -63,13 +63,13 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
     for index, text in enumerate(given):
         if not isinstance(text, str):
             raise ConstraintError(
-                f"choice() needs texts; item {index} is {text!r:.60}, a {type(text).__name__}",
+                f"choice() needs texts, not {text!r:.60}, a {type(text).__name__}",
                 where=f"item {index}",
                 hint="Convert it with str(), or use a Literal or Enum type to get other values back.",
             )
         if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
             raise ConstraintError(
-                f"item {index}, {text!r:.60}, holds a lone surrogate, which no UTF-8 text can spell",
+                f"{text!r:.60} holds a lone surrogate, which no UTF-8 text can spell",
                 where=f"item {index}",
                 hint="Decode the text correctly first.",
             )

@@ -67,12 +67,14 @@ def test_only_problems(capsys: pytest.CaptureFixture[str]) -> None:
         ('{"minLength": -1}', "#/minLength"),
         ('{"pattern": "a("}', "#/pattern"),
         ('{"$ref": "#/nowhere"}', "#/$ref"),
+        ("", "the schema is empty"),
     ],
 )
 def test_what_is_no_schema_is_two(schema: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", schema]) == 2
     captured = capsys.readouterr()
     assert said in captured.out + captured.err
+    assert "note:" not in captured.out  # how it would be written is no matter
 
 
 def test_the_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,6 +82,11 @@ def test_a_text_that_was_cut_off_is_one(model: ByteModel, capsys: pytest.Capture
     assert "cut off after 5 tokens" in captured.err
 
 
+def test_free_text_that_was_cut_off_is_told(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "x", "--max-tokens", "1", "--seed", "2"]) == 0
+    assert "structgen: cut off after 1 tokens (--max-tokens)" in capsys.readouterr().err
+
+
 def test_closing_within_the_budget(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["generate", "x", "--regex", "(ab)*c", "--max-tokens", "6", "--close-within-budget"]
     assert main([*arguments, "--seed", "1"]) == 0
@@ -99,6 +104,7 @@ def test_closing_within_the_budget(model: ByteModel, capsys: pytest.CaptureFixtu
         (["--regex", "(?P<x>a)(?P=x)"], "position"),
         (["--schema", "{}", "--regex", "a"], "cannot be given together"),
         (["--whitespace", "compact"], "--whitespace"),
+        (["--stream", "--details"], "cannot be given together"),
     ],
 )
 def test_mistakes_are_found_before_a_model_is_loaded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -23,6 +24,13 @@ def test_as_a_program() -> None:
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert run("--version").stdout.strip() == f"structgen {structgen.__version__}"
+
+
+def test_characters_that_a_terminal_lacks_are_escaped() -> None:
+    command = [sys.executable, "-m", "structgen", "check", '{"properties": {"é": {"type": "null"}}}']
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0 and b"#/properties/\\xe9/type" in done.stdout
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

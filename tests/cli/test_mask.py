@@ -47,6 +47,11 @@ def test_long_lists_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
     assert "and 23 more" in capsys.readouterr().out
 
 
+def test_a_count_below_zero_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mask", "--regex", "a", "--tokenizer", "bytes", "--count", "-1"]) == 2
+    assert "--count is -1; it must be 0 or more" in capsys.readouterr().err
+
+
 def test_a_prefix_outside_the_language(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mask", *BYTES, '{"type": "integer"}', "--prefix", "1x"]) == 1
     assert "^" in capsys.readouterr().err
