@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import UnsupportedKeyword
-
 from . import applicators, assertions
 from .drafts import Draft
 from .support import Support
@@ -41,8 +39,6 @@ class Keyword:
     """Another function for drafts up to the key (the smallest key that is not below the draft)."""
     subschemas: str | None = None
     """``one``, ``list`` or ``map`` (of schemas), ``either`` (one or a list)."""
-    harmless: Callable[[Any, Mapping[str, Any]], bool] | None = None
-    """Of an unsupported keyword: with this value, in this sub-schema, it says nothing."""
 
     def reader_for(self, draft: Draft) -> Read | None:
         for bound in sorted(self.older):
@@ -177,22 +173,8 @@ def dispatch(draft: Draft) -> dict[str, Read]:
             continue
         if _VOCABULARY.get(name) in draft.without:
             continue
-        if keyword.support is Support.UNSUPPORTED:
-            table[name] = _refusal(name, keyword)
-        elif keyword.support is not Support.ANNOTATION:
+        if keyword.support is not Support.ANNOTATION:
             read = keyword.reader_for(draft)
             assert read is not None, name
             table[name] = read
     return table
-
-
-def _refusal(name: str, keyword: Keyword) -> Read:
-    def refuse(reader: Reader, value: Any, node: Node) -> None:
-        if keyword.harmless is None or not keyword.harmless(value, reader.schema):
-            raise UnsupportedKeyword(
-                f"{name} is not supported yet, and ignoring it would let wrong values through",
-                pointer=reader.at(name),
-                keyword=name,
-            )
-
-    return refuse

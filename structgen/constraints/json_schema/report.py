@@ -117,9 +117,7 @@ class _CheckingReader(Reader):
             except StructgenError as error:
                 self._problem(error, keyword, place)
                 continue
-            if entry.support is Support.UNSUPPORTED:
-                self._note(place, keyword, "exact", "says nothing with this value")
-            elif keyword == "format":
+            if keyword == "format":
                 self._format(place, value)
             elif len(self.findings) == before:
                 self._note(place, keyword, entry.support.value, entry.note)

@@ -14,12 +14,12 @@ from tests.oracles.json_validator import SchemaError, Validator
 from tests.strategies.json_instances import instances
 from tests.strategies.json_schemas import ALL, CORE, schemas
 
-SUPPORTED = ALL
+ALL = ALL
 
 
 @st.composite
 def _pairs(draw: Any) -> tuple[Any, Any]:
-    schema = draw(schemas(SUPPORTED))
+    schema = draw(schemas(ALL))
     return schema, draw(instances(schema))
 
 
@@ -53,7 +53,7 @@ def test_and_is_intersection_and_or_is_union(first: Any, second: Any, data: st.D
 
 
 @settings(max_examples=100, deadline=None)
-@given(schemas(SUPPORTED))
+@given(schemas(ALL))
 def test_a_report_is_ok_iff_the_schema_compiles(schema: Any) -> None:
     try:
         json_schema(schema)

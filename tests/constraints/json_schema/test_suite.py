@@ -18,7 +18,6 @@ import pytest
 
 from bench.engines import SuiteEngine
 from structgen.constraints.json_schema import json_schema
-from structgen.errors import UnsupportedKeyword
 from tests.constraints.json_schema.ir_twin import valid
 from tests.shared import schema_suite
 
@@ -42,9 +41,6 @@ EXPECTED = {
     ("optional/format/idn-hostname", "validation of separators in internationalized host names"): _LENGTH,
 }
 """Groups that are not met in full: file and description, with the reason."""
-
-PENDING = frozenset({"uniqueItems", "minContains", "maxContains"})
-"""Keywords that may be refused, in groups that are then left out."""
 
 Section = Literal["required", "optional", "format"]
 
@@ -90,11 +86,7 @@ def test_the_front_end(draft: str) -> None:
         if group.section == "format" or group.is_expected_to_fail or "zeroTerminated" in group.file:
             continue
         formats = {"required": "annotate", "optional": "dialect"}[group.section]
-        try:
-            ir = json_schema(group.schema, registry=_remotes(), formats=formats).lower()[1]
-        except UnsupportedKeyword as error:
-            assert error.keyword in PENDING
-            continue
+        ir = json_schema(group.schema, registry=_remotes(), formats=formats).lower()[1]
         for test in group.tests:
             if valid(ir, test["data"]) == test["valid"]:
                 agreed += 1
@@ -124,15 +116,11 @@ def _reversed(value: Any) -> Any:
     return [_reversed(item) for item in value] if isinstance(value, list) else value
 
 
-def _mistakes(group: Group, draft: str) -> list[str] | None:
-    """Descriptions of the tests of which the engine judges a spelling wrongly; None for a pending keyword."""
+def _mistakes(group: Group, draft: str) -> list[str]:
+    """Descriptions of the tests of which the engine judges a spelling wrongly."""
     engine = _engine()
     engine.section = group.section
-    try:
-        compiled = engine.compile(json.dumps(group.schema, ensure_ascii=False), draft)
-    except UnsupportedKeyword as error:
-        assert error.keyword in PENDING
-        return None
+    compiled = engine.compile(json.dumps(group.schema, ensure_ascii=False), draft)
     wrong = []
     for test in group.tests:
         for text in _spellings(test["data"]):
@@ -147,8 +135,6 @@ def test_the_engine(draft: str) -> None:
     full = 0
     for group in _groups(draft):
         mistakes = _mistakes(group, draft)
-        if mistakes is None:
-            continue
         if group.is_expected_to_fail == bool(mistakes):
             full += not mistakes
         else:
@@ -163,7 +149,7 @@ def test_what_is_not_met_is_narrower(draft: str) -> None:
     for group in _groups(draft):
         if group.section == "format" and group.is_expected_to_fail:
             by_name = {test["description"]: test["valid"] for test in group.tests}
-            assert all(by_name[name] for name in _mistakes(group, draft) or ())
+            assert all(by_name[name] for name in _mistakes(group, draft))
 
 
 def test_every_exception_is_a_group_of_the_suite() -> None:
