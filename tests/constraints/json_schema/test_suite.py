@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -155,3 +156,9 @@ def test_what_is_not_met_is_narrower(draft: str) -> None:
 def test_every_exception_is_a_group_of_the_suite() -> None:
     known = {(group.file, group.name) for draft in URIS for group in _groups(draft)}
     assert known >= EXPECTED.keys()
+
+
+def test_the_documentation_lists_the_exceptions() -> None:
+    page = (Path(__file__).parents[3] / "docs/json-schema.md").read_text("utf-8")
+    assert all(f"| `{file}` | {name} |" in page for file, name in EXPECTED)
+    assert page.count("| `optional/") == len(EXPECTED)
