@@ -12,7 +12,7 @@ Source: JSON Schema 2020-12 core, sections 8.2 and 9; RFC 3986, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urldefrag, urljoin
@@ -239,7 +239,7 @@ class References:
     def _missing_document(self, reference: str, url: str, where: str) -> ReferenceNotFound:
         return ReferenceNotFound(
             f"the reference {reference!r} leads to the document {url!r}, which is not here; pass it in registry=, "
-            "documents are never fetched" + _suggestion(url, list(self._resources)),
+            "documents are never fetched" + _suggestion(url, [*self._resources, *_names_of(self._registry)]),
             pointer=where,
         )
 
@@ -311,6 +311,11 @@ def _look_up(registry: Any, url: str) -> Any:
 
     resource = REGISTRY.get(url)
     return None if resource is None else resource.contents
+
+
+def _names_of(registry: Any) -> list[str]:
+    """The URIs of the documents that the user supplied."""
+    return [name for name in registry if isinstance(name, str)] if isinstance(registry, Iterable) else []
 
 
 def _suggestion(wrong: str, names: list[str]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from structgen.errors import (
     LimitExceeded,
     RegexError,
+    RegexUnsupported,
     SchemaError,
     SchemaInvalid,
     StructgenError,
@@ -32,6 +33,8 @@ from .support import Support
 __all__ = ["Finding", "Report", "check"]
 
 _INVALID = "invalid"
+_DIGITS_UP_TO = 4
+_DRAFT4_INTEGERS = "integers are written with digits alone, but 1.0 counts as one beside anyOf, oneOf and not"
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,8 @@ class _CheckingReader(Reader):
                 continue
             if keyword == "format":
                 self._format(place, value)
+            elif keyword == "type" and draft.number == _DIGITS_UP_TO and node.get("integer"):
+                self._note(place, keyword, "approximate", _DRAFT4_INTEGERS)
             elif len(self.findings) == before:
                 self._note(place, keyword, entry.support.value, entry.note)
 
@@ -152,8 +157,7 @@ class _CheckingReader(Reader):
         self.findings.append(Finding(pointer, keyword, status, note, warning))
 
     def _problem(self, error: StructgenError, keyword: str, place: str) -> None:
-        status = Support.UNSUPPORTED.value if isinstance(error, UnsupportedKeyword) else _INVALID
-        self._note(error.where or place, keyword, status, error.message)
+        self._note(error.where or place, keyword, _status(error), error.message)
 
     # The places where one bad entry must not hide the next.
 
@@ -179,10 +183,19 @@ class _CheckingReader(Reader):
             return ("text",)
 
 
+def _status(error: StructgenError) -> str:
+    """Is the schema wrong, or only beyond what regular languages say?"""
+    beyond = isinstance(error, (UnsupportedKeyword, RegexUnsupported))
+    return Support.UNSUPPORTED.value if beyond else _INVALID
+
+
 def _choices(options: JsonSchemaOptions, *, digits: bool) -> tuple[str, ...]:
     choices = []
     if options.whitespace == "flexible":
-        choices.append("white space between tokens is bounded (whitespace='flexible')")
+        choices.append(
+            "white space between tokens is at most 4 blanks, a line end and 64 blanks; there is none around the value "
+            "(whitespace='flexible')"
+        )
     else:
         choices.append(f"white space is fixed (whitespace={options.whitespace!r})")
     if options.ordered:
@@ -205,8 +218,7 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
     try:
         reader.read(parse_schema(schema))
     except (SchemaError, LimitExceeded) as error:
-        status = Support.UNSUPPORTED.value if isinstance(error, UnsupportedKeyword) else _INVALID
-        reader.findings.append(Finding(error.where or "#", "schema", status, error.message))
+        reader.findings.append(Finding(error.where or "#", "schema", _status(error), error.message))
     return Report(
         reader.root.draft.name,
         tuple(dict.fromkeys(reader.findings)),

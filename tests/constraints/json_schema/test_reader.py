@@ -240,6 +240,16 @@ class TestReferences:
         items = alone[alone[alone[0]["ref"][0]]["items"]]
         assert alone[items["ref"][0]]["types"] == 32
 
+    def test_missing_documents_name_near_matches(self) -> None:
+        registry = {"https://example.com/person": {}}
+        with pytest.raises(ReferenceNotFound, match="did you mean 'https://example.com/person'") as caught:
+            json_schema({"items": {"$ref": "https://example.com/persn"}}, registry=registry)
+        assert caught.value.pointer == "#/items/$ref"
+
+    def test_missing_anchors_name_near_matches(self) -> None:
+        with pytest.raises(ReferenceNotFound, match="did you mean 'address'"):
+            json_schema({"$ref": "#adress", "$defs": {"a": {"$anchor": "address"}}})
+
     def test_missing_places_name_near_matches(self) -> None:
         with pytest.raises(ReferenceNotFound) as caught:
             json_schema({"$defs": {"address": {}}, "properties": {"a": {"$ref": "#/$defs/adress"}}})

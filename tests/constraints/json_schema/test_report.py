@@ -69,6 +69,25 @@ def test_siblings_of_ref_are_named_in_old_drafts() -> None:
     assert "beside $ref" in warning.note
 
 
+def test_what_is_beyond_the_engine_is_not_called_invalid() -> None:
+    assert check({"pattern": r"(a)\1"}).status == "unsupported"
+    assert check({"pattern": "(a"}).status == "invalid"
+
+
+def test_formats_say_what_they_leave_out() -> None:
+    report = check(
+        {"properties": {"a": {"format": "idn-hostname"}, "b": {"format": "regex"}, "c": {"format": "x"}}}
+    )
+    by_pointer = {finding.pointer: finding for finding in report.findings}
+    assert by_pointer["#/properties/a/format"].note.startswith("narrower: no labels in Punycode")
+    assert "back-references" in by_pointer["#/properties/b/format"].note
+    assert by_pointer["#/properties/c/format"].warning
+    for formats in ("annotate", "dialect"):
+        (finding,) = check({"format": "ipv4"}, formats=formats).findings
+        assert finding.status == "annotation"
+        assert formats in finding.note
+
+
 def test_unknown_dialects_are_named() -> None:
     (warning,) = check({"$schema": "https://example.com/dialect"}).warnings
     assert "unknown dialect" in warning.note
