@@ -35,11 +35,11 @@ _LENGTH = 60
 class Person(BaseModel):
     """What the demo extracts."""
 
-    name: str = Field(description="The full name", max_length=60)
+    name: str = Field(pattern=r"^[A-Z][a-z]+( [A-Z][a-z]+){1,2}$")
     age: int = Field(ge=0, le=130)
-    occupation: str = Field(max_length=60)
-    city: str = Field(max_length=60)
-    languages: list[str] = Field(description="The languages the person speaks", min_length=1, max_length=5)
+    occupation: str = Field(pattern=r"^[a-z]+( [a-z]+){0,3}$")
+    city: str = Field(pattern=r"^[A-Z][a-z]+( [A-Z][a-z]+)?$")
+    languages: list[str] = Field(min_length=1, max_length=5)
 
 
 def main() -> int:
