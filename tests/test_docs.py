@@ -43,7 +43,7 @@ def test_python_blocks_run(page: Path) -> None:
     names: dict[str, object] = {"__name__": "__main__"}
     for line, block in found:
         # Empty lines in front, so that a traceback shows the line of the page.
-        exec(compile("\n" * (line - 1) + block, str(page), "exec"), names)
+        exec(compile("\n" * (line - 1) + block, str(page), "exec", dont_inherit=True), names)
 
 
 @pytest.mark.parametrize("page", WITH_CONSOLE, ids=named(WITH_CONSOLE))
