@@ -10,9 +10,12 @@ Cost: a mask that was met before is a look-up; a fork is a copy of the stack's h
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +35,11 @@ from .explanation import Explanation, explain_account
 
 __all__ = ["Matcher", "compile_constraint", "fill_masks"]
 
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
 _PROGRAMS_PER_VOCABULARY = 64
+_LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
 _programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[Constraint, _core.Program]] = (
     weakref.WeakKeyDictionary()
 )
@@ -53,13 +60,34 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
         program = vocabulary.engine.compile(constraint.lower())
         parts = program.empty_parts()
     except _core.LimitError as error:
-        raise LimitExceeded(str(error), where=constraint.describe()) from None
+        raise limit_exceeded(error, constraint.describe()) from None
     if parts is not None:
         raise _empty(constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None)
     known[constraint] = program
     if len(known) > _PROGRAMS_PER_VOCABULARY:
         known.popitem(last=False)
     return program
+
+
+def limit_exceeded(error: Exception, where: str | None = None) -> LimitExceeded:
+    """What the core says of a limit, with its name and how to raise it."""
+    named = _LIMIT_NAME.search(str(error))
+    name = named[1] if named else ""
+    hint = f"Raise it: vocabulary.with_limits({name}=...)." if name else None
+    return LimitExceeded(str(error), limit=name, where=where, hint=hint)
+
+
+def _limited(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """The method, whose limits of the core are `LimitExceeded`."""
+
+    @wraps(method)
+    def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        try:
+            return method(*args, **kwargs)
+        except _core.LimitError as error:
+            raise limit_exceeded(error) from None
+
+    return limited
 
 
 def _empty(
@@ -109,13 +137,15 @@ class Matcher:
         try:
             return self._native.mask()
         except _core.LimitError as error:
-            raise LimitExceeded(str(error)) from None
+            raise limit_exceeded(error) from None
 
+    @_limited
     def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
         """Write the mask into row `row` of `out`, shape ``[rows, words]``."""
         self._check_words(out)
         self._native.fill(out, row)
 
+    @_limited
     def allowed_count(self) -> int:
         """How many tokens may come next."""
         return self._native.allowed_count()
@@ -125,20 +155,24 @@ class Matcher:
         try:
             return self._native.advance(token_id)
         except _core.LimitError as error:
-            raise LimitExceeded(str(error)) from None
+            raise limit_exceeded(error) from None
 
+    @_limited
     def accepts(self, token_ids: Sequence[int]) -> int:
         """How many of these tokens can follow, in order. Does not advance."""
         return self._native.accepts(token_ids)
 
+    @_limited
     def forced(self, most: int = 256) -> list[int]:
         """The tokens that are the only choice, in order, until there is one."""
         return self._native.forced(most)
 
+    @_limited
     def forced_bytes(self, most: int = 4096) -> bytes:
         """The bytes that every continuation begins with."""
         return self._native.forced_bytes(most)
 
+    @_limited
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         """The fewest tokens of a short completion of the text so far; None if none is found that fits."""
         tokens = self._native.witness_tokens()
@@ -146,6 +180,7 @@ class Matcher:
             return None
         return tokens
 
+    @_limited
     def witness_text(self, after: bytes = b"") -> bytes | None:
         """A short completion of the text so far followed by `after`, as bytes."""
         return self._native.witness(after)
@@ -168,6 +203,7 @@ class Matcher:
         """Back to the beginning."""
         self._native.reset()
 
+    @_limited
     def is_complete(self) -> bool:
         """May the text end here?"""
         return self._native.is_complete()
@@ -178,6 +214,7 @@ class Matcher:
         return self._native.is_finished
 
     @property
+    @_limited
     def must_stop(self) -> bool:
         """The text is complete and nothing can follow."""
         return self._native.must_stop
@@ -197,10 +234,12 @@ class Matcher:
         """How many decisions of this constraint so far were taken as alive for lack of work budget."""
         return compile_constraint(self.constraint, self.vocabulary).unproven
 
+    @_limited
     def viable_bytes(self, text: str | bytes) -> int:
         """How many leading bytes of `text` can follow."""
         return self._native.viable_bytes(_bytes(text))
 
+    @_limited
     def explain(self, text: str | bytes = b"") -> Explanation:
         """Where and why the text so far followed by `text` leaves the language, and what could stand there."""
         added = _bytes(text)
@@ -234,7 +273,7 @@ def fill_masks(matchers: Iterable[Matcher], out: NDArray[np.int32], threads: int
     try:
         _core.fill_masks([matcher.native for matcher in listed], out, threads)
     except _core.LimitError as error:
-        raise LimitExceeded(str(error)) from None
+        raise limit_exceeded(error) from None
 
 
 def _check_operands(constraint: object, vocabulary: object) -> None:

@@ -12,12 +12,12 @@ first used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from structgen import _core
-from structgen.errors import VocabularyError, VocabularyMismatch
+from structgen.errors import OptionError, VocabularyError, VocabularyMismatch
 
 __all__ = ["Vocabulary"]
 
@@ -36,7 +36,9 @@ class Vocabulary:
         *,
         size: int | None = None,
         encoder: Callable[[str], Sequence[int]] | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> None:
+        self.limits = dict(limits or {})
         self.eos_ids = tuple(dict.fromkeys(eos_ids))
         self.size = len(tokens) if size is None else size
         self.words = (self.size + 31) // 32
@@ -130,7 +132,20 @@ class Vocabulary:
     @cached_property
     def engine(self) -> _core.Engine:
         """The core's engine, which owns the caches that all constraints on this vocabulary share."""
-        return _core.Engine(self.native, {})
+        try:
+            return _core.Engine(self.native, self.limits)
+        except ValueError as error:
+            raise OptionError(str(error)) from None
+
+    def with_limits(self, **limits: int) -> Vocabulary:
+        """An equal vocabulary with an engine of its own, under other limits of the core (see docs/core.md)."""
+        return Vocabulary(
+            self._tokens,
+            self.eos_ids,
+            size=self.size,
+            encoder=self._encoder,
+            limits={**self.limits, **limits},
+        )
 
 
 def _checked(tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int) -> list[bytes | None]:

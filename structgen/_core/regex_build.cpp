@@ -14,6 +14,7 @@ namespace structgen {
 namespace {
 
 constexpr size_t MAX_TERMS = 256;  // of a distributed intersection
+constexpr long MAX_COMPARED_LEAVES = 64;  // of a union; more, as in a long enum, are not compared with each other
 
 std::vector<CodeRange> normalised(std::vector<CodeRange> r) {
   std::sort(r.begin(), r.end(), [](auto &a, auto &b) { return a.lo < b.lo; });
@@ -204,7 +205,8 @@ void RegexSpace::Impl::absorb(std::vector<Re> &xs) {
 // Drops the leaves that another leaf of the same machine includes.
 void RegexSpace::Impl::merge_machines(std::vector<Re> &xs) {
   auto is_leaf = [&](Re x) { return nodes[x].kind == ReKind::Machine; };
-  if (std::count_if(xs.begin(), xs.end(), is_leaf) < 2) return;
+  const auto leaves = std::count_if(xs.begin(), xs.end(), is_leaf);
+  if (leaves < 2 || leaves > MAX_COMPARED_LEAVES) return;
   auto wider = [&](Re x, Re y) {
     const ReNode &a = nodes[x], &b = nodes[y];
     return a.index == b.index && machines[a.index]->includes(static_cast<uint64_t>(a.lo), static_cast<uint64_t>(b.lo));

@@ -76,7 +76,7 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
   }
   if (nodes.size() >= limits.max_nodes || bytes > limits.max_nodes * BYTES_PER_NODE)
     throw LimitError("regular expressions need more than " + std::to_string(limits.max_nodes) +
-                     " nodes; raise the limit regex_nodes, or simplify counted repetitions, negations and look-arounds");
+                     " nodes (limit regex_nodes): simplify counted repetitions, negations and look-arounds");
   const bool structural = n.kind != ReKind::Literals && !its.empty() && its[0] < nodes.size();
   if (structural) {
     uint32_t depth = 0;

@@ -7,7 +7,7 @@
 namespace structgen {
 namespace {
 
-constexpr int MAX_EXTRA_DEPTH = 48;
+constexpr int MAX_EXTRA_DEPTH = 200;
 constexpr uint64_t STEP_BUDGET = 400'000;
 
 class Search {
@@ -41,8 +41,16 @@ class Search {
             continue;
           }
           const Node *s = nullptr;
-          if (n->parent && n->parent->kind == Node::Array)
+          if (n->parent && n->parent->kind == Node::Array) {
+            const bool deeper = cut_;
+            cut_ = false;
             s = counted(n, n->parent->control.array, n->parent->count - 1);
+            if (!s && cut_) {
+              n = nullptr;
+              continue;
+            }
+            cut_ = deeper;
+          }
           if (!s) s = scalar_value(n);
           if (s) {
             n = s;
@@ -133,7 +141,14 @@ class Search {
     ItemControl *item = n->json->next_item(n->control.array, n->count);
     if (!item) return nullptr;
     // An array reads its first item's first byte itself.
-    if (const Node *m = counted(n, n->control.array, n->count)) return m;
+    const bool deeper = cut_;
+    cut_ = false;
+    if (const Node *m = counted(n, n->control.array, n->count)) {
+      cut_ = deeper;
+      return m;
+    }
+    if (cut_) return nullptr;  // one that counts lies deeper: others would go on for ever
+    cut_ = deeper;
     for (const char *text : {"null", "true", "false"})
       if (const Node *m = read(n, text)) return m;
     if (const Node *m = scalar_text(n, item->child)) return m;
@@ -299,7 +314,7 @@ class Search {
 
 bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out) {
   Search search(automaton, reader);
-  for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : 4) {
+  for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
     if (search.run(node, node->depth + extra, out)) return true;
     if (!search.cut() || search.spent()) break;
   }

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen._core import Engine
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["EOS", "PADDING", "allowed", "byte_vocabulary", "json_vocabulary", "renewed", "spell", "text_ids"]
@@ -178,8 +177,4 @@ def _index(vocabulary: Vocabulary) -> dict[bytes, list[int]]:
 
 def renewed(vocabulary: Vocabulary, **limits: int) -> Vocabulary:
     """An equal vocabulary with an engine of its own, which has seen nothing yet."""
-    tokens = [vocabulary.token_bytes(token) for token in range(vocabulary.size)]
-    fresh = Vocabulary.from_tokens(tokens, vocabulary.eos_ids, size=vocabulary.size)
-    if limits:
-        vars(fresh)["engine"] = Engine(fresh.native, limits)
-    return fresh
+    return vocabulary.with_limits(**limits)

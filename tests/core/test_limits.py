@@ -106,9 +106,8 @@ def test_many_properties() -> None:
 
 
 def test_many_numbers_in_an_enumeration() -> None:
-    """Time is quadratic in the numbers (20,000 take half a minute), so no more of them are asked for here."""
-    matcher = Matcher(json_schema({"enum": list(range(2_000))}), renewed(byte_vocabulary()))
-    assert accepts(matcher, "1999") and not accepts(matcher, "2000")
+    matcher = Matcher(json_schema({"enum": list(range(100_000))}), renewed(byte_vocabulary()))
+    assert accepts(matcher, "99999") and not accepts(matcher, "100000")
 
 
 OWED = {"type": "object", "required": ["a"]}
@@ -128,7 +127,7 @@ def test_what_cannot_be_satisfied_is_named(schema: Any, place: str) -> None:
     with pytest.raises(UnsatisfiableSchema) as caught:
         Matcher(json_schema(schema), byte_vocabulary())
     assert caught.value.pointer.startswith(place)
-    assert "contradict" in str(caught.value)
+    assert "contradict" in str(caught.value) or "rules out every value" in str(caught.value)
 
 
 # ------------------------------------------------------------------ nobody else is harmed
@@ -223,9 +222,6 @@ def test_a_failed_compilation_leaves_nothing_behind() -> None:
     assert accepts(Matcher(json_schema({"type": "string"}), vocabulary), '"a"')
 
 
-@pytest.mark.xfail(
-    strict=True, reason="only mask, advance and compilation turn the core's error into LimitExceeded"
-)
 @pytest.mark.parametrize("method", ["viable_bytes", "accepts", "explain", "witness_text"])
 def test_every_method_says_which_limit(method: str) -> None:
     matcher = Matcher(regex("(.|..|...){60}(a|b)*a(a|b){40}"), renewed(byte_vocabulary(), regex_nodes=2_000))

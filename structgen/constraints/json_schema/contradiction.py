@@ -79,7 +79,7 @@ def _demands(node: Node) -> Iterator[Demand]:
         if key in seen:
             continue
         if key in _SEVERAL:
-            yield from (((key, member),) for member in node[key])
+            yield from (((key, member),) for member in dict.fromkeys(node[key]))
         elif key == "required":
             yield from (((key, name),) for name in node[key])
         else:

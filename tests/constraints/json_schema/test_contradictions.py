@@ -99,3 +99,8 @@ def test_what_is_named_is_asked_of_the_engine(schema: Any) -> None:
 
     reason = contradiction(ir, "#", is_empty)
     assert (reason is not None) == (is_empty(ir) and not isinstance(ir["nodes"][0], bool))
+
+
+def test_a_demand_that_is_made_twice_is_one() -> None:
+    with pytest.raises(UnsatisfiableSchema, match="not"):
+        compile_constraint(json_schema({"allOf": [True, True], "not": {}}), byte_vocabulary())
