@@ -110,6 +110,7 @@ Re JsonControl::number_leaf(SchemaId id) {
   RegexSpace &space = text_.regex();
   const SchemaNode &n = schema_.nodes[id];
   Re re = n.has_number || !n.has_values ? number_language(space, n.number) : RegexSpace::ANY_TEXT;
+  if (n.digits) re = digits_only(re);
   if (n.has_values) {
     std::vector<Re> any;
     for (const std::string &d : n.numbers) any.push_back(number_equal(space, d));

@@ -35,6 +35,7 @@ struct SchemaNode {
   std::vector<SchemaId> values;
 
   bool has_number = false;
+  bool digits = false;  // draft 4: an integer is a matter of spelling
   NumberBounds number;
 
   uint64_t min_length = 0, max_length = UNBOUNDED;

@@ -65,6 +65,7 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
     {"pointer", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.pointer = text_of(v); }},
     {"types", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.types = nb::cast<uint8_t>(v) & ALL_TYPES; }},
     {"integer", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.has_number |= n.number.integer = nb::cast<bool>(v); }},
+    {"digits", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.digits = nb::cast<bool>(v); }},
     {"strings", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.has_values = true; n.strings = r.texts(v); }},
     {"numbers", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.has_values = true; n.numbers = r.texts(v); }},
     {"literals",

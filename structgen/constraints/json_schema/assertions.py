@@ -45,7 +45,7 @@ def type_draft4(reader: Reader, value: Any, node: Node) -> None:
     """In draft 4 an integer is a number without fraction or exponent: a matter of spelling."""
     type_(reader, value, node)
     if node.get("integer"):
-        reader.integers_are_digits = True
+        node["digits"] = True
 
 
 def enum(reader: Reader, value: Any, node: Node) -> None:

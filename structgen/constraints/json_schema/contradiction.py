@@ -24,6 +24,7 @@ Node = dict[str, Any]
 _NAMES = {
     "types": "type",
     "integer": "type",
+    "digits": "type",
     **dict.fromkeys(("strings", "numbers", "literals", "values"), "the listed values"),
     "ref": "$ref",
 }
@@ -33,7 +34,7 @@ _SEVERAL = ("allOf", "anyOf", "oneOf", "not", "ref")
 _TOGETHER = (
     _VALUES,
     ("if", "then", "else"),
-    ("types", "integer"),
+    ("types", "integer", "digits"),
     ("contains", "minContains", "maxContains"),
 )
 """Keys that say one thing together."""

@@ -48,7 +48,6 @@ class Reader:
         self.nodes: list[Node | bool] = []
         self.beside_of: dict[int, list[int]] = {}
         self.has_shared = False
-        self.integers_are_digits = options.integers == "digits"
         self.notes = Notes()
         self._pending: list[tuple[int, dict[str, Any], str, Resource, int]] = []
         self._true = self._false = -1
@@ -295,7 +294,4 @@ def read_schema(schema: Any, options: JsonSchemaOptions, registry: Any = None) -
     except NeedsScopes:
         reader = Reader(options, registry, in_scopes=True)
         nodes = reader.read(schema)
-    lowered = options.lower()
-    if reader.integers_are_digits:
-        lowered["integers"] = "digits"
-    return SchemaIR(nodes=nodes, root=0, options=lowered)
+    return SchemaIR(nodes=nodes, root=0, options=options.lower())

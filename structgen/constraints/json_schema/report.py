@@ -33,8 +33,6 @@ from .support import Support
 __all__ = ["Finding", "Report", "check"]
 
 _INVALID = "invalid"
-_DIGITS_UP_TO = 4
-_DRAFT4_INTEGERS = "integers are written with digits alone, but 1.0 counts as one beside anyOf, oneOf and not"
 
 
 @dataclass(frozen=True)
@@ -122,8 +120,6 @@ class _CheckingReader(Reader):
                 continue
             if keyword == "format":
                 self._format(place, value)
-            elif keyword == "type" and draft.number == _DIGITS_UP_TO and node.get("integer"):
-                self._note(place, keyword, "approximate", _DRAFT4_INTEGERS)
             elif len(self.findings) == before:
                 self._note(place, keyword, entry.support.value, entry.note)
 
@@ -189,7 +185,7 @@ def _status(error: StructgenError) -> str:
     return Support.UNSUPPORTED.value if beyond else _INVALID
 
 
-def _choices(options: JsonSchemaOptions, *, digits: bool) -> tuple[str, ...]:
+def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
     choices = []
     if options.whitespace == "flexible":
         choices.append(
@@ -202,9 +198,8 @@ def _choices(options: JsonSchemaOptions, *, digits: bool) -> tuple[str, ...]:
         choices.append("object keys come in declared order (ordered=True)")
     if options.escapes == "canonical":
         choices.append("characters of strings are escaped only where they must be (escapes='canonical')")
-    if digits:
-        why = "integers='digits'" if options.integers == "digits" else "as draft 4 defines them"
-        choices.append(f"integers are written with digits alone ({why})")
+    if options.integers == "digits":
+        choices.append("integers are written with digits alone (integers='digits')")
     choices.append(
         "a number with an exponent has one digit before the point, at most 16 after it, and |exponent| <= 400"
     )
@@ -222,5 +217,5 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
     return Report(
         reader.root.draft.name,
         tuple(dict.fromkeys(reader.findings)),
-        _choices(chosen, digits=reader.integers_are_digits),
+        _choices(chosen),
     )
