@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import subprocess
 import sys
+import weakref
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -104,6 +106,21 @@ def test_python_validators_refuse_with_the_text() -> None:
     assert result.error.text == "31" and result.error.result is result
     with pytest.raises(OutputInvalid, match="too large"):
         _ = result.value
+
+
+def test_what_a_validator_refused_does_not_stay_in_memory() -> None:
+    def never(value: int) -> int:
+        raise ValueError("never")
+
+    def draw() -> weakref.ref[Any]:
+        model = ScriptedModel("3")
+        result = sg.run(model, "?", Annotated[int, AfterValidator(never)])
+        assert isinstance(result.error, OutputInvalid)
+        return weakref.ref(model)
+
+    drawn = draw()
+    gc.collect()
+    assert drawn() is None
 
 
 def test_weights_are_exact_unless_declined() -> None:

@@ -194,9 +194,14 @@ def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
         try:
             return parse(text)
         except ValidationError as error:
-            problems = [
-                f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in error.errors()
-            ]
+            found = error.errors()
+            for one in found:
+                # subtle: a validator's own error knows the frames around it, and pydantic's error, which holds it,
+                # is invisible to the garbage collector: matchers and results in those frames would stay for ever.
+                own = one.get("ctx", {}).get("error")
+                if isinstance(own, BaseException):
+                    own.__traceback__ = None
+            problems = [f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in found]
             raise OutputInvalid(
                 f"the output is well formed but not a valid {name}: {'; '.join(problems[:3])}",
                 text=text,
