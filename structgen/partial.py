@@ -5,7 +5,7 @@ What: `PartialJson` is fed text and knows the value so far. An unfinished string
 (as an `Unfinished`), an unfinished number, literal or key is not there yet, since more text could change it.
 Invariant: after a whole JSON text, `value` is what `json.loads` says; the value of a prefix only ever grows:
 keys and items are added, the last string gets longer.
-Cost: feeding is linear in the text that is fed; `value` copies the containers so far.
+Cost: feeding is linear in the text that is fed; `value` copies the containers so far, `look` the open ones.
 Source: RFC 8259.
 """
 
@@ -15,7 +15,7 @@ import json
 import re
 from typing import Any, Final
 
-__all__ = ["MISSING", "PartialJson", "Unfinished", "parse_partial"]
+__all__ = ["MISSING", "PartialJson", "Unfinished", "copy_containers", "parse_partial"]
 
 
 class _Missing:
@@ -75,18 +75,28 @@ class PartialJson:
     @property
     def value(self) -> Any:
         """The value so far, a copy; `MISSING` before its first character tells its kind."""
-        root = _copy(self._root)
+        return copy_containers(self.look()[0])
+
+    def look(self) -> tuple[Any, list[Any]]:
+        """The value so far, and those of its containers that are still open.
+
+        Only these are copies. A closed container is the parser's own, which is not to be changed and does not
+        change any more: the next look gives the same object.
+        """
+        spine: list[Any] = [container.copy() for container in self._open]
+        for outer, key, inner in zip(spine, self._keys, spine[1:], strict=False):
+            outer[-1 if isinstance(outer, list) else key] = inner
+        root = spine[0] if spine else self._root
         if self._string is None or self._string_is_key:
-            return root
+            return root, spine
         unfinished = Unfinished(_decode_open("".join(self._string)))
-        if not self._open:
-            return unfinished
-        container = _last_container(root, len(self._open))
-        if isinstance(container, list):
-            container.append(unfinished)
+        if not spine:
+            return unfinished, spine
+        if isinstance(spine[-1], list):
+            spine[-1].append(unfinished)
         else:
-            container[self._keys[-1]] = unfinished
-        return root
+            spine[-1][self._keys[-1]] = unfinished
+        return root, spine
 
     def feed(self, text: str) -> None:
         """Read more text. Text that no JSON text goes on with raises ValueError."""
@@ -204,7 +214,7 @@ class PartialJson:
         return ValueError(f"not JSON at character {self._position + at}: {problem}")
 
 
-def _copy(value: Any) -> Any:
+def copy_containers(value: Any) -> Any:
     """A copy of all containers; a loop, since text may nest deeper than Python calls."""
     top = [value]
     waiting: list[Any] = [top]
@@ -216,13 +226,6 @@ def _copy(value: Any) -> Any:
                 container[key] = item.copy()
                 waiting.append(container[key])
     return top[0]
-
-
-def _last_container(root: Any, depth: int) -> Any:
-    """The innermost open container: each open one is the last entry of the one around it."""
-    for _ in range(depth - 1):
-        root = root[-1] if isinstance(root, list) else next(reversed(root.values()))
-    return root
 
 
 def _decode_open(raw: str) -> str:
