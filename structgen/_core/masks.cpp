@@ -266,6 +266,58 @@ void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
   r_->arena.release(mark);
 }
 
+// Extra keys that match the same patterns are alike, so each kind is closed once: the most common one
+// for all exits together, and the others put right after it.
+void Masks::extra_kinds(Vocabulary::Node at, const Node *n, Fragment &f) {
+  ObjectControl *control = n->parent->control.object;
+  const size_t skip = v_.depth(at);
+  const std::string before = a_.key_text(n);
+  std::map<uint32_t, std::vector<Vocabulary::Node>> kinds;
+  std::vector<Vocabulary::Node> escaped;
+  for (const Exit &e : f.exits) {
+    const std::string path = v_.path(e.node);
+    if (path.find('\\', skip) != path.npos) {
+      escaped.push_back(e.node);
+      continue;
+    }
+    const std::string key = before + path.substr(skip, path.size() - skip - 1);
+    kinds[n->json->kind_of_extra_key(control, key)].push_back(e.node);
+  }
+  uint32_t common = 0;
+  size_t most = 0;
+  for (auto &[kind, exits] : kinds)
+    if (exits.size() > most) most = exits.size(), common = kind;
+  const bool together = at == Vocabulary::ROOT && most > 0;
+  if (together) {
+    if (const Node *after = a_.close_extra_key_of(*r_, n, common)) rests(text_.rests(f), after, 0, UNBOUNDED);
+    for (uint32_t id : text_.rests(f).singles)
+      if (token_allowed(n, id, 0)) set(id);
+  }
+  auto each_token = [&](Vocabulary::Node exit, auto act) {
+    for (Vocabulary::Node m = exit; m < v_.end(exit); ++m)
+      for (uint32_t id : v_.ids(m)) act(id);
+  };
+  for (auto &[kind, exits] : kinds) {
+    if (together && kind == common) continue;
+    const Node *after = a_.close_extra_key_of(*r_, n, kind);
+    for (Vocabulary::Node exit : exits) {
+      each_token(exit, [&](uint32_t id) { clear(id); });
+      if (!after) continue;
+      from_exit(exit, after);
+      // A token that holds a second key may hold this one again.
+      each_token(exit, [&](uint32_t id) {
+        const std::string &t = v_.token(id);
+        if (std::count(t.begin(), t.end(), '"') > 2 && !token_allowed(n, id, skip)) clear(id);
+      });
+    }
+  }
+  for (Vocabulary::Node exit : escaped)
+    each_token(exit, [&](uint32_t id) {
+      if (token_allowed(n, id, skip)) set(id);
+      else clear(id);
+    });
+}
+
 void Masks::key_below(Vocabulary::Node at, const Node *n) {
   const Node *object = n->parent;
   r_->looked_at(object);
@@ -301,25 +353,7 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
           }
         }
       } else {
-        // Keys that match the same patterns are alike: each kind is closed once.
-        std::map<uint32_t, const Node *> kinds;
-        const std::string before = a_.key_text(n);
-        for (const Exit &e : f.exits) {
-          const std::string path = v_.path(e.node).substr(skip);
-          if (path.find('\\') != path.npos) {
-            one_by_one(e.node);
-            continue;
-          }
-          const uint32_t kind = n->json->kind_of_extra_key(control, before + path.substr(0, path.size() - 1));
-          auto [it, fresh] = kinds.try_emplace(kind, nullptr);
-          if (fresh) it->second = a_.close_extra_key_of(*r_, n, kind);
-          if (!it->second) continue;
-          from_exit(e.node, it->second);
-          // A token that holds a second key may hold this one again.
-          for (Vocabulary::Node m = e.node + 1; m < v_.end(e.node); ++m)
-            for (uint32_t id : v_.ids(m))
-              if (std::count(v_.token(id).begin(), v_.token(id).end(), '"') > 2 && !token_allowed(n, id, skip)) clear(id);
-        }
+        extra_kinds(at, n, f);
       }
       // A key that is already there cannot be closed again.
       for (const SeenKey *s = object->extras; s; s = s->previous) {
