@@ -324,7 +324,7 @@ const Node *Automaton::open_key(Reader &r, const Node *object) {
   k->hi = static_cast<uint32_t>(o->universe->keys.size());
   k->hash = hash_text({});
   if (extra) {
-    Re re = o->extra;
+    Re re = object->json->extra_keys(o, view(object));
     // A language of extra keys that patterns restrict loses the keys already there.
     if (re != RegexSpace::ANY_TEXT)
       for (const SeenKey *s = object->extras; s; s = s->previous)
@@ -647,6 +647,15 @@ Hash128 Automaton::signature(const Node *n) {
       add(static_cast<uint64_t>(n->text) << 32 | n->escape);
       add(static_cast<uint64_t>(n->lo) << 32 | n->hi);
       add(n->lo < n->hi ? n->length : 0);
+      // What the value of an extra key must be depends on the patterns that the key will match.
+      if (n->text != TextSpace::DEAD && !n->parent->control.object->patterns.empty()) {
+        const std::string read = key_text(n);
+        for (Re pattern : n->parent->control.object->patterns) {
+          for (unsigned char c : read)
+            if (pattern != RegexSpace::EMPTY) pattern = text_.regex().row(pattern)[c];
+          add(pattern);
+        }
+      }
       // Off the declared keys the text matters only where it may become a key already there.
       if (n->lo >= n->hi && n->parent->extras) {
         add(n->hash.a);

@@ -172,6 +172,10 @@ class JsonControl {
   bool object_alive(ObjectControl *frame, const ObjectView &view);
   // Fills `allowed` (universe words) and says whether an extra key may come next.
   bool allowed_keys(ObjectControl *frame, const ObjectView &view, uint64_t *allowed);
+  // The texts of extra keys that may come next, where `allowed_keys` says that there are some.
+  Re extra_keys(ObjectControl *frame, const ObjectView &view);
+  // A text for each kind of extra key.
+  std::vector<std::string> extra_key_examples(ObjectControl *frame);
   bool more_keys(ObjectControl *frame, const ObjectView &view);
   bool object_can_close(ObjectControl *frame, const ObjectView &view);
   bool array_alive(ArrayControl *frame, uint64_t count);

@@ -277,6 +277,33 @@ bool JsonControl::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_
   return extra;
 }
 
+Re JsonControl::extra_keys(ObjectControl *o, const ObjectView &view) {
+  if (o->simple || o->patterns.empty()) return o->extra;
+  RegexSpace &space = text_.regex();
+  std::vector<Re> good;
+  bool all = true;
+  for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(extra_classes(o))) {
+    const bool alive = oracle_->extra_class_alive(o, view, matched);
+    if (alive) good.push_back(re);
+    all = all && alive;
+  }
+  if (all) return o->extra;
+  Re re = space.intersect(o->extra, space.alternate(good));
+  if (!o->universe->keys.empty()) re = space.intersect(re, space.complement(space.literals(o->universe->keys)));
+  return space.alive(re) ? re : RegexSpace::EMPTY;
+}
+
+std::vector<std::string> JsonControl::extra_key_examples(ObjectControl *o) {
+  RegexSpace &space = text_.regex();
+  std::vector<std::string> out;
+  for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(extra_classes(o))) {
+    Re fresh = o->universe->keys.empty() ? re : space.intersect(re, space.complement(space.literals(o->universe->keys)));
+    std::string text;
+    if (space.witness(fresh, &text)) out.push_back(std::move(text));
+  }
+  return out;
+}
+
 bool JsonControl::more_keys(ObjectControl *o, const ObjectView &view) {
   uint64_t local[16];
   Bits big;

@@ -15,7 +15,7 @@ struct JsonOracle::ObjectQuery {
   ObjectView view;
   std::map<std::string, std::vector<Formula>, std::less<>> included;  // with further demands on the value
   std::set<std::string, std::less<>> omitted;
-  uint64_t extra = 0;  // extra keys included
+  std::vector<std::pair<uint32_t, std::vector<Formula>>> extras;  // extra keys included: class, further demands
   uint64_t min = 0, max = UNBOUNDED;
   ObjectControl *classes = nullptr;  // tells extra keys apart for all groups of the query
 };
@@ -227,7 +227,7 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
       std::vector<Formula> all;
       for (SchemaId g : yes) all.push_back(c_.extra_requirement(g, *q.classes, include->matched));
       if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
-      ++q.extra;
+      q.extras.push_back({include->matched, {}});
     } else {
       q.included.try_emplace(std::string(include->name));
     }
@@ -297,20 +297,31 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
     if (fresh) q.included.erase(it);
     else it->second.pop_back();
   }
-  for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
-    std::vector<Formula> all;
+  // an extra key that breaks it: one that is included anyway, or a new one
+  auto broken_by = [&](uint32_t matched) {
+    return c_.formulas_.negation(c_.extra_requirement(group, *q.classes, matched));
+  };
+  auto possible = [&](uint32_t matched, std::vector<Formula> all) {
     for (SchemaId g : *q.yes) all.push_back(c_.extra_requirement(g, *q.classes, matched));
-    all.push_back(c_.formulas_.negation(c_.extra_requirement(group, *q.classes, matched)));
-    if (!can_hold(c_.formulas_.conjunction(std::move(all)))) continue;
-    ++q.extra;
+    return can_hold(c_.formulas_.conjunction(std::move(all)));
+  };
+  for (size_t i = 0; i < q.extras.size(); ++i) {
+    const uint32_t matched = q.extras[i].first;
+    q.extras[i].second.push_back(broken_by(matched));
+    if (possible(matched, q.extras[i].second) && choose_violations(q, next + 1)) return true;
+    q.extras[i].second.pop_back();
+  }
+  for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
+    if (re == RegexSpace::EMPTY || !possible(matched, {broken_by(matched)})) continue;
+    q.extras.push_back({matched, {broken_by(matched)}});
     if (choose_violations(q, next + 1)) return true;
-    --q.extra;
+    q.extras.pop_back();
   }
   return false;
 }
 
 bool JsonOracle::finish_object(ObjectQuery &q) {
-  uint64_t count = q.view.count + q.included.size() + q.extra;
+  uint64_t count = q.view.count + q.included.size() + q.extras.size();
   if (count > q.max || q.min > q.max) return false;
   for (auto &[name, demands] : q.included) {
     std::vector<Formula> all = demands;
@@ -381,12 +392,16 @@ bool JsonOracle::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_t
     if (object_alive(o, view, &include)) set_bit(allowed, i);
   }
   for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(o))) {
-    Include include{true, matched, {}};
-    ObjectView after = view;
-    if (c_.schema_.options.ordered) after.last_rank = static_cast<int64_t>(u.keys.size());
-    if (re != RegexSpace::EMPTY && object_alive(o, after, &include)) return true;
+    if (re != RegexSpace::EMPTY && extra_class_alive(o, view, matched)) return true;
   }
   return false;
+}
+
+bool JsonOracle::extra_class_alive(ObjectControl *o, const ObjectView &view, uint32_t matched) {
+  Include include{true, matched, {}};
+  ObjectView after = view;
+  if (c_.schema_.options.ordered) after.last_rank = static_cast<int64_t>(o->universe->keys.size());
+  return object_alive(o, after, &include);
 }
 
 bool JsonOracle::extra_class_possible(ObjectControl *o, uint32_t matched) {

@@ -34,6 +34,8 @@ class JsonOracle {
   bool group_can_hold(SchemaId group, Type type);
   bool object_alive(ObjectControl *frame, const ObjectView &view, const Include *include);
   bool allowed_keys(ObjectControl *frame, const ObjectView &view, uint64_t *allowed);
+  // May a key of this class come next?
+  bool extra_class_alive(ObjectControl *frame, const ObjectView &view, uint32_t matched);
   bool extra_class_possible(ObjectControl *frame, uint32_t matched);
   bool enough_extra_keys(ObjectControl *frame, uint64_t n);
   bool array_alive(ArrayControl *frame, uint64_t count, bool one_more);

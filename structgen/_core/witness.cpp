@@ -284,6 +284,9 @@ class Search {
         for (int i = 0; i < 40; ++i) extra.push_back("k" + std::to_string(i) + '"');
       } else if (space_.witness(a_.text().re(n->text), &text)) {
         extra.push_back(escape_json(text) + '"');
+        if (n->length == 0)
+          for (const std::string &t : n->json->extra_key_examples(n->parent->control.object))
+            extra.push_back(escape_json(t) + '"');
       }
       const size_t here = out_.size();
       for (const std::string &t : extra)
@@ -294,8 +297,8 @@ class Search {
             return false;
           }
           out_.resize(here);
-          texts.push_back(t);  // a branching frame: one extra key among the choices
-          break;
+          texts.push_back(t);  // a branching frame: extra keys among the choices
+          if (a_.text().re(n->text) == RegexSpace::ANY_TEXT) break;
         }
     }
     return choose(n, texts, before);

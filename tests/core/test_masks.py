@@ -212,6 +212,24 @@ def test_numbers_at_the_root_and_inside(begun: str) -> None:
         check_mask(matcher)
 
 
+@pytest.mark.parametrize(
+    "patterns",
+    [
+        {"^a": {"type": "integer"}},
+        {"^a": {"type": "integer"}, "b$": {"type": "string"}},
+        {f"^{'a' * n}$": {"minimum": n} for n in range(1, 9)},  # too many to tell keys apart beforehand
+    ],
+)
+def test_keys_of_several_kinds(patterns: dict[str, Any]) -> None:
+    """One program, and keys that match other patterns: no mask may serve two kinds."""
+    vocabulary = renewed(json_vocabulary(more=400, seed=3))
+    matcher = Matcher(json_schema({"type": "object", "patternProperties": patterns}), vocabulary)
+    for key in ("", "x", "a", "b", "ab", "aa", "xb", "aaa"):
+        matcher.reset()
+        assert all(map(matcher.advance, spell(vocabulary, b'{"' + key.encode(), random.Random(0))))
+        check_mask(matcher)
+
+
 # ------------------------------------------------------------------ tokenizers of real models
 
 
