@@ -18,6 +18,14 @@ using namespace nb::literals;
 namespace structgen {
 namespace {
 
+// Work that takes a turn on a space. Nobody waits for a space with the GIL in hand: `compile` holds a
+// space while it reads Python objects, and would wait for the GIL for ever.
+template <class Work>
+auto without_gil(Work work) {
+  nb::gil_scoped_release release;
+  return work();
+}
+
 // Owns the text space of a vocabulary. A space that has grown past its budget is left to
 // the programs that use it, and new programs begin in a fresh one.
 class Engine {
@@ -124,23 +132,29 @@ void bind_engine(nb::module_ &m) {
   nb::class_<Program>(m, "Program")
       // None: some text satisfies it. Otherwise the pointers of the sub-schemas to blame, if any.
       .def("empty_parts", [](Program &p) -> std::optional<std::vector<std::string>> {
-        Program::Turn turn(p);
-        Arena arena;
-        Reader reader{arena};
-        if (!p.automaton().empty(reader)) return std::nullopt;
-        std::vector<std::string> out;
-        const Plan &plan = p.automaton().plan();
-        if (plan.json)
-          for (SchemaId id : plan.json->empty_parts()) out.push_back(plan.json->schema().nodes[id].pointer);
-        return out;
+        return without_gil([&]() -> std::optional<std::vector<std::string>> {
+          Program::Turn turn(p);
+          Arena arena;
+          Reader reader{arena};
+          if (!p.automaton().empty(reader)) return std::nullopt;
+          std::vector<std::string> out;
+          const Plan &plan = p.automaton().plan();
+          if (plan.json)
+            for (SchemaId id : plan.json->empty_parts()) out.push_back(plan.json->schema().nodes[id].pointer);
+          return out;
+        });
       })
       .def_prop_ro("unproven", [](Program &p) {
-        Program::Turn turn(p);
-        return p.automaton().unproven();
+        return without_gil([&] {
+          Program::Turn turn(p);
+          return p.automaton().unproven();
+        });
       })
       .def_prop_ro("memory", [](Program &p) {
-        Program::Turn turn(p);
-        return p.masks().memory() + p.automaton().memory();
+        return without_gil([&] {
+          Program::Turn turn(p);
+          return p.masks().memory() + p.automaton().memory();
+        });
       })
       .def_prop_ro("mask_hits", [](Program &p) { return p.masks().hits(); })
       .def_prop_ro("mask_misses", [](Program &p) { return p.masks().misses(); });
@@ -155,7 +169,7 @@ void bind_engine(nb::module_ &m) {
       .def_prop_ro("memory", &Engine::memory);
 
   nb::class_<Matcher>(m, "Matcher")
-      .def(nb::init<std::shared_ptr<Program>>(), "program"_a)
+      .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("mask",
            [](Matcher &self) {
              std::shared_ptr<const Mask> mask;
@@ -178,7 +192,7 @@ void bind_engine(nb::module_ &m) {
              fill_masks(one, to, words, 1);
            },
            "out"_a, "row"_a = 0)
-      .def("allowed_count", [](Matcher &self) { return self.mask()->count; })
+      .def("allowed_count", [](Matcher &self) { return without_gil([&] { return self.mask()->count; }); })
       .def("advance", &Matcher::advance, "token"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("accepts",
            [](Matcher &self, std::vector<uint32_t> tokens) {
@@ -187,26 +201,33 @@ void bind_engine(nb::module_ &m) {
            },
            "tokens"_a)
       .def("forced", &Matcher::forced, "most"_a = 256, nb::call_guard<nb::gil_scoped_release>())
-      .def("forced_bytes", [](Matcher &self, size_t most) { return to_bytes(self.forced_bytes(most)); }, "most"_a = 4096)
+      .def("forced_bytes", [](Matcher &self, size_t most) {
+        return to_bytes(without_gil([&] { return self.forced_bytes(most); }));
+      }, "most"_a = 4096)
       .def("rollback", &Matcher::rollback, "n"_a)
       .def("fork", [](Matcher &self) { return self.fork(); })
       .def("reset", &Matcher::reset)
-      .def("is_complete", &Matcher::complete)
+      .def("is_complete", &Matcher::complete, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("is_finished", &Matcher::finished)
       .def_prop_ro("is_dead", &Matcher::dead)
       .def_prop_ro("must_stop",
                    [](Matcher &self) {
-                     std::shared_ptr<const Mask> mask = self.mask();
+                     const auto mask = without_gil([&] { return self.mask(); });
                      return mask->complete && mask->count <= self.program().space().vocabulary().eos_ids().size();
                    })
       .def_prop_ro("tokens", &Matcher::tokens)
       .def_prop_ro("text", [](const Matcher &self) { return to_bytes(self.text()); })
       .def_prop_ro("memory", &Matcher::memory)
-      .def("viable_bytes", [](Matcher &self, nb::bytes text) { return self.viable_bytes(as_view(text)); }, "text"_a)
+      .def("viable_bytes", [](Matcher &self, nb::bytes text) {
+             const std::string_view view = as_view(text);
+             return without_gil([&] { return self.viable_bytes(view); });
+           },
+           "text"_a)
       .def("next_bytes",
            [](Matcher &self, nb::bytes after) {
              bool may_end = false;
-             std::bitset<256> next = self.next_bytes(as_view(after), &may_end);
+             const std::string_view view = as_view(after);
+             const std::bitset<256> next = without_gil([&] { return self.next_bytes(view, &may_end); });
              std::string out;
              for (size_t b = 0; b < 256; ++b)
                if (next.test(b)) out += static_cast<char>(b);
@@ -229,8 +250,7 @@ void bind_engine(nb::module_ &m) {
       .def("witness_tokens",
            [](Matcher &self) -> std::optional<std::vector<uint32_t>> {
              std::vector<uint32_t> out;
-             nb::gil_scoped_release release;
-             if (!self.witness_tokens(&out)) return std::nullopt;
+             if (!without_gil([&] { return self.witness_tokens(&out); })) return std::nullopt;
              return out;
            })
       .def("describe", [](Matcher &self, nb::bytes after) { return describe_to_python(self, as_view(after)); },

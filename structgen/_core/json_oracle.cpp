@@ -6,6 +6,9 @@
 namespace structgen {
 namespace {
 constexpr size_t MAX_NESTED_QUESTIONS = 250;
+constexpr size_t WORK_PER_STEP = 50;  // elementary steps that one step of the budget pays for
+constexpr size_t QUESTION = 20;       // elementary steps to ask about one key
+constexpr size_t MAX_HARDNESS = 256;
 constexpr int64_t LONG_KEY = 64;  // a language with texts this long has plenty of them
 }  // namespace
 
@@ -20,10 +23,21 @@ struct JsonOracle::ObjectQuery {
   ObjectControl *classes = nullptr;  // tells extra keys apart for all groups of the query
 };
 
-bool JsonOracle::spend() {
-  if (++steps_ <= c_.text_.limits().oracle_budget) return true;
+bool JsonOracle::spend(size_t work) {
+  const size_t budget = c_.text_.limits().oracle_budget / hardness_;
+  work_ += work;
+  if (++steps_ <= budget && work_ <= budget * WORK_PER_STEP) return true;
   ++unproven_;
+  spent_ = true;
   return false;
+}
+
+// A schema whose questions use up their budget gets less and less for each, so that all of them
+// together stay within a few budgets.
+void JsonOracle::begin() {
+  if (spent_) hardness_ = std::min<size_t>(hardness_ * 2, MAX_HARDNESS);
+  spent_ = false;
+  steps_ = work_ = 0;
 }
 
 // ---------------------------------------------------------------- requirements
@@ -35,7 +49,7 @@ bool JsonOracle::can_hold(Formula f) {
     lowest_ = std::min(lowest_, it->second);
     return false;
   }
-  if (in_progress_.empty()) steps_ = 0;
+  if (in_progress_.empty()) begin();
   if (in_progress_.size() > MAX_NESTED_QUESTIONS || !spend()) {
     if (in_progress_.size() > MAX_NESTED_QUESTIONS) ++unproven_;
     return true;
@@ -68,7 +82,7 @@ bool JsonOracle::holds_type(Formula f, Type type) {
   bool holds = true;
   const bool outermost = in_progress_.empty();
   if (outermost) {
-    steps_ = 0;
+    begin();
     lowest_ = UINT32_MAX;
   }
   if (e == FormulaSpace::FALSE || (e == FormulaSpace::TRUE && type != Type::Null && type != Type::Boolean)) {
@@ -134,6 +148,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Groups y
         const Groups &other = wanted ? no : yes;
         if (std::find(other.begin(), other.end(), id) != other.end()) return false;
         if (std::find(mine.begin(), mine.end(), id) == mine.end()) mine.push_back(id);
+        work_ += mine.size() + other.size();
         continue;
       }
       case FormulaSpace::Kind::Not:
@@ -146,7 +161,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Groups y
           continue;
         }
         for (Formula p : parts) {
-          if (!spend()) return true;
+          if (!spend(pending.size() + yes.size() + no.size())) return true;
           auto next = pending;
           next.emplace_back(p, wanted);
           if (any_way(std::move(next), yes, no, check)) return true;
@@ -155,7 +170,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Groups y
       default:  // One
         if (wanted) {
           for (size_t i = 0; i < parts.size(); ++i) {
-            if (!spend()) return true;
+            if (!spend(pending.size() + parts.size() + yes.size() + no.size())) return true;
             auto next = pending;
             for (size_t j = 0; j < parts.size(); ++j) next.emplace_back(parts[j], i == j);
             if (any_way(std::move(next), yes, no, check)) return true;
@@ -169,7 +184,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Groups y
         }
         for (size_t i = 0; i < parts.size(); ++i)
           for (size_t j = i + 1; j < parts.size(); ++j) {
-            if (!spend()) return true;
+            if (!spend(pending.size() + parts.size() + yes.size() + no.size())) return true;
             auto next = pending;
             next.emplace_back(parts[i], true);
             next.emplace_back(parts[j], true);
@@ -233,8 +248,10 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
     }
   }
   // What must be there anyway: if that fails, no choice of violations helps.
-  for (auto &[name, demands] : q.included)
+  for (auto &[name, demands] : q.included) {
+    work_ += QUESTION;
     if (!can_hold(all_keys(yes, name))) return false;
+  }
   return choose_violations(q, 0);
 }
 
@@ -284,6 +301,7 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
   }
   for (const std::string &name : names) {
     if (!available(name) || q.omitted.count(name)) continue;
+    work_ += QUESTION;
     Formula broken = c_.formulas_.negation(c_.key_requirement(group, name));
     if (broken == FormulaSpace::FALSE) continue;
     std::vector<Formula> all{all_keys(*q.yes, name), broken};
@@ -307,11 +325,13 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
   };
   for (size_t i = 0; i < q.extras.size(); ++i) {
     const uint32_t matched = q.extras[i].first;
+    work_ += QUESTION;
     q.extras[i].second.push_back(broken_by(matched));
     if (possible(matched, q.extras[i].second) && choose_violations(q, next + 1)) return true;
     q.extras[i].second.pop_back();
   }
   for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
+    work_ += QUESTION;
     if (re == RegexSpace::EMPTY || !possible(matched, {broken_by(matched)})) continue;
     q.extras.push_back({matched, {broken_by(matched)}});
     if (choose_violations(q, next + 1)) return true;
@@ -324,6 +344,7 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
   uint64_t count = q.view.count + q.included.size() + q.extras.size();
   if (count > q.max || q.min > q.max) return false;
   for (auto &[name, demands] : q.included) {
+    work_ += QUESTION;
     std::vector<Formula> all = demands;
     all.push_back(all_keys(*q.yes, name));
     if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
@@ -362,7 +383,7 @@ bool JsonOracle::object_alive(ObjectControl *o, const ObjectView &view, const In
   if (include) h = extend(include->extra ? extend(h, include->matched + 1) : h, hash_text(include->name).a);
   if (auto it = frames_.find(h); it != frames_.end()) return it->second;
   const bool outermost = in_progress_.empty();
-  if (outermost) steps_ = 0;
+  if (outermost) begin();
   bool alive = any_way(c_.goals_[o->goal].combined, [&](const Groups &yes, const Groups &no) {
     return object_possible(yes, no, o, view, include);
   });

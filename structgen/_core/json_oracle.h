@@ -63,7 +63,8 @@ class JsonOracle {
   // Are there n different values? A lower bound: false may also mean that it could not be told.
   bool has_values(Formula f, uint64_t n, int depth, bool *sure);
   uint64_t count_texts(Re re, uint64_t most);
-  bool spend();
+  bool spend(size_t work = 1);
+  void begin();  // a new question, with a budget of its own
   Formula all_keys(const Groups &yes, std::string_view name);
 
   static constexpr size_t MAX_FRAME_MEMO = 100'000;
@@ -71,7 +72,9 @@ class JsonOracle {
   JsonControl &c_;
   std::unordered_map<Formula, uint32_t> in_progress_;
   uint32_t lowest_ = UINT32_MAX;  // lowest stack index that a negative answer leaned on
-  uint64_t steps_ = 0;
+  uint64_t steps_ = 0, work_ = 0;
+  size_t hardness_ = 1;
+  bool spent_ = false;
   uint64_t unproven_ = 0;
   std::unordered_map<Hash128, bool, HashOf128> frames_;
 };
