@@ -312,7 +312,7 @@ bool JsonOracle::array_alive(ArrayControl *a, uint64_t count, bool one_more) {
   Hash128 h = extend(extend(Hash128{a->id, 7}, count), one_more);
   if (auto it = frames_.find(h); it != frames_.end()) return it->second;
   const bool outermost = in_progress_.empty();
-  if (outermost) begin();
+  const Question question(*this);
   bool alive = any_way(c_.goals_[a->goal].combined, [&](const Groups &yes, const Groups &no) {
     return array_possible(yes, no, a, count, one_more);
   });

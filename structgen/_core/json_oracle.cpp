@@ -8,6 +8,7 @@ namespace {
 constexpr size_t MAX_NESTED_QUESTIONS = 250;
 constexpr size_t WORK_PER_STEP = 50;  // elementary steps that one step of the budget pays for
 constexpr size_t QUESTION = 20;       // elementary steps to ask about one key
+constexpr size_t CONTROL = 500;       // elementary steps to make a control for some groups
 constexpr size_t MAX_HARDNESS = 256;
 constexpr int64_t LONG_KEY = 64;  // a language with texts this long has plenty of them
 }  // namespace
@@ -49,7 +50,7 @@ bool JsonOracle::can_hold(Formula f) {
     lowest_ = std::min(lowest_, it->second);
     return false;
   }
-  if (in_progress_.empty()) begin();
+  const Question question(*this);
   if (in_progress_.size() > MAX_NESTED_QUESTIONS || !spend()) {
     if (in_progress_.size() > MAX_NESTED_QUESTIONS) ++unproven_;
     return true;
@@ -81,10 +82,8 @@ bool JsonOracle::holds_type(Formula f, Type type) {
   Formula e = c_.expand(f, type);
   bool holds = true;
   const bool outermost = in_progress_.empty();
-  if (outermost) {
-    begin();
-    lowest_ = UINT32_MAX;
-  }
+  const Question question(*this);
+  if (outermost) lowest_ = UINT32_MAX;
   if (e == FormulaSpace::FALSE || (e == FormulaSpace::TRUE && type != Type::Null && type != Type::Boolean)) {
     holds = e == FormulaSpace::TRUE;
   } else {
@@ -120,6 +119,7 @@ bool JsonOracle::holds_type(Formula f, Type type) {
 }
 
 bool JsonOracle::group_can_hold(SchemaId group, Type type) {
+  const Question question(*this);
   return type == Type::Object ? object_possible({group}, {}, nullptr, {nullptr, 0, -1}, nullptr)
                               : array_possible({group}, {}, nullptr, 0, false);
 }
@@ -227,6 +227,7 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
   if (q.min == 0 && q.max == UNBOUNDED && no.empty() && q.included.empty() && !include) return true;
   // Groups in one control, so that classes of extra keys are the same for all.
   if (!no.empty() || q.min > 0 || (include && include->extra)) {
+    if (!spend(CONTROL)) return true;
     Groups all = yes;
     all.insert(all.end(), no.begin(), no.end());
     std::sort(all.begin(), all.end());
@@ -383,7 +384,7 @@ bool JsonOracle::object_alive(ObjectControl *o, const ObjectView &view, const In
   if (include) h = extend(include->extra ? extend(h, include->matched + 1) : h, hash_text(include->name).a);
   if (auto it = frames_.find(h); it != frames_.end()) return it->second;
   const bool outermost = in_progress_.empty();
-  if (outermost) begin();
+  const Question question(*this);
   bool alive = any_way(c_.goals_[o->goal].combined, [&](const Groups &yes, const Groups &no) {
     return object_possible(yes, no, o, view, include);
   });

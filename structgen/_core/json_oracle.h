@@ -64,7 +64,23 @@ class JsonOracle {
   bool has_values(Formula f, uint64_t n, int depth, bool *sure);
   uint64_t count_texts(Re re, uint64_t most);
   bool spend(size_t work = 1);
-  void begin();  // a new question, with a budget of its own
+  // A question from outside, with a budget that the questions it leads to share.
+  class Question {
+   public:
+    explicit Question(JsonOracle &oracle) : oracle_(oracle), outer_(!oracle.asking_) {
+      if (outer_) oracle.begin();
+      oracle.asking_ = true;
+    }
+    ~Question() {
+      if (outer_) oracle_.asking_ = false;
+    }
+    Question(const Question &) = delete;
+
+   private:
+    JsonOracle &oracle_;
+    bool outer_;
+  };
+  void begin();
   Formula all_keys(const Groups &yes, std::string_view name);
 
   static constexpr size_t MAX_FRAME_MEMO = 100'000;
@@ -74,7 +90,7 @@ class JsonOracle {
   uint32_t lowest_ = UINT32_MAX;  // lowest stack index that a negative answer leaned on
   uint64_t steps_ = 0, work_ = 0;
   size_t hardness_ = 1;
-  bool spent_ = false;
+  bool spent_ = false, asking_ = false;
   uint64_t unproven_ = 0;
   std::unordered_map<Hash128, bool, HashOf128> frames_;
 };
