@@ -26,6 +26,9 @@ from .pointers import escape, near_matches, segments, shorten
 
 __all__ = ["RECURSIVE", "References", "Resource", "Target", "starts_resource"]
 
+_INDEXED_DEPTH = 2_000
+"""Schemas inside so many others are refused by the reader; their pointers would fill the memory."""
+
 
 @dataclass(eq=False, slots=True)
 class Resource:
@@ -193,10 +196,10 @@ class References:
             if id(document) in self._indexed:
                 continue
             self._indexed.add(id(document))
-            pending = [(document.root, document.pointer, document)]
+            pending = [(document.root, document.pointer, document, 0)]
             while pending:
-                schema, pointer, resource = pending.pop()
-                if not isinstance(schema, dict):
+                schema, pointer, resource, depth = pending.pop()
+                if not isinstance(schema, dict) or depth > _INDEXED_DEPTH:
                     continue
                 if schema is not resource.root and starts_resource(schema, resource.draft):
                     resource = self.embedded(schema, resource, pointer)
@@ -204,7 +207,9 @@ class References:
                     self._anchors.setdefault((resource.base, anchor), Target(schema, pointer, resource))
                 for anchor in _dynamic_anchors_of(schema, resource):
                     resource.dynamic.setdefault(anchor, Target(schema, pointer, resource))
-                pending.extend((child, place, resource) for child, place in _children(schema, pointer))
+                pending.extend(
+                    (child, place, resource, depth + 1) for child, place in _children(schema, pointer)
+                )
 
     def _own_draft(self, schema: Any) -> Draft | None:
         uri = schema.get("$schema") if isinstance(schema, dict) else None
