@@ -57,6 +57,9 @@ class Witnessing {
         if (next->parent->kind == Node::Object) path.push_back({next->parent->depth, {key_, -1}});
         if (next->parent->kind == Node::Array)
           path.push_back({next->parent->depth, {"", static_cast<int64_t>(next->parent->count) - 1}});
+      } else if (next->parent && next->parent->phase == Phase::InValue && next->parent->kind == Node::Array &&
+                 path.back().first == next->parent->depth) {
+        path.back().second.second = static_cast<int64_t>(next->parent->count) - 1;  // the next item
       }
       if (next->kind == Node::Array || next->kind == Node::Object)
         if (next->phase != Phase::InValue)
@@ -74,6 +77,16 @@ class Witnessing {
     std::string_view so_far = text.substr(std::min(begin, i), i - std::min(begin, i));
     int next_byte = i < text.size() ? static_cast<unsigned char>(text[i]) : -1;
     tell(n, so_far, next_byte, out);
+    // A number or literal may be right, and what follows it in its array or object not.
+    if (n->kind == Node::Scalar && n->parent && a_.text().complete(n->text) &&
+        (next_byte == ',' || next_byte == ']' || next_byte == '}')) {
+      r_.trace = n->trace;
+      const Node *after = a_.finish(r_, n->parent);
+      if (after && (after->kind == Node::Array || after->kind == Node::Object)) {
+        if (!out.path.empty()) out.path.pop_back();
+        tell(after, {}, next_byte, out);
+      }
+    }
     return out;
   }
 

@@ -88,3 +88,17 @@ def test_mistakes_are_two_and_one_message(
 def test_a_constraint_that_nothing_satisfies_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", '{"type": "string", "minLength": 3, "maxLength": 2}', '"a"']) == 1
     assert "no value can satisfy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1,2,3]", "at most 2 items"),
+        ("[[1,2,3]]", "at most 2 items: `maxItems` at #/items"),
+        ('[1,"a"]', "`/1` must be of type array or integer"),
+    ],
+)
+def test_what_follows_a_number_in_an_array(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = '{"type":"array","items":{"type":["integer","array"],"maxItems":2},"maxItems":2}'
+    assert main(["explain", schema, text]) == 1
+    assert said in capsys.readouterr().out
