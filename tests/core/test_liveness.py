@@ -220,3 +220,13 @@ def test_walks_end_in_valid_texts(strategy: str) -> None:
 
     collect()
     assert ends[True] <= ends[False] / 50
+
+
+def test_one_extra_key_breaks_several_requirements() -> None:
+    """Each `not` wants a key that it names; with room for two keys, one of them has to serve twice."""
+    named = [{"propertyNames": {"not": {"enum": keys}}} for keys in (["1", "3"], ["2", "3"], ["3", "4"])]
+    schema = {"type": "object", "not": {"anyOf": named}, "maxProperties": 1}
+    matcher = Matcher(json_schema(schema), byte_vocabulary())
+    witness = matcher.witness_text()
+    assert witness is not None
+    assert Validator(schema).accepts(witness.decode())
