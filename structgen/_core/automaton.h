@@ -70,7 +70,7 @@ struct Node {
   const TextLink *link = nullptr;  // Key
   // Object, Array
   uint64_t count = 0;
-  int64_t last_rank = -1;
+  int64_t last_rank = -1;  // kept where keys come in order only: elsewhere the set of keys tells all
   const uint64_t *bits = nullptr;  // Object: keys seen; Key: keys allowed
   const SeenKey *extras = nullptr;  // Object: extra keys; Array: items, where they must differ
   const TextLink *trace = nullptr;

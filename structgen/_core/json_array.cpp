@@ -7,13 +7,7 @@
 namespace structgen {
 
 ArrayControl *JsonControl::array_control(GoalId goal, const Counts &counts, SchemaId used) {
-  std::vector<SchemaId> groups;
-  for (Formula r : goals_[goal].roots) {
-    std::vector<uint32_t> leaves = formulas_.leaves(r);
-    groups.insert(groups.end(), leaves.begin(), leaves.end());
-  }
-  std::sort(groups.begin(), groups.end());
-  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  std::vector<SchemaId> groups = groups_of(goal);
   Counts kept;
   for (auto &[g, n] : counts) {
     const SchemaNode &node = schema_.nodes[g];

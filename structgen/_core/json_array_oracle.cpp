@@ -309,16 +309,10 @@ bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
 }
 
 bool JsonOracle::array_alive(ArrayControl *a, uint64_t count, bool one_more) {
-  Hash128 h = extend(extend(Hash128{a->id, 7}, count), one_more);
-  if (auto it = frames_.find(h); it != frames_.end()) return it->second;
-  const bool outermost = in_progress_.empty();
-  const Question question(*this);
-  bool alive = any_way(c_.goals_[a->goal].combined, [&](const Groups &yes, const Groups &no) {
+  const Hash128 frame = extend(extend(Hash128{a->id, 2}, count), one_more);
+  return remembered(frame, a->goal, [&](const Groups &yes, const Groups &no) {
     return array_possible(yes, no, a, count, one_more);
   });
-  if (frames_.size() > MAX_FRAME_MEMO) frames_.clear();
-  if (outermost) frames_.emplace(h, alive);
-  return alive;
 }
 
 }  // namespace structgen

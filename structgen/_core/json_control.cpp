@@ -187,17 +187,21 @@ ValueControl *JsonControl::value(GoalId goal) {
   return values_[goal].get();
 }
 
+std::vector<SchemaId> JsonControl::groups_of(GoalId goal) const {
+  std::vector<SchemaId> groups;
+  for (Formula r : goals_[goal].roots) {
+    std::vector<uint32_t> leaves = formulas_.leaves(r);
+    groups.insert(groups.end(), leaves.begin(), leaves.end());
+  }
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  return groups;
+}
+
 ObjectControl *JsonControl::open_object(ValueControl *v) {
   if (!v->object) {
     GoalId g = expand_goal(v->goal, Type::Object);
-    std::vector<SchemaId> groups;
-    for (Formula r : goals_[g].roots) {
-      std::vector<uint32_t> leaves = formulas_.leaves(r);
-      groups.insert(groups.end(), leaves.begin(), leaves.end());
-    }
-    std::sort(groups.begin(), groups.end());
-    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-    v->object = object_control(g, universe(groups));
+    v->object = object_control(g, universe(groups_of(g)));
   }
   return v->object;
 }

@@ -227,6 +227,7 @@ class JsonControl {
   Formula expand(Formula f, Type type, int depth = 0);
   Formula expand_schema(SchemaId id, Type type, int depth);
   GoalId intern(std::vector<Formula> roots, Formula need);
+  std::vector<SchemaId> groups_of(GoalId goal) const;  // keyword groups of an expanded goal, sorted
   GoalId expand_goal(GoalId goal, Type type);
   template <class Frame>
   std::unique_ptr<ChildControl<Frame>> make_child(Frame *frame, const std::function<Formula(SchemaId)> &requirement,

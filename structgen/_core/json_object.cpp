@@ -46,12 +46,7 @@ ObjectControl *JsonControl::object_control(GoalId goal, const KeyUniverse *unive
   o.universe = universe;
   o.simple = goals_[goal].simple;
   o.id = static_cast<uint32_t>(objects_.size());
-  for (Formula r : goals_[goal].roots) {
-    std::vector<uint32_t> leaves = formulas_.leaves(r);
-    o.groups.insert(o.groups.end(), leaves.begin(), leaves.end());
-  }
-  std::sort(o.groups.begin(), o.groups.end());
-  o.groups.erase(std::unique(o.groups.begin(), o.groups.end()), o.groups.end());
+  o.groups = groups_of(goal);
   o.keys.resize(universe->keys.size());
   o.required.resize(universe->words());
   for (SchemaId g : o.groups) {

@@ -6,6 +6,7 @@
 namespace structgen {
 namespace {
 constexpr size_t MAX_NESTED_QUESTIONS = 250;
+constexpr size_t MAX_FRAME_MEMO = 100'000;
 constexpr size_t WORK_PER_STEP = 50;  // elementary steps that one step of the budget pays for
 constexpr size_t QUESTION = 20;       // elementary steps to ask about one key
 constexpr size_t CONTROL = 500;       // elementary steps to make a control for some groups
@@ -378,18 +379,21 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
 }
 
 bool JsonOracle::object_alive(ObjectControl *o, const ObjectView &view, const Include *include) {
-  Hash128 h{o->id, static_cast<uint64_t>(view.last_rank)};
-  h = extend(h, view.count);
+  Hash128 h = extend(extend(Hash128{o->id, 1}, static_cast<uint64_t>(view.last_rank)), view.count);
   for (uint32_t i = 0; i < o->universe->words(); ++i) h = extend(h, view.seen[i]);
   if (include) h = extend(include->extra ? extend(h, include->matched + 1) : h, hash_text(include->name).a);
-  if (auto it = frames_.find(h); it != frames_.end()) return it->second;
-  const bool outermost = in_progress_.empty();
-  const Question question(*this);
-  bool alive = any_way(c_.goals_[o->goal].combined, [&](const Groups &yes, const Groups &no) {
+  return remembered(h, o->goal, [&](const Groups &yes, const Groups &no) {
     return object_possible(yes, no, o, view, include);
   });
+}
+
+bool JsonOracle::remembered(const Hash128 &frame, GoalId goal, const Check &check) {
+  if (auto it = frames_.find(frame); it != frames_.end()) return it->second;
+  const bool outermost = in_progress_.empty();
+  const Question question(*this);
+  const bool alive = any_way(c_.goals_[goal].combined, check);
   if (frames_.size() > MAX_FRAME_MEMO) frames_.clear();
-  if (outermost) frames_.emplace(h, alive);
+  if (outermost) frames_.emplace(frame, alive);
   return alive;
 }
 

@@ -63,6 +63,8 @@ class JsonOracle {
   // Are there n different values? A lower bound: false may also mean that it could not be told.
   bool has_values(Formula f, uint64_t n, int depth, bool *sure);
   uint64_t count_texts(Re re, uint64_t most);
+  // The answer for a frame that has read something; `frame` names both.
+  bool remembered(const Hash128 &frame, GoalId goal, const Check &check);
   bool spend(size_t work = 1);
   // A question from outside, with a budget that the questions it leads to share.
   class Question {
@@ -82,8 +84,6 @@ class JsonOracle {
   };
   void begin();
   Formula all_keys(const Groups &yes, std::string_view name);
-
-  static constexpr size_t MAX_FRAME_MEMO = 100'000;
 
   JsonControl &c_;
   std::unordered_map<Formula, uint32_t> in_progress_;

@@ -5,6 +5,10 @@
 namespace structgen {
 namespace {
 
+// What escapes are written with; upper-case digits lead nowhere that lower-case ones do not.
+constexpr uint8_t SYMBOLS[] = {'"', '\\', '/', 'b', 'f', 'n', 'r', 't', 'u', '0', '1', '2', '3',
+                               '4', '5',  '6', '7', '8', '9', 'a', 'c', 'd', 'e', 'A', 'B', 'C', 'D', 'E', 'F'};
+
 // stage | digits read << 3 | value << 5 | (high surrogate's low ten bits + 1) << 17
 enum Stage : uint32_t { None = 0, Backslash = 1, Hex = 2, LowBackslash = 3, LowU = 4, LowHex = 5 };
 
@@ -127,32 +131,31 @@ Decoded decode(uint32_t escape, uint8_t byte, Escapes mode) {
   return d;
 }
 
-bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode) {
+bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, const std::bitset<256> &bytes,
+                   const std::function<bool(Re)> &enough) {
   if (re == RegexSpace::EMPTY) return false;
-  if (re == RegexSpace::ANY_TEXT) return true;
   const Row &next = space.row(re);
   if (std::all_of(next.begin(), next.end(), [](Re r) { return r == RegexSpace::EMPTY; })) return false;
   if (stage_of(escape) == LowBackslash &&
       std::all_of(next.begin() + 0xf0, next.end(), [](Re r) { return r == RegexSpace::EMPTY; }))
     return false;
   // Depth-first over the hexadecimal digits; at most 22 + 16^4 leaves, and the first viable one ends it.
-  static constexpr uint8_t SYMBOLS[] = "\"\\/bfnrtu0123456789abcdef";
   for (uint8_t s : SYMBOLS) {
-    if (s == 0) break;
+    if (!bytes.test(s)) continue;
     Decoded d = decode(escape, s, mode);
-    if (d.kind == Decoded::Bytes && run(space, re, d) != RegexSpace::EMPTY) return true;
-    if (d.kind == Decoded::Pending && escape_viable(space, re, d.escape, mode)) return true;
+    if (d.kind == Decoded::Bytes)
+      if (const Re after = run(space, re, d); after != RegexSpace::EMPTY && enough(after)) return true;
+    if (d.kind == Decoded::Pending && escape_viable(space, re, d.escape, mode, bytes, enough)) return true;
   }
   return false;
 }
 
-bool escape_can_be(uint32_t escape, uint8_t first, Escapes mode) {
-  static constexpr uint8_t SYMBOLS[] = "\"\\/bfnrtu0123456789abcdef";
+bool escape_can_be(uint32_t escape, uint8_t first, Escapes mode, const std::bitset<256> &bytes) {
   for (uint8_t s : SYMBOLS) {
-    if (s == 0) break;
+    if (!bytes.test(s)) continue;
     Decoded d = decode(escape, s, mode);
     if (d.kind == Decoded::Bytes && d.bytes[0] == first) return true;
-    if (d.kind == Decoded::Pending && escape_can_be(d.escape, first, mode)) return true;
+    if (d.kind == Decoded::Pending && escape_can_be(d.escape, first, mode, bytes)) return true;
   }
   return false;
 }

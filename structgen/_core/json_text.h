@@ -6,7 +6,9 @@
 // forms, and \u00XX for the other control characters. Lone surrogates are refused.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -25,10 +27,12 @@ struct Decoded {
 
 Decoded decode(uint32_t escape, uint8_t byte, Escapes mode);
 
-// Can the pending escape still become a character that `re` can take?
-bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode);
+// Can the pending escape, written with the given bytes, still become a character that `re` can take and after
+// which `enough` holds?
+bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, const std::bitset<256> &bytes,
+                   const std::function<bool(Re)> &enough);
 // The same for a given next byte of a key.
-bool escape_can_be(uint32_t escape, uint8_t ascii, Escapes mode);
+bool escape_can_be(uint32_t escape, uint8_t ascii, Escapes mode, const std::bitset<256> &bytes);
 
 // `text` as the inside of a JSON string, canonically escaped.
 std::string escape_json(std::string_view text);

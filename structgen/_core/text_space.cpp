@@ -18,10 +18,15 @@ std::bitset<256> text_alphabet(const Vocabulary &vocabulary) {
   return bytes;
 }
 
+Escapes escapes_of(Encoding encoding) {
+  return encoding == Encoding::AllEscapes ? Escapes::All : Escapes::Canonical;
+}
+
 }  // namespace
 
 size_t Fragment::memory() const {
-  size_t total = sizeof(*this) + (bits.size() + ids.size() + characters.size()) * 4 + exits.size() * sizeof(Exit);
+  size_t total = sizeof(*this) + (bits.size() + ids.size() + characters.size()) * 4 + exits.size() * sizeof(Exit) +
+                 ends.size() * sizeof(ends[0]);
   if (rests) total += rests->bytes.size() * 11 + rests->items.size() * sizeof(RestTrie::Item);
   return total;
 }
@@ -31,6 +36,12 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
   states_.resize(2);
   states_[DEAD] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, nullptr};
   states_[LEAVE] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, nullptr};
+  for (uint32_t c = 0; c <= '\\'; ++c) {
+    if (c < 0x20 || c == '"' || c == '\\') {
+      const char one = static_cast<char>(c);
+      if (!spells({&one, 1})) mute_.push_back(c);
+    }
+  }
   token_characters_.resize(vocabulary_->size());
   for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
     const std::string &t = vocabulary_->token(id);
@@ -84,14 +95,14 @@ void TextSpace::fill(TextState s) {
       if (states_[s].complete) (*made)['"'] = LEAVE;
     }
     if (encoding != Encoding::Plain) {
-      Escapes mode = encoding == Encoding::AllEscapes ? Escapes::All : Escapes::Canonical;
+      const Escapes mode = escapes_of(encoding);
       for (int b = 0x20; b < 128; ++b) {
-        if (escape == 0 && b != '\\') continue;
+        if ((escape == 0 && b != '\\') || !vocabulary_->spellable().test(static_cast<size_t>(b))) continue;
         Decoded d = decode(escape, static_cast<uint8_t>(b), mode);
         Re to = re;
         if (d.kind == Decoded::Bytes)
           for (int i = 0; i < d.size && to != RegexSpace::EMPTY; ++i) to = regex_.row(to)[d.bytes[i]];
-        else if (d.kind != Decoded::Pending || !escape_viable(regex_, re, d.escape, mode))
+        else if (d.kind != Decoded::Pending || !escape_viable(re, d.escape, encoding, [](Re) { return true; }))
           to = RegexSpace::EMPTY;
         (*made)[b] = state(to, d.escape, encoding);
       }
@@ -101,19 +112,26 @@ void TextSpace::fill(TextState s) {
   states_[s].row = std::move(made);
 }
 
+bool TextSpace::escape_viable(Re re, uint32_t escape, Encoding encoding, const std::function<bool(Re)> &enough) {
+  return structgen::escape_viable(regex_, re, escape, escapes_of(encoding), vocabulary_->spellable(), enough);
+}
+
 bool TextSpace::spells(std::string_view text) const {
-  const std::bitset<256> &bytes = vocabulary_->spellable();
-  for (unsigned char c : text) {
-    const bool escaped = c < 0x20 || c == '"' || c == '\\';
-    if (!bytes.test(escaped ? '\\' : c)) return false;
-  }
-  return true;
+  const std::string written = escape_json(text);
+  return std::all_of(written.begin(), written.end(),
+                     [&](char c) { return vocabulary_->spellable().test(static_cast<unsigned char>(c)); });
 }
 
 Re TextSpace::writable(Re re) {
-  if (vocabulary_->spellable().test('\\')) return re;
-  const CodeRange plain[] = {{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0x10ffff}};
-  return regex_.intersect(re, regex_.repeat(regex_.text_class(plain), 0, -1));
+  if (mute_.empty()) return re;
+  std::vector<CodeRange> spoken;
+  uint32_t from = 0;
+  for (uint32_t c : mute_) {
+    if (c > from) spoken.push_back({from, c - 1});
+    from = c + 1;
+  }
+  spoken.push_back({from, 0x10ffff});
+  return regex_.intersect(re, regex_.repeat(regex_.text_class(spoken), 0, -1));
 }
 
 Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s) {
@@ -290,37 +308,44 @@ const std::vector<uint32_t> &TextSpace::at_most_characters(uint32_t n) {
   return *at_most_[n];
 }
 
+// Calls `met(state, token)` for each state that a token leads to from `s`, until one says true.
+template <class Met>
+bool TextSpace::any_token(TextState s, const Met &met) {
+  const Vocabulary &v = *vocabulary_;
+  std::vector<TextState> path(v.longest_token() + 1);
+  path[0] = s;
+  for (Vocabulary::Node n = 1; n < v.node_count();) {
+    const TextState to = row(path[v.depth(n) - 1])[v.byte(n)];
+    if (to == DEAD) {
+      n = v.end(n);
+      continue;
+    }
+    path[v.depth(n)] = to;
+    if (!v.ids(n).empty() && met(to, v.ids(n)[0])) return true;
+    ++n;
+  }
+  return false;
+}
+
 bool TextSpace::spellable(TextState s) {
   if (vocabulary_->closed_under_bytes()) return s != DEAD;
   if (s == DEAD || complete(s)) return s != DEAD;
   if (auto it = spellable_.find(s); it != spellable_.end()) return it->second;
   std::unordered_map<TextState, TextState> from{{s, s}};
   std::vector<TextState> queue{s};
-  const Vocabulary &v = *vocabulary_;
-  std::vector<TextState> path(v.longest_token() + 1);
   for (size_t i = 0; i < queue.size(); ++i) {
     const TextState at = queue[i];
     if (i >= limits_.regex.emptiness_budget) return spellable_[s] = true;
-    path[0] = at;
-    for (Vocabulary::Node n = 1; n < v.node_count();) {
-      const TextState to = row(path[v.depth(n) - 1])[v.byte(n)];
-      if (to == DEAD) {
-        n = v.end(n);
-        continue;
-      }
-      path[v.depth(n)] = to;
-      if (!v.ids(n).empty()) {
-        auto known = spellable_.find(to);
-        if (complete(to) || (known != spellable_.end() && known->second)) {
-          for (TextState back = at;; back = from[back]) {
-            spellable_[back] = true;
-            if (back == s) break;
-          }
-          return true;
-        }
-        if (known == spellable_.end() && from.emplace(to, at).second) queue.push_back(to);
-      }
-      ++n;
+    const bool found = any_token(at, [&](TextState to, uint32_t) {
+      auto known = spellable_.find(to);
+      if (complete(to) || (known != spellable_.end() && known->second)) return true;
+      if (known == spellable_.end() && from.emplace(to, at).second) queue.push_back(to);
+      return false;
+    });
+    if (!found) continue;
+    for (TextState back = at;; back = from[back]) {
+      spellable_[back] = true;
+      if (back == s) return true;
     }
   }
   for (TextState dead : queue) spellable_[dead] = false;
@@ -332,9 +357,8 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out) {
     TextState from;
     uint32_t token;
   };
-  const Vocabulary &v = *vocabulary_;
   std::unordered_map<TextState, Step> seen{{s, {s, 0}}};
-  std::vector<TextState> queue{s}, path(v.longest_token() + 1);
+  std::vector<TextState> queue{s};
   for (size_t i = 0; i < queue.size() && i < limits_.oracle_budget; ++i) {
     const TextState at = queue[i];
     if (complete(at)) {
@@ -343,17 +367,10 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out) {
       std::reverse(out->begin(), out->end());
       return true;
     }
-    path[0] = at;
-    for (Vocabulary::Node n = 1; n < v.node_count();) {
-      const TextState to = row(path[v.depth(n) - 1])[v.byte(n)];
-      if (to == DEAD) {
-        n = v.end(n);
-        continue;
-      }
-      path[v.depth(n)] = to;
-      if (!v.ids(n).empty() && seen.emplace(to, Step{at, v.ids(n)[0]}).second) queue.push_back(to);
-      ++n;
-    }
+    any_token(at, [&](TextState to, uint32_t token) {
+      if (seen.emplace(to, Step{at, token}).second) queue.push_back(to);
+      return false;
+    });
   }
   return false;
 }

@@ -95,9 +95,13 @@ class TextSpace {
   }
   Re re(TextState s) const { return states_[s].re; }
   uint32_t escape(TextState s) const { return states_[s].escape; }
+  // Can the escape that has begun in `s` become a character after which `enough` holds?
+  bool escape_viable(TextState s, const std::function<bool(Re)> &enough) {
+    return escape_viable(states_[s].re, states_[s].escape, states_[s].encoding, enough);
+  }
   // Can tokens spell this character string inside a JSON string, escaped canonically?
   bool spells(std::string_view text) const;
-  // The strings of a language that tokens can spell inside JSON: without `\` nothing can be escaped.
+  // The strings of a language that tokens can spell inside JSON.
   Re writable(Re re);
   // Could a text end here (plain encoding)?
   bool complete(TextState s) const { return states_[s].complete; }
@@ -137,12 +141,16 @@ class TextSpace {
     std::unique_ptr<TextRow> row;
   };
   void fill(TextState s);
+  bool escape_viable(Re re, uint32_t escape, Encoding encoding, const std::function<bool(Re)> &enough);
+  template <class Met>
+  bool any_token(TextState s, const Met &met);
   std::unique_ptr<Fragment> walk(Vocabulary::Node node, TextState s);
   std::unique_ptr<Fragment> narrow(const Fragment &any, Vocabulary::Node node, TextState s);
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   Limits limits_;
   RegexSpace regex_;
+  std::vector<uint32_t> mute_;  // characters that must be escaped, and whose escape no tokens spell
   std::mutex mutex_;
   std::deque<State> states_;
   std::unordered_map<uint64_t, TextState> index_;

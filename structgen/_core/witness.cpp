@@ -278,35 +278,67 @@ class Search {
       return false;
     }
     if (n->text != TextSpace::DEAD) {
-      std::vector<std::string> extra{"\""};
-      std::string text;
-      if (a_.text().re(n->text) == RegexSpace::ANY_TEXT) {
-        for (int i = 0; i < 40; ++i) extra.push_back("k" + std::to_string(i) + '"');
-      } else if (space_.witness(a_.text().re(n->text), &text)) {
-        extra.push_back(escape_json(text) + '"');
-        if (n->length == 0)
-          for (const std::string &t : n->json->extra_key_examples(n->parent->control.object))
-            extra.push_back(escape_json(t) + '"');
-      }
       const size_t here = out_.size();
-      for (const std::string &t : extra)
-        if (const Node *next = read(n, t)) {
-          if (texts.empty()) {
-            if (from(next)) return true;
-            out_.resize(before);
-            return false;
-          }
-          out_.resize(here);
-          texts.push_back(t);  // a branching frame: extra keys among the choices
-          if (a_.text().re(n->text) == RegexSpace::ANY_TEXT) break;
+      const bool any = a_.text().re(n->text) == RegexSpace::ANY_TEXT;
+      std::string text;
+      for (uint64_t i = 0; extra_key(n, i, &text); ++i) {
+        const Node *next = read(n, text);
+        if (!next) continue;
+        if (texts.empty()) {
+          if (from(next)) return true;
+          out_.resize(before);
+          return false;
         }
+        out_.resize(here);
+        texts.push_back(text);  // a branching frame: extra keys among the choices
+        if (any) break;
+      }
     }
     return choose(n, texts, before);
+  }
+
+  // The i-th rest of an undeclared key that is worth a try, with its quote; false when there are no more.
+  bool extra_key(const Node *n, uint64_t i, std::string *text) {
+    ObjectControl *o = n->parent->control.object;
+    *text = "\"";
+    if (i == 0) return true;
+    const Re re = a_.text().re(n->text);
+    if (re == RegexSpace::ANY_TEXT) {
+      // One more name than there are keys: one of them is free.
+      if (i > n->parent->count + o->universe->keys.size() + 1) return false;
+      *text = name(n->parent->count + i) + '"';
+      return true;
+    }
+    std::string one;
+    if (i == 1) {
+      if (!space_.witness(re, &one)) return false;
+    } else {
+      if (i == 2) examples_ = n->length == 0 ? n->json->extra_key_examples(o) : std::vector<std::string>{};
+      if (i - 2 >= examples_.size()) return false;
+      one = examples_[i - 2];
+    }
+    *text = escape_json(one) + '"';
+    return true;
+  }
+
+  // The i-th of infinitely many texts that tokens can spell, the shortest first; i > 0.
+  std::string name(uint64_t i) {
+    if (letters_.empty()) {
+      for (char c = 'a'; c <= 'z'; ++c)
+        if (a_.text().vocabulary().spellable().test(static_cast<size_t>(c))) letters_.emplace_back(1, c);
+      std::string any;
+      if (letters_.empty() && space_.witness(a_.text().writable(space_.any_char()), &any)) letters_ = {escape_json(any)};
+      if (letters_.empty()) letters_ = {"a"};
+    }
+    std::string out;
+    for (; i > 0; i = (i - 1) / letters_.size()) out += letters_[(i - 1) % letters_.size()];
+    return out;
   }
 
   Automaton &a_;
   Reader &r_;
   RegexSpace &space_;
+  std::vector<std::string> letters_, examples_;
   std::string out_;
   int32_t deepest_ = 0;
   uint64_t steps_ = 0;

@@ -111,7 +111,7 @@ MISSING = [b"b", b"c", b"u", b"-.eE", b"0123456789", b"\\", b"\n\t\r", bytes(ran
 def test_schemas_without_some_bytes(missing: bytes) -> None:
     vocabulary = byte_vocabulary(bytes(byte for byte in range(256) if byte not in missing))
 
-    @settings(max_examples=40, suppress_health_check=RELAXED)
+    @settings(max_examples=60, suppress_health_check=RELAXED)
     @given(schemas(SUPPORTED), st.randoms(use_true_random=False))
     def walks(schema: Any, source: random.Random) -> None:
         try:
@@ -171,3 +171,13 @@ def test_parts_that_cannot_be_spelled(schema: Any) -> None:
     for text in live_texts(matcher, NO_D.decode(range(NO_D.size)), 12):
         rest = matcher.witness_text(text)
         assert rest is not None and b"d" not in rest
+
+
+def test_escapes_that_cannot_be_spelled_are_not_begun() -> None:
+    without_digits = byte_vocabulary(bytes(byte for byte in range(256) if chr(byte) not in "0123456789"))
+    matcher = Matcher(json_schema(True), without_digits)
+    assert matcher.viable_bytes('"\\u') == 2
+    assert matcher.viable_bytes('"\\n"') == 4
+    assert matcher.witness_text(b'{"":null,') is not None
+    with pytest.raises(UnsatisfiableSchema):
+        Matcher(json_schema({"const": "\x01"}), without_digits)

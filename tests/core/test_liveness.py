@@ -230,3 +230,26 @@ def test_one_extra_key_breaks_several_requirements() -> None:
     witness = matcher.witness_text()
     assert witness is not None
     assert Validator(schema).accepts(witness.decode())
+
+
+def test_an_escape_is_begun_only_if_its_character_leaves_room() -> None:
+    matcher = Matcher(
+        json_schema({"type": "string", "maxLength": 1, "pattern": "b$"}), byte_vocabulary(bytes(range(256)))
+    )
+    assert matcher.viable_bytes('"\\') == 1
+    escaped = Matcher(
+        json_schema({"type": "string", "maxLength": 1, "pattern": "b$"}, escapes="all"),
+        byte_vocabulary(bytes(range(256))),
+    )
+    assert escaped.viable_bytes('"\\u0062"') == 8
+    assert escaped.viable_bytes('"\\u0063') < 7
+
+
+@pytest.mark.parametrize("count", [60, 150])
+def test_a_witness_for_many_free_keys(count: int) -> None:
+    matcher = Matcher(
+        json_schema({"type": "object", "minProperties": count}), byte_vocabulary(bytes(range(256)))
+    )
+    text = matcher.witness_text()
+    assert text is not None
+    assert text.count(b":") == count

@@ -9,22 +9,21 @@ Cost: linear in that graph (depth-first search, iterative).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from structgen.errors import SchemaInvalid
 
 __all__ = ["find_endless"]
 
 
-def find_endless(beside: Mapping[int, Sequence[int]], nodes: Sequence[Any]) -> None:
-    """Raises `SchemaInvalid` with the pointers of a cycle in `beside`, if there is one."""
+def find_endless(beside: Mapping[int, tuple[str, Sequence[int]]]) -> None:
+    """Raises `SchemaInvalid` with the pointers of a cycle in `beside` (node: its pointer, what it looks at)."""
     done: set[int] = set()
     for start in beside:
         if start in done:
             continue
         path = [start]
         on_path = {start}
-        rests = [iter(beside[start])]
+        rests = [iter(beside[start][1])]
         while path:
             following = next(rests[-1], None)
             if following is None:
@@ -33,11 +32,11 @@ def find_endless(beside: Mapping[int, Sequence[int]], nodes: Sequence[Any]) -> N
                 done.add(finished)
                 rests.pop()
             elif following in on_path:
-                raise _endless([nodes[place]["pointer"] for place in path[path.index(following) :]])
+                raise _endless([beside[place][0] for place in path[path.index(following) :]])
             elif following not in done and following in beside:
                 path.append(following)
                 on_path.add(following)
-                rests.append(iter(beside[following]))
+                rests.append(iter(beside[following][1]))
 
 
 def _endless(pointers: list[str]) -> SchemaInvalid:

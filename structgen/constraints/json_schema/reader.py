@@ -46,7 +46,7 @@ class Reader:
         self.references = References(registry)
         self.in_scopes = in_scopes
         self.nodes: list[Node | bool] = []
-        self.beside_of: dict[int, list[int]] = {}
+        self.beside_of: dict[int, tuple[str, list[int]]] = {}
         self.has_shared = False
         self.notes = Notes()
         self._pending: list[tuple[int, dict[str, Any], str, Resource, int]] = []
@@ -64,7 +64,7 @@ class Reader:
         self.child(schema, "#")
         self._run()
         if self.has_shared and self.beside_of:
-            find_endless(self.beside_of, self.nodes)
+            find_endless(self.beside_of)
         if self.notes.places:
             rewrite_unevaluated(self)
         return tuple(self.nodes)
@@ -190,8 +190,11 @@ class Reader:
     def beside(self, schema: Any, pointer: str) -> int:
         """As `child`, for a sub-schema that looks at the same value as the one at hand."""
         place = self.child(schema, pointer)
-        self.beside_of.setdefault(self.node_id, []).append(place)
+        self._looks_at(place)
         return place
+
+    def _looks_at(self, place: int) -> None:
+        self.beside_of.setdefault(self.node_id, (self.pointer, []))[1].append(place)
 
     def reference(self, reference: str) -> int:
         """The node id of what ``$ref`` leads to."""
@@ -201,7 +204,7 @@ class Reader:
             place = self.resource.targets[reference] = self._at_target(target)
         else:
             self.has_shared = True
-        self.beside_of.setdefault(self.node_id, []).append(place)
+        self._looks_at(place)
         return place
 
     def dynamic_reference(self, keyword: str, reference: str) -> int:
@@ -214,7 +217,7 @@ class Reader:
         if own is not None and own.schema is target.schema:
             target = self.resource.scope.get(name, target)
         place = self._at_target(target)
-        self.beside_of.setdefault(self.node_id, []).append(place)
+        self._looks_at(place)
         return place
 
     def _at_target(self, target: Target) -> int:

@@ -261,6 +261,7 @@ class TestReferences:
         [
             {"$ref": "#"},
             {"allOf": [{"$ref": "#"}]},
+            {"if": {"$ref": "#"}},
             {
                 "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"not": {"$ref": "#/$defs/a"}}]}},
                 "$ref": "#/$defs/a",
