@@ -179,7 +179,7 @@ void bind_engine(nb::module_ &m) {
              }
              auto *held = new std::shared_ptr<const Mask>(mask);
              nb::capsule owner(held, [](void *p) noexcept { delete static_cast<std::shared_ptr<const Mask> *>(p); });
-             return MaskArray(reinterpret_cast<const int32_t *>(mask->bits.data()), {mask->bits.size()}, owner);
+             return MaskArray(reinterpret_cast<const int32_t *>(mask->bits().data()), {mask->bits().size()}, owner);
            },
            nb::rv_policy::reference)
       .def("fill",
@@ -192,7 +192,7 @@ void bind_engine(nb::module_ &m) {
              fill_masks(one, to, words, 1);
            },
            "out"_a, "row"_a = 0)
-      .def("allowed_count", [](Matcher &self) { return without_gil([&] { return self.mask()->count; }); })
+      .def("allowed_count", [](Matcher &self) { return without_gil([&] { return self.mask()->count(); }); })
       .def("advance", &Matcher::advance, "token"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("accepts",
            [](Matcher &self, std::vector<uint32_t> tokens) {
@@ -213,7 +213,7 @@ void bind_engine(nb::module_ &m) {
       .def_prop_ro("must_stop",
                    [](Matcher &self) {
                      const auto mask = without_gil([&] { return self.mask(); });
-                     return mask->complete && mask->count <= self.program().space().vocabulary().eos_ids().size();
+                     return mask->complete && mask->count() <= self.program().space().vocabulary().eos_ids().size();
                    })
       .def_prop_ro("tokens", &Matcher::tokens)
       .def_prop_ro("text", [](const Matcher &self) { return to_bytes(self.text()); })

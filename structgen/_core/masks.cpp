@@ -62,21 +62,15 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
   reader.blind = true;
   r_ = &reader;
   Arena::Mark mark = arena.mark();
-  out_.assign(v_.words(), 0);
+  auto made = std::make_shared<Mask>(text_.mask_pool());
+  out_ = made->data();
   below(Vocabulary::ROOT, node);
-  auto made = std::make_shared<Mask>();
   made->complete = a_.accepts(reader, node);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
   arena.release(mark);
   *lowest = reader.leaned ? LEANED : reader.lowest;
   r_ = nullptr;
-  for (uint32_t w = 0; w < out_.size(); ++w)
-    if (out_[w]) {
-      made->count += static_cast<uint32_t>(std::popcount(out_[w]));
-      made->only = w * 32 + static_cast<uint32_t>(std::countr_zero(out_[w]));
-    }
-  made->bits = out_;
   return made;
 }
 

@@ -14,15 +14,9 @@
 #include <vector>
 
 #include "automaton.h"
+#include "mask.h"
 
 namespace structgen {
-
-struct Mask {
-  std::vector<uint32_t> bits;
-  uint32_t count = 0;   // tokens allowed
-  uint32_t only = 0;    // the token, when count == 1
-  bool complete = false;  // the end of the output is allowed
-};
 
 class Masks {
  public:
@@ -67,7 +61,7 @@ class Masks {
   std::unordered_map<Hash128, Entry, HashOf128> cache_;
   size_t bytes_ = 0;
   uint64_t hits_ = 0, misses_ = 0;
-  std::vector<uint32_t> out_;
+  uint32_t *out_ = nullptr;  // the mask that is being made
   Reader *r_ = nullptr;
   // Tokens that can end an item of an array, by what they hold; found when first asked for.
   bool sorted_out_ = false;

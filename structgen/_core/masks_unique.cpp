@@ -31,10 +31,9 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
   std::shared_ptr<Mask> changed;
   auto check = [&](uint32_t id) {
     const Mask &now = changed ? *changed : *mask;
-    if (!(now.bits[id >> 5] >> (id & 31) & 1) || token_allowed(node, id, 0)) return;
+    if (!now.test(id) || token_allowed(node, id, 0)) return;
     if (!changed) changed = std::make_shared<Mask>(*mask);
-    changed->bits[id >> 5] &= ~(1u << (id & 31));
-    --changed->count;
+    changed->clear(id);
   };
   for (uint32_t id : ending_items(node)) check(id);
   if (node->kind == Node::String && node->parent->kind == Node::Array && node->parent->control.array->unique &&
@@ -62,9 +61,6 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
   }
   r_ = nullptr;
   if (!changed) return mask;
-  if (changed->count == 1)
-    for (uint32_t w = 0; w < changed->bits.size(); ++w)
-      if (changed->bits[w]) changed->only = w * 32 + static_cast<uint32_t>(std::countr_zero(changed->bits[w]));
   return changed;
 }
 

@@ -20,9 +20,7 @@ Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)
 std::shared_ptr<const Mask> Matcher::mask() {
   Program::Turn turn(*program_);
   if (finished_ || !state()) {
-    auto none = std::make_shared<Mask>();
-    none->bits.assign(program_->space().vocabulary().words(), 0);
-    return none;
+    return std::make_shared<Mask>(program_->space().mask_pool());  // allows nothing
   }
   try {
     return program_->masks().mask(scratch_, state());
@@ -167,9 +165,10 @@ std::vector<uint32_t> Matcher::forced(size_t most) {
   const Node *node = state();
   while (node && out.size() < most) {
     std::shared_ptr<const Mask> m = program_->masks().mask(scratch_, node);
-    if (m->count != 1 || m->complete) break;
-    out.push_back(m->only);
-    node = run(r, node, m->only);
+    uint32_t token;
+    if (m->complete || !m->only(&token)) break;
+    out.push_back(token);
+    node = run(r, node, token);
   }
   return out;
 }
@@ -283,8 +282,9 @@ void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, 
     for (size_t i; (i = next++) < matchers.size();) {
       try {
         std::shared_ptr<const Mask> m = matchers[i]->mask();
-        std::memcpy(out + i * words, m->bits.data(), std::min(words, m->bits.size()) * 4);
-        if (words > m->bits.size()) std::memset(out + i * words + m->bits.size(), 0, (words - m->bits.size()) * 4);
+        const std::span<const uint32_t> bits = m->bits();
+        std::memcpy(out + i * words, bits.data(), std::min(words, bits.size()) * 4);
+        if (words > bits.size()) std::memset(out + i * words + bits.size(), 0, (words - bits.size()) * 4);
       } catch (...) {
         // One request's failure is its own: its row allows nothing, the others are filled.
         std::memset(out + i * words, 0, words * 4);

@@ -9,6 +9,7 @@
 namespace structgen {
 namespace {
 
+constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked rather than looked at as a whole
 constexpr int64_t UNKNOWN_NEEDS = std::numeric_limits<int64_t>::max();
 
 // Control characters can be written as escapes, so only bytes from 0x20 on depend on the vocabulary.
@@ -32,10 +33,13 @@ size_t Fragment::memory() const {
 }
 
 TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits &limits)
-    : vocabulary_(std::move(vocabulary)), limits_(limits), regex_(text_alphabet(*vocabulary_), limits.regex) {
+    : vocabulary_(std::move(vocabulary)),
+      limits_(limits),
+      mask_pool_(std::make_shared<MaskPool>(vocabulary_->words(), limits.mask_cache_bytes)),
+      regex_(text_alphabet(*vocabulary_), limits.regex) {
   states_.resize(2);
-  states_[DEAD] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, nullptr};
-  states_[LEAVE] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, nullptr};
+  states_[DEAD] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, 0, nullptr};
+  states_[LEAVE] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, 0, nullptr};
   for (uint32_t c = 0; c <= '\\'; ++c) {
     if (c < 0x20 || c == '"' || c == '\\') {
       const char one = static_cast<char>(c);
@@ -65,7 +69,7 @@ TextState TextSpace::state(Re re, uint32_t escape, Encoding encoding) {
   if (!fresh) return it->second;
   auto id = static_cast<TextState>(states_.size());
   it->second = id;
-  states_.push_back({re, escape, encoding, escape == 0 && regex_.nullable(re), nullptr});
+  states_.push_back({re, escape, encoding, escape == 0 && regex_.nullable(re), NO_KINDS_YET, nullptr});
   return id;
 }
 
@@ -161,7 +165,6 @@ std::unique_ptr<Fragment> TextSpace::narrow(const Fragment &any, Vocabulary::Nod
   made->bits = any.bits;
   made->ids = any.ids;
   made->characters = any.characters;
-  made->most_characters = any.most_characters;
   made->needs = UNKNOWN_NEEDS;
   const size_t base = vocabulary_->depth(node);
   std::vector<TextState> states{s};  // after each byte of the path so far
@@ -186,62 +189,114 @@ int64_t TextSpace::needs(Fragment &f) {
   return f.needs = std::max<int64_t>(f.needs, 0);
 }
 
+// The kinds of bytes and characters that lead from `s` back to it.
+Kinds TextSpace::loops(TextState s) {
+  if (states_[s].loops != NO_KINDS_YET) return states_[s].loops;
+  const TextRow &next = row(s);
+  Kinds all = 0, leaving = 0;
+  for (uint8_t b = 0; b < 128; ++b) (next[b] == s ? all : leaving) |= kind_of(b);
+  Kinds out = all & ~leaving;
+  if (out == 0) return states_[s].loops = 0;
+  // Do `more` + 1 bytes, the first of them from `low` to `high`, always lead from `from` to `s`?
+  auto returns = [&](auto &self, TextState from, int low, int high, int more) -> bool {
+    TextState checked = LEAVE;
+    for (int b = low; b <= high; ++b) {
+      if (!vocabulary_->spellable().test(static_cast<size_t>(b))) continue;
+      const TextState to = row(from)[static_cast<size_t>(b)];
+      if (to == checked) continue;
+      if (more == 0 ? to != s : to == DEAD || !self(self, to, 0x80, 0xbf, more - 1)) return false;
+      checked = to;
+    }
+    return true;
+  };
+  for (size_t i = 0; i < std::size(kinds::BEYOND_ASCII); ++i) {
+    const kinds::Led &led = kinds::BEYOND_ASCII[i];
+    TextState checked = LEAVE;
+    bool all = true;
+    for (int b = led.from; b <= led.to && all; ++b) {
+      const TextState to = next[static_cast<size_t>(b)];
+      if (to == checked || !vocabulary_->spellable().test(static_cast<size_t>(b))) continue;
+      all = to != DEAD && returns(returns, to, led.low, led.high, led.more);
+      checked = to;
+    }
+    if (all) out |= kinds::of_led(i);
+  }
+  return states_[s].loops = out;
+}
+
 std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
   auto made = std::make_unique<Fragment>();
   const Vocabulary &v = *vocabulary_;
   const bool plain = states_[s].encoding == Encoding::Plain;
   const uint16_t base = v.depth(node);
-  std::vector<TextState> path(v.longest_token() + 2);
-  std::vector<uint32_t> characters(v.longest_token() + 2);
-  path[base] = s;
-  characters[base] = 0;
-  std::vector<uint32_t> ids, counts;
+  // After each byte of the path: the state, its row, the characters of the text, and of the token's bytes.
+  struct Place {
+    TextState state;
+    const TextRow *row;
+    uint32_t characters, of_token;
+  };
+  std::vector<Place> path(v.longest_token() + 2);
+  path[base] = {s, &row(s), 0, 0};
+  for (char c : v.path(node)) path[base].of_token += (c & 0xc0) != 0x80;
+  std::vector<uint32_t> &ids = made->ids, &counts = made->characters;
+  auto add = [&](uint32_t id, uint32_t characters) {
+    if (made->dense) {
+      made->bits[id >> 5] |= 1u << (id & 31);
+      return;
+    }
+    ids.push_back(id);
+    counts.push_back(characters);
+    if (ids.size() <= v.words()) return;
+    made->dense = true;
+    made->bits.assign(v.words(), 0);
+    for (uint32_t early : ids) made->bits[early >> 5] |= 1u << (early & 31);
+    ids = counts = {};
+  };
+  auto ends_in = [&](TextState end, uint32_t characters) {
+    if (longest_end_.size() <= end) longest_end_.resize(states_.size());
+    if (longest_end_[end] == 0) made->ends.emplace_back(end, 0);
+    longest_end_[end] = std::max(longest_end_[end], characters + 1);
+  };
   for (Vocabulary::Node n = node + 1, end = v.end(node); n < end;) {
-    uint16_t d = v.depth(n);
-    TextState before = path[d - 1];
-    TextState after = row(before)[v.byte(n)];
+    const uint16_t d = v.depth(n);
+    const Place &before = path[d - 1];
+    const uint8_t b = v.byte(n);
+    const TextState after = (*before.row)[b];
     if (after == LEAVE) {
-      made->exits.push_back({n, characters[d - 1]});
+      made->exits.push_back({n, before.characters});
       n = v.end(n);
       continue;
     }
     if (after == DEAD) {
-      if (plain && states_[before].complete) made->exits.push_back({n, 0});
+      if (plain && states_[before.state].complete) made->exits.push_back({n, 0});
       n = v.end(n);
       continue;
     }
-    path[d] = after;
-    if (!plain) {
-      // A character counts when it begins, an escaped one at its backslash.
-      characters[d] = characters[d - 1] + (escape(before) == 0 && (v.byte(n) & 0xc0) != 0x80);
+    Place &here = path[d];
+    const bool begins = (b & 0xc0) != 0x80;
+    here.state = after;
+    // A character counts when it begins, an escaped one at its backslash.
+    here.characters = before.characters + (!plain && begins && escape(before.state) == 0);
+    here.of_token = before.of_token + begins;
+    const Vocabulary::Node next = v.end(n);
+    if (next - n > SMALL_SUBTREE && (v.kinds_below(n) & ~loops(after)) == 0) {
+      // Every token below stays in the same state.
+      for (uint32_t id : v.ids_within(n)) add(id, plain ? 0 : here.characters + token_characters_[id] - here.of_token);
+      if (!plain) ends_in(after, here.characters + v.characters_below(n));
+      n = next;
+      continue;
     }
-    for (uint32_t id : v.ids(n)) {
-      ids.push_back(id);
-      counts.push_back(characters[d]);
-    }
-    if (!plain && !v.ids(n).empty()) {
-      if (longest_end_.size() <= after) longest_end_.resize(states_.size());
-      if (longest_end_[after] == 0) made->ends.emplace_back(after, 0);
-      longest_end_[after] = std::max(longest_end_[after], characters[d] + 1);
-    }
+    for (uint32_t id : v.ids(n)) add(id, here.characters);
+    if (!plain && !v.ids(n).empty()) ends_in(after, here.characters);
+    if (next > n + 1) here.row = &row(after);
     ++n;
-  }
-  for (uint32_t c : counts) made->most_characters = std::max(made->most_characters, c);
-  for (const Exit &e : made->exits) made->most_characters = std::max(made->most_characters, e.characters);
-  if (ids.size() > v.words()) {
-    made->dense = true;
-    made->bits.assign(v.words(), 0);
-    for (uint32_t id : ids) made->bits[id >> 5] |= 1u << (id & 31);
-  } else {
-    made->ids = std::move(ids);
-    made->characters = std::move(counts);
-    made->ids.shrink_to_fit();
-    made->characters.shrink_to_fit();
   }
   for (auto &[end, most] : made->ends) {
     most = longest_end_[end] - 1;
     longest_end_[end] = 0;
   }
+  ids.shrink_to_fit();
+  counts.shrink_to_fit();
   return made;
 }
 

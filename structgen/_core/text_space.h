@@ -19,6 +19,7 @@
 
 #include "hashing.h"
 #include "json_text.h"
+#include "mask.h"
 #include "regex.h"
 #include "vocabulary.h"
 
@@ -66,7 +67,6 @@ struct Fragment {
   std::vector<uint32_t> bits;  // dense: one bit per token id
   std::vector<uint32_t> ids;   // sparse, with the characters each adds to the text
   std::vector<uint32_t> characters;
-  uint32_t most_characters = 0;
   std::vector<Exit> exits;
   std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
   // States in which tokens end, with the most characters of such a token; until `needs` is asked for.
@@ -86,6 +86,7 @@ class TextSpace {
   RegexSpace &regex() { return regex_; }
   const Limits &limits() const { return limits_; }
   std::mutex &mutex() { return mutex_; }
+  const std::shared_ptr<MaskPool> &mask_pool() const { return mask_pool_; }
 
   TextState state(Re re, uint32_t escape, Encoding encoding);
   const TextRow &row(TextState s) {
@@ -138,9 +139,12 @@ class TextSpace {
     uint32_t escape;
     Encoding encoding;
     bool complete;
+    Kinds loops;
     std::unique_ptr<TextRow> row;
   };
+  static constexpr Kinds NO_KINDS_YET = ~Kinds{0};
   void fill(TextState s);
+  Kinds loops(TextState s);
   bool escape_viable(Re re, uint32_t escape, Encoding encoding, const std::function<bool(Re)> &enough);
   template <class Met>
   bool any_token(TextState s, const Met &met);
@@ -149,6 +153,7 @@ class TextSpace {
 
   std::shared_ptr<const Vocabulary> vocabulary_;
   Limits limits_;
+  std::shared_ptr<MaskPool> mask_pool_;
   RegexSpace regex_;
   std::vector<uint32_t> mute_;  // characters that must be escaped, and whose escape no tokens spell
   std::mutex mutex_;

@@ -56,6 +56,45 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   }
   for (Node n : path) end_[n] = node_count();
   first_id_.push_back(static_cast<uint32_t>(ids_.size()));
+  sum_up();
+}
+
+// What is below each node. Characters are told by their bytes from the token's first on; a continuation byte
+// that continues nothing, and a token that ends inside a character, are broken.
+void Vocabulary::sum_up() {
+  kinds_below_.assign(node_count(), 0);
+  characters_below_.assign(node_count(), 0);
+  struct Open {
+    Node node;
+    uint8_t missing;  // continuation bytes
+    Kinds kinds;      // of the node's own byte
+    bool begins;      // a character
+  };
+  std::vector<Open> path{{ROOT, 0, 0, false}};
+  auto close = [&] {
+    const Open done = path.back();
+    path.pop_back();
+    const Node parent = path.back().node;
+    kinds_below_[parent] |= done.kinds | kinds_below_[done.node];
+    const auto most = static_cast<uint16_t>(characters_below_[done.node] + done.begins);
+    characters_below_[parent] = std::max(characters_below_[parent], most);
+  };
+  for (Node n = 1; n < node_count(); ++n) {
+    while (path.size() > depth_[n]) close();
+    const uint8_t b = byte_[n], missing = path.back().missing;
+    const bool continues = (b & 0xc0) == 0x80;
+    Open open{n, 0, continues ? 0 : kind_of(b), !continues};
+    if (continues) {
+      if (missing == 0) open.kinds |= kinds::BROKEN;
+      else open.missing = missing - 1;
+    } else {
+      if (missing > 0) open.kinds |= kinds::BROKEN;
+      open.missing = b < 0xc0 ? 0 : b < 0xe0 ? 1 : b < 0xf0 ? 2 : 3;
+    }
+    if (open.missing > 0 && !ids(n).empty()) open.kinds |= kinds::BROKEN;
+    path.push_back(open);
+  }
+  while (path.size() > 1) close();
 }
 
 bool Vocabulary::is_eos(uint32_t id) const {
@@ -100,7 +139,7 @@ std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view 
 }
 
 size_t Vocabulary::memory() const {
-  size_t total = byte_.size() * (1 + 4 + 2 + 4) + ids_.size() * 4;
+  size_t total = byte_.size() * (1 + 4 + 2 + 4 + 8 + 2) + ids_.size() * 4;
   for (const std::string &t : tokens_) total += sizeof(t) + (t.size() > 15 ? t.size() : 0);
   return total;
 }

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "byte_kinds.h"
+
 namespace structgen {
 
 class Vocabulary {
@@ -48,6 +50,13 @@ class Vocabulary {
   std::span<const uint32_t> ids(Node node) const {
     return {ids_.data() + first_id_[node], ids_.data() + first_id_[node + 1]};
   }
+  // Of all tokens in the subtree, the one that ends at `node` included.
+  std::span<const uint32_t> ids_within(Node node) const {
+    return {ids_.data() + first_id_[node], ids_.data() + first_id_[end_[node]]};
+  }
+  // What follows `node` in the tokens of its subtree: the kinds of its bytes, and the most characters.
+  Kinds kinds_below(Node node) const { return kinds_below_[node]; }
+  uint32_t characters_below(Node node) const { return characters_below_[node]; }
   Node child(Node node, uint8_t byte) const;
   Node root_child(uint8_t byte) const { return root_child_[byte]; }
   // The bytes that lead to `node`: a prefix of any token in its subtree.
@@ -57,6 +66,8 @@ class Vocabulary {
   size_t memory() const;
 
  private:
+  void sum_up();
+
   std::vector<std::string> tokens_;
   std::vector<uint32_t> eos_ids_;
   uint32_t size_;
@@ -66,6 +77,8 @@ class Vocabulary {
   std::vector<Node> end_;
   std::vector<uint16_t> depth_;
   std::vector<uint32_t> first_id_, ids_;
+  std::vector<Kinds> kinds_below_;
+  std::vector<uint16_t> characters_below_;
   std::array<Node, 256> root_child_;
 };
 

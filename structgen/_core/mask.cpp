@@ -1,0 +1,50 @@
+#include "mask.h"
+
+#include <bit>
+#include <cstring>
+
+namespace structgen {
+MaskPool::Block MaskPool::take() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      Block block = std::move(spare_.back());
+      spare_.pop_back();
+      return block;
+    }
+  }
+  return std::make_unique_for_overwrite<uint32_t[]>(words_);
+}
+
+void MaskPool::give_back(Block block) {
+  std::lock_guard lock(mutex_);
+  if (spare_.size() < reserve_) spare_.push_back(std::move(block));
+}
+
+Mask::Mask(std::shared_ptr<MaskPool> pool) : pool_(std::move(pool)), block_(pool_->take()) {
+  std::memset(block_.get(), 0, size_t{pool_->words()} * 4);
+}
+
+Mask::Mask(const Mask &other) : complete(other.complete), pool_(other.pool_), block_(pool_->take()) {
+  std::memcpy(block_.get(), other.block_.get(), size_t{pool_->words()} * 4);
+}
+
+uint32_t Mask::count() const {
+  uint32_t n = 0;
+  for (uint32_t w : bits()) n += static_cast<uint32_t>(std::popcount(w));
+  return n;
+}
+
+bool Mask::only(uint32_t *token) const {
+  bool found = false;
+  for (uint32_t w = 0; w < pool_->words(); ++w) {
+    const uint32_t word = block_[w];
+    if (word == 0) continue;
+    if (found || (word & (word - 1)) != 0) return false;
+    found = true;
+    *token = w * 32 + static_cast<uint32_t>(std::countr_zero(word));
+  }
+  return found;
+}
+
+}  // namespace structgen

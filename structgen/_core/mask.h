@@ -1,0 +1,55 @@
+// One token mask, and the memory masks live in.
+//
+// A mask is one bit per token id. Thousands are made and dropped for each schema, all of the same
+// size, so their memory is drawn from a pool per vocabulary: the block of a mask that is dropped is the
+// next to be taken (fresh memory costs more to touch than a mask costs to make), up to a reserve.
+// Masks are immutable once made, and may outlive the program that made them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace structgen {
+
+class MaskPool {
+ public:
+  using Block = std::unique_ptr<uint32_t[]>;
+  MaskPool(uint32_t words, size_t reserve_bytes) : words_(words), reserve_(reserve_bytes / (size_t{words} * 4 + 1)) {}
+
+  uint32_t words() const { return words_; }
+  Block take();  // not cleared
+  void give_back(Block block);
+
+ private:
+  const uint32_t words_;
+  const size_t reserve_;
+  std::mutex mutex_;  // masks are dropped by any thread
+  std::vector<Block> spare_;
+};
+
+class Mask {
+ public:
+  explicit Mask(std::shared_ptr<MaskPool> pool);  // no token is allowed
+  Mask(const Mask &other);
+  ~Mask() { pool_->give_back(std::move(block_)); }
+  Mask &operator=(const Mask &) = delete;
+
+  std::span<const uint32_t> bits() const { return {block_.get(), pool_->words()}; }
+  uint32_t *data() { return block_.get(); }
+  bool test(uint32_t id) const { return block_[id >> 5] >> (id & 31) & 1; }
+  void clear(uint32_t id) { block_[id >> 5] &= ~(1u << (id & 31)); }
+  uint32_t count() const;                // tokens allowed
+  bool only(uint32_t *token) const;      // is exactly one allowed, and which?
+
+  bool complete = false;  // the end of the output is allowed
+
+ private:
+  std::shared_ptr<MaskPool> pool_;
+  MaskPool::Block block_;
+};
+
+}  // namespace structgen
