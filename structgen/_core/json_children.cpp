@@ -2,6 +2,9 @@
 #include "json_control.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
 
 #include "json_oracle.h"
 
@@ -65,8 +68,8 @@ bool JsonControl::branch(ChildControl<Frame> *made, const std::function<Formula(
 
 namespace {
 
-// The formula over leaves first, first+1, ... whose truth table is `table` (leaf `first` is the lowest bit).
-Formula from_table(FormulaSpace &fs, const std::vector<bool> &table, uint32_t leaf) {
+// The formula over the given leaves whose truth table is `table` (the first leaf is the lowest bit).
+Formula from_table(FormulaSpace &fs, const std::vector<bool> &table, std::span<const uint32_t> leaves) {
   if (table.size() == 1) return table[0] ? FormulaSpace::TRUE : FormulaSpace::FALSE;
   std::vector<bool> without, with;
   bool grows = true;  // nothing that holds without the leaf is lost with it
@@ -75,7 +78,8 @@ Formula from_table(FormulaSpace &fs, const std::vector<bool> &table, uint32_t le
     with.push_back(table[v + 1]);
     grows &= !table[v] || table[v + 1];
   }
-  Formula no = from_table(fs, without, leaf + 1), yes = from_table(fs, with, leaf + 1), x = fs.leaf(leaf);
+  Formula no = from_table(fs, without, leaves.subspan(1)), yes = from_table(fs, with, leaves.subspan(1));
+  const Formula x = fs.leaf(leaves[0]);
   if (no == yes) return no;
   if (grows) return fs.disjunction({fs.both(x, yes), no});
   return fs.disjunction({fs.both(x, yes), fs.both(fs.negation(x), no)});
@@ -85,17 +89,50 @@ constexpr size_t MAX_ROOTS_TOLD_APART = 6;
 
 }  // namespace
 
+// Which verdicts over the roots leave the frame alive, as a formula; nothing when they are too many to try.
+std::optional<Formula> JsonControl::verdicts_wanted(const std::vector<Formula> &roots,
+                                                    const std::function<bool(const Holds &)> &alive) {
+  FormulaSpace &fs = formulas_;
+  std::vector<uint32_t> apart, others;  // roots of which at most one holds, and the others
+  if (roots.size() > 2) apart = excluding_roots(roots);
+  if (apart.size() < 3) apart.clear();
+  for (uint32_t i = 0; i < roots.size(); ++i)
+    if (!std::binary_search(apart.begin(), apart.end(), i)) others.push_back(i);
+  if (others.size() > MAX_ROOTS_TOLD_APART) return std::nullopt;
+  std::map<std::vector<bool>, std::vector<Formula>> by_table;
+  constexpr uint32_t NONE = UINT32_MAX;
+  auto table_with = [&](uint32_t chosen) {
+    std::vector<bool> table(size_t{1} << others.size());
+    for (size_t v = 0; v < table.size(); ++v)
+      table[v] = alive([&](uint32_t i) {
+        const auto at = std::lower_bound(others.begin(), others.end(), i);
+        if (at == others.end() || *at != i) return i == chosen;
+        return (v >> (at - others.begin()) & 1) != 0;
+      });
+    return table;
+  };
+  const std::vector<bool> none = table_with(NONE);
+  for (uint32_t i : apart) by_table[table_with(i)].push_back(fs.leaf(i));
+  // Of the roots that exclude each other, those that do no harm beside the rest need not be told from none.
+  std::vector<Formula> ways, differing;
+  for (auto &[table, leaves] : by_table) {
+    if (table == none) continue;
+    const Formula any = fs.disjunction(leaves);
+    differing.push_back(any);
+    ways.push_back(fs.both(any, from_table(fs, table, others)));
+  }
+  const Formula rest = from_table(fs, none, others);
+  ways.push_back(fs.both(fs.negation(fs.disjunction(std::move(differing))), rest));
+  return fs.disjunction(std::move(ways));
+}
+
 template <class Frame>
 ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child,
                                                 const std::function<bool(const Holds &)> &alive) {
   const size_t m = child->roots.size();
   Formula need;
-  if (m <= MAX_ROOTS_TOLD_APART) {
-    // Each way the verdicts can turn out, and whether the frame survives it.
-    std::vector<bool> table(size_t{1} << m);
-    for (size_t v = 0; v < table.size(); ++v)
-      table[v] = alive([&](uint32_t i) { return (v >> i & 1) != 0; });
-    need = from_table(formulas_, table, 0);
+  if (std::optional<Formula> exact = verdicts_wanted(child->roots, alive)) {
+    need = *exact;
   } else {
     // Too many to tell apart: any of them, or none where the frame survives without. More than the
     // truth, so nothing is lost; the frame itself is asked again when the verdicts are there.

@@ -93,7 +93,8 @@ Formula JsonControl::expand_schema(SchemaId id, Type type, int depth) {
     for (auto &branches : n.one_of) {
       std::vector<Formula> one;
       for (SchemaId s : branches) one.push_back(sub(s));
-      parts.push_back(formulas_.exactly_one(std::move(one)));
+      const bool exclude = type == Type::Object && objects_exclude(branches);
+      parts.push_back(exclude ? formulas_.disjunction(std::move(one)) : formulas_.exactly_one(std::move(one)));
     }
     if (n.if_ != NO_SCHEMA) {
       Formula condition = sub(n.if_);

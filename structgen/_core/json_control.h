@@ -16,6 +16,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -238,6 +240,8 @@ class JsonControl {
               const std::function<Frame *(GoalId)> &with_goal);
   template <class Frame>
   ChildControl<Frame> *resolve_child(ChildControl<Frame> *child, const std::function<bool(const Holds &)> &alive);
+  std::optional<Formula> verdicts_wanted(const std::vector<Formula> &roots,
+                                         const std::function<bool(const Holds &)> &alive);
   ItemControl *item(ArrayControl *frame, uint64_t index);
   static uint64_t counted(const ArrayControl &frame, SchemaId group);
   GoalId goal_after(GoalId goal, const Verdicts &verdicts, const Holds &holds);
@@ -266,6 +270,23 @@ class JsonControl {
   void prepare(ObjectControl *frame);  // the part that asks the oracle; never from inside it
   void prepare(ArrayControl *frame);
   Re name_language(SchemaId group);
+  // Branches that exclude each other (json_tags.cpp).
+  struct Tags {
+    std::set<std::string> required;
+    std::multimap<std::string, SchemaId> properties;
+  };
+  const std::vector<std::string> *few_values(SchemaId id);
+  const std::vector<std::string> *few_values_of(Formula requirement);
+  void collect_tags(SchemaId id, int depth, Tags *tags) const;
+  // What a property that is still to come can be, with the groups that it decides; empty where no property
+  // decides many groups of `f`. Every object is one of the cases.
+  struct TagCase {
+    std::vector<SchemaId> yes, no;
+  };
+  std::vector<TagCase> tag_cases(Formula f, const std::set<std::string_view> &done, std::string_view *tag);
+  bool only_tags(SchemaId group);
+  bool objects_exclude(const std::vector<SchemaId> &branches);  // no object satisfies two of them, for sure
+  std::vector<uint32_t> excluding_roots(const std::vector<Formula> &roots);  // no value satisfies two of them
   uint32_t matched_patterns(const ObjectControl &frame, std::string_view key);
   bool holds_type(Formula requirement, Type type);
 
@@ -282,6 +303,7 @@ class JsonControl {
   std::map<std::vector<std::string>, SchemaId> used_values_;
   std::unordered_map<SchemaId, const std::vector<std::string> *> used_lists_;
   std::unordered_map<SchemaId, Re> number_leaves_;
+  std::unordered_map<SchemaId, std::vector<std::string>> few_values_;
   std::unique_ptr<class JsonOracle> oracle_;
   GoalId root_;
   uint64_t unproven_ = 0;

@@ -10,6 +10,8 @@ constexpr size_t MAX_FRAME_MEMO = 100'000;
 constexpr size_t WORK_PER_STEP = 50;  // elementary steps that one step of the budget pays for
 constexpr size_t QUESTION = 20;       // elementary steps to ask about one key
 constexpr size_t CONTROL = 500;       // elementary steps to make a control for some groups
+constexpr size_t MAX_WAYS = 1'000;    // to satisfy a frame, looked at to find the keys that it allows
+constexpr size_t MAX_VIOLATING_WAYS = 16;  // ways that tell nothing, before others are no longer looked for
 constexpr size_t MAX_HARDNESS = 256;
 constexpr int64_t LONG_KEY = 64;  // a language with texts this long has plenty of them
 }  // namespace
@@ -105,7 +107,7 @@ bool JsonOracle::holds_type(Formula f, Type type) {
         break;
       }
       case Type::Object:
-        holds = any_way(e, [&](const Groups &yes, const Groups &no) {
+        holds = any_object(e, nullptr, {nullptr, 0, -1}, [&](const Groups &yes, const Groups &no) {
           return object_possible(yes, no, nullptr, {nullptr, 0, -1}, nullptr);
         });
         break;
@@ -198,6 +200,37 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Groups y
 }
 
 // ---------------------------------------------------------------- objects
+
+bool JsonOracle::any_object(Formula f, const ObjectControl *frame, const ObjectView &view, const Check &check) {
+  if (c_.formulas_.is_conjunction(f)) return check(c_.formulas_.leaves(f), {});
+  std::set<std::string_view> seen;
+  if (frame)
+    for (uint32_t i = 0; i < frame->universe->keys.size(); ++i)
+      if (bit(view.seen, i)) seen.insert(frame->universe->keys[i]);
+  return any_object(f, seen, {}, {}, check);
+}
+
+// `done`: properties that are there already, or whose cases are being gone through.
+bool JsonOracle::any_object(Formula f, const std::set<std::string_view> &done, const Groups &yes, const Groups &no,
+                            const Check &check) {
+  std::string_view tag;
+  const std::vector<JsonControl::TagCase> cases = c_.tag_cases(f, done, &tag);
+  if (cases.empty()) return any_way({{f, true}}, yes, no, check);
+  auto done_now = done;
+  done_now.insert(tag);
+  auto has = [](const Groups &groups, SchemaId g) { return std::find(groups.begin(), groups.end(), g) != groups.end(); };
+  for (const JsonControl::TagCase &one : cases) {
+    if (!spend(one.yes.size() + one.no.size())) return true;
+    const Formula left = c_.formulas_.substitute(f, [&](uint32_t g) {
+      return has(one.yes, g) ? FormulaSpace::TRUE : has(one.no, g) ? FormulaSpace::FALSE : c_.formulas_.leaf(g);
+    });
+    Groups all_yes = yes, all_no = no;
+    all_yes.insert(all_yes.end(), one.yes.begin(), one.yes.end());
+    all_no.insert(all_no.end(), one.no.begin(), one.no.end());
+    if (left != FormulaSpace::FALSE && any_object(left, done_now, all_yes, all_no, check)) return true;
+  }
+  return false;
+}
 
 Formula JsonOracle::all_keys(const Groups &yes, std::string_view name) {
   std::vector<Formula> all;
@@ -382,27 +415,66 @@ bool JsonOracle::object_alive(ObjectControl *o, const ObjectView &view, const In
   Hash128 h = extend(extend(Hash128{o->id, 1}, static_cast<uint64_t>(view.last_rank)), view.count);
   for (uint32_t i = 0; i < o->universe->words(); ++i) h = extend(h, view.seen[i]);
   if (include) h = extend(include->extra ? extend(h, include->matched + 1) : h, hash_text(include->name).a);
-  return remembered(h, o->goal, [&](const Groups &yes, const Groups &no) {
-    return object_possible(yes, no, o, view, include);
+  return remembered(h, [&] {
+    return any_object(c_.goals_[o->goal].combined, o, view, [&](const Groups &yes, const Groups &no) {
+      return object_possible(yes, no, o, view, include);
+    });
   });
 }
 
-bool JsonOracle::remembered(const Hash128 &frame, GoalId goal, const Check &check) {
+bool JsonOracle::remembered(const Hash128 &frame, const std::function<bool()> &ask) {
   if (auto it = frames_.find(frame); it != frames_.end()) return it->second;
   const bool outermost = in_progress_.empty();
   const Question question(*this);
-  const bool alive = any_way(c_.goals_[goal].combined, check);
+  const bool alive = ask();
   if (frames_.size() > MAX_FRAME_MEMO) frames_.clear();
   if (outermost) frames_.emplace(frame, alive);
   return alive;
 }
 
+// A way to satisfy the frame without a violation is a simple frame, which says at once which keys it allows.
+// True: the ways that were found are all there are, so no other key is allowed.
+bool JsonOracle::allowed_by_ways(ObjectControl *o, const ObjectView &view, uint64_t *allowed, bool *extra) {
+  std::vector<Groups> ways;
+  bool all = o->patterns.empty();
+  size_t violating = 0;
+  {
+    const Question question(*this);
+    const uint64_t before = unproven_;
+    any_object(c_.goals_[o->goal].combined, o, view, [&](const Groups &yes, const Groups &no) {
+      if (no.empty()) ways.push_back(yes);
+      else all = false, ++violating;
+      return ways.size() >= MAX_WAYS || violating >= MAX_VIOLATING_WAYS;
+    });
+    // Nothing is taken as alive here, so nothing remains unproven.
+    if (spent_ || ways.size() >= MAX_WAYS) all = false;
+    spent_ = false;
+    unproven_ = before;
+  }
+  Bits bits(o->universe->words());
+  for (const Groups &yes : ways) {
+    std::vector<Formula> leaves;
+    for (SchemaId g : yes) leaves.push_back(c_.formulas_.leaf(g));
+    const Formula f = c_.formulas_.conjunction(std::move(leaves));
+    ObjectControl *one = c_.object_control(c_.intern({f}, c_.formulas_.leaf(0)), o->universe);
+    c_.prepare(one);
+    if (!c_.object_alive(one, view)) continue;
+    if (c_.allowed_keys(one, view, bits.data())) *extra = true;
+    for (size_t w = 0; w < bits.size(); ++w) allowed[w] |= bits[w];
+  }
+  return all;
+}
+
 bool JsonOracle::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_t *allowed) {
   const KeyUniverse &u = *o->universe;
   for (uint32_t w = 0; w < u.words(); ++w) allowed[w] = 0;
+  if (!c_.schema_.options.ordered) {
+    bool extra = false;
+    if (allowed_by_ways(o, view, allowed, &extra)) return extra;
+  }
   Bits seen(view.seen, view.seen + u.words());
   for (uint32_t i = 0; i < u.keys.size(); ++i) {
-    if (bit(view.seen, i)) continue;
+    if (bit(view.seen, i) || bit(allowed, i)) continue;
     auto rank = static_cast<int64_t>(u.rank[i]);
     if (c_.schema_.options.ordered) {
       if (rank <= view.last_rank) continue;

@@ -34,6 +34,7 @@ class JsonOracle {
   bool group_can_hold(SchemaId group, Type type);
   bool object_alive(ObjectControl *frame, const ObjectView &view, const Include *include);
   bool allowed_keys(ObjectControl *frame, const ObjectView &view, uint64_t *allowed);
+  bool allowed_by_ways(ObjectControl *frame, const ObjectView &view, uint64_t *allowed, bool *extra);
   // May a key of this class come next?
   bool extra_class_alive(ObjectControl *frame, const ObjectView &view, uint32_t matched);
   bool extra_class_possible(ObjectControl *frame, uint32_t matched);
@@ -45,10 +46,14 @@ class JsonOracle {
   using Groups = std::vector<SchemaId>;
   using Check = std::function<bool(const Groups &, const Groups &)>;
   bool any_way(Formula f, const Check &check);
+  // The same for the groups of an object, which a tag still to come may decide together.
+  bool any_object(Formula f, const ObjectControl *frame, const ObjectView &view, const Check &check);
 
  private:
   struct ObjectQuery;
   bool any_way(std::vector<std::pair<Formula, bool>> pending, Groups yes, Groups no, const Check &check);
+  bool any_object(Formula f, const std::set<std::string_view> &done, const Groups &yes, const Groups &no,
+                  const Check &check);
   bool object_possible(const Groups &yes, const Groups &no, ObjectControl *frame, const ObjectView &view,
                        const Include *include);
   bool choose_violations(ObjectQuery &q, size_t next);
@@ -64,7 +69,7 @@ class JsonOracle {
   bool has_values(Formula f, uint64_t n, int depth, bool *sure);
   uint64_t count_texts(Re re, uint64_t most);
   // The answer for a frame that has read something; `frame` names both.
-  bool remembered(const Hash128 &frame, GoalId goal, const Check &check);
+  bool remembered(const Hash128 &frame, const std::function<bool()> &ask);
   bool spend(size_t work = 1);
   // A question from outside, with a budget that the questions it leads to share.
   class Question {

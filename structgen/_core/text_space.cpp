@@ -46,6 +46,9 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
       if (!spells({&one, 1})) mute_.push_back(c);
     }
   }
+  spells_all_ = mute_.empty();
+  for (size_t b = 0x20; b <= 0xf4; ++b)  // the bytes of UTF-8
+    spells_all_ &= b == 0x7f || b == 0xc0 || b == 0xc1 || vocabulary_->spellable().test(b);
   token_characters_.resize(vocabulary_->size());
   for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
     const std::string &t = vocabulary_->token(id);
@@ -121,6 +124,7 @@ bool TextSpace::escape_viable(Re re, uint32_t escape, Encoding encoding, const s
 }
 
 bool TextSpace::spells(std::string_view text) const {
+  if (spells_all_) return true;
   const std::string written = escape_json(text);
   return std::all_of(written.begin(), written.end(),
                      [&](char c) { return vocabulary_->spellable().test(static_cast<unsigned char>(c)); });

@@ -1,0 +1,142 @@
+// Tags: properties that tell branches apart.
+//
+// `oneOf` over records that each demand another constant in the same property is the most common way to
+// write a tagged union. Branches with different tags exclude each other, and knowing that turns exactly-one
+// into or, and thousands of combinations of verdicts into one for each tag. All answers here err on one
+// side: where nothing is found, branches count as possibly overlapping.
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "json_control.h"
+
+namespace structgen {
+namespace {
+
+constexpr int MAX_TAG_DEPTH = 8;  // references and allOf followed to find a tag
+constexpr size_t MIN_TAGGED_GROUPS = 3;
+constexpr size_t MAX_TAG_VALUES = 256;
+
+}  // namespace
+
+// The texts that a value of this sub-schema can be one of, each with its type in front; null: not just a few.
+const std::vector<std::string> *JsonControl::few_values(SchemaId id) {
+  for (int depth = 0; depth < MAX_TAG_DEPTH; ++depth) {
+    const SchemaNode &n = schema_.nodes[id];
+    if (n.boolean) return nullptr;
+    if (n.has_values) {
+      if (!n.values.empty() || !n.numbers.empty()) return nullptr;
+      auto [it, fresh] = few_values_.try_emplace(id);
+      if (fresh) {
+        for (const std::string &s : n.strings) it->second.push_back('"' + s);
+        for (int i = 0; i < 3; ++i)
+          if (n.literals >> i & 1) it->second.emplace_back(LITERALS[i]);
+      }
+      return &it->second;
+    }
+    if (n.refs.size() == 1) id = n.refs[0];
+    else if (n.refs.empty() && n.all_of.size() == 1) id = n.all_of[0];
+    else return nullptr;
+  }
+  return nullptr;
+}
+
+const std::vector<std::string> *JsonControl::few_values_of(Formula requirement) {
+  if (requirement <= FormulaSpace::TRUE || !formulas_.is_conjunction(requirement)) return nullptr;
+  for (uint32_t leaf : formulas_.leaves(requirement))
+    if (const auto *values = few_values(leaf)) return values;
+  return nullptr;
+}
+
+void JsonControl::collect_tags(SchemaId id, int depth, Tags *tags) const {
+  const SchemaNode &n = schema_.nodes[id];
+  if (n.boolean || depth > MAX_TAG_DEPTH) return;
+  for (const std::string &name : n.required) tags->required.insert(name);
+  for (auto &[name, sub] : n.properties) tags->properties.emplace(name, sub);
+  for (SchemaId s : n.all_of) collect_tags(s, depth + 1, tags);
+  for (SchemaId s : n.refs) collect_tags(s, depth + 1, tags);
+}
+
+bool JsonControl::objects_exclude(const std::vector<SchemaId> &branches) {
+  if (branches.size() < 2) return true;
+  std::vector<Tags> tags(branches.size());
+  for (size_t i = 0; i < branches.size(); ++i) collect_tags(branches[i], 0, &tags[i]);
+  auto apart = [&](const std::string &name) {
+    std::unordered_set<std::string_view> taken;
+    for (Tags &t : tags) {
+      if (!t.required.contains(name)) return false;
+      const std::vector<std::string> *few = nullptr;
+      for (auto [it, end] = t.properties.equal_range(name); it != end && !few; ++it) few = few_values(it->second);
+      if (!few) return false;
+      for (const std::string &value : *few)
+        if (!taken.insert(value).second) return false;
+    }
+    return true;
+  };
+  return std::any_of(tags[0].required.begin(), tags[0].required.end(), apart);
+}
+
+std::vector<uint32_t> JsonControl::excluding_roots(const std::vector<Formula> &roots) {
+  std::unordered_set<std::string_view> taken;
+  std::vector<uint32_t> out;
+  for (uint32_t i = 0; i < roots.size(); ++i) {
+    const std::vector<std::string> *few = few_values_of(roots[i]);
+    if (!few || std::any_of(few->begin(), few->end(), [&](const std::string &v) { return taken.contains(v); })) continue;
+    taken.insert(few->begin(), few->end());
+    out.push_back(i);
+  }
+  return out;
+}
+
+// A group that says nothing but that some properties are one of a few values.
+bool JsonControl::only_tags(SchemaId group) {
+  const SchemaNode &n = schema_.nodes[group];
+  if (n.properties.empty() || !n.pattern_properties.empty() || n.additional_properties != NO_SCHEMA ||
+      n.property_names != NO_SCHEMA || n.min_properties > 0 || n.max_properties != UNBOUNDED)
+    return false;
+  return std::all_of(n.properties.begin(), n.properties.end(), [&](auto &p) { return few_values(p.second) != nullptr; }) &&
+         std::all_of(n.required.begin(), n.required.end(), [&](auto &name) { return n.property_index.contains(name); });
+}
+
+std::vector<JsonControl::TagCase> JsonControl::tag_cases(Formula f, const std::set<std::string_view> &done,
+                                                         std::string_view *tag) {
+  // The property that most groups tell apart.
+  std::map<std::string_view, std::vector<SchemaId>> by_name;
+  for (SchemaId g : formulas_.leaves(f))
+    if (only_tags(g))
+      for (auto &[name, id] : schema_.nodes[g].properties)
+        if (!done.contains(name)) by_name[name].push_back(g);
+  auto most = std::max_element(by_name.begin(), by_name.end(),
+                               [](auto &a, auto &b) { return a.second.size() < b.second.size(); });
+  if (most == by_name.end() || most->second.size() < MIN_TAGGED_GROUPS) return {};
+  const auto &[name, groups] = *most;
+  *tag = name;
+  std::map<std::string_view, std::vector<bool>> holds;  // by value: which of the groups it satisfies
+  for (size_t i = 0; i < groups.size(); ++i)
+    for (const std::string &value : *few_values(schema_.nodes[groups[i]].property_index.at(name))) {
+      auto &row = holds[value];
+      row.resize(groups.size());
+      row[i] = true;
+    }
+  if (holds.size() > MAX_TAG_VALUES) return {};
+  std::set<std::vector<bool>> rows{std::vector<bool>(groups.size(), false)};  // another value than all of them
+  for (auto &[value, row] : holds) rows.insert(row);
+  std::vector<TagCase> out;
+  auto add = [&](const std::function<int(size_t)> &verdict) {
+    TagCase &c = out.emplace_back();
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const int told = verdict(i);
+      const bool alone = schema_.nodes[groups[i]].properties.size() == 1;
+      if (told == 0) c.no.push_back(groups[i]);
+      else if (alone) c.yes.push_back(groups[i]);
+    }
+  };
+  for (auto &row : rows) add([&](size_t i) { return row[i] ? 1 : 0; });
+  add([&](size_t i) {  // the property is not there
+    const auto &required = schema_.nodes[groups[i]].required;
+    return std::find(required.begin(), required.end(), name) == required.end() ? 1 : 0;
+  });
+  return out;
+}
+
+}  // namespace structgen
