@@ -8,8 +8,8 @@
 namespace structgen {
 
 FormulaSpace::FormulaSpace() {
-  nodes_.push_back({Kind::False, false, 0, 0, 0});
-  nodes_.push_back({Kind::True, true, 0, 0, 0});
+  nodes_.push_back({Kind::False, false, true, 0, 0, 0});
+  nodes_.push_back({Kind::True, true, true, 0, 0, 0});
 }
 
 Formula FormulaSpace::intern(Kind kind, uint32_t leaf, std::span<const Formula> parts) {
@@ -24,10 +24,12 @@ Formula FormulaSpace::intern(Kind kind, uint32_t leaf, std::span<const Formula> 
   bool conjunctive = kind == Kind::Leaf;
   if (kind == Kind::And)
     conjunctive = std::all_of(parts.begin(), parts.end(), [&](Formula p) { return this->kind(p) == Kind::Leaf; });
+  bool monotone = kind != Kind::Not && kind != Kind::One;
+  for (Formula p : parts) monotone = monotone && nodes_[p].monotone;
   auto f = static_cast<Formula>(nodes_.size());
   auto begin = static_cast<uint32_t>(parts_.size());
   parts_.insert(parts_.end(), parts.begin(), parts.end());
-  nodes_.push_back({kind, conjunctive, leaf, begin, static_cast<uint32_t>(parts_.size())});
+  nodes_.push_back({kind, conjunctive, monotone, leaf, begin, static_cast<uint32_t>(parts_.size())});
   index_.emplace(h, f);
   return f;
 }

@@ -43,13 +43,15 @@ class FormulaSpace {
   std::vector<uint32_t> leaves(Formula f) const;
   // A conjunction of plain leaves (TRUE and a single leaf included): the common case.
   bool is_conjunction(Formula f) const { return nodes_[f].conjunctive; }
+  // Nothing is lost where a leaf turns true.
+  bool is_monotone(Formula f) const { return nodes_[f].monotone; }
   size_t size() const { return nodes_.size(); }
   size_t memory() const { return nodes_.size() * (sizeof(Node) + 24) + parts_.size() * 4; }
 
  private:
   struct Node {
     Kind kind;
-    bool conjunctive;
+    bool conjunctive, monotone;
     uint32_t leaf;
     uint32_t begin, end;
   };

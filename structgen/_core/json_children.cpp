@@ -86,43 +86,61 @@ Formula from_table(FormulaSpace &fs, const std::vector<bool> &table, std::span<c
 }
 
 constexpr size_t MAX_ROOTS_TOLD_APART = 6;
+constexpr size_t MIN_ROOTS_OF_FEW_VALUES = 3;
+constexpr size_t MAX_ROWS = 5'000;
 
 }  // namespace
 
 // Which verdicts over the roots leave the frame alive, as a formula; nothing when they are too many to try.
-std::optional<Formula> JsonControl::verdicts_wanted(const std::vector<Formula> &roots,
+// `monotone`: where the frame is alive, it is alive with more roots that hold.
+std::optional<Formula> JsonControl::verdicts_wanted(const std::vector<Formula> &roots, bool monotone,
                                                     const std::function<bool(const Holds &)> &alive) {
   FormulaSpace &fs = formulas_;
-  std::vector<uint32_t> apart, others;  // roots of which at most one holds, and the others
-  if (roots.size() > 2) apart = excluding_roots(roots);
-  if (apart.size() < 3) apart.clear();
+  ValueRows few;
+  if (roots.size() >= MIN_ROOTS_OF_FEW_VALUES) few = value_rows(roots);
+  if (few.roots.size() < MIN_ROOTS_OF_FEW_VALUES || few.rows.size() > MAX_ROWS) few = {};
+  std::vector<uint32_t> others;
   for (uint32_t i = 0; i < roots.size(); ++i)
-    if (!std::binary_search(apart.begin(), apart.end(), i)) others.push_back(i);
+    if (!std::binary_search(few.roots.begin(), few.roots.end(), i)) others.push_back(i);
   if (others.size() > MAX_ROOTS_TOLD_APART) return std::nullopt;
-  std::map<std::vector<bool>, std::vector<Formula>> by_table;
-  constexpr uint32_t NONE = UINT32_MAX;
-  auto table_with = [&](uint32_t chosen) {
+  // Which verdicts over the other roots are wanted where just those of `row` hold among the first.
+  auto table_with = [&](const std::vector<uint32_t> &row) {
     std::vector<bool> table(size_t{1} << others.size());
-    for (size_t v = 0; v < table.size(); ++v)
-      table[v] = alive([&](uint32_t i) {
+    for (size_t v = 0; v < table.size(); ++v) {
+      bool known = false;  // alive with less already
+      for (size_t b = 0; monotone && b < others.size() && !known; ++b) known = (v >> b & 1) != 0 && table[v ^ size_t{1} << b];
+      table[v] = known || alive([&](uint32_t i) {
         const auto at = std::lower_bound(others.begin(), others.end(), i);
-        if (at == others.end() || *at != i) return i == chosen;
+        if (at == others.end() || *at != i) return std::binary_search(row.begin(), row.end(), i);
         return (v >> (at - others.begin()) & 1) != 0;
       });
+    }
     return table;
   };
-  const std::vector<bool> none = table_with(NONE);
-  for (uint32_t i : apart) by_table[table_with(i)].push_back(fs.leaf(i));
-  // Of the roots that exclude each other, those that do no harm beside the rest need not be told from none.
+  const std::vector<bool> none = table_with({});
+  if (few.rows.empty()) return from_table(fs, none, others);
+  std::vector<uint32_t> rows_of(roots.size());
+  for (auto &row : few.rows)
+    for (uint32_t i : row) ++rows_of[i];
+  auto told_by = [&](const std::vector<uint32_t> &row) {
+    for (uint32_t i : row)
+      if (rows_of[i] == 1) return fs.leaf(i);
+    std::vector<Formula> all;
+    for (uint32_t i : few.roots)
+      all.push_back(std::binary_search(row.begin(), row.end(), i) ? fs.leaf(i) : fs.negation(fs.leaf(i)));
+    return fs.conjunction(std::move(all));
+  };
+  std::map<std::vector<bool>, std::vector<Formula>> by_table;
+  for (auto &row : few.rows) by_table[table_with(row)].push_back(told_by(row));
+  // Values that do no worse than one that is none of the few need not be told from it.
   std::vector<Formula> ways, differing;
-  for (auto &[table, leaves] : by_table) {
+  for (auto &[table, told] : by_table) {
     if (table == none) continue;
-    const Formula any = fs.disjunction(leaves);
+    const Formula any = fs.disjunction(told);
     differing.push_back(any);
     ways.push_back(fs.both(any, from_table(fs, table, others)));
   }
-  const Formula rest = from_table(fs, none, others);
-  ways.push_back(fs.both(fs.negation(fs.disjunction(std::move(differing))), rest));
+  ways.push_back(fs.both(fs.negation(fs.disjunction(std::move(differing))), from_table(fs, none, others)));
   return fs.disjunction(std::move(ways));
 }
 
@@ -130,8 +148,9 @@ template <class Frame>
 ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child,
                                                 const std::function<bool(const Holds &)> &alive) {
   const size_t m = child->roots.size();
+  const bool monotone = child->counted.empty() && formulas_.is_monotone(goals_[child->frame->goal].combined);
   Formula need;
-  if (std::optional<Formula> exact = verdicts_wanted(child->roots, alive)) {
+  if (std::optional<Formula> exact = verdicts_wanted(child->roots, monotone, alive)) {
     need = *exact;
   } else {
     // Too many to tell apart: any of them, or none where the frame survives without. More than the

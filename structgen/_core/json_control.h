@@ -240,7 +240,7 @@ class JsonControl {
               const std::function<Frame *(GoalId)> &with_goal);
   template <class Frame>
   ChildControl<Frame> *resolve_child(ChildControl<Frame> *child, const std::function<bool(const Holds &)> &alive);
-  std::optional<Formula> verdicts_wanted(const std::vector<Formula> &roots,
+  std::optional<Formula> verdicts_wanted(const std::vector<Formula> &roots, bool monotone,
                                          const std::function<bool(const Holds &)> &alive);
   ItemControl *item(ArrayControl *frame, uint64_t index);
   static uint64_t counted(const ArrayControl &frame, SchemaId group);
@@ -276,7 +276,7 @@ class JsonControl {
     std::multimap<std::string, SchemaId> properties;
   };
   const std::vector<std::string> *few_values(SchemaId id);
-  const std::vector<std::string> *few_values_of(Formula requirement);
+  const std::vector<std::string> *exactly_few(Formula requirement);
   void collect_tags(SchemaId id, int depth, Tags *tags) const;
   // What a property that is still to come can be, with the groups that it decides; empty where no property
   // decides many groups of `f`. Every object is one of the cases.
@@ -286,7 +286,13 @@ class JsonControl {
   std::vector<TagCase> tag_cases(Formula f, const std::set<std::string_view> &done, std::string_view *tag);
   bool only_tags(SchemaId group);
   bool objects_exclude(const std::vector<SchemaId> &branches);  // no object satisfies two of them, for sure
-  std::vector<uint32_t> excluding_roots(const std::vector<Formula> &roots);  // no value satisfies two of them
+  // Of the roots that hold for a few values alone: which of them hold together, over all values. None of them
+  // holds for any other value.
+  struct ValueRows {
+    std::vector<uint32_t> roots;
+    std::vector<std::vector<uint32_t>> rows;  // roots, ascending
+  };
+  ValueRows value_rows(const std::vector<Formula> &roots);
   uint32_t matched_patterns(const ObjectControl &frame, std::string_view key);
   bool holds_type(Formula requirement, Type type);
 

@@ -6,6 +6,7 @@
 // side: where nothing is found, branches count as possibly overlapping.
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "json_control.h"
@@ -41,13 +42,6 @@ const std::vector<std::string> *JsonControl::few_values(SchemaId id) {
   return nullptr;
 }
 
-const std::vector<std::string> *JsonControl::few_values_of(Formula requirement) {
-  if (requirement <= FormulaSpace::TRUE || !formulas_.is_conjunction(requirement)) return nullptr;
-  for (uint32_t leaf : formulas_.leaves(requirement))
-    if (const auto *values = few_values(leaf)) return values;
-  return nullptr;
-}
-
 void JsonControl::collect_tags(SchemaId id, int depth, Tags *tags) const {
   const SchemaNode &n = schema_.nodes[id];
   if (n.boolean || depth > MAX_TAG_DEPTH) return;
@@ -76,15 +70,38 @@ bool JsonControl::objects_exclude(const std::vector<SchemaId> &branches) {
   return std::any_of(tags[0].required.begin(), tags[0].required.end(), apart);
 }
 
-std::vector<uint32_t> JsonControl::excluding_roots(const std::vector<Formula> &roots) {
-  std::unordered_set<std::string_view> taken;
-  std::vector<uint32_t> out;
-  for (uint32_t i = 0; i < roots.size(); ++i) {
-    const std::vector<std::string> *few = few_values_of(roots[i]);
-    if (!few || std::any_of(few->begin(), few->end(), [&](const std::string &v) { return taken.contains(v); })) continue;
-    taken.insert(few->begin(), few->end());
-    out.push_back(i);
+// Does a requirement hold for exactly its few values?
+const std::vector<std::string> *JsonControl::exactly_few(Formula requirement) {
+  if (formulas_.kind(requirement) != FormulaSpace::Kind::Leaf) return nullptr;
+  SchemaId id = formulas_.leaf_id(requirement);
+  const std::vector<std::string> *few = few_values(id);
+  for (int depth = 0; few && depth < MAX_TAG_DEPTH; ++depth) {
+    const SchemaNode &n = schema_.nodes[id];
+    if (n.types != ALL_TYPES && (n.types != type_bit(Type::String) || n.literals != 0)) return nullptr;
+    if (!n.languages.empty() || n.min_length > 0 || n.max_length != UNBOUNDED) return nullptr;
+    if (n.has_values) return n.applies_others() ? nullptr : few;
+    if (n.refs.size() + n.all_of.size() != 1 || !n.nots.empty() || !n.any_of.empty() || !n.one_of.empty() ||
+        n.if_ != NO_SCHEMA)
+      return nullptr;
+    id = n.refs.empty() ? n.all_of[0] : n.refs[0];
   }
+  return nullptr;
+}
+
+JsonControl::ValueRows JsonControl::value_rows(const std::vector<Formula> &roots) {
+  ValueRows out;
+  std::vector<const std::vector<std::string> *> values;
+  for (uint32_t i = 0; i < roots.size(); ++i)
+    if (const auto *few = exactly_few(roots[i])) {
+      out.roots.push_back(i);
+      values.push_back(few);
+    }
+  std::unordered_map<std::string_view, std::vector<uint32_t>> by_value;
+  for (uint32_t i = 0; i < values.size(); ++i)
+    for (const std::string &v : *values[i]) by_value[v].push_back(out.roots[i]);
+  std::set<std::vector<uint32_t>> rows;
+  for (auto &[value, row] : by_value) rows.insert(row);
+  out.rows.assign(rows.begin(), rows.end());
   return out;
 }
 
