@@ -186,6 +186,7 @@ struct RegexSpace::Impl {
   // regex_lengths.cpp
   const Lengths &lengths_of(Re r);
   Lengths own_lengths(Re r);
+  std::optional<std::pair<Re, int64_t>> bounded_by_length(Re r, int depth);
   void after_character(Re r, std::vector<Re> &out);
   int pending_bytes(Re r);
 };
