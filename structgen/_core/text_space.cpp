@@ -117,6 +117,12 @@ bool TextSpace::escape_viable(Re re, uint32_t escape, Encoding encoding, const s
 }
 
 bool TextSpace::spells(std::string_view text) const {
+  // Nearly every key is written as it is.
+  if (std::all_of(text.begin(), text.end(), [&](char c) {
+        const auto b = static_cast<unsigned char>(c);
+        return b >= 0x20 && b != '"' && b != '\\' && vocabulary_->spellable().test(b);
+      }))
+    return true;
   const std::string written = escape_json(text);
   return std::all_of(written.begin(), written.end(),
                      [&](char c) { return vocabulary_->spellable().test(static_cast<unsigned char>(c)); });
