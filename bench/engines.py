@@ -58,8 +58,8 @@ class MaskbenchSession:
         self.fresh()
 
     def fresh(self) -> None:
-        self._matcher = Matcher(self._constraint, self._vocabulary)
-        self._native = self._matcher.native
+        self.matcher = Matcher(self._constraint, self._vocabulary)
+        self._native = self.matcher.native
 
     def reset(self) -> None:
         self._native.reset()

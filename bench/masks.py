@@ -20,65 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.engines import MaskbenchSession
-from structgen.constraints.json_schema import json_schema
-from structgen.vocabulary import Vocabulary
+from bench.peers import LLGuidance, Structgen
 
 __all__ = ["main"]
 
 _CLOCK = time.thread_time_ns
-
-
-class Structgen:
-    """This library with its defaults."""
-
-    name = "structgen"
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.vocabulary = Vocabulary.from_tokenizer(tokenizer)
-        self.vocabulary.engine  # noqa: B018
-
-    def compile(self, schema: str) -> MaskbenchSession:
-        return MaskbenchSession(json_schema(schema), self.vocabulary)
-
-
-class LLGuidance:
-    """llguidance with its defaults."""
-
-    name = "llguidance"
-
-    def __init__(self, tokenizer: Any) -> None:
-        import llguidance
-        import llguidance.hf
-
-        self.module = llguidance
-        self.tokenizer = llguidance.hf.from_tokenizer(tokenizer)
-
-    def compile(self, schema: str) -> Any:
-        matcher = self.module.LLMatcher(
-            self.tokenizer, self.module.LLMatcher.grammar_from_json_schema(schema)
-        )
-        if matcher.is_error():
-            raise ValueError(matcher.get_error())
-        return _LLGuidanceSession(matcher, self.tokenizer.vocab_size)
-
-
-class _LLGuidanceSession:
-    def __init__(self, matcher: Any, size: int) -> None:
-        self.matcher = matcher
-        self.bits = np.zeros((size + 31) // 32, dtype=np.int32)
-
-    def reset(self) -> None:
-        self.matcher.reset()
-
-    def mask(self) -> None:
-        self.matcher.unsafe_compute_mask_ptr(self.bits.ctypes.data, self.bits.nbytes)
-
-    def allowed(self, token: int) -> bool:
-        return bool(int(self.bits[token >> 5]) >> (token & 31) & 1)
-
-    def accept(self, token: int) -> bool:
-        return bool(self.matcher.consume_token(token))
 
 
 def main() -> None:

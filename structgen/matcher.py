@@ -142,7 +142,7 @@ class Matcher:
     @_limited
     def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
         """Write the mask into row `row` of `out`, shape ``[rows, words]``."""
-        self._check_words(out)
+        _check_bitmask(out, self.vocabulary.words)
         self._native.fill(out, row)
 
     @_limited
@@ -245,31 +245,32 @@ class Matcher:
         added = _bytes(text)
         return explain_account(self._native.describe(added), self.text + added)
 
-    def _check_words(self, out: NDArray[np.int32]) -> None:
-        # subtle: any other array would be copied on its way into the core, and the copy filled.
-        array = np.asarray(out)  # a tensor shares its memory
-        if array.dtype != np.int32 or not array.flags.c_contiguous or not array.flags.writeable:
-            raise OptionError(
-                f"a bitmask is int32, contiguous and writeable; this one has strides {array.strides} of "
-                f"{array.dtype}" + ("" if array.flags.writeable else " and is read-only"),
-                hint=f"Allocate numpy.zeros((rows, {self.vocabulary.words}), dtype=numpy.int32).",
-            )
-        if out.ndim != 2 or out.shape[1] < self.vocabulary.words:
-            raise VocabularyMismatch(
-                f"a bitmask of shape {out.shape} cannot hold masks of {self.vocabulary.words} words",
-                hint=f"Allocate int32 of shape [rows, {self.vocabulary.words}] for this vocabulary.",
-            )
+
+def _check_bitmask(out: NDArray[np.int32], words: int) -> None:
+    # subtle: any other array would be copied on its way into the core, and the copy filled.
+    array = np.asarray(out)  # a tensor shares its memory
+    if array.dtype != np.int32 or not array.flags.c_contiguous or not array.flags.writeable:
+        raise OptionError(
+            f"a bitmask is int32, contiguous and writeable; this one has strides {array.strides} of "
+            f"{array.dtype}" + ("" if array.flags.writeable else " and is read-only"),
+            hint=f"Allocate numpy.zeros((rows, {words}), dtype=numpy.int32).",
+        )
+    if out.ndim != 2 or out.shape[1] < words:
+        raise VocabularyMismatch(
+            f"a bitmask of shape {out.shape} cannot hold masks of {words} words",
+            hint=f"Allocate int32 of shape [rows, {words}] for this vocabulary.",
+        )
 
 
 def fill_masks(matchers: Iterable[Matcher], out: NDArray[np.int32], threads: int = 1) -> None:
     """Fill row i of `out` (int32 ``[rows, words]``) with the mask of matcher i, without the GIL.
 
-    A matcher that fails (a limit was met) leaves its own row empty; the first failure is raised when all
-    other rows are filled.
+    `threads` is how many may work at once: matchers over one vocabulary take turns, so only those of several
+    vocabularies gain from more than one. A matcher that fails (a limit was met) leaves its own row empty; the
+    first failure is raised when all other rows are filled.
     """
     listed = list(matchers)
-    for matcher in listed:
-        matcher._check_words(out)
+    _check_bitmask(out, max((matcher.vocabulary.words for matcher in listed), default=0))
     try:
         _core.fill_masks([matcher.native for matcher in listed], out, threads)
     except _core.LimitError as error:

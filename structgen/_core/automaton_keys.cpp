@@ -7,6 +7,38 @@
 #include "json_space.h"
 
 namespace structgen {
+namespace {
+
+bool any_bit(const uint64_t *words, uint32_t lo, uint32_t hi) {
+  while (lo < hi) {
+    const uint32_t end = std::min(hi, (lo | 63) + 1);
+    const uint64_t from = ~uint64_t{0} << (lo & 63), to = ~uint64_t{0} >> (63 - ((end - 1) & 63));
+    if (words[lo >> 6] & from & to) return true;
+    lo = end;
+  }
+  return false;
+}
+
+// Does an allowed key of the range go on with a byte of which `fits` holds? Asked once a byte, not once a key.
+template <class Fits>
+bool any_continues(const KeyUniverse &u, const Node *n, const Fits &fits) {
+  for (uint32_t lo = n->lo; lo < n->hi;) {
+    if (u.keys[lo].size() == n->length) {  // ends here; the first of its range
+      ++lo;
+      continue;
+    }
+    const auto c = static_cast<uint8_t>(u.keys[lo][n->length]);
+    const auto next = std::partition_point(u.keys.begin() + lo, u.keys.begin() + n->hi, [&](const std::string &key) {
+      return static_cast<uint8_t>(key[n->length]) <= c;
+    });
+    const auto hi = static_cast<uint32_t>(next - u.keys.begin());
+    if (fits(c) && any_bit(n->bits, lo, hi)) return true;
+    lo = hi;
+  }
+  return false;
+}
+
+}  // namespace
 
 const Node *Automaton::open_key(Reader &r, const Node *object) {
   ObjectControl *o = object->control.object;
@@ -119,19 +151,9 @@ const Node *Automaton::step_key(Reader &r, const Node *n, uint8_t b) {
   uint32_t lo = n->lo, hi = n->hi, length = n->length;
   Hash128 hash = n->hash;
   const TextLink *link = n->link;
-  auto any_allowed = [&] {
-    for (uint32_t i = lo; i < hi; ++i)
-      if (bit(n->bits, i)) return true;
-    return false;
-  };
-  if (d.kind == Decoded::Pending) {
-    bool declared = false;
-    for (uint32_t i = lo; i < hi && !declared; ++i)
-      declared = bit(n->bits, i) && u.keys[i].size() > length &&
-                 escape_can_be(d.escape, static_cast<uint8_t>(u.keys[i][length]), mode,
-                               text_.vocabulary().spellable());
-    if (!declared && text == TextSpace::DEAD) return nullptr;
-  }
+  if (d.kind == Decoded::Pending && text == TextSpace::DEAD &&
+      !any_continues(u, n, [&](uint8_t c) { return escape_can_be(d.escape, c, mode, text_.vocabulary().spellable()); }))
+    return nullptr;
   for (int k = 0; k < d.size; ++k) {
     const uint8_t c = d.bytes[k];
     const uint32_t before = lo;
@@ -148,7 +170,7 @@ const Node *Automaton::step_key(Reader &r, const Node *n, uint8_t b) {
     hash = extend(hash, c);
     ++length;
   }
-  if (d.kind == Decoded::Bytes && text == TextSpace::DEAD && !any_allowed()) return nullptr;
+  if (d.kind == Decoded::Bytes && text == TextSpace::DEAD && !any_bit(n->bits, lo, hi)) return nullptr;
   Node *m = r.arena.make<Node>(*n);
   m->text = text;
   m->escape = d.escape;

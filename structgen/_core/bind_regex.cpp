@@ -1,6 +1,7 @@
 // Regular expressions for Python: the algebra of constraints and the tests use them directly.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -54,6 +55,7 @@ void bind_regex(nb::module_ &m) {
            })
       .def("has_length", [](RegexSpace &s, Re r, int64_t lo, std::optional<int64_t> hi) { return s.has_length(r, lo, hi.value_or(-1)); })
       .def("min_length", &RegexSpace::min_length)
+      .def("bounded_by_length", &RegexSpace::bounded_by_length)
       .def("describe", [](const RegexSpace &s, Re r, size_t limit) { return s.describe(r, limit); }, "r"_a, "limit"_a = 200)
       .def_prop_ro("unproven", &RegexSpace::unproven)
       .def_prop_ro("memory", &RegexSpace::memory)

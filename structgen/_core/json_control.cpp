@@ -52,6 +52,11 @@ Formula JsonControl::expand(Formula f, Type type, int depth) {
 }
 
 Formula JsonControl::expand_schema(SchemaId id, Type type, int depth) {
+  // A reference and nothing else, perhaps to another such: where it leads counts, and no chain is too long.
+  while (schema_.nodes[id].only_refers()) {
+    id = schema_.nodes[id].refs[0];
+    if (Formula known = info(schema_leaf(id)).expanded[static_cast<int>(type)]; known != UINT32_MAX) return known;
+  }
   if (depth > MAX_NESTED_APPLICATORS)
     throw LimitError("applicators (allOf, anyOf, $ref, ...) are nested more than " +
                      std::to_string(MAX_NESTED_APPLICATORS) + " deep at one place: " + schema_.nodes[id].pointer);

@@ -248,7 +248,7 @@ class JsonControl {
   GoalId without_groups(GoalId goal, const std::vector<SchemaId> &failed);  // sorted
   ArrayControl *array_after(ArrayControl *frame, const Verdicts &verdicts, const Verdicts &counted, const Holds &holds);
 
-  StringLanguage string_leaf(SchemaId id);
+  StringLanguage string_leaf(SchemaId id, bool lengths_apart);
   Re string_re(Formula f);
   Re number_leaf(SchemaId id);
   Re number_re(Formula f);

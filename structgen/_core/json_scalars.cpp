@@ -44,13 +44,21 @@ Re JsonControl::boolean_language(Formula f, Re everything, LeafFn leaf) {
   }
 }
 
-StringLanguage JsonControl::string_leaf(SchemaId id) {
+// With `lengths_apart`, counts in patterns become bounds on the length: a pattern then has few states, and all
+// positions of the text share their fragments.
+StringLanguage JsonControl::string_leaf(SchemaId id, bool lengths_apart) {
   RegexSpace &space = text_.regex();
   const SchemaNode &n = schema_.nodes[id];
   StringLanguage s;
   s.min = n.min_length;
   s.max = n.max_length;
   std::vector<Re> all = n.languages;
+  if (lengths_apart && !n.has_values)
+    for (Re &re : all)
+      if (auto bounded = space.bounded_by_length(re)) {
+        re = bounded->first;
+        s.max = std::min(s.max, static_cast<uint64_t>(bounded->second));
+      }
   if (n.has_values) {
     all.push_back(space.literals(n.strings));
     if (s.min > 0 || s.max != UNBOUNDED) {
@@ -70,7 +78,7 @@ StringLanguage JsonControl::string_leaf(SchemaId id) {
 Re JsonControl::string_re(Formula f) {
   RegexSpace &space = text_.regex();
   return boolean_language(f, text_.writable(RegexSpace::ANY_TEXT), [&](SchemaId id) {
-    StringLanguage s = string_leaf(id);
+    StringLanguage s = string_leaf(id, false);
     if (s.min == 0 && s.max == UNBOUNDED) return s.re;
     if (s.max < s.min) return RegexSpace::EMPTY;
     return space.intersect(s.re, space.repeat(space.any_char(), static_cast<int64_t>(s.min),
@@ -83,7 +91,7 @@ StringLanguage JsonControl::string_language(const Goal &g) {
   if (g.simple) {
     std::vector<Re> all;
     for (SchemaId id : formulas_.leaves(g.combined)) {
-      StringLanguage one = string_leaf(id);
+      StringLanguage one = string_leaf(id, true);
       if (one.re != RegexSpace::ANY_TEXT) all.push_back(one.re);
       s.min = std::max(s.min, one.min);
       s.max = std::min(s.max, one.max);

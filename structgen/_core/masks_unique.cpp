@@ -45,9 +45,12 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
       for (uint32_t id = 0; id < v_.size(); ++id)
         if (v_.token(id).find('"') != std::string::npos) check(id);
     } else {
+      const bool plain = read.find('\\') == std::string::npos;
       for (const SeenKey *s = node->parent->extras; s; s = s->previous) {
         if (!s->text) continue;
-        const std::string spelled = escape_json({s->text, s->length}) + '"';
+        const std::string_view text{s->text, s->length};
+        if (plain && !text.starts_with(read)) continue;  // most of them, before anything is spelled
+        const std::string spelled = escape_json(text) + '"';
         if (!spelled.starts_with(read)) continue;
         Vocabulary::Node m = Vocabulary::ROOT;
         for (char c : std::string_view(spelled).substr(read.size()))

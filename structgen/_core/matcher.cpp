@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <set>
 #include <thread>
 
 #include "witness.h"
@@ -293,7 +294,10 @@ void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, 
       }
     }
   };
-  size_t count = std::min<size_t>(threads, matchers.size());
+  // Programs over one space take turns on it: a thread more than there are spaces would only wait.
+  std::set<const TextSpace *> spaces;
+  for (Matcher *m : matchers) spaces.insert(&m->program().space());
+  const size_t count = std::min<size_t>(threads, spaces.size());
   std::vector<std::thread> others;
   for (size_t i = 1; i < count; ++i) others.emplace_back(work);
   work();

@@ -120,7 +120,7 @@ class Matcher {
   bool finished_ = false;
 };
 
-// Fills row i of `out` (words per row) with the mask of matcher i; uses up to `threads` threads.
+// Fills row i of `out` (words per row) with the mask of matcher i; uses up to `threads` threads, one a space.
 void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, unsigned threads);
 
 }  // namespace structgen

@@ -8,6 +8,8 @@
 //
 // A look-behind makes `nullable` true now and false later: no rule may rest on `nullable` of a
 // part that holds one, unless it is also stated for "now".
+#include <bit>
+
 #include "regex_nodes.h"
 
 namespace structgen {
@@ -349,7 +351,29 @@ Re RegexSpace::Impl::difference(Re all, Re r) {
   return intern({.kind = ReKind::Difference, .nullable = nodes[all].nullable && !nodes[r].nullable, .plain = false}, both);
 }
 
+// `.|..|...` is `.{1,3}`: repeated as a union it would have a state for each way to split the text.
+Re RegexSpace::Impl::power_of_class(Re a) {
+  constexpr int64_t MOST = 64;
+  Re body = EMPTY;
+  uint64_t lengths = 0;
+  for (Re x : all_parts(a)) {
+    int64_t length = 0;
+    while (x != EPSILON) {
+      const Re head = nodes[x].kind == ReKind::Concat ? part(x, 0) : x;
+      if (nodes[head].kind != ReKind::Class || nodes[head].pending != 0 || (body != EMPTY && head != body)) return a;
+      body = head;
+      if (++length == MOST) return a;
+      x = head == x ? EPSILON : part(x, 1);
+    }
+    lengths |= uint64_t{1} << length;
+  }
+  const int least = std::countr_zero(lengths), several = std::popcount(lengths);
+  if (body == EMPTY || std::popcount((lengths >> least) + 1) != 1) return a;
+  return repeat(body, least, least + several - 1);
+}
+
 Re RegexSpace::Impl::repeat(Re a, int64_t lo, int64_t hi) {
+  if (nodes[a].kind == ReKind::Alternate && nodes[a].plain) a = power_of_class(a);
   if (hi >= 0 && hi < lo) return EMPTY;
   if (hi == 0 || a == EPSILON) return EPSILON;
   if (a == EMPTY) return lo <= 0 ? EPSILON : EMPTY;

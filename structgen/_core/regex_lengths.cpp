@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t MAX_INTERVALS = 32;
 constexpr int64_t FOREVER = Lengths::FOREVER;
+constexpr int64_t MANY_LENGTHS = 16;  // fewer states are not worth a bound on the length beside them
 
 int64_t plus(int64_t a, int64_t b) { return a >= FOREVER - b ? FOREVER : a + b; }
 int64_t times(int64_t a, int64_t n) { return a == 0 || n == 0 ? 0 : a >= FOREVER / n ? FOREVER : a * n; }
@@ -131,6 +132,60 @@ const Lengths &RegexSpace::Impl::lengths_of(Re root) {
   }
   return lengths.at(root);
 }
+
+// By structure: one part may lose its bound where the lengths of all others are fixed, or within the bound anyway.
+std::optional<std::pair<Re, int64_t>> RegexSpace::Impl::bounded_by_length(Re r, int depth) {
+  constexpr int MAX_DEPTH = 64;
+  const ReNode n = nodes[r];
+  if (!n.plain || depth > MAX_DEPTH) return std::nullopt;
+  auto fixed = [&](Re x) -> int64_t {
+    const Lengths &l = lengths_of(x);
+    return l.known && l.intervals.size() == 1 && l.intervals[0].lo == l.intervals[0].hi ? l.intervals[0].lo : -1;
+  };
+  switch (n.kind) {
+    case ReKind::Repeat: {
+      const Re body = part(r, 0);
+      if (n.lo == 0 && n.hi == 1) {
+        auto inner = bounded_by_length(body, depth + 1);
+        if (!inner) return std::nullopt;
+        return std::pair{repeat(inner->first, 0, 1), inner->second};
+      }
+      if (n.hi < 0 || nodes[body].kind != ReKind::Class || nodes[body].pending != 0 || n.hi - n.lo < MANY_LENGTHS)
+        return std::nullopt;
+      return std::pair{repeat(body, n.lo, -1), n.hi};
+    }
+    case ReKind::Concat: {
+      const Re head = part(r, 0), tail = part(r, 1);
+      if (const int64_t length = fixed(head); length >= 0) {
+        auto inner = bounded_by_length(tail, depth + 1);
+        if (!inner) return std::nullopt;
+        return std::pair{concat(head, inner->first), plus(inner->second, length)};
+      }
+      const int64_t length = fixed(tail);
+      if (length < 0) return std::nullopt;
+      auto inner = bounded_by_length(head, depth + 1);
+      if (!inner) return std::nullopt;
+      return std::pair{concat(inner->first, tail), plus(inner->second, length)};
+    }
+    case ReKind::Alternate: {
+      std::vector<Re> all = all_parts(r);
+      std::optional<std::pair<Re, int64_t>> inner;
+      size_t which = 0;
+      for (; which < all.size() && !inner; ++which) inner = bounded_by_length(all[which], depth + 1);
+      if (!inner) return std::nullopt;
+      for (size_t i = 0; i < all.size(); ++i) {
+        if (i + 1 == which) continue;
+        const Lengths &l = lengths_of(all[i]);
+        if (!l.known || meets(l, plus(inner->second, 1), -1)) return std::nullopt;
+      }
+      all[which - 1] = inner->first;
+      return std::pair{alternate(std::move(all)), inner->second};
+    }
+    default: return std::nullopt;
+  }
+}
+
+std::optional<std::pair<Re, int64_t>> RegexSpace::bounded_by_length(Re r) { return impl_->bounded_by_length(r, 0); }
 
 // How many bytes a state still needs to end the character it is in.
 int RegexSpace::Impl::pending_bytes(Re r) {

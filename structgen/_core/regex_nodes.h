@@ -145,6 +145,7 @@ struct RegexSpace::Impl {
   Re intersect(std::vector<Re> xs);
   Re difference(Re all, Re r);
   Re complement(Re r) { return difference(ANY_TEXT, r); }
+  Re power_of_class(Re a);
   Re repeat(Re a, int64_t lo, int64_t hi);
   Re machine_leaf(uint32_t index, uint64_t state);
   void merge_classes(std::vector<Re> &parts_of_union);
@@ -186,6 +187,7 @@ struct RegexSpace::Impl {
   // regex_lengths.cpp
   const Lengths &lengths_of(Re r);
   Lengths own_lengths(Re r);
+  std::optional<std::pair<Re, int64_t>> bounded_by_length(Re r, int depth);
   void after_character(Re r, std::vector<Re> &out);
   int pending_bytes(Re r);
 };

@@ -69,6 +69,11 @@ struct SchemaNode {
            contains != NO_SCHEMA || unique_items;
   }
   bool own_string() const { return has_values || !languages.empty() || min_length > 0 || max_length != UNBOUNDED; }
+  bool only_refers() const {
+    return refs.size() == 1 && !boolean && types == ALL_TYPES && !has_values && !has_number && !own_string() &&
+           !own_object() && !own_array() && all_of.empty() && nots.empty() && any_of.empty() && one_of.empty() &&
+           if_ == NO_SCHEMA;
+  }
   bool applies_others() const {
     return !all_of.empty() || !refs.empty() || !nots.empty() || !any_of.empty() || !one_of.empty() || if_ != NO_SCHEMA;
   }

@@ -46,9 +46,6 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
       if (!spells({&one, 1})) mute_.push_back(c);
     }
   }
-  spells_all_ = mute_.empty();
-  for (size_t b = 0x20; b <= 0xf4; ++b)  // the bytes of UTF-8
-    spells_all_ &= b == 0x7f || b == 0xc0 || b == 0xc1 || vocabulary_->spellable().test(b);
   token_characters_.resize(vocabulary_->size());
   for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
     const std::string &t = vocabulary_->token(id);
@@ -124,7 +121,12 @@ bool TextSpace::escape_viable(Re re, uint32_t escape, Encoding encoding, const s
 }
 
 bool TextSpace::spells(std::string_view text) const {
-  if (spells_all_) return true;
+  // Nearly every key is written as it is.
+  if (std::all_of(text.begin(), text.end(), [&](char c) {
+        const auto b = static_cast<unsigned char>(c);
+        return b >= 0x20 && b != '"' && b != '\\' && vocabulary_->spellable().test(b);
+      }))
+    return true;
   const std::string written = escape_json(text);
   return std::all_of(written.begin(), written.end(),
                      [&](char c) { return vocabulary_->spellable().test(static_cast<unsigned char>(c)); });

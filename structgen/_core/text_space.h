@@ -155,7 +155,6 @@ class TextSpace {
   Limits limits_;
   std::shared_ptr<MaskPool> mask_pool_;
   RegexSpace regex_;
-  bool spells_all_ = false;
   std::vector<uint32_t> mute_;  // characters that must be escaped, and whose escape no tokens spell
   std::mutex mutex_;
   std::deque<State> states_;

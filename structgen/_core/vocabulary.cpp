@@ -104,7 +104,7 @@ bool Vocabulary::is_eos(uint32_t id) const {
 Vocabulary::Node Vocabulary::child(Node node, uint8_t byte) const {
   if (node == ROOT) return root_child_[byte];
   for (Node n = node + 1; n < end_[node]; n = end_[n])
-    if (byte_[n] == byte) return n;
+    if (byte_[n] >= byte) return byte_[n] == byte ? n : NONE;
   return NONE;
 }
 

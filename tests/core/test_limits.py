@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import random
+import resource
 import threading
 from typing import Any
 
@@ -229,3 +231,59 @@ def test_every_method_says_which_limit(method: str) -> None:
     argument = [byte + 2 for byte in text] if method == "accepts" else text
     with pytest.raises(LimitExceeded):
         getattr(matcher, method)(argument)
+
+
+# ------------------------------------------------------------------ sizes, within a bounded memory
+
+GIGABYTE = 1 << 30
+REFERENCES = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(DEEP)}
+HUGE: list[tuple[Any, str, str]] = [
+    ({"anyOf": [{"const": f"s{i}"} for i in range(DEEP)]}, '"s99999"', '"s100000"'),
+    ({"anyOf": [{"const": i} for i in range(DEEP)]}, "99999", "100000"),
+    ({"$defs": {**REFERENCES, f"d{DEEP}": {"type": "integer"}}, "$ref": "#/$defs/d0"}, "12", '"a"'),
+    ({"type": "array", "uniqueItems": True, "items": {"enum": list(range(DEEP))}}, "[1,99999]", "[1,1]"),
+    ({"type": "string", "pattern": "^(.|..|...|....){1000}$"}, f'"{"a" * 1000}"', f'"{"a" * 999}"'),
+    ({"type": "string", "minLength": 10**9}, "", '"a"'),
+    ({"type": "array", "minItems": 10**9}, "", "[1,2]"),
+    ({"type": "object", "minProperties": 10**9}, "", '{"a":1}'),
+    ({"type": "number", "multipleOf": 1e-300}, "1.5", "null"),
+    ({"maxLength": 1e308}, '"abc"', ""),
+]
+
+
+def _in_bounded_memory(schema: Any, inside: str, outside: str) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (3 * GIGABYTE, 3 * GIGABYTE))
+    resource.setrlimit(resource.RLIMIT_CPU, (300, 300))
+    for given in (schema, json.dumps(schema)):
+        matcher = Matcher(json_schema(given), renewed(json_vocabulary()))
+        matcher.mask()
+        assert not inside or accepts(matcher, inside)
+        assert not outside or not accepts(matcher, outside)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("schema", "inside", "outside"), HUGE, ids=range(len(HUGE)))
+def test_huge_schemas(schema: Any, inside: str, outside: str) -> None:
+    process = multiprocessing.get_context("fork").Process(
+        target=_in_bounded_memory, args=(schema, inside, outside)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ('{"const": 1e10001}', "exponent beyond 10000"),
+        ('{"const": ' + "9" * DEEP + "}", "too long"),
+        ('{"const": 0.' + "9" * DEEP + "}", "more than 1000 digits"),
+        ({"pattern": ".{1000000000}"}, "limits=RegexLimits"),
+        ({"multipleOf": 10**40 + 1}, "18 digits"),
+        ({"$defs": {"a": nested(0)}, "allOf": [nested(0)] * 2, "minLength": 2**53}, "no text is that long"),
+    ],
+)
+def test_limits_are_named(schema: Any, message: str) -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        Matcher(json_schema(schema), byte_vocabulary())
+    assert message in str(caught.value)

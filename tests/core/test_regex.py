@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structgen._core._native import LimitError, RegexSpace
+from structgen.constraints.regex import regex
 from tests.oracles.regex_twin import accepts
 
 RE = tuple[Any, ...]
@@ -366,3 +367,37 @@ def test_descriptions_can_be_read() -> None:
     space = RegexSpace()
     r = space.compile(concat(("literal", "ab"), ("complement", ("repeat", ("class", ((48, 57),)), 1, 3))))
     assert space.describe(r) == "('ab'~({1,3}([0-9])))"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "most"),
+    [
+        ("[a-z]{1,50}", 50),
+        ("[a-z][a-z0-9]{0,62}", 63),
+        ("[a-z]([-a-z]{0,61}[a-z])?", 63),
+        ("x.{5,40}yz", 43),
+        ("a|bc|[a-z]{3,30}", 30),
+        ("[a-z]{1,50}|.{60}", None),
+        ("[a-z]{1,50}[0-9]{1,50}", None),
+        ("(ab){1,50}", None),
+        ("[a-z]{3,5}", None),
+        ("[a-z]*", None),
+    ],
+)
+def test_counts_beside_lengths(pattern: str, most: int | None) -> None:
+    space = RegexSpace()
+    counted = space.compile(regex(pattern).lower()[1])
+    found = space.bounded_by_length(counted)
+    assert (found and found[1]) == most
+    if found:
+        any_character = space.compile(ANY)
+        bounded = space.intersect(found[0], space.repeat(any_character, 0, found[1]))
+        for one, other in ((bounded, counted), (counted, bounded)):
+            assert not space.alive(space.intersect(one, space.complement(other)))
+
+
+def test_powers_of_a_class_are_counted() -> None:
+    space = RegexSpace()
+    both = [space.compile(regex(p).lower()[1]) for p in ("(.|..|...){5,9}", ".{5,27}")]
+    assert both[0] == both[1]
+    assert space.compile(regex("(.|...){2}").lower()[1]) != space.compile(regex(".{2,6}").lower()[1])

@@ -95,15 +95,15 @@ class References:
         self._resources: dict[str, Resource] = {}
         self._anchors: dict[tuple[str, str], Target] = {}
         self._embedded: dict[tuple[int, str], Resource] = {}
-        self._indexed: set[int] = set()
-        self._documents: list[Resource] = []
+        self._new: list[Resource] = []
+        """Documents whose identifiers and anchors are not known yet."""
 
     def document(self, root: Any, base: str = "", pointer: str = "#", draft: Draft | None = None) -> Resource:
         """Makes a document known."""
         resource = Resource(root, self._own_draft(root) or draft or LATEST, base, pointer)
         if isinstance(root, dict) and starts_resource(root, resource.draft):
             resource.base = urljoin(base, urldefrag(root[resource.draft.id_keyword]).url)
-        self._documents.append(resource)
+        self._new.append(resource)
         self._resources.setdefault(resource.base, resource)
         if base != resource.base:
             self._resources.setdefault(base, resource)
@@ -192,10 +192,8 @@ class References:
 
     def index(self) -> None:
         """Finds the identifiers and anchors of the documents that are new since the last time."""
-        for document in self._documents:
-            if id(document) in self._indexed:
-                continue
-            self._indexed.add(id(document))
+        while self._new:
+            document = self._new.pop(0)
             pending = [(document.root, document.pointer, document, 0)]
             while pending:
                 schema, pointer, resource, depth = pending.pop()

@@ -94,7 +94,7 @@ def count_of(value: Any) -> int | None:
     if isinstance(value, float) and not value.is_integer():
         return None
     if isinstance(value, Decimal) and (
-        not value.is_finite() or value.adjusted() > DIGIT_LIMIT or value % 1 != 0
+        not value.is_finite() or value.adjusted() > DIGIT_LIMIT or value != value.to_integral_value()
     ):
         return None
     return int(value) if value >= 0 else None

@@ -1,0 +1,165 @@
+"""How time and memory grow with the schema and the output, beside the peers.
+
+    python -m bench.growth --tokenizer DIRECTORY [--families SUBSTRING] [--engines NAME ...] [--limit SECONDS]
+
+Each family of `bench.families` is compiled at growing sizes and one valid instance of each is read token by token.
+Every case runs in a process of its own, forked when tokenizer and engine are ready, so that memory is counted from
+there and an engine that hangs is ended by `--limit` (CPU seconds and wall seconds alike).
+
+Told are the CPU times of compiling with the first mask, and of the walk's masks; the memory is the peak above that
+before the schema came. The exponents are slopes against schema and output together, in bytes, on logarithmic axes,
+through the larger sizes; linear growth is 1. The bar is 1 for all three.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from bench.families import FAMILIES, Family
+from bench.peers import ENGINES
+
+__all__ = ["main"]
+
+_CLOCK = time.thread_time_ns
+_FITTED = 3
+"""The slope goes through so many of the largest sizes: constants fade there."""
+
+Case = dict[str, Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tokenizer", required=True, help="directory of a Hugging Face tokenizer")
+    parser.add_argument("--families", default="", help="only families whose names contain this")
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES))
+    parser.add_argument("--limit", type=int, default=20, help="seconds a case may take (default: 20)")
+    chosen = parser.parse_args(arguments)
+    os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1")
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(chosen.tokenizer)
+    engines = {name: ENGINES[name](tokenizer) for name in chosen.engines}
+    print(
+        "| family | engine | n | schema + output, bytes | tokens | compile + first mask, ms | mask, mean µs | p99 µs"
+        " | max µs | walk, ms | memory, MB | exponents: compile, walk, memory |\n|---|---|" + "--:|" * 10
+    )
+    for label, family in FAMILIES.items():
+        if chosen.families in label:
+            for name, engine in engines.items():
+                _print_family(label, name, _measure_family(engine, tokenizer, family, chosen.limit))
+
+
+def _measure_family(engine: Any, tokenizer: Any, family: Family, limit: int) -> list[Case]:
+    cases: list[Case] = []
+    for n in family.sizes:
+        schema, instance = family.make(n)
+        text = json.dumps(schema, ensure_ascii=False)
+        output = json.dumps(instance, ensure_ascii=False)
+        tokens = tokenizer.encode(output, add_special_tokens=False)
+        found = _in_a_process(engine, text, tokens, limit)
+        cases.append({"n": n, "bytes": len(text) + len(output), "tokens": len(tokens), **found})
+        if "error" in found:
+            break  # a larger one will not fare better
+    return cases
+
+
+def _in_a_process(engine: Any, schema: str, tokens: list[int], limit: int) -> Case:
+    """What `_measure` finds, or an ``error``."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(theirs, engine, schema, tokens, limit))
+    process.start()
+    theirs.close()
+    found: Case = {"error": f"over {limit} s"}
+    try:
+        if ours.poll(limit):
+            found = ours.recv()
+    except EOFError:
+        found = {"error": "process ended"}
+    process.kill()
+    process.join()
+    return found
+
+
+def _child(connection: Connection, engine: Any, schema: str, tokens: list[int], limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # the peers' warnings
+    try:
+        connection.send(_measure(engine, schema, tokens))
+    except Exception as error:
+        connection.send({"error": f"{type(error).__name__}: {error}".splitlines()[0][:60]})
+
+
+def _measure(engine: Any, schema: str, tokens: list[int]) -> Case:
+    before = _status_kilobytes("VmRSS")
+    start = _CLOCK()
+    session = engine.compile(schema)
+    session.mask()
+    first = _CLOCK() - start
+    masks: list[int] = []
+    begin = _CLOCK()
+    for token in tokens:
+        start = _CLOCK()
+        session.mask()
+        masks.append(_CLOCK() - start)
+        if not session.allowed(token) or not session.accept(token):
+            raise ValueError("rejects the instance")
+    walk = _CLOCK() - begin
+    return {
+        "first": first / 1e6,
+        "mean": statistics.fmean(masks) / 1e3,
+        "p99": float(np.percentile(masks, 99)) / 1e3,
+        "most": max(masks) / 1e3,
+        "walk": walk / 1e6,
+        "memory": (_status_kilobytes("VmHWM") - before) / 1024,
+    }
+
+
+def _status_kilobytes(key: str) -> int:
+    with open("/proc/self/status", encoding="ascii") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith(key))
+
+
+def _print_family(label: str, engine: str, cases: list[Case]) -> None:
+    measured = [case for case in cases if "error" not in case]
+    for case in cases:
+        begin = f"| {label} | {engine} | {case['n']:,} | {case['bytes']:,} | {case['tokens']:,} |"
+        if "error" in case:
+            print(f"{begin} {case['error']} | | | | | | |", flush=True)
+            continue
+        last = case is measured[-1] and len(measured) >= _FITTED
+        slopes = (
+            ", ".join(_slope(measured[-_FITTED:], key) for key in ("first", "walk", "memory")) if last else ""
+        )
+        print(
+            f"{begin} {case['first']:,.1f} | {case['mean']:,.1f} | {case['p99']:,.0f} | {case['most']:,.0f}"
+            f" | {case['walk']:,.1f} | {case['memory']:,.1f} | {slopes} |",
+            flush=True,
+        )
+
+
+def _slope(cases: list[Case], key: str) -> str:
+    """The growth exponent; a dash where there is nothing to see."""
+    across = [math.log(case["bytes"]) for case in cases]
+    if min(case[key] for case in cases) <= 0 or across[0] == across[-1]:
+        return "–"
+    return f"{statistics.linear_regression(across, [math.log(case[key]) for case in cases]).slope:.2f}"
+
+
+if __name__ == "__main__":
+    main()
