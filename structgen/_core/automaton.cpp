@@ -7,7 +7,19 @@
 
 namespace structgen {
 
-Automaton::Automaton(std::unique_ptr<Plan> plan, TextSpace &text) : plan_(std::move(plan)), text_(text) {}
+namespace {
+
+template <class Visit>
+void each_json(const Plan &plan, const Visit &visit) {
+  if (plan.json) visit(*plan.json);
+  for (auto &part : plan.parts) each_json(*part, visit);
+}
+
+}  // namespace
+
+Automaton::Automaton(std::unique_ptr<Plan> plan, TextSpace &text) : plan_(std::move(plan)), text_(text) {
+  each_json(*plan_, [&](const JsonControl &json) { writes_lines_ = writes_lines_ || lines(json.schema().options); });
+}
 
 const Node *Automaton::start(Reader &r) { return begin(r, *plan_, nullptr); }
 
@@ -184,16 +196,45 @@ const Node *Automaton::read(Reader &r, const Node *n, uint8_t b) {
   }
 }
 
-const Node *Automaton::step_value(Reader &r, const Node *n, uint8_t b) {
-  if (is_space(b)) {
-    int next = space_step(n->json->schema().options, n->space, b);
-    if (next < 0) return nullptr;
-    Node *m = r.arena.make<Node>(*n);
-    m->space = static_cast<uint16_t>(next);
-    return m;
+const Node *Automaton::step_space(Reader &r, const Node *n, uint8_t b) {
+  const JsonOptions &options = n->json->schema().options;
+  // A line inside a container is one deeper than the container and its closing bracket.
+  const bool inside = n->kind != Node::Value && n->phase != Phase::AfterValue;
+  int next = space_step(options, n->space, b, static_cast<uint64_t>(n->depth - options.root_depth + inside));
+  if (next < 0) return nullptr;
+  if (options.whitespace == Whitespace::Written && !leads_on(r, n, static_cast<uint16_t>(next))) return nullptr;
+  Node *m = r.arena.make<Node>(*n);
+  m->space = static_cast<uint16_t>(next);
+  return m;
+}
+
+bool Automaton::leads_on(Reader &r, const Node *n, uint16_t space) {
+  if (n->space != SPACE_EMPTY && n->space != SPACE_AFTER) return true;
+  if (n->kind == Node::Array && n->space == SPACE_EMPTY) {
+    if (!n->json->item_allowed(n->control.array, n->count)) return false;
+    const ItemControl *item = n->json->next_item(n->control.array, n->count);
+    return item && item->child->first.any();
   }
+  const TextLink *trace = r.trace;
+  Node after = *n;
+  after.trace = trace;
+  after.space = space < SPACE_TO_GO_ON ? SPACE_TO_CLOSE : SPACE_TO_GO_ON;
+  const uint8_t token = n->space == SPACE_EMPTY ? '"' : space >= SPACE_TO_GO_ON ? ',' : n->kind == Node::Array ? ']' : '}';
+  const bool leads = step(r, &after, token) != nullptr;
+  r.trace = trace;
+  return leads;
+}
+
+bool Automaton::too_deep(const Node *value) const {
+  if (static_cast<uint32_t>(value->depth) >= text_.limits().max_depth) return true;
+  const JsonOptions &options = value->json->schema().options;
+  return lines(options) && space_line(options, 0, static_cast<uint64_t>(value->depth - options.root_depth + 1)) < 0;
+}
+
+const Node *Automaton::step_value(Reader &r, const Node *n, uint8_t b) {
+  if (is_space(b)) return step_space(r, n, b);
   ValueControl *v = n->control.value;
-  if (!v->first.test(b) || !space_done(n->space)) return nullptr;
+  if (!v->first.test(b) || !space_allows(n->json->schema().options, n->space, b)) return nullptr;
   Node *m = r.arena.make<Node>();
   m->depth = n->depth;
   m->parent = n->parent;
@@ -216,7 +257,7 @@ const Node *Automaton::step_value(Reader &r, const Node *n, uint8_t b) {
       take_roots(v->string.roots, encoding(n));
       return m;
     case '{': {
-      if (static_cast<uint32_t>(n->depth) >= text_.limits().max_depth) return nullptr;
+      if (too_deep(n)) return nullptr;
       ObjectControl *o = n->json->open_object(v);
       const uint32_t words = o->universe->words();
       auto *seen = static_cast<uint64_t *>(r.arena.allocate(words * 8));
@@ -228,7 +269,7 @@ const Node *Automaton::step_value(Reader &r, const Node *n, uint8_t b) {
       return m;
     }
     case '[':
-      if (static_cast<uint32_t>(n->depth) >= text_.limits().max_depth) return nullptr;
+      if (too_deep(n)) return nullptr;
       m->kind = Node::Array;
       m->control.array = n->json->open_array(v);
       m->space = space_start(n->json->schema().options, SpaceAt::Open);
@@ -309,15 +350,9 @@ const Node *Automaton::step_scalar(Reader &r, const Node *n, uint8_t b) {
 }
 
 const Node *Automaton::step_object(Reader &r, const Node *n, uint8_t b) {
+  if (is_space(b)) return step_space(r, n, b);
   const JsonOptions &options = n->json->schema().options;
-  if (is_space(b)) {
-    int next = space_step(options, n->space, b);
-    if (next < 0) return nullptr;
-    Node *m = r.arena.make<Node>(*n);
-    m->space = static_cast<uint16_t>(next);
-    return m;
-  }
-  if (!space_done(n->space)) return nullptr;
+  if (!space_allows(options, n->space, b)) return nullptr;
   ObjectControl *o = n->control.object;
   switch (n->phase) {
     case Phase::Open:
@@ -350,15 +385,9 @@ const Node *Automaton::step_object(Reader &r, const Node *n, uint8_t b) {
 }
 
 const Node *Automaton::step_array(Reader &r, const Node *n, uint8_t b) {
+  if (is_space(b)) return step_space(r, n, b);
   const JsonOptions &options = n->json->schema().options;
-  if (is_space(b)) {
-    int next = space_step(options, n->space, b);
-    if (next < 0) return nullptr;
-    Node *m = r.arena.make<Node>(*n);
-    m->space = static_cast<uint16_t>(next);
-    return m;
-  }
-  if (!space_done(n->space)) return nullptr;
+  if (!space_allows(options, n->space, b)) return nullptr;
   ArrayControl *a = n->control.array;
   if (b == ']') {
     if (!n->json->array_can_close(a, n->count)) return nullptr;
@@ -461,6 +490,8 @@ Hash128 Automaton::signature(const Node *n) {
   // Within a token of the depth limit a mask knows how deep it is.
   const auto depth = static_cast<uint32_t>(n->depth);
   if (depth + text_.vocabulary().longest_token() >= text_.limits().max_depth) add(depth);
+  // Where lines are indented, what may follow a bracket, a comma or a line feed depends on the depth.
+  if (writes_lines_ && (n->kind == Node::Value || n->kind == Node::Object || n->kind == Node::Array)) add(depth);
   switch (n->kind) {
     case Node::String: {
       h.b = 0;
@@ -529,25 +560,13 @@ Hash128 Automaton::signature(const Node *n) {
 
 uint64_t Automaton::unproven() const {
   uint64_t total = 0;
-  std::vector<const Plan *> todo{plan_.get()};
-  while (!todo.empty()) {
-    const Plan *p = todo.back();
-    todo.pop_back();
-    if (p->json) total += p->json->unproven();
-    for (auto &q : p->parts) todo.push_back(q.get());
-  }
+  each_json(*plan_, [&](const JsonControl &json) { total += json.unproven(); });
   return total;
 }
 
 size_t Automaton::memory() const {
   size_t total = 0;
-  std::vector<const Plan *> todo{plan_.get()};
-  while (!todo.empty()) {
-    const Plan *p = todo.back();
-    todo.pop_back();
-    if (p->json) total += p->json->memory();
-    for (auto &q : p->parts) todo.push_back(q.get());
-  }
+  each_json(*plan_, [&](const JsonControl &json) { total += json.memory(); });
   return total;
 }
 

@@ -29,6 +29,7 @@ from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
 from .reader import Node, Reader
 from .support import Support
+from .whitespace import Whitespace
 
 __all__ = ["Finding", "Report", "check"]
 
@@ -187,13 +188,14 @@ def _status(error: StructgenError) -> str:
 
 def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
     choices = []
-    if options.whitespace == "flexible":
+    whitespace = Whitespace.of(options.whitespace)
+    if whitespace.is_flexible:
         choices.append(
-            "white space between tokens is at most 4 blanks, a line end and 64 blanks; there is none around the value "
-            "(whitespace='flexible')"
+            f"white space between tokens is at most {whitespace.blanks} blanks, a line end and "
+            f"{whitespace.indentation} blanks; there is none around the value (whitespace={whitespace})"
         )
     else:
-        choices.append(f"white space is fixed (whitespace={options.whitespace!r})")
+        choices.append(f"white space is fixed (whitespace={whitespace})")
     if options.ordered:
         choices.append("object keys come in declared order (ordered=True)")
     if options.escapes == "canonical":
