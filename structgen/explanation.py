@@ -215,7 +215,16 @@ def _subject(instance: str, keyword: str, is_here: bool) -> str:
 
 _BRANCHING = frozenset(["anyOf", "oneOf", "not", "then", "else", "allOf", "$ref"])
 _AROUND = _BRANCHING | {
-    *("uniqueItems", "contains", "minContains", "maxContains", "minItems", "maxItems", "items", "additionalItems"),
+    *(
+        "uniqueItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "minItems",
+        "maxItems",
+        "items",
+        "additionalItems",
+    ),
     *("unevaluatedItems", "required", "minProperties", "maxProperties", "additionalProperties", "properties"),
     *("unevaluatedProperties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"),
 }

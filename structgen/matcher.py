@@ -244,7 +244,9 @@ class Matcher:
         """Where and why the text so far followed by `text` leaves the language, and what could stand there."""
         whole = self.text + _bytes(text)
         account = self._native.describe(_bytes(text))
-        questions = [partial(self._goes_on, *question) for question in questions_about(account, whole)]
+        questions: list[Callable[[IR], bool]] = [
+            partial(self._goes_on, *question) for question in questions_about(account, whole)
+        ]
         if questions:
             account["rules"] = self.constraint.broken(account["schemas"], questions) or account["rules"]
         return explain_account(account, whole)

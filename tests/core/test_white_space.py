@@ -168,10 +168,13 @@ def test_inside_sequences_and_unions_lines_begin_at_the_margin() -> None:
         assert not accepts(matcher, before + text.replace("\n", "\n ") + after)
 
 
+@pytest.mark.slow
 def test_containers_deeper_than_can_be_counted_are_not_offered() -> None:
     vocabulary = renewed(byte_vocabulary(), max_depth=5_000)
     indent = 16
-    matcher = Matcher(json_schema({"items": {"$ref": "#"}}, whitespace=Whitespace.indented(indent)), vocabulary)
+    matcher = Matcher(
+        json_schema({"items": {"$ref": "#"}}, whitespace=Whitespace.indented(indent)), vocabulary
+    )
     lines = ["\n" + " " * (indent * level) for level in range(1_600)]
     begun = "".join("[" + line for line in lines[1:])
     deepest = begun[: matcher.viable_bytes(begun)].count("[")

@@ -37,7 +37,9 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^"{}\[\],:\s]+')
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def has_offered_form(text: str, whitespace: str | Whitespace = "flexible", escapes: str = "canonical") -> bool:
+def has_offered_form(
+    text: str, whitespace: str | Whitespace = "flexible", escapes: str = "canonical"
+) -> bool:
     """Does this text, which is JSON, have the spellings and the white space that the options allow?"""
     string = _STRINGS[escapes]
     policy = Whitespace.of(whitespace)

@@ -83,7 +83,8 @@ def _told(ir: SchemaIR, blamed: list[_Candidate], goes_on: GoesOn) -> list[Rule]
         (pointer, keyword, detail)
         for pointer, keyword, detail in found
         # What is asked of an item that nobody wrote is said by `contains`; its bounds say more than it does.
-        if not (keyword == "contains" and pointer in bounds) and not f"{pointer}/".startswith(containing or ("\0",))
+        if not (keyword == "contains" and pointer in bounds)
+        and not f"{pointer}/".startswith(containing or ("\0",))
     ]
 
 
@@ -194,7 +195,13 @@ def _name(ir: SchemaIR, place: int, demand: Demand) -> tuple[str, str] | None:
     if key in _NAMED and nodes[member[1]] is not False:
         return None
     if key in _MEMBERS and nodes[member] is not False:
-        own = None if key != "allOf" else _own_keyword(node, nodes[member]) if nodes[member] is not True else None
+        own = (
+            None
+            if key != "allOf"
+            else _own_keyword(node, nodes[member])
+            if nodes[member] is not True
+            else None
+        )
         return (pointer, own) if own else None
     if key == "anyOf":
         return pointer, _dependency(node, member, nodes) or key
@@ -246,8 +253,9 @@ def _branches(ir: SchemaIR, one: _Candidate, goes_on: GoesOn) -> str:
         node: Node = alone["nodes"][one.place]
         node = {"pointer": pointer} if isinstance(node, bool) else node
         with_branch = {**node, "allOf": (*node.get("allOf", ()), branch)}
-        nodes = (*alone["nodes"][: one.place], with_branch, *alone["nodes"][one.place + 1 :])
-        if goes_on(SchemaIR(nodes=nodes, root=ir["root"], options=ir["options"])):
+        others: list[Any] = list(alone["nodes"])
+        others[one.place] = with_branch
+        if goes_on(SchemaIR(nodes=tuple(others), root=ir["root"], options=ir["options"])):
             matching.append(f"{pointer}/oneOf/{index}")
     if not matching:
         return "it matches none of them"

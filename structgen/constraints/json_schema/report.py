@@ -197,13 +197,18 @@ def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
     else:
         choices.append(f"white space is fixed (whitespace={whitespace})")
     if options.ordered:
-        choices.append("object keys come in declared order (ordered=True)")
+        choices.append(
+            "object keys come in declared order, then those that are only required, then all others (ordered=True)"
+        )
     if options.escapes == "canonical":
         choices.append("characters of strings are escaped only where they must be (escapes='canonical')")
     if options.integers == "digits":
         choices.append("integers are written with digits alone (integers='digits')")
     choices.append(
         "a number with an exponent has one digit before the point, at most 16 after it, and |exponent| <= 400"
+    )
+    choices.append(
+        "containers are nested at most as deep as the vocabulary's limit max_depth, 1,000 by default"
     )
     return tuple(choices)
 

@@ -85,7 +85,9 @@ class Whitespace:
         if self.separators is None:
             return ("flexible", self.blanks, self.indentation)
         around = [
-            len(side) for separator in self.separators for side in _SEPARATOR.fullmatch(separator).groups()  # type: ignore[union-attr]
+            len(side)
+            for separator in self.separators
+            for side in _SEPARATOR.fullmatch(separator).groups()  # type: ignore[union-attr]
         ]
         return ("written", self.indent, *around)
 
@@ -105,7 +107,7 @@ def _indent(indent: int | str | None) -> str | None:
     if indent is None:
         return None
     if isinstance(indent, int) and not isinstance(indent, bool):
-        indent = " " * indent if indent <= _MOST_INDENT else "x"
+        indent = " " * indent if 0 <= indent <= _MOST_INDENT else None
     if not isinstance(indent, str) or set(indent) - set(" \t") or len(indent) > _MOST_INDENT:
         raise OptionError(
             f"an indentation is a number of spaces up to {_MOST_INDENT}, or a string of so many spaces and tabs"
@@ -116,7 +118,8 @@ def _indent(indent: int | str | None) -> str | None:
 def _separators(separators: Any) -> tuple[str, str]:
     if (
         isinstance(separators, (tuple, list))
-        and [separator.strip(" ") if isinstance(separator, str) else None for separator in separators] == [",", ":"]
+        and [separator.strip(" ") if isinstance(separator, str) else None for separator in separators]
+        == [",", ":"]
         and all(map(_SEPARATOR.fullmatch, separators))
     ):
         return (separators[0], separators[1])
