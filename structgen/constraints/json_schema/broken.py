@@ -237,7 +237,7 @@ def _detail(ir: SchemaIR, one: _Candidate, goes_on: GoesOn) -> str:
 def _asked_for(nodes: tuple[Any, ...], group: tuple[int, ...]) -> str:
     """Of ``dependentRequired``: which keys, and beside which."""
     for member in group:
-        names = nodes[member].get("required", ()) if isinstance(nodes[member], dict) else ()
+        names: tuple[str, ...] = nodes[member].get("required", ()) if isinstance(nodes[member], dict) else ()
         if len(names) > 1:
             return f"must have {', '.join(map(repr, names[1:]))} beside {names[0]!r}"
     return ""
