@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .api import generate, run, stream
     from .constraints.base import Constraint
     from .constraints.choice import choice
-    from .constraints.json_schema import check, json_schema
+    from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.regex import regex
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
     from .matcher import Matcher
@@ -49,6 +49,7 @@ _HOMES = {
     "Truncated": "errors",
     "TypeNotSupported": "errors",
     "Vocabulary": "vocabulary",
+    "Whitespace": "constraints.json_schema",
     "check": "constraints.json_schema",
     "choice": "constraints.choice",
     "constraint_for_type": "types",
@@ -76,6 +77,7 @@ __all__ = [
     "Truncated",
     "TypeNotSupported",
     "Vocabulary",
+    "Whitespace",
     "__version__",
     "check",
     "choice",

@@ -7,14 +7,16 @@ their rules the byte breaks; here that account becomes sentences.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from structgen.errors import show_place
 
-__all__ = ["BrokenRule", "Explanation", "explain_account"]
+__all__ = ["BrokenRule", "Explanation", "explain_account", "questions_about"]
 
 _MOST_LISTED = 12
+_NUMBER_AND_NEXT = re.compile(rb"[-+.eE0-9]+[\s,\]}]")
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
     viable = offset == len(text)
     ok = viable and account["complete"]
     instance = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in account["path"])
-    rules = () if viable else tuple(_rules(account, instance))
+    rules = () if ok or (viable and not is_json(text)) else tuple(_rules(account, instance))
     return Explanation(
         text=shown,
         ok=ok,
@@ -79,6 +81,45 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
         rules=rules,
         expected=() if ok else tuple(_expected(account, text[start:offset])),
     )
+
+
+def questions_about(account: dict[str, Any], text: bytes) -> list[tuple[bytes, bool]]:
+    """Texts that a rule must be left out for to be read (True: and end), the strictest first; empty: no rule is to
+    blame.
+
+    A whole JSON text that could go on, as `6` could to `6e-1`, is most likely meant as it is; so is a number.
+    """
+    offset: int = account["offset"]
+    out: list[tuple[bytes, bool]] = []
+    if offset == len(text) and account["complete"]:
+        return out
+    if is_json(text):
+        out.append((text, True))
+    if offset < len(text):
+        start = _character_start(text, offset)
+        number = _NUMBER_AND_NEXT.match(text, start)
+        if number is not None:
+            out.append((text[: number.end()], False))
+        size = next((n for n in (1, 2, 3, 4) if _is_utf8(text[start : start + n])), offset - start + 1)
+        out.append((text[: max(start + size, offset + 1)], False))
+    return out
+
+
+def is_json(text: bytes) -> bool:
+    """Is this a whole JSON text?"""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return bool(data)
 
 
 def _character_start(text: bytes, offset: int) -> int:
@@ -96,9 +137,14 @@ def _character_start(text: bytes, offset: int) -> int:
 def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
     found: dict[tuple[str, str], BrokenRule] = {}
     for pointer, keyword, detail in account["rules"]:
-        message = (f"`{instance}` " if instance else "the value ") + _RULES.get(
-            keyword, "breaks {detail}"
-        ).format(detail=detail)
+        is_here = pointer in account["schemas"] and account["place"] in ("array", "object", "key")
+        subject = _subject(instance, keyword, is_here)
+        if "/propertyNames" in pointer:
+            subject = f"each key of {subject}"
+        template = _RULES.get(keyword, "must satisfy its rule")
+        if keyword in _WITH_DETAIL and not detail:
+            template = _WITH_DETAIL[keyword]
+        message = f"{subject} {template.format(detail=detail)}"
         found.setdefault((pointer, keyword), BrokenRule(pointer, keyword, message))
     return list(found.values())
 
@@ -122,6 +168,65 @@ _RULES = {
     "declared order": "must have its keys in the declared order ({detail!r} comes too late or too early)",
     "minItems": "must have at least {detail} items",
     "maxItems": "must have at most {detail} items",
+    "const": "must be that value",
+    "pattern": "must match the pattern",
+    "format": "must have the format",
+    "uniqueItems": "must not hold the same item twice",
+    "contains": "must hold an item that is asked for",
+    "minContains": "must hold at least {detail} items that are asked for",
+    "maxContains": "must hold at most {detail} items that are asked for",
+    **dict.fromkeys(("items", "prefixItems", "additionalItems"), "must not have an item here"),
+    "unevaluatedItems": "must have no other items than those that another keyword has looked at, unless they match",
+    "unevaluatedProperties": "must have no other keys than those that another keyword has looked at, unless they match",
+    "properties": "must not have the key {detail!r}",
+    "patternProperties": "must not have a key like this",
+    "propertyNames": "must have keys that match",
+    "dependentRequired": "{detail}",
+    "dependentSchemas": "must be as one of its keys asks",
+    "dependencies": "{detail}",
+    "anyOf": "must match one of the branches",
+    "oneOf": "must match exactly one of the branches, and {detail}",
+    "not": "must not match",
+    **dict.fromkeys(("then", "else"), "is ruled out by the condition"),
+    **dict.fromkeys(("allOf", "$ref"), "is ruled out"),
+    "whitespace": "must have the white space that the option `whitespace` asks for",
+    "ordered": "must have its keys in the declared order (the option `ordered`)",
+    "escapes": "must be escaped only where it is necessary (the option `escapes`)",
+    "integers": "must be written with digits alone (the option `integers`)",
+}
+
+_WITH_DETAIL = {
+    "additionalProperties": "must not have a key that is not declared",
+    "dependentRequired": "must have the keys that another key asks for",
+    "dependencies": "must be as one of its keys asks",
+    "oneOf": "must match exactly one of the branches",
+}
+"""Where no detail is known."""
+
+
+def _subject(instance: str, keyword: str, is_here: bool) -> str:
+    """What a rule is about: the place itself, unless it is known to be about what holds the place."""
+    if not instance:
+        return "the value"
+    if is_here or keyword not in _AROUND:
+        return f"`{instance}`"
+    return f"`{instance}` or a value around it" if keyword in _BRANCHING else f"the value around `{instance}`"
+
+
+_BRANCHING = frozenset(["anyOf", "oneOf", "not", "then", "else", "allOf", "$ref"])
+_AROUND = _BRANCHING | {
+    *(
+        "uniqueItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "minItems",
+        "maxItems",
+        "items",
+        "additionalItems",
+    ),
+    *("unevaluatedItems", "required", "minProperties", "maxProperties", "additionalProperties", "properties"),
+    *("unevaluatedProperties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"),
 }
 
 
@@ -154,7 +259,7 @@ def _expected(account: dict[str, Any], begun: bytes) -> list[str]:
     free = b"" if account["place"] in ("text", "string", "key") else b" \t\r\n"  # says nothing between marks
     following = [begun + bytes([byte]) for byte in account["next"] if byte not in free]
     out = _names(following)
-    if len(out) > 2 * _MOST_LISTED and not begun:
+    if len(out) > _MOST_LISTED and not begun:
         out = _ranges(account["next"])
     if account["place"] == "object":
         missing = dict.fromkeys(map(_quoted, account["missing"]))

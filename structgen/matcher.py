@@ -14,7 +14,7 @@ import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -31,7 +31,7 @@ from structgen.errors import (
 )
 from structgen.vocabulary import Vocabulary
 
-from .explanation import Explanation, explain_account
+from .explanation import Explanation, explain_account, questions_about
 
 __all__ = ["Matcher", "compile_constraint", "fill_masks"]
 
@@ -242,8 +242,22 @@ class Matcher:
     @_limited
     def explain(self, text: str | bytes = b"") -> Explanation:
         """Where and why the text so far followed by `text` leaves the language, and what could stand there."""
-        added = _bytes(text)
-        return explain_account(self._native.describe(added), self.text + added)
+        whole = self.text + _bytes(text)
+        account = self._native.describe(_bytes(text))
+        questions: list[Callable[[IR], bool]] = [
+            partial(self._goes_on, *question) for question in questions_about(account, whole)
+        ]
+        if questions:
+            account["rules"] = self.constraint.broken(account["schemas"], questions) or account["rules"]
+        return explain_account(account, whole)
+
+    def _goes_on(self, text: bytes, is_whole: bool, ir: IR) -> bool:
+        """Can this text stand (or, `is_whole`, end) under another constraint?"""
+        try:
+            other = _core.Matcher(self.vocabulary.engine.compile(ir))
+            return other.next_bytes(text)[1] if is_whole else other.viable_bytes(text) == len(text)
+        except _core.LimitError:
+            return False
 
 
 def _check_bitmask(out: NDArray[np.int32], words: int) -> None:

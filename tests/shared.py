@@ -20,7 +20,9 @@ import pytest
 
 _SUITE = ("data", "json-schema-test-suite.tar.gz")
 _HINT = "set STRUCTGEN_SHARED to its folder"
-_HINTS = {_SUITE: f"{_HINT}, or JSON_SCHEMA_TEST_SUITE to a check-out of the official suite"}
+_HINTS: dict[tuple[str, ...], str] = {
+    _SUITE: f"{_HINT}, or JSON_SCHEMA_TEST_SUITE to a check-out of the official suite"
+}
 
 
 def path(*parts: str) -> Path:

@@ -7,7 +7,19 @@
 
 namespace structgen {
 
-Automaton::Automaton(std::unique_ptr<Plan> plan, TextSpace &text) : plan_(std::move(plan)), text_(text) {}
+namespace {
+
+template <class Visit>
+void each_json(const Plan &plan, const Visit &visit) {
+  if (plan.json) visit(*plan.json);
+  for (auto &part : plan.parts) each_json(*part, visit);
+}
+
+}  // namespace
+
+Automaton::Automaton(std::unique_ptr<Plan> plan, TextSpace &text) : plan_(std::move(plan)), text_(text) {
+  each_json(*plan_, [&](const JsonControl &json) { writes_lines_ = writes_lines_ || lines(json.schema().options); });
+}
 
 const Node *Automaton::start(Reader &r) { return begin(r, *plan_, nullptr); }
 
@@ -185,15 +197,9 @@ const Node *Automaton::read(Reader &r, const Node *n, uint8_t b) {
 }
 
 const Node *Automaton::step_value(Reader &r, const Node *n, uint8_t b) {
-  if (is_space(b)) {
-    int next = space_step(n->json->schema().options, n->space, b);
-    if (next < 0) return nullptr;
-    Node *m = r.arena.make<Node>(*n);
-    m->space = static_cast<uint16_t>(next);
-    return m;
-  }
+  if (is_space(b)) return step_space(r, n, b);
   ValueControl *v = n->control.value;
-  if (!v->first.test(b) || !space_done(n->space)) return nullptr;
+  if (!v->first.test(b) || !space_allows(n->json->schema().options, n->space, b)) return nullptr;
   Node *m = r.arena.make<Node>();
   m->depth = n->depth;
   m->parent = n->parent;
@@ -216,7 +222,7 @@ const Node *Automaton::step_value(Reader &r, const Node *n, uint8_t b) {
       take_roots(v->string.roots, encoding(n));
       return m;
     case '{': {
-      if (static_cast<uint32_t>(n->depth) >= text_.limits().max_depth) return nullptr;
+      if (too_deep(n)) return nullptr;
       ObjectControl *o = n->json->open_object(v);
       const uint32_t words = o->universe->words();
       auto *seen = static_cast<uint64_t *>(r.arena.allocate(words * 8));
@@ -228,7 +234,7 @@ const Node *Automaton::step_value(Reader &r, const Node *n, uint8_t b) {
       return m;
     }
     case '[':
-      if (static_cast<uint32_t>(n->depth) >= text_.limits().max_depth) return nullptr;
+      if (too_deep(n)) return nullptr;
       m->kind = Node::Array;
       m->control.array = n->json->open_array(v);
       m->space = space_start(n->json->schema().options, SpaceAt::Open);
@@ -309,15 +315,9 @@ const Node *Automaton::step_scalar(Reader &r, const Node *n, uint8_t b) {
 }
 
 const Node *Automaton::step_object(Reader &r, const Node *n, uint8_t b) {
+  if (is_space(b)) return step_space(r, n, b);
   const JsonOptions &options = n->json->schema().options;
-  if (is_space(b)) {
-    int next = space_step(options, n->space, b);
-    if (next < 0) return nullptr;
-    Node *m = r.arena.make<Node>(*n);
-    m->space = static_cast<uint16_t>(next);
-    return m;
-  }
-  if (!space_done(n->space)) return nullptr;
+  if (!space_allows(options, n->space, b)) return nullptr;
   ObjectControl *o = n->control.object;
   switch (n->phase) {
     case Phase::Open:
@@ -350,15 +350,9 @@ const Node *Automaton::step_object(Reader &r, const Node *n, uint8_t b) {
 }
 
 const Node *Automaton::step_array(Reader &r, const Node *n, uint8_t b) {
+  if (is_space(b)) return step_space(r, n, b);
   const JsonOptions &options = n->json->schema().options;
-  if (is_space(b)) {
-    int next = space_step(options, n->space, b);
-    if (next < 0) return nullptr;
-    Node *m = r.arena.make<Node>(*n);
-    m->space = static_cast<uint16_t>(next);
-    return m;
-  }
-  if (!space_done(n->space)) return nullptr;
+  if (!space_allows(options, n->space, b)) return nullptr;
   ArrayControl *a = n->control.array;
   if (b == ']') {
     if (!n->json->array_can_close(a, n->count)) return nullptr;
@@ -461,6 +455,8 @@ Hash128 Automaton::signature(const Node *n) {
   // Within a token of the depth limit a mask knows how deep it is.
   const auto depth = static_cast<uint32_t>(n->depth);
   if (depth + text_.vocabulary().longest_token() >= text_.limits().max_depth) add(depth);
+  // Where lines are indented, what may follow a bracket, a comma or a line feed depends on the depth.
+  if (writes_lines_ && (n->kind == Node::Value || n->kind == Node::Object || n->kind == Node::Array)) add(depth);
   switch (n->kind) {
     case Node::String: {
       h.b = 0;
@@ -529,25 +525,13 @@ Hash128 Automaton::signature(const Node *n) {
 
 uint64_t Automaton::unproven() const {
   uint64_t total = 0;
-  std::vector<const Plan *> todo{plan_.get()};
-  while (!todo.empty()) {
-    const Plan *p = todo.back();
-    todo.pop_back();
-    if (p->json) total += p->json->unproven();
-    for (auto &q : p->parts) todo.push_back(q.get());
-  }
+  each_json(*plan_, [&](const JsonControl &json) { total += json.unproven(); });
   return total;
 }
 
 size_t Automaton::memory() const {
   size_t total = 0;
-  std::vector<const Plan *> todo{plan_.get()};
-  while (!todo.empty()) {
-    const Plan *p = todo.back();
-    todo.pop_back();
-    if (p->json) total += p->json->memory();
-    for (auto &q : p->parts) todo.push_back(q.get());
-  }
+  each_json(*plan_, [&](const JsonControl &json) { total += json.memory(); });
   return total;
 }
 

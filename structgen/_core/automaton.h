@@ -127,6 +127,7 @@ class Automaton {
   bool extra_seen(const Node *object, const Hash128 &hash) const;
 
   TextSpace &text() { return text_; }
+  bool writes_lines() const { return writes_lines_; }
   const Plan &plan() const { return *plan_; }
   uint64_t unproven() const;
   size_t memory() const;
@@ -139,6 +140,10 @@ class Automaton {
   const Node *read(Reader &r, const Node *n, uint8_t b);
   // Takes the item of `array` that ends here into account; false when it may not be.
   bool take_item(Reader &r, const Node *array, ArrayControl **control, const SeenKey **items);
+  const Node *step_space(Reader &r, const Node *n, uint8_t b);
+  // Can the white space that has begun lead to a token? It may have settled which kind of token that is.
+  bool leads_on(Reader &r, const Node *n, uint16_t space);
+  bool too_deep(const Node *value) const;
   const Node *step_value(Reader &r, const Node *n, uint8_t b);
   const Node *step_string(Reader &r, const Node *n, uint8_t b);
   const Node *step_scalar(Reader &r, const Node *n, uint8_t b);
@@ -153,6 +158,7 @@ class Automaton {
 
   std::unique_ptr<Plan> plan_;
   TextSpace &text_;
+  bool writes_lines_ = false;  // some value is written with an indentation
 };
 
 }  // namespace structgen

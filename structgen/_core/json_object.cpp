@@ -17,10 +17,11 @@ const KeyUniverse *JsonControl::universe(const std::vector<SchemaId> &groups) {
   if (slot) return slot.get();
   auto made = std::make_unique<KeyUniverse>();
   std::vector<std::string_view> declared;
-  for (SchemaId g : groups) {
+  // The order of keys where one is wanted: what any of them declares comes before what is only required.
+  for (SchemaId g : groups)
     for (auto &[name, id] : schema_.nodes[g].properties) declared.push_back(name);
+  for (SchemaId g : groups)
     for (auto &name : schema_.nodes[g].required) declared.push_back(name);
-  }
   std::unordered_map<std::string_view, uint32_t> rank;
   for (std::string_view name : declared) rank.try_emplace(name, static_cast<uint32_t>(rank.size()));
   std::vector<std::string_view> sorted;

@@ -15,7 +15,8 @@ const std::vector<uint32_t> &Masks::ending_items(const Node *node) {
     sorted_out_ = true;
     for (uint32_t id = 0; id < v_.size(); ++id) {
       const std::string &t = v_.token(id);
-      const size_t quote = t.find('"'), bracket = t.find_last_of("]}");
+      // Where lines are indented, a line feed after an item settles that its array ends.
+      const size_t quote = t.find('"'), bracket = t.find_last_of(a_.writes_lines() ? "]}\n" : "]}");
       const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
       if (bracket != t.npos || two) brackets_.push_back(id);
       if ((quote != t.npos && bracket != t.npos && quote < bracket) || two) brackets_after_quote_.push_back(id);

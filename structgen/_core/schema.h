@@ -79,7 +79,7 @@ struct SchemaNode {
   }
 };
 
-enum class Whitespace : uint8_t { Compact, JsonDumps, Flexible };
+enum class Whitespace : uint8_t { Flexible, Written };
 
 struct JsonOptions {
   Whitespace whitespace = Whitespace::Flexible;
@@ -88,6 +88,11 @@ struct JsonOptions {
   bool integer_digits = false;  // what must be an integer is written with digits alone
   // Flexible: inline blanks in a row, blanks after the one line feed.
   uint32_t max_inline = 4, max_indent = 64;
+  // Written: spaces around the separators; items on lines of their own, `indent` for each open container.
+  uint8_t before_comma = 0, after_comma = 0, before_colon = 0, after_colon = 0;
+  bool lines = false;
+  std::string indent;
+  int32_t root_depth = 0;  // of the frame that holds the whole value: no container is around it
 };
 
 struct Schema {

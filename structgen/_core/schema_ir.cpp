@@ -1,5 +1,7 @@
 #include "schema_ir.h"
 
+#include "json_space.h"
+
 #include <functional>
 #include <stdexcept>
 
@@ -118,16 +120,36 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
     {"else", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.else_ = r.id(v); }},
 };
 
+// ("flexible", blanks, indentation) or ("written", indent or None, spaces before and after ',' and ':').
+void read_whitespace(nb::handle ir, JsonOptions &o) {
+  const std::string_view kind = text_of(ir[0]);
+  if (kind == "flexible") {
+    o.max_inline = nb::cast<uint32_t>(ir[1]);
+    o.max_indent = nb::cast<uint32_t>(ir[2]);
+    if (o.max_inline >= SPACE_RETURN || o.max_indent >= SPACE_CLOSED - SPACE_INDENT)
+      throw std::invalid_argument("white space without a bound");
+    return;
+  }
+  if (kind != "written") throw std::invalid_argument("unknown whitespace policy: " + std::string(kind));
+  o.whitespace = Whitespace::Written;
+  nb::object indent = ir[1];
+  if (!indent.is_none()) {
+    o.lines = true;
+    o.indent = std::string(text_of(indent));
+  }
+  uint8_t *const spaces[] = {&o.before_comma, &o.after_comma, &o.before_colon, &o.after_colon};
+  for (int i = 0; i < 4; ++i) {
+    *spaces[i] = nb::cast<uint8_t>(ir[i + 2]);
+    if (*spaces[i] >= SPACE_LINE - SPACE_OWED) throw std::invalid_argument("too many spaces around a separator");
+  }
+}
+
 JsonOptions read_options(nb::dict options) {
   JsonOptions o;
   for (auto [key, value] : options) {
     std::string_view name = text_of(key);
     if (name == "whitespace") {
-      std::string_view w = text_of(value);
-      if (w == "compact") o.whitespace = Whitespace::Compact;
-      else if (w == "json.dumps") o.whitespace = Whitespace::JsonDumps;
-      else if (w == "flexible") o.whitespace = Whitespace::Flexible;
-      else throw std::invalid_argument("unknown whitespace policy: " + std::string(w));
+      read_whitespace(value, o);
     } else if (name == "escapes") {
       o.escapes = text_of(value) == "all" ? Escapes::All : Escapes::Canonical;
     } else if (name == "integers") {
@@ -226,7 +248,7 @@ Re RegexCache::convert(RegexSpace &space, nb::handle ir) {
   return re;
 }
 
-std::unique_ptr<Plan> plan_from_ir(nb::handle ir, TextSpace &space, RegexCache &cache) {
+std::unique_ptr<Plan> plan_from_ir(nb::handle ir, TextSpace &space, RegexCache &cache, int32_t depth) {
   if (!PyTuple_Check(ir.ptr()) || nb::len(ir) != 2) throw std::invalid_argument("a constraint IR is a pair (kind, content)");
   std::string_view kind = text_of(ir[0]);
   nb::object content = ir[1];
@@ -238,12 +260,15 @@ std::unique_ptr<Plan> plan_from_ir(nb::handle ir, TextSpace &space, RegexCache &
   }
   if (kind == "json") {
     plan->kind = Plan::Json;
-    plan->json = std::make_unique<JsonControl>(read_schema(content, space, cache), space);
+    Schema schema = read_schema(content, space, cache);
+    schema.options.root_depth = depth;
+    plan->json = std::make_unique<JsonControl>(std::move(schema), space);
     return plan;
   }
   if (kind != "sequence" && kind != "union") throw std::invalid_argument("unknown constraint kind: " + std::string(kind));
   plan->kind = kind == "sequence" ? Plan::Sequence : Plan::Union;
-  for (nb::handle part : content) plan->parts.push_back(plan_from_ir(part, space, cache));
+  if (plan->kind == Plan::Sequence) ++depth;  // it has a frame of its own
+  for (nb::handle part : content) plan->parts.push_back(plan_from_ir(part, space, cache, depth));
   if (plan->parts.empty()) throw std::invalid_argument("a sequence or union without parts");
   return plan;
 }

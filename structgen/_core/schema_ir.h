@@ -21,7 +21,7 @@ class __attribute__((visibility("hidden"))) RegexCache {
   std::vector<nanobind::object> kept_;
 };
 
-// Throws std::invalid_argument for a shape that is no IR.
-std::unique_ptr<Plan> plan_from_ir(nanobind::handle ir, TextSpace &space, RegexCache &cache);
+// Throws std::invalid_argument for a shape that is no IR. `depth`: of the plan's first frame.
+std::unique_ptr<Plan> plan_from_ir(nanobind::handle ir, TextSpace &space, RegexCache &cache, int32_t depth = 0);
 
 }  // namespace structgen

@@ -32,14 +32,15 @@ class Search {
     while (n) {
       if (a_.accepts(r_, n)) return true;
       if (spent()) break;
+      if (n->kind == Node::Value || n->kind == Node::Array || n->kind == Node::Object)
+        if (const char c = space_owed(options(n), n->space)) {
+          n = read(n, {&c, 1});
+          continue;
+        }
       switch (n->kind) {
         case Node::String: n = string(n); continue;
         case Node::Scalar: n = scalar(n); continue;
         case Node::Value: {
-          if (!space_done(n->space)) {
-            n = read(n, n->space == SPACE_OWED ? " " : "\n");
-            continue;
-          }
           const Node *s = nullptr;
           if (n->parent && n->parent->kind == Node::Array) {
             const bool deeper = cut_;
@@ -64,16 +65,16 @@ class Search {
           return choose(n, {"[", "{"}, before);
         }
         case Node::Array: {
-          if (!space_done(n->space)) {
-            n = read(n, "\n");  // a carriage return waits for it
-            continue;
-          }
-          if (const Node *closed = read(n, "]")) {
+          if (const Node *closed = end(n, ']')) {
             n = closed;
             continue;
           }
           if (n->phase == Phase::AfterValue) {
-            n = read(n, ",");
+            n = comma(n);
+            continue;
+          }
+          if (lines(options(n)) && n->space == SPACE_EMPTY) {
+            n = read(n, "\n");
             continue;
           }
           n = open_item(n);
@@ -81,20 +82,17 @@ class Search {
           continue;
         }
         case Node::Object: {
-          if (!space_done(n->space)) {
-            n = read(n, n->space == SPACE_OWED ? " " : "\n");
-            continue;
-          }
           if (n->phase == Phase::AfterKey) {
             n = read(n, ":");
             continue;
           }
           if (n->phase != Phase::AfterComma)
-            if (const Node *closed = read(n, "}")) {
+            if (const Node *closed = end(n, '}')) {
               n = closed;
               continue;
             }
-          n = read(n, n->phase == Phase::AfterValue ? "," : "\"");
+          if (n->phase == Phase::AfterValue) n = comma(n);
+          else n = read(n, lines(options(n)) && n->space == SPACE_EMPTY ? "\n" : "\"");
           continue;
         }
         case Node::Key: return key(n, before);
@@ -122,6 +120,22 @@ class Search {
       out_ += c;
     }
     return n;
+  }
+
+  static const JsonOptions &options(const Node *n) { return n->json->schema().options; }
+
+  // The end of a container, on a line of its own where lines are written.
+  const Node *end(const Node *n, char bracket) {
+    std::string text;
+    if (lines(options(n)) && n->space == SPACE_AFTER) {
+      text = "\n";
+      for (int32_t level = n->depth - options(n).root_depth; level > 0; --level) text += options(n).indent;
+    }
+    return read(n, text + bracket);
+  }
+  const Node *comma(const Node *n) {
+    const bool before = options(n).whitespace == Whitespace::Written && n->space == SPACE_AFTER;
+    return read(n, std::string(before ? options(n).before_comma : 0, ' ') + ',');
   }
 
   // Every text in turn, each with all that follows.
@@ -167,8 +181,9 @@ class Search {
     if (!v || v->first.none()) return nullptr;
     Node alone;
     alone.kind = Node::Value;
-    alone.depth = n->depth + 1;
+    alone.depth = n->kind == Node::Value ? n->depth : n->depth + 1;
     alone.json = n->json;
+    alone.space = SPACE_CLOSED;
     alone.control.value = v;
     Search inner(a_, r_);
     std::string text;
@@ -248,7 +263,8 @@ class Search {
     }
     // Complete, and something must follow in the frame below.
     if (n->parent && n->parent->kind == Node::Sequence) return a_.finish(r_, n->parent);
-    return any_of(n, std::string{n->parent && n->parent->kind == Node::Array ? "]," : "},"});
+    if (n->json && lines(options(n))) return any_of(n, "\n, ");
+    return any_of(n, n->parent && n->parent->kind == Node::Array ? "], " : "}, ");
   }
 
   bool key(const Node *n, size_t before) {

@@ -82,17 +82,30 @@ def add_constraint_arguments(parser: argparse.ArgumentParser, *, schema_flag: bo
 def add_schema_options(parser: argparse.ArgumentParser) -> None:
     """The fields of `JsonSchemaOptions`."""
     group = parser.add_argument_group("JSON text")
-    group.add_argument("--whitespace", choices=["flexible", "compact", "json.dumps"])
+    group.add_argument("--whitespace", choices=["flexible", "compact", "json.dumps", "indented"])
+    group.add_argument("--indent", type=int, metavar="N", help="--whitespace indented, by N spaces")
     group.add_argument(
         "--ordered", action="store_true", default=None, help="object keys in the order of `properties`"
     )
     group.add_argument("--escapes", choices=["canonical", "all"], help="how strings may be escaped")
-    group.add_argument("--formats", choices=["assert", "annotate"], help="whether `format` constrains")
+    group.add_argument(
+        "--formats", choices=["assert", "annotate", "dialect"], help="whether `format` constrains"
+    )
+    group.add_argument("--integers", choices=["any", "digits"], help="how integers may be written")
+
+
+_OPTION_NAMES = ("whitespace", "ordered", "escapes", "formats", "integers")
 
 
 def schema_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that were given."""
-    named = {name: getattr(arguments, name) for name in ("whitespace", "ordered", "escapes", "formats")}
+    named = {name: getattr(arguments, name) for name in _OPTION_NAMES}
+    if arguments.indent is not None:
+        if named["whitespace"] not in (None, "indented"):
+            raise InputError(f"--indent does not go with --whitespace {named['whitespace']}")
+        from structgen.constraints.json_schema import Whitespace
+
+        named["whitespace"] = Whitespace.indented(arguments.indent)
     return {name: value for name, value in named.items() if value is not None}
 
 

@@ -46,6 +46,13 @@ class Constraint(ABC):
         """Why the empty part at this place is empty, in words, if this kind of constraint can tell."""
         return None
 
+    def broken(self, near: list[str], questions: list[Callable[[IR], bool]]) -> list[tuple[str, str, str]]:
+        """The rules without which a text could go on, if this kind of constraint can tell: where, which, details.
+
+        `near` are the places that apply where the text stops. A question says whether the text goes on under
+        an IR; the first is the strictest."""
+        return []
+
     def _and(self, other: Constraint) -> Constraint | None:
         """How this kind of constraint joins `other` under ``&``; None leaves it to the algebra."""
         return None

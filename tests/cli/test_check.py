@@ -86,6 +86,10 @@ def test_the_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_options_reach_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--indent", "4", "true"]) == 0
+    assert "whitespace=Whitespace.written(4, (',', ': '))" in capsys.readouterr().out
+    assert main(["check", "--indent", "4", "--whitespace", "compact", "true"]) == 2
+    assert "--indent does not go with --whitespace compact" in capsys.readouterr().err
     assert main(["check", "--whitespace", "compact", "--ordered", "true"]) == 0
     out = capsys.readouterr().out
     assert "whitespace='compact'" in out

@@ -125,6 +125,15 @@ def test_ordered_keys(data: st.DataObject, members: dict[str, Any], others: Any)
     assert accepts(matcher, text) == (oracle(schema, text) and places == sorted(places))
 
 
+def test_what_is_declared_comes_before_what_is_only_required() -> None:
+    schema = {"required": ["z", "x"], "allOf": [{"properties": {"a": True}}, {"properties": {"b": True}}]}
+    matcher = matcher_of(schema, byte_vocabulary(), ordered=True)
+    for keys in ("abzx", "zx", "bzx", "abzxq", "zxqc"):
+        assert accepts(matcher, json.dumps(dict.fromkeys(keys, 1)))
+    for keys in ("zabx", "xz", "bazx", "zxa", "qzx", "zqx"):
+        assert not accepts(matcher, json.dumps(dict.fromkeys(keys, 1)))
+
+
 @pytest.mark.parametrize("integers", ["any", "digits"])
 def test_spellings_of_integers(integers: str) -> None:
     matcher = matcher_of({"type": "integer", "minimum": -7}, byte_vocabulary(), integers=integers)

@@ -123,7 +123,7 @@ WORLD: list[Any] = [
     {"a": 1, "b": "b", "ab": None},
 ]
 TEXTS = [plain_text(value).encode() for value in WORLD]
-ALPHABET = b'{}[],:"ab01n.-'
+ALPHABET = b'{}[],:"ab01n.- \n'
 
 
 @settings(max_examples=60, suppress_health_check=RELAXED)
@@ -152,7 +152,7 @@ def test_what_is_alive_has_a_completion() -> None:
     states: Counter[bool] = Counter()
 
     @settings(max_examples=100, suppress_health_check=RELAXED)
-    @given(schemas(SUPPORTED), st.sampled_from(["compact", "flexible"]))
+    @given(schemas(SUPPORTED), st.sampled_from(["compact", "flexible", "indented"]))
     def collect(schema: Any, whitespace: str) -> None:
         matcher = matcher_of(schema, byte_vocabulary(), whitespace=whitespace)
         if matcher is None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
-from structgen.constraints.json_schema import json_schema
+from structgen.constraints.json_schema import Whitespace, json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint, StructgenError
 from structgen.matcher import Matcher
@@ -126,10 +126,19 @@ HARD: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"escapes": "all"}, {"whitespace": "compact"}, {"whitespace": "json.dumps"}]
+    "options",
+    [
+        {},
+        {"escapes": "all"},
+        {"whitespace": "compact"},
+        {"whitespace": "json.dumps"},
+        {"whitespace": "indented"},
+        {"whitespace": Whitespace.written("\t", (" , ", ": "))},
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("schema", HARD, ids=range(len(HARD)))
-def test_hard_schemas(schema: Any, options: dict[str, str]) -> None:
+def test_hard_schemas(schema: Any, options: dict[str, Any]) -> None:
     source = random.Random(5)
     vocabulary = json_vocabulary(more=300, seed=1)
     for _ in range(2):

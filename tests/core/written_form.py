@@ -11,18 +11,17 @@ from typing import Any
 
 from hypothesis import reject
 
-from structgen.constraints.json_schema import json_schema
+from structgen.constraints.json_schema import Whitespace, json_schema
 from structgen.errors import SchemaInvalid, UnsatisfiableSchema
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 from tests.oracles.json_validator import Validator
 from tests.strategies.json_schemas import ALL
 
-__all__ = ["SUPPORTED", "accepts", "expected", "has_offered_form", "matcher_of"]
+__all__ = ["SUPPORTED", "accepts", "expected", "has_offered_form", "laid_out", "matcher_of"]
 
 SUPPORTED = ALL
 
-_GAP = r"[ \t]{0,4}(?:\r?\n[ \t]{0,64})?"  # a few blanks, then perhaps one line end and an indentation
 # An exponent has a normalised mantissa of at most 17 digits and at most two digits if it begins with zero.
 _NUMBER = re.compile(
     r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|(?:0(?:\.0)?|[1-9](?:\.[0-9]{1,16})?)[eE][+-]?(?:0?[0-9]|[1-9][0-9]{1,2}))"
@@ -38,9 +37,12 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^"{}\[\],:\s]+')
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def has_offered_form(text: str, whitespace: str = "flexible", escapes: str = "canonical") -> bool:
+def has_offered_form(
+    text: str, whitespace: str | Whitespace = "flexible", escapes: str = "canonical"
+) -> bool:
     """Does this text, which is JSON, have the spellings and the white space that the options allow?"""
     string = _STRINGS[escapes]
+    policy = Whitespace.of(whitespace)
     at = 0
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -53,16 +55,38 @@ def has_offered_form(text: str, whitespace: str = "flexible", escapes: str = "ca
         space = _SPACE.match(text, token.end())
         assert space is not None
         at = space.end()
-        wanted = "" if at == len(text) else _gap(whitespace, token[0])
-        if not re.fullmatch(wanted, space[0]):
+        if policy.is_flexible and not re.fullmatch("" if at == len(text) else _gap(policy), space[0]):
             return False
-    return True
+    return policy.is_flexible or text == laid_out(text, policy)
 
 
-def _gap(whitespace: str, token: str) -> str:
-    if whitespace == "flexible":
-        return _GAP
-    return " " if whitespace == "json.dumps" and token in (",", ":") else ""
+def _gap(policy: Whitespace) -> str:
+    """A few blanks, then perhaps one line end and an indentation."""
+    return rf"[ \t]{{0,{policy.blanks}}}(?:\r?\n[ \t]{{0,{policy.indentation}}})?"
+
+
+def laid_out(text: str, policy: Whitespace) -> str:
+    """The same tokens with the white space that `json.dumps` writes."""
+    tokens = _TOKEN.findall(text)
+    assert policy.separators is not None
+    comma, colon = policy.separators
+    level = 0
+
+    def line() -> str:
+        return "" if policy.indent is None else "\n" + policy.indent * level
+
+    out: list[str] = []
+    for before, token in zip(["", *tokens], tokens, strict=False):
+        if token in ("]", "}"):
+            level -= 1
+            if before not in ("[", "{"):
+                out.append(line())
+        elif before in ("[", "{"):
+            out.append(line())
+        if token in ("[", "{"):
+            level += 1
+        out.append({",": comma + line(), ":": colon}.get(token, token))
+    return "".join(out)
 
 
 def _number_is_offered(token: str) -> bool:
@@ -72,7 +96,9 @@ def _number_is_offered(token: str) -> bool:
     return exponent is None or abs(int(exponent[1])) <= _GREATEST_EXPONENT
 
 
-def expected(schema: Any, text: str, whitespace: str = "flexible", escapes: str = "canonical") -> bool:
+def expected(
+    schema: Any, text: str, whitespace: str | Whitespace = "flexible", escapes: str = "canonical"
+) -> bool:
     """May `text` come out under `schema`? Raises the oracle's SchemaError where it has no answer."""
     return Validator(schema, formats=True).accepts(text) and has_offered_form(text, whitespace, escapes)
 

@@ -5,6 +5,7 @@ from .keywords import KEYWORDS, Keyword
 from .options import JsonSchemaOptions
 from .report import Finding, Report, check
 from .support import Support
+from .whitespace import Whitespace
 
 __all__ = [
     "KEYWORDS",
@@ -14,6 +15,7 @@ __all__ = [
     "Keyword",
     "Report",
     "Support",
+    "Whitespace",
     "check",
     "json_schema",
 ]

@@ -126,6 +126,7 @@ def items_before_2020(reader: Reader, value: Any, node: Node) -> None:
     if rest is True:
         reader.notes.all_items.add(reader.node_id)
     elif rest is not None:
+        reader.spelled.setdefault(reader.node_id, {})["items"] = "additionalItems"
         node["items"] = reader.child(rest, reader.pointer + "/additionalItems")
 
 

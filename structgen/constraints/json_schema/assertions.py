@@ -67,6 +67,7 @@ def const(reader: Reader, value: Any, node: Node) -> None:
         # The node's own alternatives are those of `enum`.
         node["allOf"] = (*node.get("allOf", ()), reader.constant(value))
         return
+    reader.spelled.setdefault(reader.node_id, {})["enum"] = "const"
     enumerate_values(reader, [value], node, reader.at("const"))
 
 

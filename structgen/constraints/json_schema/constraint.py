@@ -14,6 +14,7 @@ from typing import Any
 from structgen.constraints.base import IR, Constraint
 from structgen.errors import CombinationError
 
+from .broken import broken_rules
 from .contradiction import contradiction
 from .ir import SchemaIR
 from .merging import combine
@@ -56,6 +57,12 @@ class JsonSchemaConstraint(Constraint):
 
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> str | None:
         return contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))
+
+    def broken(self, near: list[str], questions: list[Callable[[IR], bool]]) -> list[tuple[str, str, str]]:
+        def about(question: Callable[[IR], bool]) -> Callable[[SchemaIR], bool]:
+            return lambda ir: question(("json", ir))
+
+        return broken_rules(self._ir, near, [about(question) for question in questions])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, JsonSchemaConstraint):

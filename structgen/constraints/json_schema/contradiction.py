@@ -15,7 +15,7 @@ from typing import Any
 
 from .ir import SchemaIR
 
-__all__ = ["QUESTION_LIMIT", "contradiction"]
+__all__ = ["QUESTION_LIMIT", "Demand", "Node", "contradiction", "demands", "without"]
 
 QUESTION_LIMIT = 64
 _NODE_LIMIT = 20_000
@@ -57,11 +57,11 @@ def contradiction(ir: SchemaIR, pointer: str, is_empty: Callable[[SchemaIR], boo
 
     if not still_empty(node):
         return None
-    demands = list(_demands(node))
-    if len(demands) > QUESTION_LIMIT:
+    parts = list(demands(node))
+    if len(parts) > QUESTION_LIMIT:
         return None
-    for demand in demands:
-        smaller = _without(node, demand)
+    for demand in parts:
+        smaller = without(node, demand)
         if still_empty(smaller):
             node = smaller
     names = list(dict.fromkeys(_names(node, pointer, nodes)))
@@ -74,7 +74,8 @@ Demand = tuple[tuple[str, Any], ...]
 """Keys of a node, each with the one of its values that may be spared, or None for all of it."""
 
 
-def _demands(node: Node) -> Iterator[Demand]:
+def demands(node: Node) -> Iterator[Demand]:
+    """What can be left out of a node, one after the other."""
     seen = {"pointer"}
     for key in node:
         if key in seen:
@@ -89,14 +90,15 @@ def _demands(node: Node) -> Iterator[Demand]:
             yield tuple((one, None) for one in group if one in node)
 
 
-def _without(node: Node, demand: Demand) -> Node:
+def without(node: Node, demand: Demand) -> Node:
+    """The node that does not make this demand."""
     smaller = dict(node)
     for key, member in demand:
         rest = None if member is None else tuple([one for one in smaller[key] if one != member])
         if rest:
             smaller[key] = rest
         else:
-            del smaller[key]
+            smaller.pop(key, None)
     return smaller
 
 

@@ -14,9 +14,16 @@ __all__ = ["SchemaIR"]
 
 
 class SchemaIR(dict[str, Any]):
-    """``nodes``, ``root`` and ``options``."""
+    """``nodes``, ``root`` and ``options``; beside them `spelled`, which no automaton depends on."""
 
-    __slots__ = ("_hash",)
+    __slots__ = ("_hash", "spelled")
+
+    spelled: dict[int, dict[str, str]]
+    """By node id: keys that stand for a keyword of another name, as ``enum`` may for ``const``."""
+
+    def __init__(self, *, spelled: dict[int, dict[str, str]] | None = None, **content: Any) -> None:
+        super().__init__(content)
+        self.spelled = spelled or {}
 
     def __hash__(self) -> int:  # type: ignore[override]
         try:

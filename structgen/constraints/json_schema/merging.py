@@ -41,7 +41,10 @@ def combine(keyword: str, first: SchemaIR, second: SchemaIR) -> SchemaIR:
     root = {"pointer": "#", keyword: both if keyword == "allOf" else (both,)}
     nodes = (root, *_shifted(first["nodes"], 1), *_shifted(second["nodes"], start))
     narrower = next((one for one in (first, second) if one["options"]["integers"] == "digits"), first)
-    return SchemaIR(nodes=nodes, root=0, options=narrower["options"])
+    spelled = {
+        place + by: names for one, by in ((first, 1), (second, start)) for place, names in one.spelled.items()
+    }
+    return SchemaIR(nodes=nodes, root=0, options=narrower["options"], spelled=spelled)
 
 
 def _shifted(nodes: tuple[Any, ...], by: int) -> list[Any]:

@@ -10,9 +10,10 @@ from typing import Any, Literal, get_args
 
 from structgen.errors import OptionError
 
+from .whitespace import Whitespace, WhitespaceName
+
 __all__ = ["JsonSchemaOptions", "make_options"]
 
-Whitespace = Literal["flexible", "compact", "json.dumps"]
 Escapes = Literal["canonical", "all"]
 Formats = Literal["assert", "dialect", "annotate"]
 Integers = Literal["any", "digits"]
@@ -22,9 +23,10 @@ Integers = Literal["any", "digits"]
 class JsonSchemaOptions:
     """Options of `json_schema`; each default is the one that people expect from a model's answer."""
 
-    whitespace: Whitespace = "flexible"
-    """``flexible``: compact, spaced or indented, the amount bounded. ``compact``: none.
-    ``json.dumps``: one space after each comma and colon."""
+    whitespace: Whitespace | WhitespaceName = "flexible"
+    """A `Whitespace` or the name of one. ``flexible``: compact, spaced or indented, the amount bounded.
+    ``compact``: none. ``json.dumps``: one space after each comma and colon. ``indented``: one item a line,
+    two spaces deeper for each open container."""
 
     ordered: bool = False
     """Object keys in the order in which ``properties`` declares them, then the others."""
@@ -44,13 +46,14 @@ class JsonSchemaOptions:
     def lower(self) -> dict[str, object]:
         """The part that the native automaton reads."""
         return {
-            "whitespace": self.whitespace,
+            "whitespace": Whitespace.of(self.whitespace).lower(),
             "ordered": self.ordered,
             "escapes": self.escapes,
             "integers": self.integers,
         }
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "whitespace", Whitespace.of(self.whitespace))
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
@@ -59,7 +62,6 @@ class JsonSchemaOptions:
 
 
 _CHOICES: dict[str, tuple[object, ...]] = {
-    "whitespace": get_args(Whitespace),
     "ordered": (True, False),
     "escapes": get_args(Escapes),
     "formats": get_args(Formats),

@@ -48,6 +48,7 @@ class Reader:
         self.nodes: list[Node | bool] = []
         self.beside_of: dict[int, tuple[str, list[int]]] = {}
         self.has_shared = False
+        self.spelled: dict[int, dict[str, str]] = {}
         self.notes = Notes()
         self._pending: list[tuple[int, dict[str, Any], str, Resource, int]] = []
         self._true = self._false = -1
@@ -111,6 +112,10 @@ class Reader:
             read = table.get(keyword)
             if read is not None:
                 read(self, value, node)
+            elif not isinstance(keyword, str):
+                raise SchemaInvalid(
+                    f"{keyword!r} is no keyword: keys of a JSON object are strings", pointer=self.pointer
+                )
 
     def _too_large(self, pointer: str) -> LimitExceeded:
         if self.depth > DEPTH_LIMIT:
@@ -297,4 +302,4 @@ def read_schema(schema: Any, options: JsonSchemaOptions, registry: Any = None) -
     except NeedsScopes:
         reader = Reader(options, registry, in_scopes=True)
         nodes = reader.read(schema)
-    return SchemaIR(nodes=nodes, root=0, options=options.lower())
+    return SchemaIR(nodes=nodes, root=0, options=options.lower(), spelled=reader.spelled)

@@ -292,7 +292,7 @@ def _children(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]
                 yield from ((child, f"{place}/{i}") for i, child in enumerate(value))
         elif kind == "map":
             if isinstance(value, dict):
-                yield from ((child, f"{place}/{escape(name)}") for name, child in value.items())
+                yield from ((child, f"{place}/{escape(str(name))}") for name, child in value.items())
         else:
             yield value, place
 

@@ -29,6 +29,7 @@ from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
 from .reader import Node, Reader
 from .support import Support
+from .whitespace import Whitespace
 
 __all__ = ["Finding", "Report", "check"]
 
@@ -187,21 +188,27 @@ def _status(error: StructgenError) -> str:
 
 def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
     choices = []
-    if options.whitespace == "flexible":
+    whitespace = Whitespace.of(options.whitespace)
+    if whitespace.is_flexible:
         choices.append(
-            "white space between tokens is at most 4 blanks, a line end and 64 blanks; there is none around the value "
-            "(whitespace='flexible')"
+            f"white space between tokens is at most {whitespace.blanks} blanks, a line end and "
+            f"{whitespace.indentation} blanks; there is none around the value (whitespace={whitespace})"
         )
     else:
-        choices.append(f"white space is fixed (whitespace={options.whitespace!r})")
+        choices.append(f"white space is fixed (whitespace={whitespace})")
     if options.ordered:
-        choices.append("object keys come in declared order (ordered=True)")
+        choices.append(
+            "object keys come in declared order, then those that are only required, then all others (ordered=True)"
+        )
     if options.escapes == "canonical":
         choices.append("characters of strings are escaped only where they must be (escapes='canonical')")
     if options.integers == "digits":
         choices.append("integers are written with digits alone (integers='digits')")
     choices.append(
         "a number with an exponent has one digit before the point, at most 16 after it, and |exponent| <= 400"
+    )
+    choices.append(
+        "containers are nested at most as deep as the vocabulary's limit max_depth, 1,000 by default"
     )
     return tuple(choices)
 

@@ -2,21 +2,41 @@
 
     python -m structgen.constraints.json_schema.table docs/json-schema.md
 
-rewrites the tables of that page in place, between their markers.
-Invariant: every keyword and format has one row; nothing is stated here that the declarations do not say.
+rewrites the tables of that page in place, between their markers. The figures beside the declarations are those
+of `bench.suite`, which it wrote to json-schema-suite.json beside the page.
+Invariant: every keyword and format has one row; nothing is stated here that the declarations or the measured
+counts do not say.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from .drafts import DRAFTS
 from .formats import FORMATS
 from .keywords import KEYWORDS
 
-__all__ = ["format_table", "keyword_table", "with_tables"]
+__all__ = ["MEASURED", "format_table", "keyword_table", "with_tables"]
+
+MEASURED = "json-schema-suite.json"
+"""The measured counts, beside the page."""
+_ENGINES = ("structgen", "llguidance", "xgrammar")
+_FILES = {
+    **dict.fromkeys(("if", "then", "else"), ("if-then-else",)),
+    **dict.fromkeys(("contentEncoding", "contentMediaType", "contentSchema"), ("content",)),
+    "$ref": ("ref", "refRemote"),
+    "$dynamicRef": ("dynamicRef",),
+    "$recursiveRef": ("recursiveRef",),
+    "$anchor": ("anchor",),
+    "$defs": ("defs",),
+    "$vocabulary": ("vocabulary",),
+}
+"""Files of the suite that are not called after their keyword."""
 
 _NAMES = {draft.number: draft.name.removeprefix("draft ") for draft in DRAFTS}
 
@@ -31,31 +51,57 @@ def _drafts(first: int, last: int) -> str:
     return _NAMES[first] if first == last else f"{_NAMES[first]} to {_NAMES[last]}"
 
 
-def keyword_table() -> str:
-    """Markdown: every keyword, its drafts, its support."""
-    lines = ["| keyword | drafts | support | note |", "|---|---|---|---|"]
+def _counts(measured: dict[str, Any], files: Iterable[str]) -> list[str]:
+    """For each engine the groups of these files that are right, of all."""
+    found = [measured["files"][file] for file in files if file in measured["files"]]
+    total = sum(one["groups"] for one in found)
+    return [f"{sum(one[engine] for one in found)}/{total}" if found else "" for engine in _ENGINES]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def keyword_table(measured: dict[str, Any]) -> str:
+    """Markdown: every keyword, its drafts, its support, and groups of the official suite that are right."""
+    lines = [_row(("keyword", "drafts", "support", *_ENGINES, "note")), "|---|---|---|--:|--:|--:|---|"]
     for name, keyword in KEYWORDS.items():
+        counts = _counts(measured, _FILES.get(name, (name,)))
         drafts = _drafts(keyword.first, keyword.last)
-        lines.append(f"| `{name}` | {drafts} | {keyword.support.value} | {keyword.note} |")
+        lines.append(_row((f"`{name}`", drafts, keyword.support.value, *counts, keyword.note)))
+    required = [file for file in measured["files"] if "/" not in file]
+    optional = [file for file in measured["files"] if re.fullmatch("optional/[^/]*", file)]
+    lines.append(_row(("all required groups", "", "", *_counts(measured, required), "")))
+    lines.append(_row(("all optional groups", "", "", *_counts(measured, optional), "formats apart")))
     return "\n".join(lines) + "\n"
 
 
-def format_table() -> str:
-    """Markdown: every format, its drafts, its support."""
-    lines = ["| format | defined in | support | note |", "|---|---|---|---|"]
+def format_table(measured: dict[str, Any]) -> str:
+    """Markdown: every format, its drafts, its support, and groups of the official suite that are right."""
+    lines = [_row(("format", "defined in", "support", *_ENGINES, "note")), "|---|---|---|--:|--:|--:|---|"]
     for name, found in FORMATS.items():
         note = found.note
         if found.older is not None:
             note += f"; {found.older.support.value} in drafts 4 and 6"
-        lines.append(
-            f"| `{name}` | {_drafts(found.first, DRAFTS[-1].number)} | {found.support.value} | {note} |"
-        )
+        drafts = _drafts(found.first, DRAFTS[-1].number)
+        counts = _counts(measured, (f"optional/format/{name}",))
+        lines.append(_row((f"`{name}`", drafts, found.support.value, *counts, note)))
     return "\n".join(lines) + "\n"
 
 
-def with_tables(page: str) -> str:
-    """The page with its tables as the code declares them now."""
-    for name, table in (("keywords", keyword_table()), ("formats", format_table())):
+def _versions(measured: dict[str, Any]) -> str:
+    """Markdown: what was measured, and how."""
+    peers = " and ".join(f"{name} {number}" for name, number in measured["versions"].items())
+    return f"Counted for {peers} by `{measured['command']}`.\n"
+
+
+def with_tables(page: str, measured: dict[str, Any]) -> str:
+    """The page with its tables as the code declares them, and as it was measured."""
+    for name, table in (
+        ("keywords", keyword_table(measured)),
+        ("formats", format_table(measured)),
+        ("versions", _versions(measured)),
+    ):
         start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         page = re.sub(f"(?s)(?<={start}).*?(?={end})", table.replace("\\", r"\\"), page)
     return page
@@ -63,4 +109,5 @@ def with_tables(page: str) -> str:
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])
-    path.write_text(with_tables(path.read_text("utf-8")), "utf-8")
+    counted = json.loads(path.with_name(MEASURED).read_text("utf-8"))
+    path.write_text(with_tables(path.read_text("utf-8"), counted), "utf-8")

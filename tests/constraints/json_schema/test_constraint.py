@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from structgen.constraints.json_schema import JsonSchemaOptions, json_schema
-from structgen.errors import CombinationError, OptionError
+from structgen.constraints.json_schema import JsonSchemaOptions, Whitespace, json_schema
+from structgen.errors import CombinationError, OptionError, SchemaInvalid
 from tests.constraints.json_schema.ir_twin import valid
 
 SHORT = {"type": "string", "maxLength": 2}
@@ -53,6 +55,44 @@ def test_wrong_options_list_the_right_ones() -> None:
     with pytest.raises(OptionError, match="'flexible', 'compact', 'json.dumps'"):
         json_schema(True, whitespace="none")
     assert json_schema(True).options == JsonSchemaOptions()
+
+
+def test_white_space_by_name_or_by_value() -> None:
+    assert json_schema(SHORT, whitespace="compact") == json_schema(SHORT, whitespace=Whitespace.compact())
+    assert json_schema(SHORT, whitespace="indented") == json_schema(SHORT, whitespace=Whitespace.indented())
+    assert json_schema(SHORT, whitespace="json.dumps") != json_schema(SHORT, whitespace="compact")
+    assert str(Whitespace.indented(3)) == "Whitespace.written(3, (',', ': '))"
+    assert eval(str(Whitespace.flexible(2, 9))) == Whitespace.flexible(2, 9)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Whitespace.written(17),
+        lambda: Whitespace.written(-1),
+        lambda: Whitespace.written("\n"),
+        lambda: Whitespace.written(True),
+        lambda: Whitespace.written(1.5),  # type: ignore[arg-type]
+        lambda: Whitespace.written(separators=(";", ":")),
+        lambda: Whitespace.written(separators=("\n,", ":")),
+        lambda: Whitespace.written(separators=(", " * 9, ":")),
+        lambda: Whitespace.written(separators=(",",)),  # type: ignore[arg-type]
+        lambda: Whitespace.written(separators=", "),  # type: ignore[arg-type]
+        lambda: Whitespace.flexible(-1),
+        lambda: Whitespace.flexible(indentation=20_000),
+        lambda: Whitespace.flexible(1.0),  # type: ignore[arg-type]
+    ],
+)
+def test_white_space_that_is_not_offered(wrong: Any) -> None:
+    with pytest.raises(OptionError):
+        wrong()
+
+
+@pytest.mark.parametrize("key", [1, None, ("a",)])
+def test_keys_are_strings(key: Any) -> None:
+    for schema in ({key: 1}, {"properties": {"a": {key: 1}}}, {"properties": {key: {}}}, {"const": {key: 1}}):
+        with pytest.raises(SchemaInvalid, match=r"^#"):
+            json_schema(schema)
 
 
 def test_combinations_with_other_kinds_can_be_remembered() -> None:

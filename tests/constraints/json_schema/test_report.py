@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from structgen.constraints.json_schema import KEYWORDS, Support, check
+from bench.engines import SuiteEngine
+from bench.suite import measure
+from structgen.constraints.json_schema import KEYWORDS, Support, Whitespace, check
 from structgen.constraints.json_schema.formats import FORMATS
-from structgen.constraints.json_schema.table import format_table, keyword_table, with_tables
+from structgen.constraints.json_schema.table import MEASURED, format_table, keyword_table, with_tables
 
 DRAFT7 = "http://json-schema.org/draft-07/schema#"
 
@@ -96,6 +99,22 @@ def test_unknown_dialects_are_named() -> None:
 def test_options_that_narrow_the_text_are_listed() -> None:
     assert any("declared order" in choice for choice in check(True, ordered=True).choices)
     assert not any("escaped" in choice for choice in check(True, escapes="all").choices)
+    assert any("digits alone" in choice for choice in check(True, integers="digits").choices)
+    assert any("at most 4 blanks, a line end and 64" in choice for choice in check(True).choices)
+    for whitespace, shown in (
+        ("compact", "(whitespace='compact')"),
+        (Whitespace.indented(4), "(whitespace=Whitespace.written(4, (',', ': ')))"),
+        (Whitespace.written("\t"), "(whitespace=Whitespace.written('\\t', (',', ': ')))"),
+        (Whitespace.written(2), "(whitespace='indented')"),
+        (Whitespace.flexible(1, 2), "at most 1 blanks, a line end and 2 blanks"),
+    ):
+        assert any(shown in choice for choice in check(True, whitespace=whitespace).choices)
+
+
+def test_every_keyword_has_a_finding_and_every_key_is_a_string() -> None:
+    for name in KEYWORDS:
+        assert any(finding.keyword == name for finding in check({name: True}).findings), name
+    assert check({1: 2}).status == check({"properties": {"a": {"$ref": "#", 3: 4}}}).status == "invalid"  # type: ignore[dict-item]
 
 
 def test_the_report_reads_well() -> None:
@@ -104,11 +123,21 @@ def test_the_report_reads_well() -> None:
     assert "approximate  #/format  (narrower: no labels in Punycode (xn--))" in text
 
 
+DOCS = Path(__file__).parents[3] / "docs"
+COUNTED = json.loads((DOCS / MEASURED).read_text("utf-8"))
+
+
 def test_tables_have_a_row_for_everything() -> None:
     for name in KEYWORDS:
-        assert f"| `{name}` |" in keyword_table()
+        assert f"| `{name}` |" in keyword_table(COUNTED)
     for name in FORMATS:
-        assert f"| `{name}` |" in format_table()
+        assert f"| `{name}` |" in format_table(COUNTED)
+
+
+def test_the_counts_are_of_the_suite_and_ours_are_still_right() -> None:
+    assert measure(SuiteEngine()) == {
+        file: [counts["structgen"], counts["groups"]] for file, counts in COUNTED["files"].items()
+    }
 
 
 def test_declarations_are_complete() -> None:
@@ -121,8 +150,8 @@ def test_declarations_are_complete() -> None:
 
 
 def test_the_documentation_shows_the_declarations() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "json-schema.md").read_text("utf-8")
+    page = (DOCS / "json-schema.md").read_text("utf-8")
     command = "python -m structgen.constraints.json_schema.table docs/json-schema.md"
-    assert page == with_tables(page), f"run {command}"
-    assert keyword_table() in page
-    assert format_table() in page
+    assert page == with_tables(page, COUNTED), f"run {command}"
+    assert keyword_table(COUNTED) in page
+    assert format_table(COUNTED) in page

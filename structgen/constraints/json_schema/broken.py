@@ -1,0 +1,262 @@
+"""Which rules of a schema a text breaks: those without which it could go on.
+
+Why: the automaton knows that a byte cannot stand, not which keyword is to blame; with `oneOf`, `not`, `contains`
+or `unevaluatedProperties` no look at one place tells. So each rule is left out in turn, and asked is whether the
+text can then be read further. Where no single rule is to blame, as few as possible together are.
+What "go on" means is a list of questions, the strictest first: is the whole text valid, is the number and what
+follows it, is the next character. The first question that a single rule answers decides.
+Invariant: each rule named is broken: without it (or them) the text goes on, with it not.
+Cost: one compilation and one reading of the text for each rule, at most `TRIAL_LIMIT`, those that apply near the
+place first; only where a text has failed already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .contradiction import Demand, Node, demands, without
+from .ir import SchemaIR
+
+__all__ = ["TRIAL_LIMIT", "broken_rules"]
+
+TRIAL_LIMIT = 200
+_NODE_TRIALS = 400_000
+"""Nodes that are compiled in all."""
+
+GoesOn = Callable[[SchemaIR], bool]
+Rule = tuple[str, str, str]
+"""Pointer of a sub-schema, keyword, detail."""
+
+_FREE = {"whitespace": ("flexible", 10_000, 10_000), "ordered": False, "escapes": "all", "integers": "any"}
+_CHILD = ("additionalProperties", "items", "propertyNames", "then", "else")
+_MEMBERS = ("prefixItems", "allOf", "ref")
+_NAMED = ("properties", "patternProperties")
+_VALUES = ("strings", "numbers", "literals", "values")
+_DEPENDENCY = re.compile("(dependencies|dependentRequired|dependentSchemas)/[^/]*")
+_WRITTEN = re.compile("(.*)/(const|enum|unevaluatedProperties|unevaluatedItems)")
+"""Pointers of nodes that the front end writes for a keyword of the schema above."""
+_TYPES = ("null", "boolean", "object", "array", "number", "string")
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A demand of one node, and what the schema calls it."""
+
+    place: int
+    demand: Demand
+    pointer: str
+    keyword: str
+
+
+def broken_rules(ir: SchemaIR, near: list[str], questions: list[GoesOn]) -> list[Rule]:
+    """The rules to blame; `near` are pointers of the sub-schemas that apply where the text stops."""
+    nodes = ir["nodes"]
+    candidates = sorted(_candidates(ir), key=lambda one: _distance(nodes[one.place]["pointer"], near))
+    del candidates[max(8, min(TRIAL_LIMIT, _NODE_TRIALS // len(nodes))) :]
+
+    for goes_on in questions:
+        options = _broken_options(ir, goes_on)
+        if options:
+            return options
+        blamed = [one for one in candidates if goes_on(_changed(ir, [one]))]
+        if blamed:
+            return _told(ir, blamed, goes_on)
+    goes_on = questions[-1]
+    if not goes_on(_changed(ir, candidates)):
+        return []
+    blamed = candidates
+    for one in candidates:
+        fewer = [other for other in blamed if other is not one]
+        if goes_on(_changed(ir, fewer)):
+            blamed = fewer
+    return _told(ir, blamed, goes_on)
+
+
+def _told(ir: SchemaIR, blamed: list[_Candidate], goes_on: GoesOn) -> list[Rule]:
+    found = dict.fromkeys((one.pointer, one.keyword, _detail(ir, one, goes_on)) for one in blamed)
+    bounds = {pointer for pointer, keyword, _ in found if keyword in ("minContains", "maxContains")}
+    containing = tuple(f"{pointer}/contains" for pointer, keyword, _ in found if keyword == "contains")
+    return [
+        (pointer, keyword, detail)
+        for pointer, keyword, detail in found
+        # What is asked of an item that nobody wrote is said by `contains`; its bounds say more than it does.
+        if not (keyword == "contains" and pointer in bounds)
+        and not f"{pointer}/".startswith(containing or ("\0",))
+    ]
+
+
+def _distance(pointer: str, near: list[str]) -> int:
+    """Sub-schemas that apply there come first, then those around them."""
+    if pointer in near:
+        return 0
+    return 1 if any(place.startswith(f"{pointer}/") for place in near) else 2
+
+
+def _broken_options(ir: SchemaIR, goes_on: GoesOn) -> list[Rule]:
+    options = ir["options"]
+    return [
+        ("", name, str(options[name]))
+        for name, free in _FREE.items()
+        if options[name] != free
+        and goes_on(SchemaIR(nodes=ir["nodes"], root=ir["root"], options={**options, name: free}))
+    ]
+
+
+def _changed(ir: SchemaIR, left_out: list[_Candidate]) -> SchemaIR:
+    nodes = list(ir["nodes"])
+    for one in left_out:
+        nodes[one.place] = without(nodes[one.place], one.demand)
+    return SchemaIR(nodes=tuple(nodes), root=ir["root"], options=ir["options"])
+
+
+# ------------------------------------------------------------------ what can be left out
+
+
+def _candidates(ir: SchemaIR) -> Iterator[_Candidate]:
+    nodes = ir["nodes"]
+    written = _written(nodes)
+    for place, node in enumerate(nodes):
+        if isinstance(node, bool) or place in written:
+            continue
+        for demand in _rules(node):
+            named = _name(ir, place, demand)
+            if named is not None:
+                yield _Candidate(place, demand, *named)
+
+
+def _rules(node: Node) -> Iterator[Demand]:
+    for demand in demands(node):
+        (key, _), *more = demand
+        if key in _NAMED:
+            yield from (((key, entry),) for entry in node[key])
+        elif key == "prefixItems":
+            yield from (((key, member),) for member in dict.fromkeys(node[key]))
+        elif key == "if":
+            yield from (((one, None),) for one, _ in more)
+        else:
+            yield demand
+            if key == "contains":  # the bounds also on their own
+                yield from (((one, None),) for one, _ in more)
+
+
+def _written(nodes: tuple[Any, ...]) -> set[int]:
+    """Nodes that stand for a keyword as a whole: it is left out where it is used."""
+    found: set[int] = set()
+    for node in nodes:
+        if isinstance(node, bool):
+            continue
+        found.update(_inside(node.get("values", ()), nodes))
+        for group in node.get("anyOf", ()):
+            if _dependency(node, group, nodes):
+                found.update(group)
+        for member in node.get("allOf", ()):
+            if not isinstance(nodes[member], bool) and _own_keyword(node, nodes[member]):
+                found.add(member)
+    return found
+
+
+def _inside(listed: tuple[int, ...], nodes: tuple[Any, ...]) -> Iterator[int]:
+    """The nodes of listed arrays and objects, and of what they hold."""
+    pending = list(listed)
+    while pending:
+        place = pending.pop()
+        yield place
+        node = nodes[place]
+        if not isinstance(node, bool):
+            pending += [*node.get("prefixItems", ()), *(child for _, child in node.get("properties", ()))]
+
+
+def _own_keyword(node: Node, member: Node) -> str | None:
+    """The keyword of `node` that the front end wrote as this member of its ``allOf``."""
+    match = _WRITTEN.fullmatch(member["pointer"])
+    return match[2] if match and match[1] == node["pointer"] else None
+
+
+def _dependency(node: Node, group: tuple[int, ...], nodes: tuple[Any, ...]) -> str | None:
+    """The keyword that the front end wrote as these alternatives."""
+    for member in group:
+        if isinstance(nodes[member], dict):
+            match = _DEPENDENCY.fullmatch(nodes[member]["pointer"].removeprefix(f"{node['pointer']}/"))
+            return match[1] if match else None
+    return None
+
+
+def _name(ir: SchemaIR, place: int, demand: Demand) -> tuple[str, str] | None:
+    """Pointer and keyword of a demand; None where the rules inside it say more than it does."""
+    nodes = ir["nodes"]
+    node: Node = nodes[place]
+    key, member = demand[0]
+    pointer: str = node["pointer"]
+    if key in _CHILD and nodes[node[key]] is not False:
+        return (pointer, key) if key == "propertyNames" else None
+    if key in _NAMED and nodes[member[1]] is not False:
+        return None
+    if key in _MEMBERS and nodes[member] is not False:
+        own = (
+            None
+            if key != "allOf"
+            else _own_keyword(node, nodes[member])
+            if nodes[member] is not True
+            else None
+        )
+        return (pointer, own) if own else None
+    if key == "anyOf":
+        return pointer, _dependency(node, member, nodes) or key
+    if key in ("types", "integer", "digits"):
+        return pointer, "type"
+    if key in _VALUES:
+        key = "enum"
+    elif key == "ref":
+        key = "$ref"
+    return pointer, ir.spelled.get(place, {}).get(key, key)
+
+
+# ------------------------------------------------------------------ what they say
+
+
+def _detail(ir: SchemaIR, one: _Candidate, goes_on: GoesOn) -> str:
+    node: Node = ir["nodes"][one.place]
+    key, member = one.demand[0]
+    if key == "oneOf":
+        return _branches(ir, one, goes_on)
+    if key in _NAMED:
+        return str(member[0]) if key == "properties" else ""
+    if key == "anyOf":
+        return _asked_for(ir["nodes"], member) if one.keyword in ("dependencies", "dependentRequired") else ""
+    if one.keyword == "type":
+        names = [name for bit, name in enumerate(_TYPES) if node.get("types", 63) >> bit & 1]
+        return " or ".join("integer" if name == "number" and "integer" in node else name for name in names)
+    if key == "required":
+        return str(member)
+    return str(node[key]) if isinstance(node[key], (int, str)) and key not in _CHILD else ""
+
+
+def _asked_for(nodes: tuple[Any, ...], group: tuple[int, ...]) -> str:
+    """Of ``dependentRequired``: which keys, and beside which."""
+    for member in group:
+        names: tuple[str, ...] = nodes[member].get("required", ()) if isinstance(nodes[member], dict) else ()
+        if len(names) > 1:
+            return f"must have {', '.join(map(repr, names[1:]))} beside {names[0]!r}"
+    return ""
+
+
+def _branches(ir: SchemaIR, one: _Candidate, goes_on: GoesOn) -> str:
+    """Which branches of ``oneOf`` the text matches."""
+    pointer = ir["nodes"][one.place]["pointer"]
+    branches: tuple[int, ...] = one.demand[0][1]
+    alone = _changed(ir, [one])
+    matching = []
+    for index, branch in enumerate(branches):
+        node: Node = alone["nodes"][one.place]
+        node = {"pointer": pointer} if isinstance(node, bool) else node
+        with_branch = {**node, "allOf": (*node.get("allOf", ()), branch)}
+        others: list[Any] = list(alone["nodes"])
+        others[one.place] = with_branch
+        if goes_on(SchemaIR(nodes=tuple(others), root=ir["root"], options=ir["options"])):
+            matching.append(f"{pointer}/oneOf/{index}")
+    if not matching:
+        return "it matches none of them"
+    return f"it matches {', '.join(matching[:-1])} and {matching[-1]}" if len(matching) > 1 else ""

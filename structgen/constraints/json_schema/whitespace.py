@@ -1,0 +1,138 @@
+"""White space between the tokens of a JSON text: a small frozen value, `Whitespace`.
+
+Why: a model should write JSON as it has read it, and a program that compares or signs texts wants the very bytes
+of one writer. So there are two kinds: *written*, the text that `json.dumps` makes of the value with the same
+`indent` and `separators`, and *flexible*, what any pretty-printer writes, within bounds.
+Invariant: equal values lower to equal IR; a name such as ``"compact"`` is short for one value.
+Cost: none at run time; the automaton keeps one counter per gap.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from structgen.errors import OptionError
+
+__all__ = ["WHITESPACE_NAMES", "Whitespace", "WhitespaceName"]
+
+WhitespaceName = Literal["flexible", "compact", "json.dumps", "indented"]
+
+_SEPARATOR = re.compile("( {0,8})[,:]( {0,8})")
+_MOST_INDENT = 16
+_MOST_BLANKS = 10_000
+
+
+@dataclass(frozen=True)
+class Whitespace:
+    """Made by `Whitespace.written`, `.indented`, `.compact` and `.flexible`."""
+
+    indent: str | None = None
+    """What a line is indented by for each container around it; None: everything on one line."""
+    separators: tuple[str, str] | None = (", ", ": ")
+    """Between items, and between a key and its value; None: as much as the bounds below allow."""
+    blanks: int = 4
+    """Flexible: most blanks in a row on a line."""
+    indentation: int = 64
+    """Flexible: most blanks after a line end."""
+
+    @staticmethod
+    def written(
+        indent: int | str | None = None, separators: tuple[str, str] | list[str] | None = None
+    ) -> Whitespace:
+        """As ``json.dumps(value, indent=indent, separators=separators)`` writes, with its defaults."""
+        if separators is None:
+            separators = (", ", ": ") if indent is None else (",", ": ")
+        return Whitespace(_indent(indent), _separators(separators))
+
+    @staticmethod
+    def indented(indent: int | str = 2) -> Whitespace:
+        """One item a line, `indent` spaces (or this string) deeper for each open container."""
+        return Whitespace.written(indent)
+
+    @staticmethod
+    def compact() -> Whitespace:
+        """None at all."""
+        return Whitespace.written(separators=(",", ":"))
+
+    @staticmethod
+    def flexible(blanks: int = 4, indentation: int = 64) -> Whitespace:
+        """In each gap at most `blanks` blanks, and perhaps a line end with at most `indentation` blanks after it."""
+        for name, value in (("blanks", blanks), ("indentation", indentation)):
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_BLANKS:
+                raise OptionError(f"{name}={value!r} is not a number of blanks from 0 to {_MOST_BLANKS:,}")
+        return Whitespace(None, None, blanks, indentation)
+
+    @staticmethod
+    def of(value: Any) -> Whitespace:
+        """`value`, which is one already or the name of one."""
+        if isinstance(value, Whitespace):
+            return value
+        if isinstance(value, str) and value in WHITESPACE_NAMES:
+            return WHITESPACE_NAMES[value]
+        raise OptionError(
+            f"JSON Schema option 'whitespace' is {value!r}; choose one of "
+            f"{', '.join(map(repr, WHITESPACE_NAMES))} or make a structgen.Whitespace"
+        )
+
+    @property
+    def is_flexible(self) -> bool:
+        return self.separators is None
+
+    def lower(self) -> tuple[object, ...]:
+        """What the native automaton reads."""
+        if self.separators is None:
+            return ("flexible", self.blanks, self.indentation)
+        around = [
+            len(side)
+            for separator in self.separators
+            for side in _SEPARATOR.fullmatch(separator).groups()  # type: ignore[union-attr]
+        ]
+        return ("written", self.indent, *around)
+
+    def __str__(self) -> str:
+        """As a caller would write it: a name, or the call that makes it."""
+        for name, value in WHITESPACE_NAMES.items():
+            if self == value:
+                return repr(name)
+        if self.separators is None:
+            return f"Whitespace.flexible({self.blanks}, {self.indentation})"
+        indent = self.indent
+        shown = len(indent) if indent is not None and set(indent) <= {" "} else indent
+        return f"Whitespace.written({shown!r}, {self.separators!r})"
+
+
+def _indent(indent: int | str | None) -> str | None:
+    if indent is None:
+        return None
+    if isinstance(indent, int) and not isinstance(indent, bool):
+        indent = " " * indent if 0 <= indent <= _MOST_INDENT else None
+    if not isinstance(indent, str) or set(indent) - set(" \t") or len(indent) > _MOST_INDENT:
+        raise OptionError(
+            f"an indentation is a number of spaces up to {_MOST_INDENT}, or a string of so many spaces and tabs"
+        )
+    return indent
+
+
+def _separators(separators: Any) -> tuple[str, str]:
+    if (
+        isinstance(separators, (tuple, list))
+        and [separator.strip(" ") if isinstance(separator, str) else None for separator in separators]
+        == [",", ":"]
+        and all(map(_SEPARATOR.fullmatch, separators))
+    ):
+        return (separators[0], separators[1])
+    raise OptionError(
+        f"separators={separators!r} are not a comma and a colon, each with at most 8 spaces on either side",
+        hint='Write them as for json.dumps: (", ", ": ") or (",", ":").',
+    )
+
+
+WHITESPACE_NAMES: dict[str, Whitespace] = {
+    "flexible": Whitespace.flexible(),
+    "compact": Whitespace.compact(),
+    "json.dumps": Whitespace.written(),
+    "indented": Whitespace.indented(),
+}
+"""The value that each name is short for."""
