@@ -152,6 +152,7 @@ class JsonControl {
   FormulaSpace &formulas() { return formulas_; }
 
   ValueControl *root() { return value(root_); }
+  Formula root_requirement() const { return goals_[root_].combined; }
   const Goal &goal(GoalId id) const { return goals_[id]; }
   ValueControl *value(GoalId goal);
   ObjectControl *open_object(ValueControl *value);
@@ -210,6 +211,7 @@ class JsonControl {
 
  private:
   friend class JsonOracle;
+  friend class Shortest;
   struct FormulaInfo {
     Formula expanded[TYPE_COUNT];
     int8_t holds_type[TYPE_COUNT];

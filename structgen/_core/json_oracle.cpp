@@ -132,6 +132,23 @@ bool JsonOracle::any_way(Formula f, const Check &check) {
   return any_way({{f, true}}, {}, {}, check);
 }
 
+bool JsonOracle::ways(Formula f, size_t most, std::vector<std::pair<Groups, Groups>> *out) {
+  const bool spent = spent_;
+  const uint64_t unproven = unproven_;
+  bool stopped;
+  {
+    const Question question(*this);
+    spent_ = false;
+    stopped = any_way(f, [&](const Groups &yes, const Groups &no) {
+      out->emplace_back(yes, no);
+      return out->size() >= most;
+    });
+  }
+  spent_ = spent;
+  unproven_ = unproven;
+  return !stopped;
+}
+
 bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Groups yes, Groups no, const Check &check) {
   FormulaSpace &fs = c_.formulas_;
   while (!pending.empty()) {

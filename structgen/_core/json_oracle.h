@@ -45,6 +45,8 @@ class JsonOracle {
   using Groups = std::vector<SchemaId>;
   using Check = std::function<bool(const Groups &, const Groups &)>;
   bool any_way(Formula f, const Check &check);
+  // All of them, at most `most`; false when there may be more. Leaves no trace in what later questions may cost.
+  bool ways(Formula f, size_t most, std::vector<std::pair<Groups, Groups>> *out);
 
  private:
   struct ObjectQuery;

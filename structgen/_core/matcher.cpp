@@ -6,9 +6,30 @@
 #include <exception>
 #include <thread>
 
+#include "shortest.h"
 #include "witness.h"
 
 namespace structgen {
+
+bool Program::shortest(std::string *out, bool *exact) {
+  Turn turn(*this);
+  JsonControl *json = automaton_.plan().json.get();
+  if (!json) return false;
+  Shortest shortest(*json);
+  const bool found = shortest.text(json->root_requirement(), out);
+  *exact = found && shortest.exact();
+  Arena arena;
+  Reader reader{arena};
+  const Node *node = automaton_.start(reader);
+  for (size_t i = 0; found && node && i < out->size(); ++i)
+    node = automaton_.step(reader, node, static_cast<uint8_t>((*out)[i]));
+  if (found && node && automaton_.accepts(reader, node)) return true;
+  // What the automaton does not read (too deep for its limits) is no text of it.
+  *exact = false;
+  out->clear();
+  node = automaton_.start(reader);
+  return node && complete_text(automaton_, reader, node, out);
+}
 
 Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)) {
   Program::Turn turn(*program_);

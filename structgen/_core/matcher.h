@@ -23,6 +23,8 @@ class Program {
   TextSpace &space() { return *space_; }
   Automaton &automaton() { return automaton_; }
   Masks &masks() { return masks_; }
+  // A shortest text of a JSON Schema, and whether it is known to be one; false when none was found.
+  bool shortest(std::string *out, bool *exact);
 
   // Exclusive use of the program's space, on the program's own account of states: a constraint
   // that explodes meets its limit alone, and the others on the space go on.
