@@ -150,6 +150,15 @@ class Matcher:
         """A short completion of the text so far followed by `after`, as bytes."""
         return self._native.witness(after)
 
+    @_limited
+    def least_tokens(self, room: int) -> int | None:
+        """How many tokens a text of the constraint takes, from its beginning; None if no text was found.
+
+        Of one that fits `room` tokens if one is found, otherwise of the shortest that was found. Found out once
+        for each compiled constraint.
+        """
+        return self._native.least_tokens(room)
+
     def rollback(self, n: int) -> None:
         """Undo the last `n` tokens."""
         if not 0 <= n <= len(self._native.tokens):

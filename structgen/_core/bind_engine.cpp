@@ -256,24 +256,25 @@ void bind_engine(nb::module_ &m) {
            },
            "after"_a = nb::bytes("", 0))
       .def("witness",
-           [](Matcher &self, nb::bytes after) -> std::optional<nb::bytes> {
+           [](Matcher &self, nb::bytes after, bool patient) -> std::optional<nb::bytes> {
              std::string out;
              bool found;
              {
                std::string_view view = as_view(after);
                nb::gil_scoped_release release;
-               found = self.witness(view, &out);
+               found = self.witness(view, &out, patient);
              }
              if (!found) return std::nullopt;
              return to_bytes(out);
            },
-           "after"_a = nb::bytes("", 0))
+           "after"_a = nb::bytes("", 0), "patient"_a = true)
       .def("witness_tokens",
            [](Matcher &self) -> std::optional<std::vector<uint32_t>> {
              std::vector<uint32_t> out;
              if (!without_gil([&] { return self.witness_tokens(&out); })) return std::nullopt;
              return out;
            })
+      .def("least_tokens", &Matcher::least_tokens, "room"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("describe", [](Matcher &self, nb::bytes after) { return describe_to_python(self, as_view(after)); },
            "after"_a = nb::bytes("", 0));
 

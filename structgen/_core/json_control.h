@@ -200,6 +200,8 @@ class JsonControl {
   std::vector<bool> array_verdicts(ArrayControl *frame, uint64_t count);
 
   bool can_hold(Formula requirement);
+  // The shortest values of requirements; made when first asked for.
+  class Shortest &shortest();
   // Sub-schemas that no value satisfies and whose own parts are not to blame.
   std::vector<SchemaId> empty_parts();
 
@@ -285,6 +287,7 @@ class JsonControl {
   std::unordered_map<SchemaId, const std::vector<std::string> *> used_lists_;
   std::unordered_map<SchemaId, Re> number_leaves_;
   std::unique_ptr<class JsonOracle> oracle_;
+  std::unique_ptr<class Shortest> shortest_;
   GoalId root_;
   uint64_t unproven_ = 0;
 };

@@ -15,9 +15,8 @@ bool Program::shortest(std::string *out, bool *exact) {
   Turn turn(*this);
   JsonControl *json = automaton_.plan().json.get();
   if (!json) return false;
-  Shortest shortest(*json);
-  const bool found = shortest.text(json->root_requirement(), out);
-  *exact = found && shortest.exact();
+  const bool found = json->shortest().text(json->root_requirement(), out);
+  *exact = found && json->shortest().exact();
   Arena arena;
   Reader reader{arena};
   const Node *node = automaton_.start(reader);
@@ -277,9 +276,9 @@ std::bitset<256> Matcher::next_bytes(std::string_view after, bool *may_end) {
   });
 }
 
-bool Matcher::witness(std::string_view after, std::string *out) {
+bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
   return with_state(after, [&](Reader &r, const Node *n, size_t i) {
-    return n && i == after.size() && complete_text(program_->automaton(), r, n, out);
+    return n && i == after.size() && complete_text(program_->automaton(), r, n, out, patient);
   });
 }
 
@@ -294,6 +293,24 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out) {
   if (!tokens) return false;
   *out = std::move(*tokens);
   return true;
+}
+
+std::optional<size_t> Matcher::least_tokens(size_t room) {
+  Program::Least &known = program_->least();
+  std::lock_guard lock(known.mutex);
+  auto enough = [&] { return known.tokens && *known.tokens <= room; };
+  if (!enough() && !std::exchange(known.witness_tried, true)) {
+    std::vector<uint32_t> tokens;
+    if (Matcher(program_).witness_tokens(&tokens)) known.tokens = tokens.size();
+  }
+  if (!enough() && !std::exchange(known.shortest_tried, true)) {
+    std::string text;
+    bool exact;
+    if (program_->shortest(&text, &exact))
+      if (auto tokens = program_->space().vocabulary().fewest_tokens(text))
+        known.tokens = std::min(known.tokens.value_or(tokens->size()), tokens->size());
+  }
+  return known.tokens;
 }
 
 void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, unsigned threads) {

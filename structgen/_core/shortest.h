@@ -38,6 +38,8 @@ class Shortest {
  private:
   static constexpr uint64_t NONE = UINT64_MAX / 4;  // no length known; sums of a few do not overflow
 
+  static constexpr uint64_t EMPTY_CONTAINER = 2;
+
   struct Part {
     std::string key;  // objects
     Formula value;
@@ -64,7 +66,7 @@ class Shortest {
   void offer_string(const StringLanguage &s, Candidate *best);
   bool spend(uint64_t work = 1);
   void doubt() { exact_ = false; }
-  std::vector<std::pair<Groups, Groups>> ways(Formula f);
+  std::vector<std::pair<Groups, Groups>> ways(Formula f, bool *all);
   // Known lengths only: for what has been looked at.
   bool write(Formula f, std::string *out) const;
   SchemaId constant(Formula f);
@@ -79,6 +81,7 @@ class Shortest {
   void arrays(ArrayControl *a, Candidate *best);
   void violate(ArrayChoice &q, size_t next);
   void finish(ArrayChoice &q);
+  std::vector<Part> items_of(const ArrayChoice &q, uint64_t length);
   void counted(ArrayChoice &q, uint64_t length);
   void keep_items(ArrayChoice &q, std::vector<Part> items);
   void distinct(ArrayChoice &q, const std::vector<Part> &items);

@@ -31,6 +31,11 @@ struct Shortest::ArrayChoice {
   bool unique = false;
   std::optional<std::pair<uint64_t, uint64_t>> twins{};  // two items that must be equal
 
+  uint64_t shortest_length() const {
+    uint64_t length = least;
+    if (!demands.empty()) length = std::max(length, demands.rbegin()->first + 1);
+    return twins ? std::max(length, twins->second + 1) : length;
+  }
   // From here on all items are alike.
   uint64_t alike() const {
     uint64_t at = prefix;
@@ -40,8 +45,9 @@ struct Shortest::ArrayChoice {
 };
 
 void Shortest::arrays(ArrayControl *a, Candidate *best) {
-  for (const auto &[yes, no] : ways(c_.goals_[a->goal].combined)) {
-    if (!spend(1)) return;
+  bool all_ways;
+  for (const auto &[yes, no] : ways(c_.goals_[a->goal].combined, &all_ways)) {
+    if (best->length <= EMPTY_CONTAINER || !spend(1)) return;
     ArrayChoice q{yes, no, best};
     bool possible = true;
     for (SchemaId g : yes) {
@@ -59,15 +65,32 @@ void Shortest::arrays(ArrayControl *a, Candidate *best) {
     q.beyond = q.prefix + no.size() + 1;
     if (possible) violate(q, 0);
   }
+  if (!all_ways && best->length > EMPTY_CONTAINER) doubt();
 }
 
 void Shortest::violate(ArrayChoice &q, size_t next) {
-  if (!spend(1) || q.least > q.most) return;
+  const uint64_t length = q.shortest_length();
+  if (!spend(1) || length > q.most) return;
+  if (std::min(length, q.alike()) > MAX_LISTED) return doubt();
+  if (items_length(items_of(q, length)) >= q.best->length) return;
   if (next == q.no.size()) return finish(q);
   const SchemaId group = q.no[next];
   const uint64_t min_items = c_.schema_.nodes[group].min_items, max_items = c_.schema_.nodes[group].max_items;
   const uint64_t min_contains = c_.schema_.nodes[group].min_contains, max_contains = c_.schema_.nodes[group].max_contains;
   const SchemaId contains = c_.schema_.nodes[group].contains;
+  const bool unique = c_.schema_.nodes[group].unique_items;
+  // It fails already.
+  if (min_items > q.most || max_items < length || (unique && q.twins)) return violate(q, next + 1);
+  auto break_item = [&](uint64_t i) {
+    const Formula broken = c_.formulas_.negation(c_.item_requirement(group, i));
+    if (broken == FormulaSpace::FALSE) return;
+    q.demands[i].push_back(broken);
+    violate(q, next + 1);
+    q.demands[i].pop_back();
+    if (q.demands[i].empty()) q.demands.erase(i);
+  };
+  // What costs least comes first, so that the bound cuts the rest: an item that is there anyway, the length, ...
+  for (uint64_t i = 0; i <= q.beyond && i < length; ++i) break_item(i);
   if (min_items > 0) {
     const uint64_t old = q.most;
     q.most = std::min(q.most, min_items - 1);
@@ -89,33 +112,18 @@ void Shortest::violate(ArrayChoice &q, size_t next) {
     if (min_contains > 0) with(0, min_contains - 1);
     if (max_contains != UNBOUNDED) with(max_contains + 1, UNBOUNDED);
   }
-  for (uint64_t i = 0; i <= q.beyond && i < q.most; ++i) {
-    const Formula broken = c_.formulas_.negation(c_.item_requirement(group, i));
-    if (broken == FormulaSpace::FALSE) continue;
-    q.demands[i].push_back(broken);
-    violate(q, next + 1);
-    q.demands[i].pop_back();
-    if (q.demands[i].empty()) q.demands.erase(i);
-  }
-  if (c_.schema_.nodes[group].unique_items) {
-    if (q.twins) return violate(q, next + 1);
-    for (uint64_t j = 1; j <= q.beyond && j < q.most; ++j)
-      for (uint64_t i = 0; i < j; ++i) {
-        q.twins = {i, j};
-        violate(q, next + 1);
-      }
-    q.twins.reset();
-  }
+  for (uint64_t i = length; i <= q.beyond && i < q.most; ++i) break_item(i);
+  if (!unique) return;
+  for (uint64_t j = 1; j <= q.beyond && j < q.most; ++j)
+    for (uint64_t i = 0; i < j; ++i) {
+      q.twins = {i, j};
+      violate(q, next + 1);
+    }
+  q.twins.reset();
 }
 
-void Shortest::finish(ArrayChoice &q) {
-  if (q.unique && q.twins) return;
-  uint64_t length = q.least;
-  if (!q.demands.empty()) length = std::max(length, q.demands.rbegin()->first + 1);
-  if (q.twins) length = std::max(length, q.twins->second + 1);
-  if (length > q.most) return;
-  if (std::min(length, q.alike()) > MAX_LISTED) return doubt();
-  if (!q.counters.empty()) return counted(q, length);
+// The items up to `length`, the last ones together where they are alike.
+std::vector<Shortest::Part> Shortest::items_of(const ArrayChoice &q, uint64_t length) {
   std::vector<Part> items;
   auto at = [&](uint64_t i) {
     std::vector<Formula> all;
@@ -125,12 +133,19 @@ void Shortest::finish(ArrayChoice &q) {
   };
   const uint64_t alike = std::min(length, q.alike());
   for (uint64_t i = 0; i < alike; ++i) items.push_back({{}, at(i), 1});
-  if (q.twins) {
+  if (q.twins && q.twins->second < alike) {
     auto &[i, j] = *q.twins;
     items[i].value = items[j].value = c_.formulas_.both(items[i].value, items[j].value);
   }
   if (length > alike) items.push_back({{}, at(alike), length - alike});
-  keep_items(q, std::move(items));
+  return items;
+}
+
+void Shortest::finish(ArrayChoice &q) {
+  if (q.unique && q.twins) return;
+  const uint64_t length = q.shortest_length();
+  if (!q.counters.empty()) counted(q, length);
+  else keep_items(q, items_of(q, length));
 }
 
 uint64_t Shortest::items_length(const std::vector<Part> &items) {

@@ -28,7 +28,9 @@ struct Shortest::ObjectChoice {
 
 void Shortest::objects(ObjectControl *o, Candidate *best) {
   const KeyUniverse &u = *o->universe;
-  for (const auto &[yes, no] : ways(c_.goals_[o->goal].combined)) {
+  bool all_ways;
+  for (const auto &[yes, no] : ways(c_.goals_[o->goal].combined, &all_ways)) {
+    if (best->length <= EMPTY_CONTAINER) return;
     if (!spend(1 + u.keys.size() / 8)) return;
     ObjectChoice q{yes, no, o, best, 0, UNBOUNDED, {}};
     for (const std::string &name : u.keys) {
@@ -61,6 +63,7 @@ void Shortest::objects(ObjectControl *o, Candidate *best) {
     }
     violate(q, 0, sum);
   }
+  if (!all_ways && best->length > EMPTY_CONTAINER) doubt();
 }
 
 void Shortest::violate(ObjectChoice &q, size_t next, uint64_t sum) {

@@ -36,7 +36,10 @@ _TALKATIVE = 400
 _ENOUGH = 4_000
 """Bytes after which the shortest way to the end is taken."""
 _LONGEST_STRING = 60
-_ATTEMPTS = 8
+_ATTEMPTS = 4
+_PLACES = 3
+_GUESSES = 12
+"""Keys written because an object needs more, without knowing which."""
 _DEEPEST = 12
 _STRING_STEPS = 400
 
@@ -111,13 +114,22 @@ class _Writer:
         self.text = bytearray()
         self._matcher = matcher
         self._source = source
+        self._begun: list[int] = []
+        """Where the values begin that are not at their end."""
 
     def write(self) -> bool:
-        """Write a whole instance; False where the automaton knows no end of what has been written."""
+        """Write a whole instance; False where no end was found of what has been written."""
         if self._value(0) and self._matcher.is_complete():
             return True
-        rest = self._matcher.witness()
-        return rest is not None and self._read(rest)
+        places = sorted({len(self.text), *self._begun}, reverse=True)
+        for place in places[:_PLACES]:
+            # From the beginning of the value where the writing got stuck, or of one around it.
+            self._matcher.rollback(len(self.text) - place)
+            del self.text[place:]
+            rest = self._matcher.witness(patient=False)
+            if rest is not None:
+                return self._read(rest)
+        return False
 
     # -- reading
 
@@ -153,6 +165,13 @@ class _Writer:
     # -- values; each returns False to leave the rest to the automaton's own completion
 
     def _value(self, depth: int) -> bool:
+        self._begun.append(len(self.text))
+        if not self._begun_value(depth):
+            return False
+        self._begun.pop()
+        return True
+
+    def _begun_value(self, depth: int) -> bool:
         if len(self.text) > _ENOUGH or depth > _DEEPEST:
             return False
         following = self._next()
@@ -188,7 +207,9 @@ class _Writer:
                 return False
             if self._key(json.dumps(name, ensure_ascii=False).encode()) and not self._value(depth + 1):
                 return False
-        while b"}"[0] not in self._next():
+        for _ in range(_GUESSES):
+            if b"}"[0] in self._next():
+                break
             if len(self.text) > _ENOUGH or not self._another_key() or not self._value(depth + 1):
                 return False
         return self._read(b"}")
