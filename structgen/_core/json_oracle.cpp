@@ -11,6 +11,7 @@ constexpr size_t WORK_PER_STEP = 50;  // elementary steps that one step of the b
 constexpr size_t QUESTION = 20;       // elementary steps to ask about one key
 constexpr size_t CONTROL = 500;       // elementary steps to make a control for some groups
 constexpr size_t MAX_HARDNESS = 256;
+constexpr size_t WAYS_ALLOWANCE = 16;  // budgets to list all ways to satisfy one formula
 constexpr int64_t LONG_KEY = 64;  // a language with texts this long has plenty of them
 }  // namespace
 
@@ -26,7 +27,7 @@ struct JsonOracle::ObjectQuery {
 };
 
 bool JsonOracle::spend(size_t work) {
-  const size_t budget = c_.text_.limits().oracle_budget / hardness_;
+  const size_t budget = c_.text_.limits().oracle_budget * allowance_ / hardness_;
   work_ += work;
   if (++steps_ <= budget && work_ <= budget * WORK_PER_STEP) return true;
   ++unproven_;
@@ -40,6 +41,7 @@ void JsonOracle::begin() {
   if (spent_) hardness_ = std::min<size_t>(hardness_ * 2, MAX_HARDNESS);
   spent_ = false;
   steps_ = work_ = 0;
+  allowance_ = 1;
 }
 
 // ---------------------------------------------------------------- requirements
@@ -139,11 +141,13 @@ bool JsonOracle::ways(Formula f, size_t most, std::vector<std::pair<Groups, Grou
   {
     const Question question(*this);
     spent_ = false;
+    allowance_ = WAYS_ALLOWANCE;
     stopped = any_way(f, [&](const Groups &yes, const Groups &no) {
       out->emplace_back(yes, no);
       return out->size() >= most;
     });
   }
+  allowance_ = 1;
   spent_ = spent;
   unproven_ = unproven;
   return !stopped;

@@ -91,7 +91,7 @@ class JsonOracle {
   std::unordered_map<Formula, uint32_t> in_progress_;
   uint32_t lowest_ = UINT32_MAX;  // lowest stack index that a negative answer leaned on
   uint64_t steps_ = 0, work_ = 0;
-  size_t hardness_ = 1;
+  size_t hardness_ = 1, allowance_ = 1;
   bool spent_ = false, asking_ = false;
   uint64_t unproven_ = 0;
   std::unordered_map<Hash128, bool, HashOf128> frames_;

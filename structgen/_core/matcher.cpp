@@ -27,7 +27,7 @@ bool Program::shortest(std::string *out, bool *exact) {
   *exact = false;
   out->clear();
   node = automaton_.start(reader);
-  return node && complete_text(automaton_, reader, node, out);
+  return node && complete_text(automaton_, reader, node, out, false);
 }
 
 Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)) {
@@ -282,13 +282,13 @@ bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
   });
 }
 
-bool Matcher::witness_tokens(std::vector<uint32_t> *out) {
+bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
     Program::Turn turn(*program_);
     return program_->space().fewest_tokens(n->text, out);
   }
   std::string text;
-  if (!witness({}, &text)) return false;
+  if (!witness({}, &text, patient)) return false;
   std::optional<std::vector<uint32_t>> tokens = program_->space().vocabulary().fewest_tokens(text);
   if (!tokens) return false;
   *out = std::move(*tokens);
@@ -301,7 +301,7 @@ std::optional<size_t> Matcher::least_tokens(size_t room) {
   auto enough = [&] { return known.tokens && *known.tokens <= room; };
   if (!enough() && !std::exchange(known.witness_tried, true)) {
     std::vector<uint32_t> tokens;
-    if (Matcher(program_).witness_tokens(&tokens)) known.tokens = tokens.size();
+    if (Matcher(program_).witness_tokens(&tokens, false)) known.tokens = tokens.size();
   }
   if (!enough() && !std::exchange(known.shortest_tried, true)) {
     std::string text;

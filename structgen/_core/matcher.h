@@ -88,7 +88,7 @@ class Matcher {
   bool witness(std::string_view after, std::string *out, bool patient = true);
   // Tokens of a short completion: the fewest for a regular expression, otherwise the fewest that
   // spell the witness.
-  bool witness_tokens(std::vector<uint32_t> *out);
+  bool witness_tokens(std::vector<uint32_t> *out, bool patient = true);
   // Tokens of a text of the constraint, from its beginning: of one that fits `room` where one is found, otherwise of
   // the shortest one found.
   std::optional<size_t> least_tokens(size_t room);

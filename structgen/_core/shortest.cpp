@@ -8,7 +8,7 @@
 namespace structgen {
 namespace {
 
-constexpr uint64_t WORK = 400'000;
+constexpr uint64_t WORK = 1'000'000;
 constexpr int MAX_NESTED = 300;              // requirements looked into at once; deeper ones wait their turn
 constexpr size_t MAX_WAYS = 2'000;           // to satisfy one formula
 constexpr size_t MAX_TEXT = size_t{1} << 24;  // bytes of a text worth writing

@@ -69,7 +69,10 @@ void Shortest::objects(ObjectControl *o, Candidate *best) {
 void Shortest::violate(ObjectChoice &q, size_t next, uint64_t sum) {
   const uint64_t count = q.count();
   if (!spend(1) || count > q.max || q.min > q.max) return;
-  if (2 + sum + (count > 1 ? (count - 1) * comma_ : 0) >= q.best->length) return;
+  // Keys that only minProperties asks for have names, too, and at most one of those is empty.
+  const uint64_t owed = q.min > count ? q.min - count : 0, all = count + owed;
+  const uint64_t owed_length = owed > 0 && owed <= MAX_FILLED ? owed * (colon_ + 4) - 1 : 0;
+  if (2 + sum + owed_length + (all > 1 ? (all - 1) * comma_ : 0) >= q.best->length) return;
   if (next == q.no.size()) return finish(q, sum);
   const SchemaId group = q.no[next];
   const KeyUniverse &u = *q.o->universe;

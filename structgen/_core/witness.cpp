@@ -10,6 +10,7 @@ namespace structgen {
 namespace {
 
 constexpr int MAX_EXTRA_DEPTH = 200;
+constexpr uint64_t MAX_STRING = uint64_t{1} << 24;
 constexpr uint64_t STEP_BUDGET = 400'000;
 constexpr uint64_t FIRST_BUDGET = 40'000;  // before whole values are taken from the table of shortest ones
 
@@ -229,6 +230,7 @@ class Search {
     if (!n) return nullptr;
     Re re = a_.text().re(n->text);
     const uint64_t least = language.min > n->length ? language.min - n->length : 0;
+    if (least > MAX_STRING) return nullptr;
     if (n->traced && n->parent->kind == Node::Array && n->parent->extras && re == RegexSpace::ANY_TEXT) {
       // Free strings that must differ: one longer than any that is there.
       uint32_t longest = 0;

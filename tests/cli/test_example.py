@@ -9,7 +9,7 @@ import pytest
 from structgen.cli.main import main
 from structgen.constraints.json_schema import json_schema
 
-SCHEMA = '{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["age"]}'
+SCHEMA = '{"properties": {"name": {}, "age": {"type": "integer"}}, "required": ["age"], "type": "object"}'
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:

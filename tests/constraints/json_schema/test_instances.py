@@ -120,7 +120,7 @@ def size(text: str) -> int:
     return len(text.encode())
 
 
-@settings(max_examples=150, suppress_health_check=RELAXED, deadline=None)
+@settings(max_examples=60, suppress_health_check=RELAXED, deadline=None)
 @given(schemas(ALL))
 def test_nothing_is_shorter_than_the_minimal_instance(schema: Any) -> None:
     constraint = constraint_of(schema)
