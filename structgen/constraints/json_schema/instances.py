@@ -101,7 +101,7 @@ def _shortest(constraint: Constraint, program: _core.Program) -> tuple[str, bool
     if found is None:
         raise LimitExceeded(
             f"no instance of {constraint.describe()} was found within the search budget",
-            hint="What the schema requires is very long or very deep; give its required parts smaller bounds.",
+            hint="What it requires is very long or very deep, or contradicts itself in a way that was not proven.",
         )
     text, exact = found
     return text.decode(), exact
