@@ -10,7 +10,6 @@ Cost: a mask that was met before is a look-up; a fork is a copy of the stack's h
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -22,13 +21,8 @@ from numpy.typing import NDArray
 
 from structgen import _core
 from structgen.constraints.base import IR, Constraint
-from structgen.errors import (
-    EmptyConstraint,
-    LimitExceeded,
-    OptionError,
-    UnsatisfiableSchema,
-    VocabularyMismatch,
-)
+from structgen.constraints.failures import empty_constraint, limit_exceeded
+from structgen.errors import OptionError, VocabularyMismatch
 from structgen.vocabulary import Vocabulary
 
 from .explanation import Explanation, explain_account, questions_about
@@ -39,7 +33,6 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 _PROGRAMS_PER_VOCABULARY = 64
-_LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
 _programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[Constraint, _core.Program]] = (
     weakref.WeakKeyDictionary()
 )
@@ -62,19 +55,13 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
     except _core.LimitError as error:
         raise limit_exceeded(error, constraint.describe()) from None
     if parts is not None:
-        raise _empty(constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None)
+        raise empty_constraint(
+            constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
+        )
     known[constraint] = program
     if len(known) > _PROGRAMS_PER_VOCABULARY:
         known.popitem(last=False)
     return program
-
-
-def limit_exceeded(error: Exception, where: str | None = None) -> LimitExceeded:
-    """What the core says of a limit, with its name and how to raise it."""
-    named = _LIMIT_NAME.search(str(error))
-    name = named[1] if named else ""
-    hint = f"Raise it: vocabulary.with_limits({name}=...)." if name else None
-    return LimitExceeded(str(error), limit=name, where=where, hint=hint)
 
 
 def _limited(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -88,28 +75,6 @@ def _limited(method: Callable[Parameters, Result]) -> Callable[Parameters, Resul
             raise limit_exceeded(error) from None
 
     return limited
-
-
-def _empty(
-    constraint: Constraint, parts: list[str], is_empty: Callable[[IR], bool]
-) -> EmptyConstraint | UnsatisfiableSchema:
-    if parts:
-        others = f" (and {len(parts) - 1} more)" if len(parts) > 1 else ""
-        try:
-            reason = constraint.blame(parts[0], is_empty)
-        except _core.LimitError:
-            reason = None
-        return UnsatisfiableSchema(
-            f"no value can satisfy this part of the schema{others}" + (f": {reason}" if reason else ""),
-            pointer=parts[0] or "#",
-            hint="Change one of them, unless the vocabulary lacks characters that they ask for."
-            if reason
-            else "Its keywords contradict each other, or contradict what the value must be elsewhere.",
-        )
-    return EmptyConstraint(
-        f"no text that the vocabulary can spell satisfies {constraint.describe()}",
-        hint="Check for parts that contradict each other, and for characters that the tokenizer lacks.",
-    )
 
 
 class Matcher:
@@ -184,6 +149,15 @@ class Matcher:
     def witness_text(self, after: bytes = b"") -> bytes | None:
         """A short completion of the text so far followed by `after`, as bytes."""
         return self._native.witness(after)
+
+    @_limited
+    def least_tokens(self, room: int) -> int | None:
+        """How many tokens a text of the constraint takes, from its beginning; None if no text was found.
+
+        Of one that fits `room` tokens if one is found, otherwise of the shortest that was found. Found out once
+        for each compiled constraint.
+        """
+        return self._native.least_tokens(room)
 
     def rollback(self, n: int) -> None:
         """Undo the last `n` tokens."""

@@ -72,18 +72,43 @@ def test_run_tells_everything() -> None:
     assert "complete" in repr(result) and "Ann" in repr(result)
 
 
+TALKATIVE = '{"name": "Ann of a long and noble line", "age": 31}'
+
+
 def test_a_cut_off_text_is_never_a_value() -> None:
-    model = ScriptedModel(ANN)
-    result = sg.run(model, "Who?", Person, max_tokens=12)
+    model = ScriptedModel(TALKATIVE)
+    result = sg.run(model, "Who?", Person, max_tokens=24)
     assert result.finish == "length" and isinstance(result.error, Truncated)
-    assert result.partial.name == "An" and result.partial.age is None
-    with pytest.raises(Truncated, match="cut off after 12 tokens") as caught:
-        sg.generate(model, "Who?", Person, max_tokens=12)
-    assert caught.value.text == ANN[:12]
+    assert result.partial.name == "Ann of a long " and result.partial.age is None
+    with pytest.raises(Truncated, match="cut off after 24 tokens") as caught:
+        sg.generate(model, "Who?", Person, max_tokens=24)
+    assert caught.value.text == TALKATIVE[:24]
     assert caught.value.result.finish == "length"
     with pytest.raises(Truncated):  # "31" would be a valid int, but not the one that was meant
         sg.generate(ScriptedModel("3141"), "?", int, max_tokens=2)
     assert sg.generate(ScriptedModel("Hello"), "?", str, max_tokens=4) == "Hell"
+
+
+class Uncalled(ScriptedModel):
+    """A model that must not be asked for anything."""
+
+    def start(self, prompts: Any) -> Any:
+        raise AssertionError("the model was called")
+
+
+def test_a_budget_that_no_value_fits_is_told_before_the_model_is_called() -> None:
+    for options in ({}, {"close_within_budget": True}):
+        result = sg.run(Uncalled(ANN), "Who?", Person, max_tokens=12, **options)
+        assert result.finish == "failed" and result.tokens == []
+        with pytest.raises(LimitExceeded, match="takes 22 tokens, and 12 are left for it") as caught:
+            sg.generate(Uncalled(ANN), "Who?", Person, max_tokens=12, **options)
+        assert caught.value.limit == "max_tokens" and "Raise max_tokens to 22" in str(caught.value)
+    required = {"type": "object", "required": [f"key{index}" for index in range(100)]}
+    with pytest.raises(LimitExceeded, match="max_tokens"):
+        sg.generate(Uncalled("{}"), "?", sg.json_schema(required))
+    with pytest.raises(LimitExceeded, match="takes 22 tokens, and 21"):
+        sg.generate(Uncalled(ANN), "?", Person, max_tokens=21)
+    assert sg.generate(ScriptedModel('{"name": "", "age": 7}'), "?", Person, max_tokens=22).age == 7
 
 
 def test_closing_within_the_budget() -> None:
@@ -91,7 +116,7 @@ def test_closing_within_the_budget() -> None:
         ScriptedModel('{"name": "' + "x" * 99), "?", Person, max_tokens=40, close_within_budget=True
     )
     assert value.name.startswith("xxx") and value.age == 0
-    with pytest.raises(LimitExceeded, match="max_tokens=5"):
+    with pytest.raises(LimitExceeded, match="takes 22 tokens, and 5 are left for it"):
         sg.generate(ScriptedModel(ANN), "?", Person, max_tokens=5, close_within_budget=True)
 
 
@@ -146,12 +171,12 @@ def test_a_truncated_stream_ends_with_the_error() -> None:
     seen = []
 
     def watch() -> None:
-        for partial in sg.stream(ScriptedModel(ANN), "?", Person, max_tokens=12):
+        for partial in sg.stream(ScriptedModel(TALKATIVE), "?", Person, max_tokens=24):
             seen.append(partial.name)
 
     with pytest.raises(Truncated):
         watch()
-    assert seen[-1] == "An"
+    assert seen[-1] == "Ann of a long "
 
 
 def test_cancelling() -> None:

@@ -10,6 +10,7 @@
 
 #include "explain.h"
 #include "matcher.h"
+#include "offers.h"
 #include "schema_ir.h"
 
 namespace nb = nanobind;
@@ -144,6 +145,13 @@ void bind_engine(nb::module_ &m) {
           return out;
         });
       })
+      // A shortest text and whether it is known to be one; None: none was found, or this is no JSON Schema.
+      .def("shortest", [](Program &p) -> std::optional<std::tuple<nb::bytes, bool>> {
+        std::string out;
+        bool exact = false;
+        if (!without_gil([&] { return p.shortest(&out, &exact); })) return std::nullopt;
+        return std::make_tuple(to_bytes(out), exact);
+      })
       .def_prop_ro("unproven", [](Program &p) {
         return without_gil([&] {
           Program::Turn turn(p);
@@ -234,25 +242,39 @@ void bind_engine(nb::module_ &m) {
              return std::make_tuple(to_bytes(out), may_end);
            },
            "after"_a = nb::bytes("", 0))
+      // The names that an object offers next, whether each is owed, and whether others may come.
+      .def("key_offers",
+           [](Matcher &self, nb::bytes after) -> std::optional<std::tuple<std::vector<std::string>, std::vector<bool>, bool>> {
+             const std::string_view view = as_view(after);
+             const auto found = without_gil([&] {
+               return self.with_state(view, [&](Reader &, const Node *n, size_t i) {
+                 return i == view.size() ? key_offers(self.program().automaton(), n) : std::nullopt;
+               });
+             });
+             if (!found) return std::nullopt;
+             return std::make_tuple(found->declared, found->owed, found->others);
+           },
+           "after"_a = nb::bytes("", 0))
       .def("witness",
-           [](Matcher &self, nb::bytes after) -> std::optional<nb::bytes> {
+           [](Matcher &self, nb::bytes after, bool patient) -> std::optional<nb::bytes> {
              std::string out;
              bool found;
              {
                std::string_view view = as_view(after);
                nb::gil_scoped_release release;
-               found = self.witness(view, &out);
+               found = self.witness(view, &out, patient);
              }
              if (!found) return std::nullopt;
              return to_bytes(out);
            },
-           "after"_a = nb::bytes("", 0))
+           "after"_a = nb::bytes("", 0), "patient"_a = true)
       .def("witness_tokens",
            [](Matcher &self) -> std::optional<std::vector<uint32_t>> {
              std::vector<uint32_t> out;
              if (!without_gil([&] { return self.witness_tokens(&out); })) return std::nullopt;
              return out;
            })
+      .def("least_tokens", &Matcher::least_tokens, "room"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("describe", [](Matcher &self, nb::bytes after) { return describe_to_python(self, as_view(after)); },
            "after"_a = nb::bytes("", 0));
 

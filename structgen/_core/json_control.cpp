@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "json_oracle.h"
+#include "shortest.h"
 
 namespace structgen {
 namespace {
@@ -215,6 +216,11 @@ ObjectControl *JsonControl::open_object(ValueControl *v) {
 ArrayControl *JsonControl::open_array(ValueControl *v) {
   if (!v->array) v->array = array_control(expand_goal(v->goal, Type::Array));
   return v->array;
+}
+
+Shortest &JsonControl::shortest() {
+  if (!shortest_) shortest_ = std::make_unique<Shortest>(*this);
+  return *shortest_;
 }
 
 bool JsonControl::can_hold(Formula requirement) { return oracle_->can_hold(requirement); }

@@ -154,6 +154,7 @@ class JsonControl {
   FormulaSpace &formulas() { return formulas_; }
 
   ValueControl *root() { return value(root_); }
+  Formula root_requirement() const { return goals_[root_].combined; }
   const Goal &goal(GoalId id) const { return goals_[id]; }
   ValueControl *value(GoalId goal);
   ObjectControl *open_object(ValueControl *value);
@@ -201,6 +202,8 @@ class JsonControl {
   std::vector<bool> array_verdicts(ArrayControl *frame, uint64_t count);
 
   bool can_hold(Formula requirement);
+  // The shortest values of requirements; made when first asked for.
+  class Shortest &shortest();
   // Sub-schemas that no value satisfies and whose own parts are not to blame.
   std::vector<SchemaId> empty_parts();
 
@@ -212,6 +215,7 @@ class JsonControl {
 
  private:
   friend class JsonOracle;
+  friend class Shortest;
   struct FormulaInfo {
     Formula expanded[TYPE_COUNT];
     int8_t holds_type[TYPE_COUNT];
@@ -311,6 +315,7 @@ class JsonControl {
   std::unordered_map<SchemaId, Re> number_leaves_;
   std::unordered_map<SchemaId, std::vector<std::string>> few_values_;
   std::unique_ptr<class JsonOracle> oracle_;
+  std::unique_ptr<class Shortest> shortest_;
   GoalId root_;
   uint64_t unproven_ = 0;
 };

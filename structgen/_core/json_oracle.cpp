@@ -13,6 +13,7 @@ constexpr size_t CONTROL = 500;       // elementary steps to make a control for 
 constexpr size_t MAX_WAYS = 1'000;    // to satisfy a frame, looked at to find the keys that it allows
 constexpr size_t MAX_VIOLATING_WAYS = 16;  // ways that tell nothing, before others are no longer looked for
 constexpr size_t MAX_HARDNESS = 256;
+constexpr size_t WAYS_ALLOWANCE = 16;  // budgets to list all ways to satisfy one formula
 constexpr int64_t LONG_KEY = 64;  // a language with texts this long has plenty of them
 }  // namespace
 
@@ -28,7 +29,7 @@ struct JsonOracle::ObjectQuery {
 };
 
 bool JsonOracle::spend(size_t work) {
-  const size_t budget = c_.text_.limits().oracle_budget / hardness_;
+  const size_t budget = c_.text_.limits().oracle_budget * allowance_ / hardness_;
   work_ += work;
   if (++steps_ <= budget && work_ <= budget * WORK_PER_STEP) return true;
   ++unproven_;
@@ -42,6 +43,7 @@ void JsonOracle::begin() {
   if (spent_) hardness_ = std::min<size_t>(hardness_ * 2, MAX_HARDNESS);
   spent_ = false;
   steps_ = work_ = 0;
+  allowance_ = 1;
 }
 
 // ---------------------------------------------------------------- requirements
@@ -132,6 +134,25 @@ bool JsonOracle::group_can_hold(SchemaId group, Type type) {
 bool JsonOracle::any_way(Formula f, const Check &check) {
   if (c_.formulas_.is_conjunction(f)) return check(c_.formulas_.leaves(f), {});
   return any_way({{f, true}}, {}, {}, check);
+}
+
+bool JsonOracle::ways(Formula f, size_t most, std::vector<std::pair<Groups, Groups>> *out) {
+  const bool spent = spent_;
+  const uint64_t unproven = unproven_;
+  bool stopped;
+  {
+    const Question question(*this);
+    spent_ = false;
+    allowance_ = WAYS_ALLOWANCE;
+    stopped = any_way(f, [&](const Groups &yes, const Groups &no) {
+      out->emplace_back(yes, no);
+      return out->size() >= most;
+    });
+  }
+  allowance_ = 1;
+  spent_ = spent;
+  unproven_ = unproven;
+  return !stopped;
 }
 
 bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Groups yes, Groups no, const Check &check) {

@@ -48,6 +48,8 @@ class JsonOracle {
   bool any_way(Formula f, const Check &check);
   // The same for the groups of an object, which a tag still to come may decide together.
   bool any_object(Formula f, const ObjectControl *frame, const ObjectView &view, const Check &check);
+  // All of them, at most `most`; false when there may be more. Leaves no trace in what later questions may cost.
+  bool ways(Formula f, size_t most, std::vector<std::pair<Groups, Groups>> *out);
 
  private:
   struct ObjectQuery;
@@ -94,7 +96,7 @@ class JsonOracle {
   std::unordered_map<Formula, uint32_t> in_progress_;
   uint32_t lowest_ = UINT32_MAX;  // lowest stack index that a negative answer leaned on
   uint64_t steps_ = 0, work_ = 0;
-  size_t hardness_ = 1;
+  size_t hardness_ = 1, allowance_ = 1;
   bool spent_ = false, asking_ = false;
   uint64_t unproven_ = 0;
   std::unordered_map<Hash128, bool, HashOf128> frames_;

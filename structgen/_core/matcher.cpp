@@ -7,9 +7,29 @@
 #include <set>
 #include <thread>
 
+#include "shortest.h"
 #include "witness.h"
 
 namespace structgen {
+
+bool Program::shortest(std::string *out, bool *exact) {
+  Turn turn(*this);
+  JsonControl *json = automaton_.plan().json.get();
+  if (!json) return false;
+  const bool found = json->shortest().text(json->root_requirement(), out);
+  *exact = found && json->shortest().exact();
+  Arena arena;
+  Reader reader{arena};
+  const Node *node = automaton_.start(reader);
+  for (size_t i = 0; found && node && i < out->size(); ++i)
+    node = automaton_.step(reader, node, static_cast<uint8_t>((*out)[i]));
+  if (found && node && automaton_.accepts(reader, node)) return true;
+  // What the automaton does not read (too deep for its limits) is no text of it.
+  *exact = false;
+  out->clear();
+  node = automaton_.start(reader);
+  return node && complete_text(automaton_, reader, node, out, false);
+}
 
 Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)) {
   Program::Turn turn(*program_);
@@ -256,23 +276,41 @@ std::bitset<256> Matcher::next_bytes(std::string_view after, bool *may_end) {
   });
 }
 
-bool Matcher::witness(std::string_view after, std::string *out) {
+bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
   return with_state(after, [&](Reader &r, const Node *n, size_t i) {
-    return n && i == after.size() && complete_text(program_->automaton(), r, n, out);
+    return n && i == after.size() && complete_text(program_->automaton(), r, n, out, patient);
   });
 }
 
-bool Matcher::witness_tokens(std::vector<uint32_t> *out) {
+bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
     Program::Turn turn(*program_);
     return program_->space().fewest_tokens(n->text, out);
   }
   std::string text;
-  if (!witness({}, &text)) return false;
+  if (!witness({}, &text, patient)) return false;
   std::optional<std::vector<uint32_t>> tokens = program_->space().vocabulary().fewest_tokens(text);
   if (!tokens) return false;
   *out = std::move(*tokens);
   return true;
+}
+
+std::optional<size_t> Matcher::least_tokens(size_t room) {
+  Program::Least &known = program_->least();
+  std::lock_guard lock(known.mutex);
+  auto enough = [&] { return known.tokens && *known.tokens <= room; };
+  if (!enough() && !std::exchange(known.witness_tried, true)) {
+    std::vector<uint32_t> tokens;
+    if (Matcher(program_).witness_tokens(&tokens, false)) known.tokens = tokens.size();
+  }
+  if (!enough() && !std::exchange(known.shortest_tried, true)) {
+    std::string text;
+    bool exact;
+    if (program_->shortest(&text, &exact))
+      if (auto tokens = program_->space().vocabulary().fewest_tokens(text))
+        known.tokens = std::min(known.tokens.value_or(tokens->size()), tokens->size());
+  }
+  return known.tokens;
 }
 
 void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, unsigned threads) {

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +25,8 @@ class Program {
   TextSpace &space() { return *space_; }
   Automaton &automaton() { return automaton_; }
   Masks &masks() { return masks_; }
+  // A shortest text of a JSON Schema, and whether it is known to be one; false when none was found.
+  bool shortest(std::string *out, bool *exact);
 
   // Exclusive use of the program's space, on the program's own account of states: a constraint
   // that explodes meets its limit alone, and the others on the space go on.
@@ -43,7 +47,16 @@ class Program {
     size_t before_;
   };
 
+  // How many tokens the shortest texts found take; found out when first asked for.
+  struct Least {
+    std::mutex mutex;
+    bool witness_tried = false, shortest_tried = false;
+    std::optional<size_t> tokens;
+  };
+  Least &least() { return least_; }
+
  private:
+  Least least_;
   size_t states_ = 0;
   std::shared_ptr<TextSpace> space_;
   Automaton automaton_;
@@ -72,10 +85,13 @@ class Matcher {
   // Bytes that can come next, and whether the text may end.
   std::bitset<256> next_bytes(std::string_view after, bool *may_end);
   // Shortest-first completion of the current text, as bytes; false when none was found.
-  bool witness(std::string_view after, std::string *out);
+  bool witness(std::string_view after, std::string *out, bool patient = true);
   // Tokens of a short completion: the fewest for a regular expression, otherwise the fewest that
   // spell the witness.
-  bool witness_tokens(std::vector<uint32_t> *out);
+  bool witness_tokens(std::vector<uint32_t> *out, bool patient = true);
+  // Tokens of a text of the constraint, from its beginning: of one that fits `room` where one is found, otherwise of
+  // the shortest one found.
+  std::optional<size_t> least_tokens(size_t room);
   const Node *state() const { return history_.back().node; }
   Program &program() { return *program_; }
   std::shared_ptr<Program> shared_program() { return program_; }

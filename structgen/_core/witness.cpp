@@ -3,16 +3,22 @@
 #include <algorithm>
 
 #include "json_space.h"
+#include "json_value.h"
+#include "shortest.h"
 
 namespace structgen {
 namespace {
 
 constexpr int MAX_EXTRA_DEPTH = 200;
+constexpr uint64_t MAX_STRING = uint64_t{1} << 24;
 constexpr uint64_t STEP_BUDGET = 400'000;
+constexpr uint64_t FIRST_BUDGET = 40'000;  // before whole values are taken from the table of shortest ones
 
 class Search {
  public:
-  Search(Automaton &a, Reader &r) : a_(a), r_(r), space_(a.text().regex()) {}
+  // With `whole_values` a value that has not begun is taken as a whole, the shortest one.
+  Search(Automaton &a, Reader &r, uint64_t budget, bool whole_values)
+      : a_(a), r_(r), space_(a.text().regex()), budget_(budget), whole_values_(whole_values) {}
 
   bool run(const Node *node, int32_t deepest, std::string *out) {
     deepest_ = deepest;
@@ -23,7 +29,7 @@ class Search {
     return true;
   }
   bool cut() const { return cut_; }
-  bool spent() const { return steps_ > STEP_BUDGET; }
+  bool spent() const { return steps_ > budget_; }
 
  private:
   // Completes the text from `n`, trying the choices in order; leaves `out_` as it was on failure.
@@ -41,6 +47,11 @@ class Search {
         case Node::String: n = string(n); continue;
         case Node::Scalar: n = scalar(n); continue;
         case Node::Value: {
+          if (whole_values_) {
+            const Node *array = n->parent && n->parent->kind == Node::Array ? n->parent : nullptr;
+            n = whole_value(n, n->control.value, array, array ? array->count - 1 : 0);
+            continue;
+          }
           const Node *s = nullptr;
           if (n->parent && n->parent->kind == Node::Array) {
             const bool deeper = cut_;
@@ -126,16 +137,51 @@ class Search {
 
   // The end of a container, on a line of its own where lines are written.
   const Node *end(const Node *n, char bracket) {
+    return read(n, (n->space == SPACE_AFTER ? last_line(n) : std::string{}) + bracket);
+  }
+  static std::string last_line(const Node *container) {
     std::string text;
-    if (lines(options(n)) && n->space == SPACE_AFTER) {
-      text = "\n";
-      for (int32_t level = n->depth - options(n).root_depth; level > 0; --level) text += options(n).indent;
-    }
-    return read(n, text + bracket);
+    if (!lines(options(container))) return text;
+    text = "\n";
+    for (int32_t level = container->depth - options(container).root_depth; level > 0; --level)
+      text += options(container).indent;
+    return text;
   }
   const Node *comma(const Node *n) {
     const bool before = options(n).whitespace == Whitespace::Written && n->space == SPACE_AFTER;
     return read(n, std::string(before ? options(n).before_comma : 0, ' ') + ',');
+  }
+
+  // A compact text of a value, with the white space that the policy wants.
+  const Node *read_value_of(const Node *n, std::string_view compact) {
+    bool inside = false, escaped = false;
+    for (char c : compact) {
+      if (!inside) n = read_space_before(n, c);
+      if (n) n = read(n, {&c, 1});
+      if (!n) return nullptr;
+      if (!inside) inside = c == '"';
+      else if (escaped) escaped = false;
+      else if (c == '\\') escaped = true;
+      else inside = c != '"';
+    }
+    return n;
+  }
+  const Node *read_space_before(const Node *n, char c) {
+    const bool closes = c == ']' || c == '}', ends = closes || c == ',';
+    if (n->kind == Node::Scalar && !ends) return n;
+    const Node *container = n->kind == Node::Scalar ? n->parent : n;
+    if ((ends && container != n) || n->space == SPACE_AFTER) {
+      if (closes) return read(n, last_line(container));
+      const JsonOptions &o = options(n);
+      return c == ',' && o.whitespace == Whitespace::Written ? read(n, std::string(o.before_comma, ' ')) : n;
+    }
+    if (lines(options(n)) && n->space == SPACE_EMPTY && !closes) n = read(n, "\n");
+    while (n && n->kind != Node::Scalar) {
+      const char blank = space_owed(options(n), n->space);
+      if (!blank) break;
+      n = read(n, {&blank, 1});
+    }
+    return n;
   }
 
   // Every text in turn, each with all that follows.
@@ -154,6 +200,7 @@ class Search {
   const Node *open_item(const Node *n) {
     ItemControl *item = n->json->next_item(n->control.array, n->count);
     if (!item) return nullptr;
+    if (whole_values_) return whole_value(n, item->child, n, n->count);
     // An array reads its first item's first byte itself.
     const bool deeper = cut_;
     cut_ = false;
@@ -174,6 +221,28 @@ class Search {
     return read(n, "{");
   }
 
+  // A shortest value of `v`; as an item of `array`, one that counts if some are wanted, and another than there are.
+  const Node *whole_value(const Node *n, const ValueControl *v, const Node *array, uint64_t before) {
+    JsonControl &json = *n->json;
+    if (array && array->control.array->counting)
+      if (const ValueControl *wanted = json.helpful(array->control.array, before); wanted && wanted->first.any()) v = wanted;
+    const Formula f = json.goal(v->goal).combined;
+    // The frame knows which scalars are taken; containers are told apart by value, one after the other.
+    std::vector<std::string> taken;
+    for (;;) {
+      std::string text;
+      if (!json.shortest().text(taken.empty() ? f : json.shortest().other_than(f, taken), &text)) return nullptr;
+      bool there = false;
+      if (array && array->control.array->unique) {
+        const Hash128 hash = read_value(text).hash;
+        for (const SeenKey *s = array->extras; s && !there; s = s->previous) there = s->hash == hash;
+      }
+      if (!there) return read_value_of(n, text);
+      if (spent()) return nullptr;
+      taken.push_back(std::move(text));
+    }
+  }
+
   // A whole item that counts for a `contains` which wants more; null when none does.
   const Node *counted(const Node *n, ArrayControl *array, uint64_t before) {
     if (!array->counting) return nullptr;
@@ -185,7 +254,7 @@ class Search {
     alone.json = n->json;
     alone.space = SPACE_CLOSED;
     alone.control.value = v;
-    Search inner(a_, r_);
+    Search inner(a_, r_, budget_, false);
     std::string text;
     const bool found = inner.run(&alone, deepest_, &text);
     steps_ += inner.steps_;
@@ -211,6 +280,7 @@ class Search {
     if (!n) return nullptr;
     Re re = a_.text().re(n->text);
     const uint64_t least = language.min > n->length ? language.min - n->length : 0;
+    if (least > MAX_STRING) return nullptr;
     if (n->traced && n->parent->kind == Node::Array && n->parent->extras && re == RegexSpace::ANY_TEXT) {
       // Free strings that must differ: one longer than any that is there.
       uint32_t longest = 0;
@@ -358,18 +428,26 @@ class Search {
   std::string out_;
   int32_t deepest_ = 0;
   uint64_t steps_ = 0;
-  bool cut_ = false;
+  uint64_t budget_;
+  bool cut_ = false, whole_values_;
 };
 
 }  // namespace
 
-bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out) {
-  Search search(automaton, reader);
-  for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
-    if (search.run(node, node->depth + extra, out)) return true;
-    if (!search.cut() || search.spent()) break;
-  }
-  return false;
+bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient) {
+  auto deepening = [&](uint64_t budget, bool *more) {
+    Search search(automaton, reader, budget, false);
+    for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
+      if (search.run(node, node->depth + extra, out)) return true;
+      if (!search.cut() || search.spent()) break;
+    }
+    *more = search.spent();
+    return false;
+  };
+  bool spent = false;
+  if (deepening(FIRST_BUDGET, &spent)) return true;
+  if (Search(automaton, reader, FIRST_BUDGET, true).run(node, INT32_MAX, out)) return true;
+  return patient && spent && deepening(STEP_BUDGET, &spent);
 }
 
 }  // namespace structgen

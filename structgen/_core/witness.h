@@ -3,7 +3,8 @@
 //
 // Scalars take their shortest text, objects only the keys they owe, arrays only the items
 // they owe. Where a choice can recurse (types of a value, keys of a frame with branches) the
-// search is by iterative deepening on open containers, within a step budget.
+// search is by iterative deepening on open containers, within a step budget. Where that fails, values that have
+// not begun are taken whole from the table of shortest ones (shortest.h), so that depth costs nothing.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace structgen {
 
-// Appends to `out`; false (and `out` unchanged) when none was found within the budget.
-bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out);
+// Appends to `out`; false (and `out` unchanged) when none was found within the budget, a tenth of it if not `patient`.
+bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient = true);
 
 }  // namespace structgen

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import structgen
 from structgen.errors import EmptyConstraint, GenerationError, StructgenError, UnsatisfiableSchema
 
-from . import check, doctor, explain, generate, mask
+from . import check, doctor, example, explain, generate, mask
 
 __all__ = ["main"]
 
-_COMMANDS = (generate, check, explain, mask, doctor)
+_COMMANDS = (generate, check, example, explain, mask, doctor)
 
 _EPILOG = """exit status:
   0  yes, or done

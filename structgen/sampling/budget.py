@@ -16,7 +16,26 @@ from typing import Protocol
 
 from structgen.errors import LimitExceeded
 
-__all__ = ["Budget", "Witnessing"]
+__all__ = ["Budget", "Witnessing", "check_room"]
+
+
+def check_room(least: int | None, room: int, limit: str) -> None:
+    """Raise where even the shortest text that was found, of `least` tokens, is longer than the `room` there is.
+
+    The model is not called for a text that could only be cut off. `limit` is the option that the room comes from.
+    """
+    if least is None or least <= room:
+        return
+    if limit == "max_tokens":
+        hint = f"Raise max_tokens to {least} at least; a model needs more than the shortest text."
+    else:
+        hint = "Shorten the prompt, or take a model with a longer context."
+    raise LimitExceeded(
+        f"the shortest text found that satisfies the constraint takes {least} tokens, and {room} are left for it "
+        f"({limit})",
+        limit=limit,
+        hint=hint,
+    )
 
 
 class Witnessing(Protocol):

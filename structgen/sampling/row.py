@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 
-from .budget import Budget
+from .budget import Budget, check_room
 from .generation import Finish
 from .law import StepLaw, allowed_ids
 from .options import SamplingOptions, uniform_stream
@@ -41,6 +41,7 @@ class TokenMatcher(Protocol):
     def must_stop(self) -> bool: ...
     def allowed_count(self) -> int: ...
     def witness(self, max_tokens: int) -> list[int] | None: ...
+    def least_tokens(self, room: int) -> int | None: ...
 
 
 class Unconstrained:
@@ -70,6 +71,10 @@ class Unconstrained:
     def witness(self, max_tokens: int) -> list[int] | None:
         """The text may end here."""
         return []
+
+    def least_tokens(self, room: int) -> int | None:
+        """The empty text is one."""
+        return 0
 
 
 class Row:
@@ -126,6 +131,11 @@ class Row:
                     hint="Shorten the prompt.",
                 )
             self.capacity = min(self.capacity, context_length - len(self.prompt))
+        check_room(
+            self._matcher.least_tokens(self.capacity),
+            self.capacity,
+            "max_tokens" if self.capacity == self.options.max_tokens else "context_length",
+        )
         if self.options.close_within_budget:
             self._budget = Budget(self._matcher, self.capacity)
 

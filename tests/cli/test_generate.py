@@ -76,10 +76,15 @@ def test_prompt_from_standard_input_with_a_system_message(
 
 
 def test_a_text_that_was_cut_off_is_one(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "x", "--regex", "[a-z]{50}", "--max-tokens", "5", "--seed", "1"]) == 1
+    assert main(["generate", "x", "--regex", "a|[b-z]{50}", "--max-tokens", "5", "--seed", "1"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "cut off after 5 tokens" in captured.err
+
+
+def test_a_budget_that_no_text_fits_is_an_error(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "x", "--regex", "[a-z]{50}", "--max-tokens", "5"]) == 2
+    assert "takes 50 tokens" in capsys.readouterr().err
 
 
 def test_free_text_that_was_cut_off_is_told(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:

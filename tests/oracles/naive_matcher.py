@@ -127,3 +127,7 @@ class NaiveMatcher:
     def witness(self, max_tokens: int) -> list[int] | None:
         found = self._spell(self.text)
         return None if found is None or len(found) > max_tokens else list(found)
+
+    def least_tokens(self, room: int) -> int | None:
+        found = self._spell(b"")
+        return None if found is None else len(found)

@@ -42,7 +42,8 @@ def test_both_matchers_draw_the_same(words: list[str], options: SamplingOptions,
     assert (one.text, one.finish, one.end_token) == (other.text, other.finish, other.end_token)
     assert one.forced_tokens == other.forced_tokens
     assert one.log_weight == pytest.approx(other.log_weight)
-    assert one.finish == "length" or one.text in words
+    assert one.finish in ("length", "failed") or one.text in words
+    assert (one.finish == "failed") == ((naive.least_tokens(0) or 0) > options.max_tokens)
 
 
 @settings(max_examples=100, deadline=None)

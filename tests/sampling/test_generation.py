@@ -151,7 +151,7 @@ def test_rows_of_a_batch_have_their_own_constraint_and_options() -> None:
     ]
     cc, abc, free, greedy = generate_tokens(model, [PROMPT] * 4, matchers, options)
     assert (cc.text, cc.finish) == ("cc", "complete")
-    assert abc.finish == "length" and len(abc.tokens) == 1 and "abc".startswith(abc.text)
+    assert abc.finish == "failed" and abc.tokens == [] and "takes 2 tokens, and 1 are left" in str(abc.error)
     assert len(free.tokens) <= 4 and free.log_weight == 0
     assert greedy.text.encode() in WORDS
 
@@ -189,10 +189,18 @@ def test_forced_text_costs_no_forward_pass_when_weights_are_not_asked_for() -> N
 # -- budgets
 
 
+class Blind(NaiveMatcher):
+    """Finds no text, so that nothing is known of how long one is."""
+
+    def least_tokens(self, room: int) -> int | None:
+        return None
+
+
 def test_truncation_is_told_and_the_partial_text_kept() -> None:
     for exact in (True, False):
         options = SamplingOptions(max_tokens=2, forced=False, exact_weight=exact)
-        (draw,) = generate_tokens(t1_model(), [PROMPT], [t1_matcher()], options)
+        matcher = Blind(t1_matcher().language, t1_matcher().vocabulary)
+        (draw,) = generate_tokens(t1_model(), [PROMPT], [matcher], options)
         assert (draw.text, draw.finish, draw.end_token) == ("00", "length", None)
         assert draw.log_weight == pytest.approx(math.log(0.2))
 

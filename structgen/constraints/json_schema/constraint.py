@@ -16,6 +16,7 @@ from structgen.errors import CombinationError
 
 from .broken import broken_rules
 from .contradiction import contradiction
+from .instances import example_text, minimal_text, value_of
 from .ir import SchemaIR
 from .merging import combine
 from .options import JsonSchemaOptions, make_options
@@ -54,6 +55,35 @@ class JsonSchemaConstraint(Constraint):
         if not isinstance(other, JsonSchemaConstraint) or self.options != other.options:
             return None
         return JsonSchemaConstraint(combine("anyOf", self._ir, other._ir), self.options)
+
+    def example(self, seed: int = 0) -> Any:
+        """A random value that satisfies the schema; the same one for the same seed, on every machine.
+
+        Small and made for reading: the declared keys (optional ones at random), words, small numbers, few items.
+        Raises `UnsatisfiableSchema` where no value satisfies the schema.
+        """
+        return value_of(self.example_text(seed))
+
+    def example_text(self, seed: int = 0) -> str:
+        """The JSON of `example`, compact, with its numbers exactly as drawn."""
+        return example_text(self, self._ir, seed)
+
+    def minimal(self) -> Any:
+        """The value of a shortest text: the fewest bytes of UTF-8 without optional white space, strings escaped
+        only where they must be, numbers in their shortest spelling (``1e3`` is shorter than ``1000``).
+
+        It is the shortest unless a search budget ends first; then it is the shortest that was found, and
+        `minimal_is_exact` is False. Raises `UnsatisfiableSchema` where no value satisfies the schema.
+        """
+        return value_of(self.minimal_text())
+
+    def minimal_text(self) -> str:
+        """The JSON of `minimal`."""
+        return minimal_text(self, self._ir)[0]
+
+    def minimal_is_exact(self) -> bool:
+        """Whether `minimal` is known to be the shortest."""
+        return minimal_text(self, self._ir)[1]
 
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> str | None:
         return contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))

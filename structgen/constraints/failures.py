@@ -1,0 +1,52 @@
+"""What the core says of a constraint, as errors that a person can act on.
+
+Why: matchers and the constraints themselves compile, and whoever does must say the same of a constraint that
+nothing satisfies and of a limit that is met.
+Invariant: a limit is named, with how to raise it; an empty constraint names the smallest part that is known to be
+to blame.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from structgen import _core
+from structgen.errors import EmptyConstraint, LimitExceeded, UnsatisfiableSchema
+
+from .base import IR, Constraint
+
+__all__ = ["empty_constraint", "limit_exceeded"]
+
+_LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
+
+
+def limit_exceeded(error: Exception, where: str | None = None) -> LimitExceeded:
+    """What the core says of a limit, with its name and how to raise it."""
+    named = _LIMIT_NAME.search(str(error))
+    name = named[1] if named else ""
+    hint = f"Raise it: vocabulary.with_limits({name}=...)." if name else None
+    return LimitExceeded(str(error), limit=name, where=where, hint=hint)
+
+
+def empty_constraint(
+    constraint: Constraint, parts: Sequence[str], is_empty: Callable[[IR], bool]
+) -> EmptyConstraint | UnsatisfiableSchema:
+    """Nothing satisfies `constraint`; `parts` are the pointers of the sub-schemas to blame, if there are any."""
+    if parts:
+        others = f" (and {len(parts) - 1} more)" if len(parts) > 1 else ""
+        try:
+            reason = constraint.blame(parts[0], is_empty)
+        except _core.LimitError:
+            reason = None
+        return UnsatisfiableSchema(
+            f"no value can satisfy this part of the schema{others}" + (f": {reason}" if reason else ""),
+            pointer=parts[0] or "#",
+            hint="Change one of them, unless the vocabulary lacks characters that they ask for."
+            if reason
+            else "Its keywords contradict each other, or contradict what the value must be elsewhere.",
+        )
+    return EmptyConstraint(
+        f"no text that the vocabulary can spell satisfies {constraint.describe()}",
+        hint="Check for parts that contradict each other, and for characters that the tokenizer lacks.",
+    )
