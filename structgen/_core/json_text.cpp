@@ -63,6 +63,26 @@ void encode_utf8(uint32_t c, Decoded &d) {
   }
 }
 
+uint8_t first_byte(uint32_t c) {
+  return static_cast<uint8_t>(c < 0x80 ? c : c < 0x800 ? 0xc0 | c >> 6 : c < 0x10000 ? 0xe0 | c >> 12 : 0xf0 | c >> 18);
+}
+
+// The first bytes of the characters that an escape can become lie between these.
+struct FirstBytes {
+  uint8_t low, high;
+};
+FirstBytes first_bytes(uint32_t escape) {
+  const Stage stage = stage_of(escape);
+  if (stage == LowBackslash || stage == LowU || stage == LowHex) {
+    const uint8_t byte = first_byte(0x10000 + ((high_of(escape) - 1) << 10));  // the low half does not reach it
+    return {byte, byte};
+  }
+  if (stage != Hex) return {0, 0xff};
+  const uint32_t open = 4 * (4 - digits_of(escape)), low = value_of(escape) << open, high = low + (1u << open) - 1;
+  if (low <= 0xdbff && high >= 0xd800) return {first_byte(low), 0xf4};  // some are halves of a pair
+  return {first_byte(low), first_byte(high)};
+}
+
 Re run(RegexSpace &space, Re re, const Decoded &d) {
   for (int i = 0; i < d.size && re != RegexSpace::EMPTY; ++i) re = space.row(re)[d.bytes[i]];
   return re;
@@ -135,9 +155,8 @@ bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, cons
                    const std::function<bool(Re)> &enough) {
   if (re == RegexSpace::EMPTY) return false;
   const Row &next = space.row(re);
-  if (std::all_of(next.begin(), next.end(), [](Re r) { return r == RegexSpace::EMPTY; })) return false;
-  if (stage_of(escape) == LowBackslash &&
-      std::all_of(next.begin() + 0xf0, next.end(), [](Re r) { return r == RegexSpace::EMPTY; }))
+  const FirstBytes can = first_bytes(escape);
+  if (std::all_of(next.begin() + can.low, next.begin() + can.high + 1, [](Re r) { return r == RegexSpace::EMPTY; }))
     return false;
   // Depth-first over the hexadecimal digits; at most 22 + 16^4 leaves, and the first viable one ends it.
   for (uint8_t s : SYMBOLS) {
@@ -151,6 +170,8 @@ bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, cons
 }
 
 bool escape_can_be(uint32_t escape, uint8_t first, Escapes mode, const std::bitset<256> &bytes) {
+  const FirstBytes can = first_bytes(escape);
+  if (first < can.low || first > can.high) return false;
   for (uint8_t s : SYMBOLS) {
     if (!bytes.test(s)) continue;
     Decoded d = decode(escape, s, mode);
