@@ -9,11 +9,18 @@ namespace {
 
 constexpr int MAX_EXTRA_DEPTH = 200;
 constexpr uint64_t STEP_BUDGET = 400'000;
+constexpr uint32_t MOST_NESTED = 12'000;   // choices one inside another: each takes some hundred bytes of the stack
+constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: what is too shallow may try very many keys in vain
 
 class Search {
  public:
   Search(Automaton &a, Reader &r) : a_(a), r_(r), space_(a.text().regex()) {}
 
+  // Steps from here on; a thorough search takes a key of any other name where a declared one would lead too deep.
+  void allow(uint64_t steps, bool thorough) {
+    budget_ = steps_ + steps;
+    thorough_ = thorough;
+  }
   bool run(const Node *node, int32_t deepest, std::string *out) {
     deepest_ = deepest;
     out_.clear();
@@ -23,15 +30,22 @@ class Search {
     return true;
   }
   bool cut() const { return cut_; }
-  bool spent() const { return steps_ > STEP_BUDGET; }
+  bool spent() const { return steps_ > budget_; }
 
  private:
   // Completes the text from `n`, trying the choices in order; leaves `out_` as it was on failure.
   bool from(const Node *n) {
+    ++nested_;
+    const bool found = finish(n);
+    --nested_;
+    return found;
+  }
+
+  bool finish(const Node *n) {
     const size_t before = out_.size();
     while (n) {
       if (a_.accepts(r_, n)) return true;
-      if (spent()) break;
+      if (spent() || nested_ > MOST_NESTED) break;
       switch (n->kind) {
         case Node::String: n = string(n); continue;
         case Node::Scalar: n = scalar(n); continue;
@@ -171,6 +185,7 @@ class Search {
     alone.json = n->json;
     alone.control.value = v;
     Search inner(a_, r_);
+    inner.allow(budget_ > steps_ ? budget_ - steps_ : 0, thorough_);
     std::string text;
     const bool found = inner.run(&alone, deepest_, &text);
     steps_ += inner.steps_;
@@ -254,7 +269,7 @@ class Search {
   bool key(const Node *n, size_t before) {
     const ObjectControl &o = *n->parent->control.object;
     const KeyUniverse &u = *o.universe;
-    std::vector<std::string> texts;
+    std::vector<std::string> texts, others;
     auto offer = [&](bool owed) {
       for (uint32_t i = n->lo; i < n->hi; ++i) {
         if (!bit(n->bits, i) || (o.simple && bit(o.required.data(), i) != owed)) continue;
@@ -271,11 +286,17 @@ class Search {
     if (o.simple) offer(true);
     if (texts.empty()) offer(false);
     // In a simple frame any key will do: the first that can be read is taken, and nothing is tried twice.
-    if (o.simple && !texts.empty()) {
-      const Node *next = read(n, texts[0]);
-      if (next && from(next)) return true;
-      out_.resize(before);
-      return false;
+    if (!texts.empty()) {
+      const bool deeper = cut_;
+      cut_ = false;
+      if (choose(n, texts, out_.size())) return true;
+      // subtle: other keys would go on for ever where the declared one that is wanted lies deeper.
+      const bool enough = !thorough_ && (o.simple || cut_);
+      cut_ = cut_ || deeper;
+      if (enough) {
+        out_.resize(before);
+        return false;
+      }
     }
     if (n->text != TextSpace::DEAD) {
       const size_t here = out_.size();
@@ -290,11 +311,11 @@ class Search {
           return false;
         }
         out_.resize(here);
-        texts.push_back(text);  // a branching frame: extra keys among the choices
+        others.push_back(text);
         if (any) break;
       }
     }
-    return choose(n, texts, before);
+    return choose(n, others, before);
   }
 
   // The i-th rest of an undeclared key that is worth a try, with its quote; false when there are no more.
@@ -341,17 +362,21 @@ class Search {
   std::vector<std::string> letters_, examples_;
   std::string out_;
   int32_t deepest_ = 0;
-  uint64_t steps_ = 0;
-  bool cut_ = false;
+  uint64_t steps_ = 0, budget_ = STEP_BUDGET;
+  uint32_t nested_ = 0;
+  bool cut_ = false, thorough_ = false;
 };
 
 }  // namespace
 
 bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out) {
   Search search(automaton, reader);
-  for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
-    if (search.run(node, node->depth + extra, out)) return true;
-    if (!search.cut() || search.spent()) break;
+  for (bool thorough : {false, true}) {
+    for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
+      search.allow(thorough ? STEP_BUDGET : FIRST_BUDGET, thorough);
+      if (search.run(node, node->depth + extra, out)) return true;
+      if (search.spent() ? thorough : !search.cut()) break;
+    }
   }
   return false;
 }
