@@ -33,6 +33,9 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 _PROGRAMS_PER_VOCABULARY = 64
+_MASK_BYTES_PER_VOCABULARY = 12 << 20
+"""Memory of masks, of all programs on a vocabulary, past which the programs used longest ago are let go."""
+_LET_GO_AT_ONCE = 4
 _programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[Constraint, _core.Program]] = (
     weakref.WeakKeyDictionary()
 )
@@ -59,8 +62,12 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
             constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
         )
     known[constraint] = program
-    if len(known) > _PROGRAMS_PER_VOCABULARY:
-        known.popitem(last=False)
+    # A program in use keeps its masks anyway, so a few at a time are let go.
+    for _ in range(_LET_GO_AT_ONCE):
+        if len(known) > _PROGRAMS_PER_VOCABULARY or (
+            len(known) > 1 and vocabulary.engine.mask_memory > _MASK_BYTES_PER_VOCABULARY
+        ):
+            known.popitem(last=False)
     return program
 
 

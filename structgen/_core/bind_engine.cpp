@@ -39,6 +39,7 @@ class Engine {
   std::shared_ptr<Program> compile(nb::handle ir) {
     if (space_->memory() > limits_.space_bytes) begin();
     std::unique_ptr<Plan> plan;
+    size_t unproven;
     {
       std::unique_lock lock(space_->mutex(), std::defer_lock);
       {
@@ -46,12 +47,17 @@ class Engine {
         lock.lock();
       }
       space_->regex().allow_rows(limits_.automaton_states);
+      const size_t before = space_->regex().unproven();
       plan = plan_from_ir(ir, *space_, *cache_);
+      unproven = space_->regex().unproven() - before;
     }
-    return std::make_shared<Program>(std::move(plan), space_);
+    auto program = std::make_shared<Program>(std::move(plan), space_);
+    program->add_unproven(unproven);
+    return program;
   }
 
   size_t memory() const { return space_->memory(); }
+  size_t mask_memory() const { return space_->mask_pool()->bytes_in_use(); }  // of all programs
   const std::shared_ptr<const Vocabulary> &vocabulary() const { return vocabulary_; }
 
  private:
@@ -155,7 +161,7 @@ void bind_engine(nb::module_ &m) {
       .def_prop_ro("unproven", [](Program &p) {
         return without_gil([&] {
           Program::Turn turn(p);
-          return p.automaton().unproven();
+          return p.unproven();
         });
       })
       .def_prop_ro("memory", [](Program &p) {
@@ -174,7 +180,8 @@ void bind_engine(nb::module_ &m) {
            },
            "vocabulary"_a, "limits"_a = nb::dict())
       .def("compile", &Engine::compile, "ir"_a)
-      .def_prop_ro("memory", &Engine::memory);
+      .def_prop_ro("memory", &Engine::memory)
+      .def_prop_ro("mask_memory", &Engine::mask_memory);
 
   nb::class_<Matcher>(m, "Matcher")
       .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<nb::gil_scoped_release>())

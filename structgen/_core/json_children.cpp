@@ -87,6 +87,7 @@ Formula from_table(FormulaSpace &fs, const std::vector<bool> &table, std::span<c
 
 constexpr size_t MAX_ROOTS_TOLD_APART = 6;
 constexpr size_t MIN_ROOTS_OF_FEW_VALUES = 3;
+constexpr size_t MAX_RESOLVED = 50'000;
 constexpr size_t MAX_ROWS = 5'000;
 
 }  // namespace
@@ -202,19 +203,28 @@ ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child,
 KeyControl *JsonControl::resolve(KeyControl *key, const ObjectView &view) {
   if (!key->possible) return nullptr;
   if (key->child) return key;
-  return resolve_child<ObjectControl>(key, [&](const Holds &holds) {
+  Hash128 read = extend(extend(Hash128{reinterpret_cast<uintptr_t>(key), view.count}, static_cast<uint64_t>(view.last_rank)), 1);
+  for (uint32_t w = 0; w < key->frame->universe->words(); ++w) read = extend(read, view.seen[w]);
+  if (auto it = resolved_keys_.find(read); it != resolved_keys_.end()) return it->second;
+  KeyControl *found = resolve_child<ObjectControl>(key, [&](const Holds &holds) {
     const GoalId goal = goal_after(key->frame->goal, key->on, holds);
     return oracle_->object_alive(object_control(goal, key->frame->universe), view, nullptr);
   });
+  if (resolved_keys_.size() > MAX_RESOLVED) resolved_keys_.clear();
+  return resolved_keys_[read] = found;
 }
 
 ItemControl *JsonControl::next_item(ArrayControl *a, uint64_t count) {
   ItemControl *it = item(a, count);
   if (!it->possible) return nullptr;
   if (it->child) return it;
-  return resolve_child<ArrayControl>(it, [&](const Holds &holds) {
+  const Hash128 read = extend(Hash128{reinterpret_cast<uintptr_t>(it), count}, 2);
+  if (auto known = resolved_items_.find(read); known != resolved_items_.end()) return known->second;
+  ItemControl *found = resolve_child<ArrayControl>(it, [&](const Holds &holds) {
     return oracle_->array_alive(array_after(it->frame, it->on, it->counted, holds), count + 1, false);
   });
+  if (resolved_items_.size() > MAX_RESOLVED) resolved_items_.clear();
+  return resolved_items_[read] = found;
 }
 
 // ---------------------------------------------------------------- verdicts

@@ -266,7 +266,7 @@ std::vector<SchemaId> JsonControl::empty_parts() {
   return out;
 }
 
-uint64_t JsonControl::unproven() const { return unproven_ + oracle_->unproven() + text_.regex().unproven(); }
+uint64_t JsonControl::unproven() const { return unproven_ + oracle_->unproven(); }
 
 size_t JsonControl::memory() const {
   return formulas_.memory() + info_.size() * sizeof(FormulaInfo) + goals_.size() * 96 +

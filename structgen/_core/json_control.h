@@ -312,6 +312,8 @@ class JsonControl {
   std::map<std::tuple<GoalId, Counts, SchemaId>, std::unique_ptr<ArrayControl>> arrays_;
   std::map<std::vector<std::string>, SchemaId> used_values_;
   std::unordered_map<SchemaId, const std::vector<std::string> *> used_lists_;
+  std::unordered_map<Hash128, KeyControl *, HashOf128> resolved_keys_;  // by the key and what its frame has read
+  std::unordered_map<Hash128, ItemControl *, HashOf128> resolved_items_;
   std::unordered_map<SchemaId, Re> number_leaves_;
   std::unordered_map<SchemaId, std::vector<std::string>> few_values_;
   std::unique_ptr<class JsonOracle> oracle_;

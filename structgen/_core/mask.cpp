@@ -5,6 +5,7 @@
 
 namespace structgen {
 MaskPool::Block MaskPool::take() {
+  in_use_.fetch_add(1, std::memory_order_relaxed);
   {
     std::lock_guard lock(mutex_);
     if (!spare_.empty()) {
@@ -17,6 +18,7 @@ MaskPool::Block MaskPool::take() {
 }
 
 void MaskPool::give_back(Block block) {
+  in_use_.fetch_sub(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   if (spare_.size() < reserve_) spare_.push_back(std::move(block));
 }

@@ -6,6 +6,7 @@
 // Masks are immutable once made, and may outlive the program that made them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,11 +23,13 @@ class MaskPool {
 
   uint32_t words() const { return words_; }
   Block take();  // not cleared
+  size_t bytes_in_use() const { return in_use_.load(std::memory_order_relaxed) * size_t{words_} * 4; }
   void give_back(Block block);
 
  private:
   const uint32_t words_;
   const size_t reserve_;
+  std::atomic<size_t> in_use_{0};
   std::mutex mutex_;  // masks are dropped by any thread
   std::vector<Block> spare_;
 };

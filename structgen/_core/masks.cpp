@@ -153,8 +153,11 @@ void Masks::inside_bounded(Vocabulary::Node at, const Node *n, const Fragment &f
   const size_t skip = v_.depth(at);
   const int64_t reach = any ? 0 : text_.reach(text_.re(n->text));
   // Token lengths (characters) that are surely within bounds.
-  const uint64_t low = any ? 0 : least;
   const bool bounded_above = most != UNBOUNDED;
+  // Where any text may follow, a text can be drawn out to `least` characters and then completed.
+  const bool stretches = any || (reach >= 0 && text_.regex().open(text_.re(n->text)) &&
+                                 (!bounded_above || least + static_cast<uint64_t>(reach) <= most));
+  const uint64_t low = stretches ? 0 : least;
   const bool some = reach >= 0 && (!odd || any) && (!bounded_above || most >= static_cast<uint64_t>(reach));
   const uint64_t high = !some ? 0 : bounded_above ? most - static_cast<uint64_t>(reach) : UNBOUNDED;
   if (!f.dense) {

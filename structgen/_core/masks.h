@@ -38,7 +38,6 @@ class Masks {
   std::shared_ptr<const Mask> blind(Arena &arena, const Node *node);
   // The same without the tokens that would repeat an item (masks_unique.cpp).
   std::shared_ptr<const Mask> without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask);
-  const std::vector<uint32_t> &ending_items(const Node *node);
   std::shared_ptr<const Mask> compute(Arena &arena, const Node *node, int32_t *lowest);
   // All set bits for tokens below trie node `at`, whose own bytes led to `node`.
   void below(Vocabulary::Node at, const Node *node);
@@ -63,9 +62,6 @@ class Masks {
   uint64_t hits_ = 0, misses_ = 0;
   uint32_t *out_ = nullptr;  // the mask that is being made
   Reader *r_ = nullptr;
-  // Tokens that can end an item of an array, by what they hold; found when first asked for.
-  bool sorted_out_ = false;
-  std::vector<uint32_t> brackets_, brackets_after_quote_;
 };
 
 }  // namespace structgen

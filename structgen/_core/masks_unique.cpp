@@ -10,22 +10,6 @@
 
 namespace structgen {
 
-const std::vector<uint32_t> &Masks::ending_items(const Node *node) {
-  if (!sorted_out_) {
-    sorted_out_ = true;
-    for (uint32_t id = 0; id < v_.size(); ++id) {
-      const std::string &t = v_.token(id);
-      // Where lines are indented, a line feed after an item settles that its array ends.
-      const size_t quote = t.find('"'), bracket = t.find_last_of(a_.writes_lines() ? "]}\n" : "]}");
-      const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
-      if (bracket != t.npos || two) brackets_.push_back(id);
-      if ((quote != t.npos && bracket != t.npos && quote < bracket) || two) brackets_after_quote_.push_back(id);
-    }
-  }
-  const bool inside = node->kind == Node::String || node->kind == Node::Key;
-  return inside ? brackets_after_quote_ : brackets_;
-}
-
 std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask) {
   Reader reader{arena};
   r_ = &reader;
@@ -36,7 +20,9 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
     if (!changed) changed = std::make_shared<Mask>(*mask);
     changed->clear(id);
   };
-  for (uint32_t id : ending_items(node)) check(id);
+  const EndingTokens &ending = text_.ending_tokens(a_.writes_lines());
+  const bool inside = node->kind == Node::String || node->kind == Node::Key;
+  for (uint32_t id : inside ? ending.after_quote : ending.all) check(id);
   if (node->kind == Node::String && node->parent->kind == Node::Array && node->parent->control.array->unique &&
       node->parent->extras) {
     // The string is an item itself: it may not close where it equals an earlier one.

@@ -36,16 +36,25 @@ class Program {
       RegexSpace &regex = program.space_->regex();
       const size_t all = program.space_->limits().automaton_states;
       before_ = regex.rows_made();
+      unproven_ = regex.unproven();
       regex.allow_rows(all > program.states_ ? all - program.states_ : 0);
     }
-    ~Turn() { program_.states_ += program_.space_->regex().rows_made() - before_; }
+    ~Turn() {
+      const RegexSpace &regex = program_.space_->regex();
+      program_.states_ += regex.rows_made() - before_;
+      program_.unproven_ += regex.unproven() - unproven_;
+    }
     Turn(const Turn &) = delete;
 
    private:
     std::lock_guard<std::mutex> lock_;
     Program &program_;
-    size_t before_;
+    size_t before_, unproven_;
   };
+
+  // Answers "alive" for lack of budget that this program asked for; `texts` of them before it was made.
+  uint64_t unproven() const { return unproven_ + automaton_.unproven(); }
+  void add_unproven(uint64_t texts) { unproven_ += texts; }
 
   // How many tokens the shortest texts found take; found out when first asked for.
   struct Least {
@@ -58,6 +67,7 @@ class Program {
  private:
   Least least_;
   size_t states_ = 0;
+  uint64_t unproven_ = 0;
   std::shared_ptr<TextSpace> space_;
   Automaton automaton_;
   Masks masks_;

@@ -107,7 +107,9 @@ class RegexSpace {
   // The automaton.
   bool nullable(Re r) const;
   Re derivative(Re r, uint8_t byte);  // EMPTY when no completion exists
-  const Row &row(Re r);               // all 256 derivatives; stable address
+  const Row &row(Re r);               // all 256 derivatives; stable address until it is forgotten
+  // The caller has no more use for this row, and it is quickly made again.
+  void forget_row(Re r);
   bool alive(Re r);                   // false iff the language is empty
   bool universal(Re r) const { return r == ANY_TEXT; }
   // Every text is the beginning of one in L(r), as for a pattern without anchor; false: not known to be.

@@ -316,6 +316,13 @@ const Row &RegexSpace::Impl::row(Re r) {
 Re RegexSpace::derivative(Re r, uint8_t byte) { return row(r)[byte]; }
 const Row &RegexSpace::row(Re r) { return impl_->row(impl_->closed_form(r)); }
 
+void RegexSpace::forget_row(Re r) {
+  Impl &s = *impl_;
+  if (r >= s.rows.size() || !s.rows[r] || s.nodes[r].kind != ReKind::Literals) return;
+  s.rows[r].reset();
+  s.bytes -= sizeof(Row);
+}
+
 bool RegexSpace::matches(Re r, std::string_view text) {
   r = impl_->closed_form(r);
   for (unsigned char c : text) {

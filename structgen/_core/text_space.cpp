@@ -35,7 +35,7 @@ size_t Fragment::memory() const {
 TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits &limits)
     : vocabulary_(std::move(vocabulary)),
       limits_(limits),
-      mask_pool_(std::make_shared<MaskPool>(vocabulary_->words(), limits.mask_cache_bytes)),
+      mask_pool_(std::make_shared<MaskPool>(vocabulary_->words(), limits.mask_cache_bytes / 4)),
       regex_(text_alphabet(*vocabulary_), limits.regex) {
   states_.resize(2);
   states_[DEAD] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, 0, nullptr};
@@ -112,6 +112,7 @@ void TextSpace::fill(TextState s) {
       }
     }
   }
+  if (encoding != Encoding::Plain) regex_.forget_row(re);
   table_bytes_ += sizeof(TextRow) + sizeof(State) + 48;
   states_[s].row = std::move(made);
 }
@@ -367,6 +368,20 @@ const std::vector<uint32_t> &TextSpace::at_most_characters(uint32_t n) {
     at_most_[n] = std::move(bits);
   }
   return *at_most_[n];
+}
+
+const EndingTokens &TextSpace::ending_tokens(bool lines) {
+  auto &slot = ending_tokens_[lines];
+  if (slot) return *slot;
+  slot = std::make_unique<EndingTokens>();
+  for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
+    const std::string &t = vocabulary_->token(id);
+    const size_t quote = t.find('"'), bracket = t.find_last_of(lines ? "]}\n" : "]}");
+    const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
+    if (bracket != t.npos || two) slot->all.push_back(id);
+    if ((quote != t.npos && bracket != t.npos && quote < bracket) || two) slot->after_quote.push_back(id);
+  }
+  return *slot;
 }
 
 // Calls `met(state, token)` for each state that a token leads to from `s`, until one says true.

@@ -75,6 +75,11 @@ struct Fragment {
   size_t memory() const;
 };
 
+// Tokens that can end an item of an array.
+struct EndingTokens {
+  std::vector<uint32_t> all, after_quote;  // from outside of a string, and from inside
+};
+
 class TextSpace {
  public:
   static constexpr TextState DEAD = 0, LEAVE = 1;
@@ -120,6 +125,9 @@ class TextSpace {
   // Ids of tokens with a backslash or control byte: their characters are not their bytes'.
   const std::vector<uint32_t> &escaped_tokens() const { return escaped_tokens_; }
 
+  // `lines`: where lines are indented, a line feed after an item settles that its array ends.
+  const EndingTokens &ending_tokens(bool lines);
+
   // Can tokens complete a plain text from `s`? The same as being alive where every byte of the
   // vocabulary is a token on its own; otherwise decided by search over (state, token) pairs.
   bool spellable(TextState s);
@@ -164,6 +172,7 @@ class TextSpace {
   std::unordered_map<TextState, bool> spellable_;
   std::vector<uint32_t> token_characters_;
   std::vector<uint32_t> escaped_tokens_;
+  std::unique_ptr<EndingTokens> ending_tokens_[2];
   std::vector<std::unique_ptr<std::vector<uint32_t>>> at_most_;
   uint32_t longest_characters_ = 0;
   std::vector<uint32_t> longest_end_;  // by text state, while a fragment is made

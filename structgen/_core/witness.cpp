@@ -12,14 +12,20 @@ namespace {
 constexpr int MAX_EXTRA_DEPTH = 200;
 constexpr uint64_t MAX_STRING = uint64_t{1} << 24;
 constexpr uint64_t STEP_BUDGET = 400'000;
-constexpr uint64_t FIRST_BUDGET = 40'000;  // before whole values are taken from the table of shortest ones
+constexpr uint32_t MOST_NESTED = 12'000;   // choices one inside another: each takes some hundred bytes of the stack
+constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: what is too shallow may try very many keys in vain
 
 class Search {
  public:
   // With `whole_values` a value that has not begun is taken as a whole, the shortest one.
-  Search(Automaton &a, Reader &r, uint64_t budget, bool whole_values)
-      : a_(a), r_(r), space_(a.text().regex()), budget_(budget), whole_values_(whole_values) {}
+  Search(Automaton &a, Reader &r, bool whole_values)
+      : a_(a), r_(r), space_(a.text().regex()), whole_values_(whole_values) {}
 
+  // Steps from here on; a thorough search takes a key of any other name where a declared one would lead too deep.
+  void allow(uint64_t steps, bool thorough) {
+    budget_ = steps_ + steps;
+    thorough_ = thorough;
+  }
   bool run(const Node *node, int32_t deepest, std::string *out) {
     deepest_ = deepest;
     out_.clear();
@@ -34,10 +40,17 @@ class Search {
  private:
   // Completes the text from `n`, trying the choices in order; leaves `out_` as it was on failure.
   bool from(const Node *n) {
+    ++nested_;
+    const bool found = finish(n);
+    --nested_;
+    return found;
+  }
+
+  bool finish(const Node *n) {
     const size_t before = out_.size();
     while (n) {
       if (a_.accepts(r_, n)) return true;
-      if (spent()) break;
+      if (spent() || nested_ > MOST_NESTED) break;
       if (n->kind == Node::Value || n->kind == Node::Array || n->kind == Node::Object)
         if (const char c = space_owed(options(n), n->space)) {
           n = read(n, {&c, 1});
@@ -254,7 +267,8 @@ class Search {
     alone.json = n->json;
     alone.space = SPACE_CLOSED;
     alone.control.value = v;
-    Search inner(a_, r_, budget_, false);
+    Search inner(a_, r_, false);
+    inner.allow(budget_ > steps_ ? budget_ - steps_ : 0, thorough_);
     std::string text;
     const bool found = inner.run(&alone, deepest_, &text);
     steps_ += inner.steps_;
@@ -340,7 +354,7 @@ class Search {
   bool key(const Node *n, size_t before) {
     const ObjectControl &o = *n->parent->control.object;
     const KeyUniverse &u = *o.universe;
-    std::vector<std::string> texts;
+    std::vector<std::string> texts, others;
     auto offer = [&](bool owed) {
       for (uint32_t i = n->lo; i < n->hi; ++i) {
         if (!bit(n->bits, i) || (o.simple && bit(o.required.data(), i) != owed)) continue;
@@ -357,11 +371,17 @@ class Search {
     if (o.simple) offer(true);
     if (texts.empty()) offer(false);
     // In a simple frame any key will do: the first that can be read is taken, and nothing is tried twice.
-    if (o.simple && !texts.empty()) {
-      const Node *next = read(n, texts[0]);
-      if (next && from(next)) return true;
-      out_.resize(before);
-      return false;
+    if (!texts.empty()) {
+      const bool deeper = cut_;
+      cut_ = false;
+      if (choose(n, texts, out_.size())) return true;
+      // subtle: other keys would go on for ever where the declared one that is wanted lies deeper.
+      const bool enough = !thorough_ && (o.simple || cut_);
+      cut_ = cut_ || deeper;
+      if (enough) {
+        out_.resize(before);
+        return false;
+      }
     }
     if (n->text != TextSpace::DEAD) {
       const size_t here = out_.size();
@@ -370,17 +390,17 @@ class Search {
       for (uint64_t i = 0; extra_key(n, i, &text); ++i) {
         const Node *next = read(n, text);
         if (!next) continue;
-        if (texts.empty()) {
+        if (texts.empty() && o.simple) {
           if (from(next)) return true;
           out_.resize(before);
           return false;
         }
         out_.resize(here);
-        texts.push_back(text);  // a branching frame: extra keys among the choices
+        others.push_back(text);
         if (any) break;
       }
     }
-    return choose(n, texts, before);
+    return choose(n, others, before);
   }
 
   // The i-th rest of an undeclared key that is worth a try, with its quote; false when there are no more.
@@ -427,27 +447,28 @@ class Search {
   std::vector<std::string> letters_, examples_;
   std::string out_;
   int32_t deepest_ = 0;
-  uint64_t steps_ = 0;
-  uint64_t budget_;
-  bool cut_ = false, whole_values_;
+  uint64_t steps_ = 0, budget_ = 0;
+  uint32_t nested_ = 0;
+  bool cut_ = false, thorough_ = false, whole_values_;
 };
 
 }  // namespace
 
 bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient) {
-  auto deepening = [&](uint64_t budget, bool *more) {
-    Search search(automaton, reader, budget, false);
+  Search search(automaton, reader, false);
+  auto deepening = [&](uint64_t budget, bool thorough) {
     for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
+      search.allow(budget, thorough);
       if (search.run(node, node->depth + extra, out)) return true;
-      if (!search.cut() || search.spent()) break;
+      if (search.spent() ? thorough : !search.cut()) break;
     }
-    *more = search.spent();
     return false;
   };
-  bool spent = false;
-  if (deepening(FIRST_BUDGET, &spent)) return true;
-  if (Search(automaton, reader, FIRST_BUDGET, true).run(node, INT32_MAX, out)) return true;
-  return patient && spent && deepening(STEP_BUDGET, &spent);
+  if (deepening(FIRST_BUDGET, false)) return true;
+  Search whole(automaton, reader, true);
+  whole.allow(FIRST_BUDGET, false);
+  if (whole.run(node, INT32_MAX, out)) return true;
+  return patient && deepening(STEP_BUDGET, true);
 }
 
 }  // namespace structgen

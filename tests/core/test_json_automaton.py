@@ -1,7 +1,7 @@
 """The JSON Schema automaton accepts a text iff the exact validator does and the text has an offered spelling.
 
 Random schemas of all supported keywords, texts of instances near them in many spellings, texts with a byte
-changed; then what the options change, and the Boolean algebra of schemas.
+changed; then what the options change. The Boolean algebra of schemas is in test_schema_algebra.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from structgen.constraints.json_schema import json_schema
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import EOS, byte_vocabulary, json_vocabulary, spell
-from tests.core.written_form import SUPPORTED, accepts, expected, has_offered_form, matcher_of
+from tests.core.written_form import SUPPORTED, accepts, expected, matcher_of
 from tests.oracles.json_text import JSONTextError, parse
 from tests.oracles.json_validator import SchemaError
 from tests.strategies.json_instances import instances
-from tests.strategies.json_schemas import names, schemas, values
+from tests.strategies.json_schemas import names, schemas
 from tests.strategies.json_texts import texts
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -145,42 +145,7 @@ def test_spellings_of_integers(integers: str) -> None:
         assert not accepts(matcher, text)
 
 
-# ------------------------------------------------------------------ algebra
-
-JOINED = {
-    "allOf": lambda a, b: a and b,
-    "anyOf": lambda a, b: a or b,
-    "oneOf": lambda a, b: a != b,
-}
-
-
-@settings(max_examples=200, suppress_health_check=RELAXED)
-@given(st.data(), schemas(PLAIN_BODY, depth=1), schemas(PLAIN_BODY, depth=1), st.sampled_from(sorted(JOINED)))
-def test_two_schemas(data: st.DataObject, first: Any, second: Any, name: str) -> None:
-    text = data.draw(st.one_of(instances(first), instances(second)).flatmap(texts))
-    parts = [accepts(matcher_of(part, byte_vocabulary()), text) for part in (first, second)]
-    joined = matcher_of({name: [first, second]}, byte_vocabulary())
-    # Texts that no schema offers are in no language, so that `not` and `oneOf` cannot bring them back.
-    assert accepts(joined, text) == (JOINED[name](*parts) and has_offered_form(text))
-
-
-@settings(max_examples=200, suppress_health_check=RELAXED)
-@given(st.data(), schemas(PLAIN_BODY))
-def test_not_is_the_complement(data: st.DataObject, schema: Any) -> None:
-    text = data.draw(st.one_of(instances(schema), values).flatmap(texts))
-    inside = accepts(matcher_of(schema, byte_vocabulary()), text)
-    outside = accepts(matcher_of({"not": schema}, byte_vocabulary()), text)
-    assert [inside, outside].count(True) == has_offered_form(text)
-    assert accepts(matcher_of({"not": {"not": schema}}, byte_vocabulary()), text) == inside
-
-
-@settings(max_examples=100, suppress_health_check=RELAXED)
-@given(st.data(), st.tuples(*[schemas(PLAIN_BODY, depth=1)] * 3))
-def test_conditions(data: st.DataObject, parts: tuple[Any, Any, Any]) -> None:
-    text = data.draw(st.one_of(*map(instances, parts)).flatmap(texts))
-    test, then, otherwise = (accepts(matcher_of(part, byte_vocabulary()), text) for part in parts)
-    joined = matcher_of(dict(zip(("if", "then", "else"), parts, strict=True)), byte_vocabulary())
-    assert accepts(joined, text) == (then if test else otherwise)
+# ------------------------------------------------------------------ tokens
 
 
 @settings(max_examples=100, suppress_health_check=RELAXED)

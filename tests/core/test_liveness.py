@@ -253,3 +253,31 @@ def test_a_witness_for_many_free_keys(count: int) -> None:
     text = matcher.witness_text()
     assert text is not None
     assert text.count(b":") == count
+
+
+_OWED_CONTAINER = {"properties": {"a": {"type": "object"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"oneOf": [{}, {"required": ["b"]}]}, _OWED_CONTAINER]},
+        {"type": "object", "minProperties": 1, "properties": {"a": {"$ref": "#"}}},
+        {
+            "minProperties": 1,
+            "properties": {"a": {"$ref": "#"}},
+            "type": "object",
+            "not": {"required": ["b"]},
+        },
+    ],
+)
+def test_a_witness_where_a_declared_key_leads_deeper(schema: Any) -> None:
+    """Other keys are no way out while the one that is owed is too deep, and are one where it has no end."""
+    text = Matcher(json_schema(schema), byte_vocabulary()).witness_text()
+    assert text is not None
+    assert Validator(schema).accepts(text)
+
+
+def test_no_witness_overflows_the_stack() -> None:
+    schema = {"type": "object", "minProperties": 30_000}
+    assert Matcher(json_schema(schema), byte_vocabulary(bytes(range(256)))).witness_text() is None

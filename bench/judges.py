@@ -1,0 +1,83 @@
+"""What is valid, by others: jsonschema-rs with formats asserted, arbitrated by the exact slow validator of `tests`.
+
+Why: a verdict of this library is only worth something against judges that share no line with it. jsonschema-rs is
+fast and widely used but reads numbers as doubles, some formats loosely, and those of later drafts not at all; the
+slow validator is exact. Where the first agrees, the second is not asked.
+Invariant: `Judge.rejects` is true only if the last judge that has a verdict has the other one.
+Cost: jsonschema-rs is compiled once a schema; the slow validator only where it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import Any
+
+import jsonschema_rs
+
+from tests.oracles.json_validator import SchemaError, Validator
+
+__all__ = ["Judge"]
+
+
+def _no_network(uri: str) -> Any:
+    raise ValueError(f"{uri} was not supplied")
+
+
+class Judge:
+    """The judges of one schema; None where a judge cannot read the schema or the value."""
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+
+    def fast(self, value: Any) -> bool | None:
+        """jsonschema-rs on plain Python data."""
+        if self._fast is None:
+            return None
+        try:
+            return bool(self._fast.is_valid(value))
+        except (ValueError, OverflowError, RecursionError):  # a number beyond its range, a reference missing
+            return None
+
+    def exact(self, text: str) -> bool | None:
+        """The slow validator on the text, formats asserted in every draft, as this library does."""
+        if self._exact is None:
+            return None
+        try:
+            return self._exact.accepts(text)
+        except (SchemaError, RecursionError):
+            return None
+
+    def rejects(self, verdict: bool, text: str) -> bool:
+        """Is `verdict` on `text` wrong, as far as the judges can say?"""
+        fast = self.fast(_plain(text))
+        if fast is verdict:
+            return False
+        exact = self.exact(text)
+        return (fast if exact is None else exact) is (not verdict)
+
+    @cached_property
+    def _fast(self) -> Any:
+        try:
+            return jsonschema_rs.validator_for(self._schema, validate_formats=True, retriever=_no_network)
+        except (ValueError, OverflowError, jsonschema_rs.ReferencingError):
+            return None
+
+    @cached_property
+    def _exact(self) -> Validator | None:
+        try:
+            return Validator(self._schema, formats=True, later_formats=True)
+        except (
+            SchemaError,
+            ValueError,
+            TypeError,
+            AttributeError,
+        ):  # what is no schema may break it anywhere
+            return None
+
+
+def _plain(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return None
