@@ -114,6 +114,7 @@ const std::vector<std::pair<uint32_t, Re>> &JsonControl::extra_classes(ObjectCon
       std::vector<Re> all;
       for (size_t i = 0; i < o->patterns.size(); ++i)
         all.push_back(matched >> i & 1 ? o->patterns[i] : space.complement(o->patterns[i]));
+      if (!o->universe->keys.empty()) all.push_back(space.complement(space.literals(o->universe->keys)));
       Re re = space.intersect(all);
       if (re != RegexSpace::EMPTY && space.alive(re)) o->classes.emplace_back(matched, re);
     }
@@ -284,8 +285,7 @@ Re JsonControl::extra_keys(ObjectControl *o, const ObjectView &view) {
     all = all && alive;
   }
   if (all) return o->extra;
-  Re re = space.intersect(o->extra, space.alternate(good));
-  if (!o->universe->keys.empty()) re = space.intersect(re, space.complement(space.literals(o->universe->keys)));
+  const Re re = space.intersect(o->extra, space.alternate(good));
   return space.alive(re) ? re : RegexSpace::EMPTY;
 }
 

@@ -351,9 +351,15 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
   std::vector<std::string> names;
   for (auto &[name, id] : n.properties) names.push_back(name);
   if (n.additional_properties != NO_SCHEMA || !n.pattern_properties.empty() || n.property_names != NO_SCHEMA) {
-    for (SchemaId g : *q.yes)
-      for (auto &[name, id] : c_.schema_.nodes[g].properties) names.push_back(name);
+    for (const Groups *groups : {q.yes, q.no})
+      for (SchemaId g : *groups) {
+        const SchemaNode &other = c_.schema_.nodes[g];
+        for (auto &[name, id] : other.properties) names.push_back(name);
+        names.insert(names.end(), other.required.begin(), other.required.end());
+      }
     for (auto &[name, demands] : q.included) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
   }
   for (const std::string &name : names) {
     if (!available(name) || q.omitted.count(name)) continue;
@@ -415,8 +421,12 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
     return true;
   }
   std::set<std::string_view> names;
-  for (SchemaId g : *q.yes)
-    for (auto &[name, id] : c_.schema_.nodes[g].properties) names.insert(name);
+  for (const Groups *groups : {q.yes, q.no})
+    for (SchemaId g : *groups) {
+      const SchemaNode &n = c_.schema_.nodes[g];
+      for (auto &[name, id] : n.properties) names.insert(name);
+      names.insert(n.required.begin(), n.required.end());
+    }
   for (std::string_view name : names) {
     if (count >= q.min) return true;
     if (q.included.count(name) || q.omitted.count(name)) continue;

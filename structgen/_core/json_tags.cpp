@@ -14,7 +14,8 @@
 namespace structgen {
 namespace {
 
-constexpr int MAX_TAG_DEPTH = 8;  // references and allOf followed to find a tag
+constexpr int MAX_TAG_DEPTH = 8;       // references and allOf followed from a property to its few values
+constexpr size_t MAX_TAG_PARTS = 64;   // parts of a branch searched for tags
 constexpr size_t MIN_TAGGED_GROUPS = 3;
 constexpr size_t MAX_TAG_VALUES = 256;
 
@@ -42,19 +43,25 @@ const std::vector<std::string> *JsonControl::few_values(SchemaId id) {
   return nullptr;
 }
 
-void JsonControl::collect_tags(SchemaId id, int depth, Tags *tags) const {
-  const SchemaNode &n = schema_.nodes[id];
-  if (n.boolean || depth > MAX_TAG_DEPTH) return;
-  for (const std::string &name : n.required) tags->required.insert(name);
-  for (auto &[name, sub] : n.properties) tags->properties.emplace(name, sub);
-  for (SchemaId s : n.all_of) collect_tags(s, depth + 1, tags);
-  for (SchemaId s : n.refs) collect_tags(s, depth + 1, tags);
+void JsonControl::collect_tags(SchemaId id, Tags *tags) const {
+  std::vector<SchemaId> todo{id};
+  std::unordered_set<SchemaId> reached{id};
+  while (!todo.empty() && reached.size() <= MAX_TAG_PARTS) {
+    const SchemaNode &n = schema_.nodes[todo.back()];
+    todo.pop_back();
+    if (n.boolean) continue;
+    for (const std::string &name : n.required) tags->required.insert(name);
+    for (auto &[name, sub] : n.properties) tags->properties.emplace(name, sub);
+    for (const std::vector<SchemaId> *parts : {&n.all_of, &n.refs})
+      for (SchemaId s : *parts)
+        if (reached.insert(s).second) todo.push_back(s);
+  }
 }
 
 bool JsonControl::objects_exclude(const std::vector<SchemaId> &branches) {
   if (branches.size() < 2) return true;
   std::vector<Tags> tags(branches.size());
-  for (size_t i = 0; i < branches.size(); ++i) collect_tags(branches[i], 0, &tags[i]);
+  for (size_t i = 0; i < branches.size(); ++i) collect_tags(branches[i], &tags[i]);
   auto apart = [&](const std::string &name) {
     std::unordered_set<std::string_view> taken;
     for (Tags &t : tags) {
@@ -70,14 +77,14 @@ bool JsonControl::objects_exclude(const std::vector<SchemaId> &branches) {
   return std::any_of(tags[0].required.begin(), tags[0].required.end(), apart);
 }
 
-// Does a requirement hold for exactly its few values?
-const std::vector<std::string> *JsonControl::exactly_few(Formula requirement) {
-  if (formulas_.kind(requirement) != FormulaSpace::Kind::Leaf) return nullptr;
-  SchemaId id = formulas_.leaf_id(requirement);
+// The same, where the sub-schema holds for each of them, too.
+const std::vector<std::string> *JsonControl::exactly_few(SchemaId id) {
   const std::vector<std::string> *few = few_values(id);
-  for (int depth = 0; few && depth < MAX_TAG_DEPTH; ++depth) {
+  if (!few) return nullptr;
+  const bool only_strings = std::all_of(few->begin(), few->end(), [](const std::string &v) { return v[0] == '"'; });
+  for (int depth = 0; depth < MAX_TAG_DEPTH; ++depth) {
     const SchemaNode &n = schema_.nodes[id];
-    if (n.types != ALL_TYPES && (n.types != type_bit(Type::String) || n.literals != 0)) return nullptr;
+    if (n.types != ALL_TYPES && !(only_strings && (n.types & type_bit(Type::String)) != 0)) return nullptr;
     if (!n.languages.empty() || n.min_length > 0 || n.max_length != UNBOUNDED) return nullptr;
     if (n.has_values) return n.applies_others() ? nullptr : few;
     if (n.refs.size() + n.all_of.size() != 1 || !n.nots.empty() || !n.any_of.empty() || !n.one_of.empty() ||
@@ -92,7 +99,7 @@ JsonControl::ValueRows JsonControl::value_rows(const std::vector<Formula> &roots
   ValueRows out;
   std::vector<const std::vector<std::string> *> values;
   for (uint32_t i = 0; i < roots.size(); ++i)
-    if (const auto *few = exactly_few(roots[i])) {
+    if (const auto *few = formulas_.kind(roots[i]) == FormulaSpace::Kind::Leaf ? exactly_few(formulas_.leaf_id(roots[i])) : nullptr) {
       out.roots.push_back(i);
       values.push_back(few);
     }
@@ -111,7 +118,7 @@ bool JsonControl::only_tags(SchemaId group) {
   if (n.properties.empty() || !n.pattern_properties.empty() || n.additional_properties != NO_SCHEMA ||
       n.property_names != NO_SCHEMA || n.min_properties > 0 || n.max_properties != UNBOUNDED)
     return false;
-  return std::all_of(n.properties.begin(), n.properties.end(), [&](auto &p) { return few_values(p.second) != nullptr; }) &&
+  return std::all_of(n.properties.begin(), n.properties.end(), [&](auto &p) { return exactly_few(p.second) != nullptr; }) &&
          std::all_of(n.required.begin(), n.required.end(), [&](auto &name) { return n.property_index.contains(name); });
 }
 
@@ -130,7 +137,7 @@ std::vector<JsonControl::TagCase> JsonControl::tag_cases(Formula f, const std::s
   *tag = name;
   std::map<std::string_view, std::vector<bool>> holds;  // by value: which of the groups it satisfies
   for (size_t i = 0; i < groups.size(); ++i)
-    for (const std::string &value : *few_values(schema_.nodes[groups[i]].property_index.at(name))) {
+    for (const std::string &value : *exactly_few(schema_.nodes[groups[i]].property_index.at(name))) {
       auto &row = holds[value];
       row.resize(groups.size());
       row[i] = true;

@@ -155,6 +155,11 @@ bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, cons
                    const std::function<bool(Re)> &enough) {
   if (re == RegexSpace::EMPTY) return false;
   const Row &next = space.row(re);
+  if (mode == Escapes::Canonical && stage_of(escape) == Backslash) {
+    // Only what cannot be written as it is has a canonical escape.
+    auto dead = [](Re r) { return r == RegexSpace::EMPTY; };
+    if (dead(next['"']) && dead(next['\\']) && std::all_of(next.begin(), next.begin() + 0x20, dead)) return false;
+  }
   const FirstBytes can = first_bytes(escape);
   if (std::all_of(next.begin() + can.low, next.begin() + can.high + 1, [](Re r) { return r == RegexSpace::EMPTY; }))
     return false;

@@ -57,7 +57,7 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
     }
     token_characters_[id] = n;
     if (escaped) escaped_tokens_.push_back(id);
-    else if (!t.empty()) longest_characters_ = std::max(longest_characters_, n);
+    longest_characters_ = std::max(longest_characters_, n);
   }
 }
 

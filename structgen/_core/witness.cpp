@@ -11,6 +11,8 @@ namespace {
 
 constexpr int MAX_EXTRA_DEPTH = 200;
 constexpr uint64_t MAX_STRING = uint64_t{1} << 24;
+constexpr size_t MOST_OTHERS = 40;   // undeclared keys that are tried at one place
+constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
 constexpr uint64_t STEP_BUDGET = 400'000;
 constexpr uint32_t MOST_NESTED = 12'000;   // choices one inside another: each takes some hundred bytes of the stack
 constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: what is too shallow may try very many keys in vain
@@ -65,8 +67,8 @@ class Search {
             n = whole_value(n, n->control.value, array, array ? array->count - 1 : 0);
             continue;
           }
-          const Node *s = nullptr;
-          if (n->parent && n->parent->kind == Node::Array) {
+          const Node *s = closing_value(n);
+          if (!s && n->parent && n->parent->kind == Node::Array) {
             const bool deeper = cut_;
             cut_ = false;
             s = counted(n, n->parent->control.array, n->parent->count - 1);
@@ -214,6 +216,7 @@ class Search {
     ItemControl *item = n->json->next_item(n->control.array, n->count);
     if (!item) return nullptr;
     if (whole_values_) return whole_value(n, item->child, n, n->count);
+    if (const Node *m = closing_item(n, item, n->count + 1)) return m;
     // An array reads its first item's first byte itself.
     const bool deeper = cut_;
     cut_ = false;
@@ -232,6 +235,45 @@ class Search {
     }
     if (const Node *m = read(n, "[")) return m;
     return read(n, "{");
+  }
+
+  // A value after which its container can close, where that depends on which of several requirements it meets.
+  const Node *closing_value(const Node *n) {
+    const Node *frame = n->parent;
+    if (!frame || frame->json != n->json) return nullptr;
+    if (frame->kind == Node::Array) return closing_item(n, frame->child.item, frame->count);
+    if (frame->kind != Node::Object) return nullptr;
+    KeyControl *key = frame->child.key;
+    return closing(n, n->control.value, [&](const Holds &holds) {
+      return n->json->object_can_close(n->json->after_child(key->frame, key->verdicts, holds),
+                                       {frame->bits, frame->count, frame->last_rank});
+    });
+  }
+  const Node *closing_item(const Node *n, ItemControl *item, uint64_t count) {
+    return closing(n, item->child, [&](const Holds &holds) {
+      return n->json->array_can_close(n->json->after_item(item, holds), count);
+    });
+  }
+  const Node *closing(const Node *n, const ValueControl *v, const std::function<bool(const Holds &)> &closes) {
+    JsonControl &json = *n->json;
+    const std::vector<Formula> roots = json.goal(v->goal).roots;
+    const Formula need = json.goal(v->goal).need;
+    if (roots.size() < 2 || roots.size() > MOST_VERDICTS) return nullptr;
+    for (size_t row = size_t{1} << roots.size(); row-- > 0;) {
+      auto holds = [row](uint32_t i) { return (row >> i & 1) != 0; };
+      if (!json.formulas().evaluate(need, holds) || !closes(holds)) continue;
+      std::vector<Formula> all;
+      for (uint32_t i = 0; i < roots.size(); ++i)
+        all.push_back(holds(i) ? roots[i] : json.formulas().negation(roots[i]));
+      const Formula wanted = json.formulas().conjunction(std::move(all));
+      std::string text;
+      steps_ += text.size() + 20;
+      if (!json.can_hold(wanted) || !json.shortest().text(wanted, &text)) continue;
+      const size_t before = out_.size();
+      if (const Node *m = read_value_of(n, text)) return m;
+      out_.resize(before);
+    }
+    return nullptr;
   }
 
   // A shortest value of `v`; as an item of `array`, one that counts if some are wanted, and another than there are.
@@ -397,7 +439,8 @@ class Search {
         }
         out_.resize(here);
         others.push_back(text);
-        if (any) break;
+        if (any && o.patterns.empty()) break;
+        if (others.size() >= MOST_OTHERS) break;
       }
     }
     return choose(n, others, before);
@@ -409,6 +452,14 @@ class Search {
     *text = "\"";
     if (i == 0) return true;
     const Re re = a_.text().re(n->text);
+    // One key of each kind first, where patterns tell them apart.
+    std::vector<std::string> examples;
+    if (n->length == 0 && !o->patterns.empty()) examples = n->json->extra_key_examples(o);
+    if (i <= examples.size()) {
+      *text = escape_json(examples[i - 1]) + '"';
+      return true;
+    }
+    i -= examples.size();
     if (re == RegexSpace::ANY_TEXT) {
       // One more name than there are keys: one of them is free.
       if (i > n->parent->count + o->universe->keys.size() + 1) return false;
@@ -416,13 +467,7 @@ class Search {
       return true;
     }
     std::string one;
-    if (i == 1) {
-      if (!space_.witness(re, &one)) return false;
-    } else {
-      if (i == 2) examples_ = n->length == 0 ? n->json->extra_key_examples(o) : std::vector<std::string>{};
-      if (i - 2 >= examples_.size()) return false;
-      one = examples_[i - 2];
-    }
+    if (i > 1 || !space_.witness(re, &one)) return false;
     *text = escape_json(one) + '"';
     return true;
   }
@@ -444,7 +489,7 @@ class Search {
   Automaton &a_;
   Reader &r_;
   RegexSpace &space_;
-  std::vector<std::string> letters_, examples_;
+  std::vector<std::string> letters_;
   std::string out_;
   int32_t deepest_ = 0;
   uint64_t steps_ = 0, budget_ = 0;
