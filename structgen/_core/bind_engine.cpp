@@ -37,33 +37,45 @@ class Engine {
   }
 
   std::shared_ptr<Program> compile(nb::handle ir) {
-    if (space_->memory() > limits_.space_bytes) begin();
-    std::unique_ptr<Plan> plan;
-    size_t unproven;
-    {
-      std::unique_lock lock(space_->mutex(), std::defer_lock);
-      {
-        nb::gil_scoped_release release;  // another thread may be filling masks
-        lock.lock();
-      }
-      space_->regex().allow_rows(limits_.automaton_states);
-      const size_t before = space_->regex().unproven();
-      plan = plan_from_ir(ir, *space_, *cache_);
-      unproven = space_->regex().unproven() - before;
+    // Whoever waits without the GIL may find another space in place afterwards: these stay as they are.
+    std::shared_ptr<TextSpace> space;
+    std::shared_ptr<RegexCache> cache;
+    std::unique_lock<std::mutex> lock;
+    for (;;) {
+      space = space_;
+      cache = cache_;
+      lock = wait_for(*space);
+      if (space->memory() <= limits_.space_bytes) break;
+      lock.unlock();
+      if (space == space_) begin();
     }
-    auto program = std::make_shared<Program>(std::move(plan), space_);
+    space->regex().allow_rows(limits_.automaton_states);
+    const size_t before = space->regex().unproven();
+    std::unique_ptr<Plan> plan = plan_from_ir(ir, *space, *cache);
+    const size_t unproven = space->regex().unproven() - before;
+    lock.unlock();
+    auto program = std::make_shared<Program>(std::move(plan), std::move(space));
     program->add_unproven(unproven);
     return program;
   }
 
-  size_t memory() const { return space_->memory(); }
+  size_t memory() const {
+    const std::shared_ptr<TextSpace> space = space_;
+    const std::unique_lock lock = wait_for(*space);
+    return space->memory();
+  }
   size_t mask_memory() const { return space_->mask_pool()->bytes_in_use(); }  // of all programs
   const std::shared_ptr<const Vocabulary> &vocabulary() const { return vocabulary_; }
 
  private:
+  static std::unique_lock<std::mutex> wait_for(TextSpace &space) {
+    nb::gil_scoped_release release;  // another thread may be filling masks
+    return std::unique_lock(space.mutex());
+  }
+
   void begin() {
     space_ = std::make_shared<TextSpace>(vocabulary_, limits_);
-    cache_ = std::make_unique<RegexCache>();
+    cache_ = std::make_shared<RegexCache>();
     // What every schema needs: the inside of a free string.
     for (const char *path : {"", "\"", " \""}) {
       Vocabulary::Node n = Vocabulary::ROOT;
@@ -77,7 +89,7 @@ class Engine {
   std::shared_ptr<const Vocabulary> vocabulary_;
   Limits limits_;
   std::shared_ptr<TextSpace> space_;
-  std::unique_ptr<RegexCache> cache_;
+  std::shared_ptr<RegexCache> cache_;
 };
 
 Limits limits_from(nb::dict d) {

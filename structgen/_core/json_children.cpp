@@ -103,23 +103,47 @@ std::optional<Formula> JsonControl::verdicts_wanted(const std::vector<Formula> &
   std::vector<uint32_t> others;
   for (uint32_t i = 0; i < roots.size(); ++i)
     if (!std::binary_search(few.roots.begin(), few.roots.end(), i)) others.push_back(i);
-  if (others.size() > MAX_ROOTS_TOLD_APART) return std::nullopt;
-  // Which verdicts over the other roots are wanted where just those of `row` hold among the first.
-  auto table_with = [&](const std::vector<uint32_t> &row) {
-    std::vector<bool> table(size_t{1} << others.size());
-    for (size_t v = 0; v < table.size(); ++v) {
-      bool known = false;  // alive with less already
-      for (size_t b = 0; monotone && b < others.size() && !known; ++b) known = (v >> b & 1) != 0 && table[v ^ size_t{1} << b];
-      table[v] = known || alive([&](uint32_t i) {
-        const auto at = std::lower_bound(others.begin(), others.end(), i);
-        if (at == others.end() || *at != i) return std::binary_search(row.begin(), row.end(), i);
-        return (v >> (at - others.begin()) & 1) != 0;
-      });
-    }
-    return table;
+  // Is the frame alive where just those of `row` hold among the first, and just those of `told` among the others?
+  auto alive_with = [&](const std::vector<uint32_t> &row, const std::vector<uint32_t> &told) {
+    return alive([&](uint32_t i) {
+      return std::binary_search(row.begin(), row.end(), i) || std::binary_search(told.begin(), told.end(), i);
+    });
   };
-  const std::vector<bool> none = table_with({});
-  if (few.rows.empty()) return from_table(fs, none, others);
+  // All combinations of some of the others, none of the rest.
+  auto tried = [&](const std::vector<uint32_t> &row, const std::vector<uint32_t> &some) {
+    std::vector<bool> table(size_t{1} << some.size());
+    for (size_t v = 0; v < table.size(); ++v) {
+      std::vector<uint32_t> told;
+      bool known = false;  // alive with less already
+      for (size_t b = 0; b < some.size(); ++b)
+        if (v >> b & 1) {
+          told.push_back(some[b]);
+          known = known || (monotone && table[v ^ size_t{1} << b]);
+        }
+      table[v] = known || alive_with(row, told);
+    }
+    return from_table(fs, table, some);
+  };
+  // What the others must be like beside a row.
+  auto wanted = [&](const std::vector<uint32_t> &row) -> std::optional<Formula> {
+    if (others.size() <= MAX_ROOTS_TOLD_APART) return tried(row, others);
+    if (!monotone) return std::nullopt;
+    if (alive_with(row, {})) return FormulaSpace::TRUE;
+    // Any root that is enough alone will do; beyond those only the rest among themselves matter.
+    std::vector<Formula> enough;
+    std::vector<uint32_t> rest;
+    for (uint32_t i : others) {
+      if (alive_with(row, {i})) enough.push_back(fs.leaf(i));
+      else rest.push_back(i);
+    }
+    if (!rest.empty() && alive_with(row, rest)) {
+      if (rest.size() > MAX_ROOTS_TOLD_APART) return std::nullopt;
+      enough.push_back(tried(row, rest));
+    }
+    return fs.disjunction(std::move(enough));
+  };
+  const std::optional<Formula> none = wanted({});
+  if (!none || few.rows.empty()) return none;
   std::vector<uint32_t> rows_of(roots.size());
   for (auto &row : few.rows)
     for (uint32_t i : row) ++rows_of[i];
@@ -131,17 +155,20 @@ std::optional<Formula> JsonControl::verdicts_wanted(const std::vector<Formula> &
       all.push_back(std::binary_search(row.begin(), row.end(), i) ? fs.leaf(i) : fs.negation(fs.leaf(i)));
     return fs.conjunction(std::move(all));
   };
-  std::map<std::vector<bool>, std::vector<Formula>> by_table;
-  for (auto &row : few.rows) by_table[table_with(row)].push_back(told_by(row));
   // Values that do no worse than one that is none of the few need not be told from it.
+  std::map<Formula, std::vector<Formula>> by_need;
+  for (auto &row : few.rows) {
+    const std::optional<Formula> need = wanted(row);
+    if (!need) return std::nullopt;
+    if (*need != *none) by_need[*need].push_back(told_by(row));
+  }
   std::vector<Formula> ways, differing;
-  for (auto &[table, told] : by_table) {
-    if (table == none) continue;
+  for (auto &[need, told] : by_need) {
     const Formula any = fs.disjunction(told);
     differing.push_back(any);
-    ways.push_back(fs.both(any, from_table(fs, table, others)));
+    ways.push_back(fs.both(any, need));
   }
-  ways.push_back(fs.both(fs.negation(fs.disjunction(std::move(differing))), from_table(fs, none, others)));
+  ways.push_back(fs.both(fs.negation(fs.disjunction(std::move(differing))), *none));
   return fs.disjunction(std::move(ways));
 }
 

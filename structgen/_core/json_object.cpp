@@ -8,7 +8,8 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MAX_PATTERN_CLASSES = 6;  // patterns of one object whose combinations are told apart
+constexpr size_t MAX_PATTERNS = 31;    // over the keys of one object: a kind of key is a set of them, in one word
+constexpr size_t MAX_KEY_KINDS = 128;  // that are told apart
 
 }  // namespace
 
@@ -109,23 +110,31 @@ const std::vector<std::pair<uint32_t, Re>> &JsonControl::extra_classes(ObjectCon
   RegexSpace &space = text_.regex();
   if (o->patterns.empty()) {
     o->classes.emplace_back(0, RegexSpace::ANY_TEXT);
-  } else if (o->patterns.size() <= MAX_PATTERN_CLASSES) {
-    for (uint32_t matched = 0; matched < 1u << o->patterns.size(); ++matched) {
-      std::vector<Re> all;
-      for (size_t i = 0; i < o->patterns.size(); ++i)
-        all.push_back(matched >> i & 1 ? o->patterns[i] : space.complement(o->patterns[i]));
-      if (!o->universe->keys.empty()) all.push_back(space.complement(space.literals(o->universe->keys)));
-      Re re = space.intersect(all);
-      if (re != RegexSpace::EMPTY && space.alive(re)) o->classes.emplace_back(matched, re);
-    }
-    if (o->classes.empty()) o->classes.emplace_back(0, RegexSpace::EMPTY);
-  } else {
-    // Too many patterns to tell all combinations apart: keys are taken by the patterns they match
-    // when they are complete, and before that they count as possible.
-    if (o->patterns.size() > 31) throw LimitError("more than 31 different patterns apply to the keys of one object");
-    ++unproven_;
-    o->classes.emplace_back(UINT32_MAX, RegexSpace::ANY_TEXT);
+    return o->classes;
   }
+  if (o->patterns.size() > MAX_PATTERNS)
+    throw LimitError("more than " + std::to_string(MAX_PATTERNS) + " different patterns apply to the keys of one object");
+  // Each pattern splits the kinds that there are; most patterns exclude each other, so they stay few.
+  Re undeclared = RegexSpace::ANY_TEXT;
+  if (!o->universe->keys.empty()) undeclared = space.complement(space.literals(o->universe->keys));
+  std::vector<std::pair<uint32_t, Re>> kinds{{0, undeclared}}, split;
+  for (size_t i = 0; i < o->patterns.size() && kinds.size() <= MAX_KEY_KINDS; ++i) {
+    split.clear();
+    for (auto &[matched, re] : kinds)
+      for (bool with : {false, true}) {
+        const Re part = space.intersect(re, with ? o->patterns[i] : space.complement(o->patterns[i]));
+        if (part != RegexSpace::EMPTY && space.alive(part)) split.emplace_back(with ? matched | 1u << i : matched, part);
+      }
+    kinds.swap(split);
+  }
+  if (kinds.size() > MAX_KEY_KINDS) {
+    // Too many to tell apart: keys are taken by the patterns they match when they are complete, and before that
+    // they count as possible.
+    ++unproven_;
+    kinds = {{UINT32_MAX, RegexSpace::ANY_TEXT}};
+  }
+  if (kinds.empty()) kinds.emplace_back(0, RegexSpace::EMPTY);
+  o->classes = std::move(kinds);
   return o->classes;
 }
 
