@@ -281,6 +281,7 @@ class JsonControl {
   };
   const std::vector<std::string> *few_values(SchemaId id);
   const std::vector<std::string> *exactly_few(SchemaId id);
+  Re texts_of(SchemaId id);
   void collect_tags(SchemaId id, Tags *tags) const;
   // What a property that is still to come can be, with the groups that it decides; empty where no property
   // decides many groups of `f`. Every object is one of the cases.

@@ -412,14 +412,25 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
     if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
   }
   if (count >= q.min) return true;
+  // Extra keys that are there already are of kinds unknown here: the worst is that all are of the one at hand.
+  uint64_t declared = 0;
+  if (q.frame)
+    for (uint32_t i = 0; i < q.frame->universe->keys.size(); ++i) declared += bit(q.view.seen, i);
+  const uint64_t there = q.view.count - declared;
+  uint64_t more = 0;
   for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
     std::vector<Formula> all;
     for (SchemaId g : *q.yes) all.push_back(c_.extra_requirement(g, *q.classes, matched));
     if (re == RegexSpace::EMPTY || !can_hold(c_.formulas_.conjunction(std::move(all)))) continue;
-    // A class with few texts gives few keys: exact counts are not worth their cost here.
-    if (re != RegexSpace::ANY_TEXT && !c_.text_.regex().has_length(re, LONG_KEY, -1)) ++unproven_;
-    return true;
+    if (re == RegexSpace::ANY_TEXT || c_.text_.regex().has_length(re, LONG_KEY, -1)) return true;
+    uint64_t included = 0;
+    for (auto &extra : q.extras) included += extra.first == matched;
+    const uint64_t wanted = q.min - count + included, texts = count_texts(re, wanted + there);
+    if (texts >= wanted + there) return true;
+    more += texts > included ? texts - included : 0;
   }
+  count += more;
+  if (count >= q.min && there > 0) ++unproven_;  // unless too many of them are there
   std::set<std::string_view> names;
   for (const Groups *groups : {q.yes, q.no})
     for (SchemaId g : *groups) {

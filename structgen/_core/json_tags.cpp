@@ -16,6 +16,7 @@ namespace {
 
 constexpr int MAX_TAG_DEPTH = 8;       // references and allOf followed from a property to its few values
 constexpr size_t MAX_TAG_PARTS = 64;   // parts of a branch searched for tags
+constexpr size_t MAX_COMPARED_LANGUAGES = 32;
 constexpr size_t MIN_TAGGED_GROUPS = 3;
 constexpr size_t MAX_TAG_VALUES = 256;
 
@@ -27,10 +28,11 @@ const std::vector<std::string> *JsonControl::few_values(SchemaId id) {
     const SchemaNode &n = schema_.nodes[id];
     if (n.boolean) return nullptr;
     if (n.has_values) {
-      if (!n.values.empty() || !n.numbers.empty()) return nullptr;
+      if (!n.values.empty()) return nullptr;
       auto [it, fresh] = few_values_.try_emplace(id);
       if (fresh) {
         for (const std::string &s : n.strings) it->second.push_back('"' + s);
+        for (const std::string &d : n.numbers) it->second.push_back('#' + d);
         for (int i = 0; i < 3; ++i)
           if (n.literals >> i & 1) it->second.emplace_back(LITERALS[i]);
       }
@@ -62,6 +64,21 @@ bool JsonControl::objects_exclude(const std::vector<SchemaId> &branches) {
   if (branches.size() < 2) return true;
   std::vector<Tags> tags(branches.size());
   for (size_t i = 0; i < branches.size(); ++i) collect_tags(branches[i], &tags[i]);
+  // Texts in languages that do not meet are different, too.
+  auto no_text_in_common = [&](const std::string &name) {
+    RegexSpace &space = text_.regex();
+    std::vector<Re> languages;
+    for (Tags &t : tags) {
+      const auto it = t.properties.find(name);
+      if (!t.required.contains(name) || it == t.properties.end()) return false;
+      const Re one = texts_of(it->second);
+      if (one == RegexSpace::EMPTY) return false;
+      for (Re other : languages)
+        if (space.intersect(one, other) != RegexSpace::EMPTY && space.alive(space.intersect(one, other))) return false;
+      languages.push_back(one);
+    }
+    return true;
+  };
   auto apart = [&](const std::string &name) {
     std::unordered_set<std::string_view> taken;
     for (Tags &t : tags) {
@@ -74,7 +91,21 @@ bool JsonControl::objects_exclude(const std::vector<SchemaId> &branches) {
     }
     return true;
   };
-  return std::any_of(tags[0].required.begin(), tags[0].required.end(), apart);
+  return std::any_of(tags[0].required.begin(), tags[0].required.end(), apart) ||
+         (branches.size() <= MAX_COMPARED_LANGUAGES &&
+          std::any_of(tags[0].required.begin(), tags[0].required.end(), no_text_in_common));
+}
+
+// The language of a sub-schema that holds for strings alone, as far as it says so itself; EMPTY: not known.
+Re JsonControl::texts_of(SchemaId id) {
+  for (int depth = 0; depth < MAX_TAG_DEPTH; ++depth) {
+    const SchemaNode &n = schema_.nodes[id];
+    if (n.boolean) return RegexSpace::EMPTY;
+    if (n.types == type_bit(Type::String) && !n.languages.empty()) return text_.regex().intersect(n.languages);
+    if (n.refs.size() != 1) return RegexSpace::EMPTY;
+    id = n.refs[0];
+  }
+  return RegexSpace::EMPTY;
 }
 
 // The same, where the sub-schema holds for each of them, too.
@@ -85,7 +116,7 @@ const std::vector<std::string> *JsonControl::exactly_few(SchemaId id) {
   for (int depth = 0; depth < MAX_TAG_DEPTH; ++depth) {
     const SchemaNode &n = schema_.nodes[id];
     if (n.types != ALL_TYPES && !(only_strings && (n.types & type_bit(Type::String)) != 0)) return nullptr;
-    if (!n.languages.empty() || n.min_length > 0 || n.max_length != UNBOUNDED) return nullptr;
+    if (!n.languages.empty() || n.min_length > 0 || n.max_length != UNBOUNDED || n.has_number) return nullptr;
     if (n.has_values) return n.applies_others() ? nullptr : few;
     if (n.refs.size() + n.all_of.size() != 1 || !n.nots.empty() || !n.any_of.empty() || !n.one_of.empty() ||
         n.if_ != NO_SCHEMA)
