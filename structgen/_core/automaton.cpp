@@ -121,6 +121,7 @@ bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, 
   const ItemValue::Kind kind = kind_of_value(text);
   const bool apart = kind != ItemValue::Container &&
                      !(kind == ItemValue::String && JsonControl::free_strings(array->child.item->child));
+  if (r.blind && r.arena.contains(array) && array->count > 1) r.repeats = true;
   if (r.blind && !apart) return true;
   r.leaned = true;
   const ItemValue value = read_value(text);

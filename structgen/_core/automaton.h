@@ -89,6 +89,7 @@ struct Reader {
   // Masks leave out which items are there already, and put that right token by token; `leaned` says that
   // an item's own text was used nevertheless.
   bool blind = false, leaned = false;
+  bool repeats = false;  // blind: an array that began in the same token has more than one item
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
 };
 

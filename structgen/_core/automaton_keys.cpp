@@ -19,7 +19,7 @@ bool any_bit(const uint64_t *words, uint32_t lo, uint32_t hi) {
   return false;
 }
 
-// Does an allowed key of the range go on with a byte of which `fits` holds? Asked once a byte, not once a key.
+// Does an allowed key of the range go on with a character of which `fits` holds? Asked once a character, not once a key.
 template <class Fits>
 bool any_continues(const KeyUniverse &u, const Node *n, const Fits &fits) {
   for (uint32_t lo = n->lo; lo < n->hi;) {
@@ -27,12 +27,14 @@ bool any_continues(const KeyUniverse &u, const Node *n, const Fits &fits) {
       ++lo;
       continue;
     }
-    const auto c = static_cast<uint8_t>(u.keys[lo][n->length]);
+    const auto lead = static_cast<uint8_t>(u.keys[lo][n->length]);
+    const size_t size = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    const std::string_view character = std::string_view(u.keys[lo]).substr(n->length, size);
     const auto next = std::partition_point(u.keys.begin() + lo, u.keys.begin() + n->hi, [&](const std::string &key) {
-      return static_cast<uint8_t>(key[n->length]) <= c;
+      return key.compare(n->length, size, character) <= 0;
     });
     const auto hi = static_cast<uint32_t>(next - u.keys.begin());
-    if (fits(c) && any_bit(n->bits, lo, hi)) return true;
+    if (fits(character) && any_bit(n->bits, lo, hi)) return true;
     lo = hi;
   }
   return false;
@@ -152,7 +154,7 @@ const Node *Automaton::step_key(Reader &r, const Node *n, uint8_t b) {
   Hash128 hash = n->hash;
   const TextLink *link = n->link;
   if (d.kind == Decoded::Pending && text == TextSpace::DEAD &&
-      !any_continues(u, n, [&](uint8_t c) { return escape_can_be(d.escape, c, mode, text_.vocabulary().spellable()); }))
+      !any_continues(u, n, [&](std::string_view c) { return escape_can_be(d.escape, c, mode, text_.vocabulary().spellable()); }))
     return nullptr;
   for (int k = 0; k < d.size; ++k) {
     const uint8_t c = d.bytes[k];

@@ -211,7 +211,16 @@ bool JsonOracle::can_count(ArrayQuery &q, uint64_t length) {
 
 // Can the items up to `length` all be different, and different from those already there?
 bool JsonOracle::distinct_items(ArrayQuery &q, uint64_t length) {
-  if (length <= q.count + 1) return true;  // one more: its own requirement has been asked
+  // One more: its own requirement has been asked, and leaves out the scalars that are there. Containers it does not.
+  if (length <= q.count + 1 && (length <= q.count || q.count == 0)) return true;
+  if (length == q.count + 1) {
+    const Formula f = item(q, q.count);
+    bool sure = true;
+    for (Type t : {Type::Null, Type::Boolean, Type::Number, Type::String})
+      if (holds_type(f, t)) return true;
+    if (!has_values(f, length, 0, &sure)) ++unproven_;
+    return true;
+  }
   const uint64_t n = length - q.count;
   std::set<Formula> kinds;
   for (uint64_t i = q.count; i < length && i <= q.beyond; ++i) kinds.insert(item(q, i));

@@ -311,6 +311,14 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
   return choose_violations(q, 0);
 }
 
+// How many undeclared keys the object has already.
+uint64_t JsonOracle::extras_there(const ObjectQuery &q) {
+  uint64_t declared = 0;
+  if (q.frame)
+    for (uint32_t i = 0; i < q.frame->universe->keys.size(); ++i) declared += bit(q.view.seen, i);
+  return q.view.count - declared;
+}
+
 bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
   if (next == q.no->size()) return finish_object(q);
   if (!spend()) return true;
@@ -395,6 +403,13 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
   for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
     work_ += QUESTION;
     if (re == RegexSpace::EMPTY || !possible(matched, {broken_by(matched)})) continue;
+    if (re != RegexSpace::ANY_TEXT && !c_.text_.regex().has_length(re, LONG_KEY, -1)) {
+      uint64_t included = 0;
+      for (auto &extra : q.extras) included += extra.first == matched;
+      const uint64_t there = extras_there(q), texts = count_texts(re, included + there + 1);
+      if (texts <= included) continue;
+      if (texts <= included + there) ++unproven_;  // unless those that are there are of this kind
+    }
     q.extras.push_back({matched, {broken_by(matched)}});
     if (choose_violations(q, next + 1)) return true;
     q.extras.pop_back();
@@ -413,10 +428,7 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
   }
   if (count >= q.min) return true;
   // Extra keys that are there already are of kinds unknown here: the worst is that all are of the one at hand.
-  uint64_t declared = 0;
-  if (q.frame)
-    for (uint32_t i = 0; i < q.frame->universe->keys.size(); ++i) declared += bit(q.view.seen, i);
-  const uint64_t there = q.view.count - declared;
+  const uint64_t there = extras_there(q);
   uint64_t more = 0;
   for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
     std::vector<Formula> all;

@@ -58,6 +58,7 @@ class JsonOracle {
                   const Check &check);
   bool object_possible(const Groups &yes, const Groups &no, ObjectControl *frame, const ObjectView &view,
                        const Include *include);
+  static uint64_t extras_there(const ObjectQuery &q);
   bool choose_violations(ObjectQuery &q, size_t next);
   bool finish_object(ObjectQuery &q);
   struct ArrayQuery;

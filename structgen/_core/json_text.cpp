@@ -174,14 +174,17 @@ bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, cons
   return false;
 }
 
-bool escape_can_be(uint32_t escape, uint8_t first, Escapes mode, const std::bitset<256> &bytes) {
+bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode, const std::bitset<256> &bytes) {
   const FirstBytes can = first_bytes(escape);
+  const auto first = static_cast<uint8_t>(character[0]);
   if (first < can.low || first > can.high) return false;
   for (uint8_t s : SYMBOLS) {
     if (!bytes.test(s)) continue;
-    Decoded d = decode(escape, s, mode);
-    if (d.kind == Decoded::Bytes && d.bytes[0] == first) return true;
-    if (d.kind == Decoded::Pending && escape_can_be(d.escape, first, mode, bytes)) return true;
+    const Decoded d = decode(escape, s, mode);
+    if (d.kind == Decoded::Bytes && d.size == character.size() &&
+        std::equal(d.bytes, d.bytes + d.size, character.begin(), [](uint8_t x, char y) { return x == static_cast<uint8_t>(y); }))
+      return true;
+    if (d.kind == Decoded::Pending && escape_can_be(d.escape, character, mode, bytes)) return true;
   }
   return false;
 }

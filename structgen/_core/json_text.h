@@ -31,8 +31,8 @@ Decoded decode(uint32_t escape, uint8_t byte, Escapes mode);
 // which `enough` holds?
 bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, const std::bitset<256> &bytes,
                    const std::function<bool(Re)> &enough);
-// The same for a given next byte of a key.
-bool escape_can_be(uint32_t escape, uint8_t ascii, Escapes mode, const std::bitset<256> &bytes);
+// Can it become this character (UTF-8)?
+bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode, const std::bitset<256> &bytes);
 
 // `text` as the inside of a JSON string, canonically escaped.
 std::string escape_json(std::string_view text);

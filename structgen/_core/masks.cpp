@@ -16,8 +16,7 @@ Hash128 combine(const Hash128 &a, const Hash128 &b) { return extend(extend(a, b.
 
 std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
   std::shared_ptr<const Mask> made = blind(arena, node);
-  const bool may_repeat = node->traced || (node->kind == Node::Array && node->control.array->unique);
-  return may_repeat ? without_repeats(arena, node, std::move(made)) : made;
+  return may_repeat(node) ? without_repeats(arena, node, std::move(made)) : made;
 }
 
 std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
@@ -65,6 +64,12 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
   auto made = std::make_shared<Mask>(text_.mask_pool());
   out_ = made->data();
   below(Vocabulary::ROOT, node);
+  if (reader.repeats && !may_repeat(node)) {
+    // Tokens that hold a whole array may repeat an item in it.
+    reader.blind = false;
+    for (uint32_t id : text_.ending_tokens(a_.writes_lines()).all)
+      if (made->test(id) && !token_allowed(node, id, 0)) clear(id);
+  }
   made->complete = a_.accepts(reader, node);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
@@ -344,8 +349,17 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
               if (token_allowed(n, id, 0)) set(id);
           } else {
             for (const Exit &e : f.exits) {
-              if (v_.path(e.node).find('\\', skip) == std::string::npos) from_exit(e.node, after);
-              else one_by_one(e.node);
+              if (v_.path(e.node).find('\\', skip) != std::string::npos) {
+                one_by_one(e.node);
+                continue;
+              }
+              from_exit(e.node, after);
+              // A token that holds a second key may hold this one again.
+              for (uint32_t id : v_.ids_within(e.node)) {
+                const std::string &t = v_.token(id);
+                if (std::count(t.begin() + static_cast<std::ptrdiff_t>(skip), t.end(), '"') > 1 && !token_allowed(n, id, skip))
+                  clear(id);
+              }
             }
           }
         }
@@ -387,11 +401,13 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
           key.length = length;
           if (const Node *after = a_.step(*r_, &key, b)) from_exit(m, after);
         } else {
+          // Where any text may be a key the fragment has all that begins an escape; elsewhere only its own.
           Node key = *n;
           key.lo = lo;
           key.hi = hi;
           key.length = length;
-          if (!extra)
+          key.text = TextSpace::DEAD;
+          if (!extra || text_.re(n->text) != RegexSpace::ANY_TEXT)
             if (const Node *after = a_.step(*r_, &key, b)) from_exit(m, after);
         }
         r_->arena.release(mark);

@@ -34,6 +34,10 @@ class Masks {
 
   static constexpr int32_t LEANED = INT32_MIN;  // the mask holds for this text alone
 
+  // Is the state inside an array whose items must differ?
+  static bool may_repeat(const Node *node) {
+    return node->traced || (node->kind == Node::Array && node->control.array->unique);
+  }
   // The mask as if no item of an array were there already, as far as the array's control leaves that open.
   std::shared_ptr<const Mask> blind(Arena &arena, const Node *node);
   // The same without the tokens that would repeat an item (masks_unique.cpp).
