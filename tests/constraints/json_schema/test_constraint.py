@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -142,3 +144,30 @@ def test_every_spelling_where_a_number_need_not_be_whole(schema: Any, texts: lis
     matcher = Matcher(json_schema(schema, integers="digits"), BYTES)
     assert [text for text in texts if not matcher.explain(text).ok] == []
     assert not matcher.explain("1e1").ok or schema != {"not": {"const": 10}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " 1",
+        "1\n",
+        "12e2",
+        "1e401",
+        "1.00000000000000001e1",
+        '{"a":1,"a":1}',
+        '{"a":1,"\\u0061":1}',
+        '"\\ud800"',
+        '"\\ude00\\ud83d"',
+    ],
+)
+def test_differences_to_rfc_8259(text: str) -> None:
+    """Those that docs/json-schema.md lists, beside the limit of depth."""
+    json.loads(text)
+    assert not Matcher(json_schema(True, escapes="all"), BYTES).explain(text).ok
+
+
+def test_the_options_are_in_the_help() -> None:
+    for field in fields(JsonSchemaOptions):
+        line = next(line for line in (json_schema.__doc__ or "").splitlines() if field.name in line.split())
+        assert f"{field.default!r}".replace("'", '"') in line
+    assert "registry  " in (json_schema.__doc__ or "")
