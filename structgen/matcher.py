@@ -287,4 +287,11 @@ def _check_operands(constraint: object, vocabulary: object) -> None:
 
 def _bytes(text: str | bytes) -> bytes:
     """UTF-8; half a character becomes bytes that no text has, so that it is found to be at fault."""
-    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")
+    if not isinstance(text, (bytes, bytearray, memoryview)):
+        raise OptionError(
+            f"a text is a str or bytes, not {text!r:.60}, a {type(text).__name__}",
+            hint="Write a value as JSON first, with json.dumps.",
+        )
+    return bytes(text)

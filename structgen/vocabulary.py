@@ -24,6 +24,23 @@ __all__ = ["Vocabulary"]
 # Texts that no token joins to what follows, for most tokenizers; tried in this order.
 _SENTINELS = ("\x02", "\x00", "\n", "}", "a")
 _LONGEST_TOKEN = 4096
+_LIMITS = {
+    **dict.fromkeys(
+        (
+            "regex_nodes",
+            "emptiness_budget",
+            "oracle_budget",
+            "automaton_states",
+            "mask_cache_bytes",
+            "fragment_cache_bytes",
+            "space_bytes",
+            "max_alternatives",
+        ),
+        2**63 - 1,
+    ),
+    "max_depth": 2**31 - 1,
+}
+"""The core's limits (docs/core.md), each with the most that it can be."""
 
 
 class Vocabulary:
@@ -38,7 +55,7 @@ class Vocabulary:
         encoder: Callable[[str], Sequence[int]] | None = None,
         limits: Mapping[str, int] | None = None,
     ) -> None:
-        self.limits = dict(limits or {})
+        self.limits = _checked_limits(limits or {})
         self.eos_ids = tuple(dict.fromkeys(eos_ids))
         self.size = len(tokens) if size is None else size
         self.words = (self.size + 31) // 32
@@ -146,6 +163,18 @@ class Vocabulary:
             encoder=self._encoder,
             limits={**self.limits, **limits},
         )
+
+
+def _checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
+    """A copy of the limits; raises where the core does not know one, or cannot keep it."""
+    for name, value in limits.items():
+        if name not in _LIMITS:
+            raise OptionError(f"unknown limit {name!r}; the limits are {', '.join(_LIMITS)}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _LIMITS[name]:
+            raise OptionError(
+                f"the limit {name} is {value!r:.60}; it must be an int from 1 to {_LIMITS[name]:,}"
+            )
+    return dict(limits)
 
 
 def _checked(tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int) -> list[bytes | None]:

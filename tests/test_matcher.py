@@ -65,3 +65,11 @@ def test_a_bitmask_may_be_wide_or_a_tensor(matcher: Matcher) -> None:
 def test_half_a_character_is_explained(matcher: Matcher) -> None:
     explanation = matcher.explain("a\ud800")
     assert not explanation.viable and explanation.position == 1
+
+
+@pytest.mark.parametrize("text", [{"a": 1}, 1, None, ["a"]])
+def test_what_is_no_text(matcher: Matcher, text: Any) -> None:
+    with pytest.raises(OptionError, match="a text is a str or bytes, not"):
+        matcher.explain(text)
+    with pytest.raises(OptionError, match=r"json\.dumps"):
+        matcher.viable_bytes(text)

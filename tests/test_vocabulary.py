@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structgen.errors import VocabularyError, VocabularyMismatch
+from structgen.errors import OptionError, VocabularyError, VocabularyMismatch
 from structgen.vocabulary import Vocabulary
 from tests.real_tokenizers import NAMES, tokenizer_path
 
@@ -125,3 +126,28 @@ def test_reading_a_vocabulary_is_quick(name: str) -> None:
     vocabulary = Vocabulary.from_tokenizer(backend, eos_ids=[0])
     assert vocabulary.native.size == vocabulary.size
     assert time.process_time() - before < 1.5
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"max_depth": "x"}, "the limit max_depth is 'x'; it must be an int from 1 to"),
+        ({"max_depth": -1}, "the limit max_depth is -1"),
+        ({"max_depth": True}, "the limit max_depth is True"),
+        ({"oracle_budget": 2**64}, "the limit oracle_budget is"),
+        ({"depth": 3}, "unknown limit 'depth'; the limits are regex_nodes, "),
+    ],
+)
+def test_what_is_no_limit(limits: dict[str, Any], message: str) -> None:
+    vocabulary = Vocabulary.from_tokens([b"a"], [1], size=2)
+    with pytest.raises(OptionError) as caught:
+        vocabulary.with_limits(**limits)
+    assert message in str(caught.value)
+
+
+def test_every_limit_is_one_of_the_core() -> None:
+    vocabulary = Vocabulary.from_tokens([b"a"], [1], size=2)
+    with pytest.raises(OptionError) as caught:
+        vocabulary.with_limits(unknown=1)
+    for name in str(caught.value).partition("the limits are ")[2].split(", "):
+        assert vocabulary.with_limits(**{name: 2**31 - 1}).engine is not vocabulary.engine

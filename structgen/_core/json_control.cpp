@@ -174,7 +174,7 @@ ValueControl *JsonControl::value(GoalId goal) {
     if (v.types & type_bit(Type::Number)) {
       GoalId g = expand_goal(goal, Type::Number);
       number = number_re(goals_[g].combined);
-      if (schema_.options.integer_digits && must_be_integer(goals_[g])) number = digits_only(number);
+      if (schema_.options.integer_digits && must_be_integer(goals_[g].combined)) number = digits_only(number);
       v.number.re = number;
       if (several)
         for (Formula r : goals_[g].roots) v.number.roots.push_back(number_re(r));

@@ -257,7 +257,7 @@ class JsonControl {
   Re number_leaf(SchemaId id);
   Re number_re(Formula f);
   Re literal_re(Formula f);
-  bool must_be_integer(const Goal &expanded) const;
+  bool must_be_integer(Formula expanded) const;  // is every number that holds whole?
   Re digits_only(Re numbers);
   template <class LeafFn>
   Re boolean_language(Formula f, Re everything, LeafFn leaf);
@@ -269,7 +269,6 @@ class JsonControl {
   Formula key_requirement(SchemaId group, std::string_view key);
   Formula extra_requirement(SchemaId group, const ObjectControl &frame, uint32_t matched);
   Formula item_requirement(SchemaId group, uint64_t index, SchemaId used = NO_SCHEMA);
-  std::vector<uint32_t> needed_leaves(Formula f) const;  // leaves without which `f` is false
   const std::vector<std::pair<uint32_t, Re>> &extra_classes(ObjectControl *frame);
   void prepare(ObjectControl *frame);  // the part that asks the oracle; never from inside it
   void prepare(ArrayControl *frame);

@@ -2,9 +2,17 @@
 #include "json_control.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "decimal.h"
 
 namespace structgen {
 namespace {
+
+bool is_whole(const std::string &number) {
+  const Decimal magnitude = parse_decimal(number).magnitude;
+  return magnitude.zero() || magnitude.exponent + 1 >= std::ssize(magnitude.digits);
+}
 
 Re one_of(RegexSpace &space, std::span<const Re> xs, Re everything, Re *none) {
   if (xs.size() == 1) {
@@ -133,18 +141,18 @@ Re JsonControl::number_re(Formula f) {
   return boolean_language(f, everything, [&](SchemaId id) { return number_leaf(id); });
 }
 
-bool JsonControl::must_be_integer(const Goal &expanded) const {
-  std::vector<uint32_t> groups = needed_leaves(expanded.combined);
-  return std::any_of(groups.begin(), groups.end(), [&](SchemaId g) { return schema_.nodes[g].number.integer; });
-}
-
-std::vector<uint32_t> JsonControl::needed_leaves(Formula f) const {
-  if (formulas_.kind(f) == FormulaSpace::Kind::Leaf) return {formulas_.leaf_id(f)};
-  std::vector<uint32_t> out;
-  if (formulas_.kind(f) == FormulaSpace::Kind::And)
-    for (Formula p : formulas_.parts(f))
-      if (formulas_.kind(p) == FormulaSpace::Kind::Leaf) out.push_back(formulas_.leaf_id(p));
-  return out;
+bool JsonControl::must_be_integer(Formula expanded) const {
+  const auto recurse = [&](Formula part) { return must_be_integer(part); };
+  switch (formulas_.kind(expanded)) {
+    case FormulaSpace::Kind::Leaf: {
+      const SchemaNode &n = schema_.nodes[formulas_.leaf_id(expanded)];
+      return n.number.integer || (n.has_values && std::all_of(n.numbers.begin(), n.numbers.end(), is_whole));
+    }
+    case FormulaSpace::Kind::And: return std::ranges::any_of(formulas_.parts(expanded), recurse);
+    case FormulaSpace::Kind::Or:
+    case FormulaSpace::Kind::One: return std::ranges::all_of(formulas_.parts(expanded), recurse);
+    default: return false;
+  }
 }
 
 Re JsonControl::digits_only(Re numbers) {

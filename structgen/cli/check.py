@@ -80,10 +80,14 @@ def _print_json(report: Any, failure: StructgenError | None) -> None:
         "status": report.status if failure is None else _kind(failure),
         "findings": [asdict(finding) for finding in report.findings],
         "choices": list(report.choices),
-        "failure": None if failure is None else {"where": failure.where, "message": failure.message},
+        "failure": None if failure is None else _as_json(failure),
     }
     json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
     print()
+
+
+def _as_json(failure: StructgenError) -> dict[str, str | None]:
+    return {"where": failure.where, "message": failure.message, "hint": failure.hint}
 
 
 def _print_report(report: Any, failure: StructgenError | None, problems_only: bool) -> None:
@@ -92,9 +96,7 @@ def _print_report(report: Any, failure: StructgenError | None, problems_only: bo
         if problems_only and finding.status in ("exact", "annotation") and not finding.warning:
             hidden += 1
             continue
-        mark = "!" if finding.warning else " "
-        note = f"   {finding.note}" if finding.note else ""
-        print(f"{mark} {finding.status:<12} {finding.pointer}{note}")
+        print(finding)
     if hidden:
         print(f"  ({hidden} exact keywords and annotations not shown)")
     for choice in report.choices if report.ok and not problems_only else ():

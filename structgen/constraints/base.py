@@ -101,6 +101,18 @@ class Constraint(ABC):
     def __hash__(self) -> int:
         return hash(self.lower())
 
+    # It never changes, so a copy is the same object; pickling may not go through `__setattr__`.
+
+    def __copy__(self) -> Constraint:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Constraint:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        names = [name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())]
+        return _rebuilt, (type(self), {name: getattr(self, name) for name in names})
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a constraint never changes; {name!r} cannot be set")
 
@@ -141,6 +153,14 @@ def as_constraint(value: Constraint | str) -> Constraint:
         f"a constraint combines with constraints and strings, not with a {type(value).__name__}",
         hint="Make a constraint of it first, with regex(), choice(), json_schema() or constraint_for_type().",
     )
+
+
+def _rebuilt(kind: type[Constraint], content: dict[str, Any]) -> Constraint:
+    """The constraint that was pickled."""
+    constraint = object.__new__(kind)
+    for name, value in content.items():
+        object.__setattr__(constraint, name, value)
+    return constraint
 
 
 def _foreign(value: object) -> bool:

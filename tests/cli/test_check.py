@@ -102,3 +102,15 @@ def test_a_schema_nested_very_deep_ends_well(tmp_path: Path, capsys: pytest.Capt
     assert main(["check", str(file)]) == 2
     captured = capsys.readouterr()
     assert "nested too deep" in captured.out + captured.err
+
+
+def test_hints_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", '{"$ref": "#"}']) == 2
+    assert "Recursion must pass through" in capsys.readouterr().out
+    assert main(["check", "--json", '{"$ref": "#"}']) == 2
+    (problem,) = (
+        one for one in json.loads(capsys.readouterr().out)["findings"] if one["status"] == "invalid"
+    )
+    assert "Recursion must pass through" in problem["hint"]
+    assert main(["check", "--json", "false"]) == 1
+    assert json.loads(capsys.readouterr().out)["failure"]["hint"]

@@ -54,3 +54,30 @@ def test_refusals(
     assert main(["example", *arguments]) == status
     captured = capsys.readouterr()
     assert captured.out == "" and message in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "indent", "separators"),
+    [
+        (["--whitespace", "json.dumps"], None, None),
+        (["--whitespace", "indented"], 2, None),
+        (["--indent", "4"], 4, None),
+        (["--whitespace", "compact"], None, (",", ":")),
+        ([], None, (",", ":")),
+    ],
+)
+def test_white_space_is_that_of_the_option(
+    arguments: list[str],
+    indent: int | None,
+    separators: tuple[str, str] | None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"const": ["{", '"\\', {}, [], [[1], {"b:": None}]]}, "é": {"type": "number"}},
+        "required": ["a", "é"],
+    }
+    assert main(["example", json.dumps(schema), *arguments]) == 0
+    shown = capsys.readouterr().out
+    value = json.loads(shown)
+    assert shown == json.dumps(value, indent=indent, separators=separators, ensure_ascii=False) + "\n"

@@ -114,8 +114,18 @@ def json_schema(
 ) -> JsonSchemaConstraint:
     """JSON that satisfies `schema`: text or parsed, of draft 4, 6, 7, 2019-09 or 2020-12 (by ``$schema``).
 
-    `registry` holds other documents that ``$ref`` may lead to: a mapping from URI to schema, or a
-    `referencing.Registry`. The options are the fields of `JsonSchemaOptions`.
+    registry    other documents that ``$ref`` may lead to: a mapping from URI to schema, or a `referencing.Registry`
+
+    and the fields of `JsonSchemaOptions`:
+
+    whitespace  "flexible" (default), "compact", "json.dumps", "indented", or a `structgen.Whitespace`
+    ordered     False (default), or True: object keys in the order in which ``properties`` declares them
+    escapes     "canonical" (default): only what must be escaped is; "all": any spelling of RFC 8259
+    formats     "assert" (default): known formats constrain; "annotate": none do; "dialect": as ``$schema`` says
+    integers    "any" (default): every spelling of an integer, 7, 7.0 and 7e0; "digits": digits alone
+
+    Raises `SchemaInvalid`, `UnsupportedKeyword`, `ReferenceNotFound` (all of them `SchemaError`), `RegexError`,
+    `LimitExceeded` or `OptionError`, of `structgen.errors`. `structgen.check` tells all problems at once.
     """
     chosen = make_options(options)
     return JsonSchemaConstraint(read_schema(parse_schema(schema), chosen, registry), chosen)

@@ -21,10 +21,10 @@ from typing import Any
 from structgen import _core
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.failures import empty_constraint, limit_exceeded
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, OptionError
 
 from .ir import SchemaIR
-from .proposals import number, phrase, texts
+from .proposals import number, phrase, plain, texts
 from .whitespace import Whitespace
 
 __all__ = ["example_text", "minimal_text", "value_of"]
@@ -37,6 +37,7 @@ _TALKATIVE = 400
 _ENOUGH = 4_000
 """Bytes after which the shortest way to the end is taken."""
 _LONGEST_STRING = 60
+_LONGEST_NUMBER = 24
 _ATTEMPTS = 4
 _PLACES = 3
 _GUESSES = 12
@@ -47,6 +48,11 @@ _STRING_STEPS = 400
 
 def example_text(constraint: Constraint, ir: SchemaIR, seed: int) -> str:
     """A random instance as compact JSON."""
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise OptionError(
+            f"the seed of an example is an int, not {seed!r:.60}",
+            hint="Each int gives an example of its own.",
+        )
     program = _program(constraint, ir)
     try:
         for attempt in range(_ATTEMPTS):
@@ -255,17 +261,30 @@ class _Writer:
         for _ in range(6):
             proposed = number(self._source).encode()
             if self._ends(proposed):
-                return self._read(proposed)
+                return self._read(self._plainest(proposed))
+        return self._digits(b"-.0123456789", b"") or self._digits(b"-0123456789", b".")
+
+    def _digits(self, usual: bytes, needed: bytes) -> bool:
+        """A number byte by byte of the `usual` ones, or of the others where none of those fits."""
         digits = bytearray()
-        while len(digits) < 24:
+        while len(digits) < _LONGEST_NUMBER:
             following, may_end = self._matcher.next_bytes(bytes(digits))
             if digits and (may_end or any(byte in following for byte in b",]}")) and self._chance(0.5):
-                return self._read(bytes(digits))
-            fitting = [(byte, 0.2 if byte in b"-." else 1.0) for byte in following if byte in b"-.0123456789"]
+                return self._read(self._plainest(bytes(digits)))
+            fitting = [(byte, 0.2 if byte in b"-." else 1.0) for byte in following if byte in usual]
+            fitting = fitting or [(byte, 1.0) for byte in following if byte in needed]
             if not fitting:
                 break
             digits.append(self._pick(fitting))
-        return self._ends(bytes(digits)) and self._read(bytes(digits))
+        return self._ends(bytes(digits)) and self._read(self._plainest(bytes(digits)))
+
+    def _plainest(self, written: bytes) -> bytes:
+        """The number as a person would write it, unless its zeros have a meaning (1.0 is no integer in draft 4)."""
+        shortest = plain(written.decode()).encode()
+        for shown in (shortest, shortest + b".0"):
+            if len(shown) < len(written) and self._ends(shown):
+                return shown
+        return written
 
     def _ends(self, text: bytes) -> bool:
         following, may_end = self._matcher.next_bytes(text)

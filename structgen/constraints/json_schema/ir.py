@@ -25,6 +25,10 @@ class SchemaIR(dict[str, Any]):
         super().__init__(content)
         self.spelled = spelled or {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # subtle: without the hash, which is another one in another process.
+        return _rebuilt, (dict(self), self.spelled)
+
     def __hash__(self) -> int:  # type: ignore[override]
         try:
             return self._hash  # type: ignore[no-any-return,has-type]
@@ -34,3 +38,8 @@ class SchemaIR(dict[str, Any]):
             parts = (len(nodes), *first, first.get("required"), *last, last.get("pointer"))
             self._hash = hash(parts)
             return self._hash
+
+
+def _rebuilt(content: dict[str, Any], spelled: dict[int, dict[str, str]]) -> SchemaIR:
+    """The IR that was pickled."""
+    return SchemaIR(spelled=spelled, **content)

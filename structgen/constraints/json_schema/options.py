@@ -40,8 +40,8 @@ class JsonSchemaOptions:
     specification says, ignored unless the meta-schema in ``registry=`` has the format-assertion vocabulary."""
 
     integers: Integers = "any"
-    """How a value that must be an integer is written. ``any``: every spelling of it, ``7``, ``7.0`` and ``7e0``.
-    ``digits``: digits alone."""
+    """How a number that can only be whole is written, by ``type``, ``const``, ``enum`` or all of the branches that
+    are left. ``any``: every spelling of it, ``7``, ``7.0`` and ``7e0``. ``digits``: digits alone."""
 
     def lower(self) -> dict[str, object]:
         """The part that the native automaton reads."""
@@ -77,5 +77,7 @@ def make_options(given: dict[str, Any]) -> JsonSchemaOptions:
         return _DEFAULT
     for name in given:
         if name not in _NAMES:
-            raise OptionError(f"unknown JSON Schema option {name!r}; the options are {', '.join(_NAMES)}")
+            raise OptionError(
+                f"unknown JSON Schema option {name!r}; the options are {', '.join(_NAMES)} and registry"
+            )
     return JsonSchemaOptions(**given)

@@ -8,7 +8,7 @@ Source: RFC 6901 (pointers, ``~0`` and ``~1``), section 6 for percent-encoded fr
 from difflib import get_close_matches
 from urllib.parse import unquote
 
-__all__ = ["LABEL_LIMIT", "escape", "near_matches", "segments", "shorten"]
+__all__ = ["LABEL_LIMIT", "escape", "segments", "shorten", "suggestion"]
 
 LABEL_LIMIT = 512
 """Longest pointer kept for messages: a label, so a hostile schema cannot make it grow."""
@@ -39,6 +39,14 @@ def shorten(pointer: str) -> str:
     return f"{pointer[:half]}…{pointer[-half:]}"
 
 
-def near_matches(wrong: str, names: list[str]) -> list[str]:
-    """Up to three names that a person may have meant."""
-    return get_close_matches(wrong, names[:_NAMES_LOOKED_AT], n=3, cutoff=0.6)
+def suggestion(wrong: str, names: list[str]) -> str:
+    """The end of a message that names up to three which a person may have meant; empty if none is near."""
+    known = names[:_NAMES_LOOKED_AT]
+    near = get_close_matches(wrong, known, n=3, cutoff=0.6)
+    if not near:
+        # Those that differ in case or in the sign before them, as Required and ref do.
+        bare = {name.lower().lstrip("$"): name for name in known}
+        near = [
+            bare[found] for found in get_close_matches(wrong.lower().lstrip("$"), list(bare), n=1, cutoff=0.8)
+        ]
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

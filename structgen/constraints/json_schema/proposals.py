@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from random import Random
 
-__all__ = ["number", "phrase", "texts"]
+__all__ = ["number", "phrase", "plain", "texts"]
 
 _LISTED = (
     "amber anchor apple autumn basket beacon birch bridge candle canyon cedar cloud copper coral cotton "
@@ -45,6 +45,15 @@ def number(source: Random) -> str:
     if kind > 0.92:
         return f"{sign}{whole}.{_below(source, 10)}{1 + _below(source, 9)}"
     return f"{sign}{whole}"
+
+
+def plain(written: str) -> str:
+    """A decimal without an exponent in its shortest spelling: no zeros at the end of a fraction, no ``-0``."""
+    whole, point, fraction = written.partition(".")
+    fraction = fraction.rstrip("0")
+    if not fraction:
+        return "0" if whole == "-0" else whole
+    return f"{whole}{point}{fraction}"
 
 
 def texts(source: Random) -> list[str]:

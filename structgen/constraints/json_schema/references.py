@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
-from structgen.errors import ReferenceNotFound, UnsupportedKeyword
+from structgen.errors import OptionError, ReferenceNotFound, UnsupportedKeyword
 
 from .drafts import LATEST, Draft, draft_of, is_known_vocabulary
 from .drafts import dialect as dialect_of
 from .keywords import SUBSCHEMAS
-from .pointers import escape, near_matches, segments, shorten
+from .pointers import escape, segments, shorten, suggestion
 
 __all__ = ["RECURSIVE", "References", "Resource", "Target", "starts_resource"]
 
@@ -74,6 +74,8 @@ class Target:
 
 
 _VOCABULARIES_SINCE = 2019
+_DEFINITIONS = {"definitions": "$defs", "$defs": "definitions"}
+"""The two names that drafts give to the same thing."""
 Scope = dict[str, Target]
 RECURSIVE = ""
 """The name, which no anchor can have, under which ``$recursiveAnchor`` stands in scopes."""
@@ -91,7 +93,7 @@ class References:
     """All documents that one schema can reach."""
 
     def __init__(self, registry: Any = None) -> None:
-        self._registry = registry
+        self._registry = _checked(registry)
         self._resources: dict[str, Resource] = {}
         self._anchors: dict[tuple[str, str], Target] = {}
         self._embedded: dict[tuple[int, str], Resource] = {}
@@ -185,7 +187,7 @@ class References:
             names = [anchor for base, anchor in self._anchors if base == resource.base]
             raise ReferenceNotFound(
                 f"the reference {reference!r} names the anchor {name!r}, which {resource.pointer} does not have"
-                + _suggestion(name, names),
+                + suggestion(name, names),
                 pointer=where,
             )
         return found
@@ -222,8 +224,10 @@ class References:
     def _custom_draft(self, uri: str) -> Draft | None:
         """The draft of a dialect whose meta-schema is in the registry."""
         dialect = _look_up(self._registry, uri.removesuffix("#"))
-        own = dialect.get("$schema") if isinstance(dialect, dict) else None
-        draft = draft_of(own) if isinstance(own, str) else None
+        if not isinstance(dialect, dict):
+            return None
+        own = dialect.get("$schema")
+        draft = draft_of(own) if isinstance(own, str) else LATEST
         if draft is None or draft.number < _VOCABULARIES_SINCE:
             return draft
         vocabularies = dialect.get("$vocabulary")
@@ -242,15 +246,18 @@ class References:
     def _missing_document(self, reference: str, url: str, where: str) -> ReferenceNotFound:
         return ReferenceNotFound(
             f"the reference {reference!r} leads to the document {url!r}, which is not here; pass it in registry=, "
-            "documents are never fetched" + _suggestion(url, [*self._resources, *_names_of(self._registry)]),
+            "documents are never fetched" + suggestion(url, [*self._resources, *_names_of(self._registry)]),
             pointer=where,
         )
 
     def _missing_place(
         self, reference: str, pointer: str, key: str, at: Any, where: str
     ) -> ReferenceNotFound:
-        if isinstance(at, dict):
-            hint = _suggestion(key, [name for name in at if isinstance(name, str)])
+        moved = _DEFINITIONS.get(key)
+        if isinstance(at, dict) and moved in at and key not in at:
+            hint = f"; did you mean {reference.replace(f'/{key}/', f'/{moved}/')!r}?"
+        elif isinstance(at, dict):
+            hint = suggestion(key, [name for name in at if isinstance(name, str)])
         elif isinstance(at, list):
             hint = f"; the array there has {len(at)} items"
         else:
@@ -297,6 +304,26 @@ def _children(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]
             yield value, place
 
 
+def _checked(registry: Any) -> Any:
+    """The registry, if documents can be looked up in it."""
+    if registry is None or hasattr(registry, "get_or_retrieve"):
+        return registry
+    if not isinstance(registry, Mapping):
+        raise OptionError(
+            f"registry= is a {type(registry).__name__}; it maps URIs to schemas",
+            hint='Write {"https://example.com/a": {...}}, or pass a referencing.Registry.',
+        )
+    for uri, document in registry.items():
+        if not isinstance(uri, str):
+            raise OptionError(f"registry= has the key {uri!r:.60}; its keys are URIs, as strings")
+        if not isinstance(document, (Mapping, bool)):
+            raise OptionError(
+                f"registry= has {document!r:.60} for {uri!r:.200}; a document is a parsed schema",
+                hint="Parse it with json.loads." if isinstance(document, (str, bytes)) else None,
+            )
+    return registry
+
+
 def _look_up(registry: Any, url: str) -> Any:
     """A document by its URI: the user's, then the published meta-schemas."""
     if isinstance(registry, Mapping) and not hasattr(registry, "get_or_retrieve"):
@@ -319,8 +346,3 @@ def _look_up(registry: Any, url: str) -> Any:
 def _names_of(registry: Any) -> list[str]:
     """The URIs of the documents that the user supplied."""
     return [name for name in registry if isinstance(name, str)] if isinstance(registry, Iterable) else []
-
-
-def _suggestion(wrong: str, names: list[str]) -> str:
-    near = near_matches(wrong, names)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -23,10 +23,11 @@ from structgen.errors import (
 )
 
 from .drafts import draft_of
-from .formats import Format
-from .keywords import KEYWORDS, Read
+from .formats import FORMATS, Format
+from .keywords import KEYWORDS, Read, dispatch
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
+from .pointers import suggestion
 from .reader import Node, Reader
 from .support import Support
 from .whitespace import Whitespace
@@ -34,6 +35,7 @@ from .whitespace import Whitespace
 __all__ = ["Finding", "Report", "check"]
 
 _INVALID = "invalid"
+_NOTES = [name for name, keyword in KEYWORDS.items() if keyword.support is Support.ANNOTATION]
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,14 @@ class Finding:
     note: str = ""
     warning: bool = False
     """Something that a person probably did not mean."""
+    hint: str = ""
+    """What to do about it."""
 
     def __str__(self) -> str:
-        return f"{self.status:<12} {self.pointer}" + (f"  ({self.note})" if self.note else "")
+        """As ``structgen check`` shows it: ``!`` marks a warning, the hint has a line of its own."""
+        note = f"   {self.note}" if self.note else ""
+        hint = f"\n{' ' * 15}{self.hint}" if self.hint else ""
+        return f"{'!' if self.warning else ' '} {self.status:<12} {self.pointer}{note}{hint}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,10 @@ class Report:
 
     @property
     def status(self) -> str:
-        """The worst status: ``invalid``, ``unsupported``, ``approximate`` or ``exact``."""
+        """The worst status: ``invalid``, ``unsupported``, ``approximate`` or ``exact``.
+
+        Of the keywords, each for itself: whether a value can satisfy them together is for compiling to find out.
+        """
         found = {finding.status for finding in self.findings}
         for status in (_INVALID, Support.UNSUPPORTED.value, Support.APPROXIMATE.value):
             if status in found:
@@ -85,7 +95,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{self.draft}: {self.status}"]
-        lines.extend(f"  {finding}" for finding in self.findings)
+        lines.extend(str(finding) for finding in self.findings)
         lines.extend(f"  note: {choice}" for choice in self.choices)
         return "\n".join(lines)
 
@@ -132,7 +142,9 @@ class _CheckingReader(Reader):
             note = f"the dialect {value!r}" if known else f"unknown dialect {value!r}"
             self._note(place, keyword, "annotation", f"{note}, read as {draft.name}", warning=not known)
         elif entry is None:
-            self._note(place, keyword, "annotation", "unknown keyword", warning=not keyword.startswith("x-"))
+            custom = keyword.startswith("x-")
+            note = "unknown keyword" + ("" if custom else suggestion(keyword, [*dispatch(draft), *_NOTES]))
+            self._note(place, keyword, "annotation", note, warning=not custom)
         elif entry.read is not None and entry.first <= draft.number <= entry.last:
             self._note(place, keyword, "annotation", f"not in the vocabularies of {draft.name}")
         elif not entry.first <= draft.number <= entry.last:
@@ -148,13 +160,21 @@ class _CheckingReader(Reader):
         elif (found := Format.find(name, draft.number)) is not None:
             self._note(place, "format", found.support.value, found.note)
         else:
-            self._note(place, "format", "annotation", f"unknown format {name!r}", warning=True)
+            self._note(
+                place,
+                "format",
+                "annotation",
+                f"unknown format {name!r}{suggestion(name, list(FORMATS))}",
+                warning=True,
+            )
 
-    def _note(self, pointer: str, keyword: str, status: str, note: str, *, warning: bool = False) -> None:
-        self.findings.append(Finding(pointer, keyword, status, note, warning))
+    def _note(
+        self, pointer: str, keyword: str, status: str, note: str, *, warning: bool = False, hint: str = ""
+    ) -> None:
+        self.findings.append(Finding(pointer, keyword, status, note, warning, hint))
 
     def _problem(self, error: StructgenError, keyword: str, place: str) -> None:
-        self._note(error.where or place, keyword, _status(error), error.message)
+        self._note(error.where or place, keyword, _status(error), error.message, hint=error.hint or "")
 
     # The places where one bad entry must not hide the next.
 
@@ -214,13 +234,20 @@ def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
 
 
 def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, **options: Any) -> Report:
-    """What becomes of every keyword of `schema`; never raises for what is wrong with the schema."""
+    """What becomes of every keyword of `schema`; never raises for what is wrong with the schema.
+
+    Keywords are looked at one by one, and nothing is compiled: a schema that no value can satisfy (``False``, or
+    a minimum above the maximum) has a report without problems. Compiling it, ``minimal()`` and ``structgen check``
+    on the command line tell that. The options, and `registry`, are those of `json_schema`.
+    """
     chosen = make_options(options)
     reader = _CheckingReader(chosen, registry)
     try:
         reader.read(parse_schema(schema))
     except (SchemaError, LimitExceeded) as error:
-        reader.findings.append(Finding(error.where or "#", "schema", _status(error), error.message))
+        reader.findings.append(
+            Finding(error.where or "#", "schema", _status(error), error.message, hint=error.hint or "")
+        )
     return Report(
         reader.root.draft.name,
         tuple(dict.fromkeys(reader.findings)),

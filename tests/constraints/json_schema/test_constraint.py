@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from structgen.constraints.json_schema import JsonSchemaOptions, Whitespace, json_schema
 from structgen.errors import CombinationError, OptionError, SchemaInvalid
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
 from tests.constraints.json_schema.ir_twin import valid
 
 SHORT = {"type": "string", "maxLength": 2}
@@ -99,3 +103,71 @@ def test_combinations_with_other_kinds_can_be_remembered() -> None:
     first, second = (json_schema(SHORT) + "x", json_schema(dict(SHORT)) + "x")
     assert first == second
     assert hash(first) == hash(second)
+
+
+BYTES = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], eos_ids=[256], size=257)
+ONE_OF_WHOLE = {"oneOf": [{"const": 10}, {"enum": [2e3, "x"]}, {"type": "integer", "minimum": 5_000}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "digits", "others"),
+    [
+        ({"const": 1000}, ["1000"], ["1e3", "1000.0", "1.0e3"]),
+        ({"const": 1e3}, ["1000"], ["1e3", "1000.0"]),
+        ({"const": 0}, ["0", "-0"], ["0.0", "0e1"]),
+        ({"enum": [1, 20, "a", [3]]}, ["1", "20", '"a"', "[3]"], ["1.0", "2e1", "[3.0]"]),
+        ({"type": "number", "enum": [1, 20]}, ["20"], ["2e1"]),
+        ({"properties": {"a": {"const": 10}}}, ['{"a":10}'], ['{"a":1e1}']),
+        ({"anyOf": [{"const": 10}, {"type": "string"}]}, ["10", '"x"'], ["1e1"]),
+        (ONE_OF_WHOLE, ["10", "2000", '"x"', "6000"], ["1e1", "2e3", "6e3"]),
+    ],
+)
+def test_digits_alone_where_every_number_that_holds_is_whole(
+    schema: Any, digits: list[str], others: list[str]
+) -> None:
+    matcher = Matcher(json_schema(schema, integers="digits"), BYTES)
+    assert [text for text in digits if not matcher.explain(text).ok] == []
+    assert [text for text in others if matcher.explain(text).ok] == []
+    free = Matcher(json_schema(schema), BYTES)
+    assert [text for text in digits + others if not free.explain(text).ok] == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "texts"),
+    [
+        ({"enum": [1, 0.5]}, ["1", "1.0", "1e0", "0.5", "5e-1"]),
+        ({"anyOf": [{"const": 10}, {"type": "number"}]}, ["10", "1e1"]),
+        ({"not": {"const": 10}}, ["1", "1.0", "2e1"]),
+    ],
+)
+def test_every_spelling_where_a_number_need_not_be_whole(schema: Any, texts: list[str]) -> None:
+    matcher = Matcher(json_schema(schema, integers="digits"), BYTES)
+    assert [text for text in texts if not matcher.explain(text).ok] == []
+    assert not matcher.explain("1e1").ok or schema != {"not": {"const": 10}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " 1",
+        "1\n",
+        "12e2",
+        "1e401",
+        "1.00000000000000001e1",
+        '{"a":1,"a":1}',
+        '{"a":1,"\\u0061":1}',
+        '"\\ud800"',
+        '"\\ude00\\ud83d"',
+    ],
+)
+def test_differences_to_rfc_8259(text: str) -> None:
+    """Those that docs/json-schema.md lists, beside the limit of depth."""
+    json.loads(text)
+    assert not Matcher(json_schema(True, escapes="all"), BYTES).explain(text).ok
+
+
+def test_the_options_are_in_the_help() -> None:
+    for field in fields(JsonSchemaOptions):
+        line = next(line for line in (json_schema.__doc__ or "").splitlines() if field.name in line.split())
+        assert f"{field.default!r}".replace("'", '"') in line
+    assert "registry  " in (json_schema.__doc__ or "")

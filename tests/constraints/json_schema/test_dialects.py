@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from structgen.constraints.json_schema import check, json_schema
-from structgen.errors import UnsupportedKeyword
+from structgen.errors import OptionError, UnsupportedKeyword
 
 DRAFT2019 = "https://json-schema.org/draft/2019-09/"
 DRAFT2020 = "https://json-schema.org/draft/2020-12/"
@@ -73,3 +73,38 @@ def test_the_report_says_what_a_dialect_leaves_out() -> None:
     assert "not in the vocabularies of" in notes["minimum"].note
     assert not report.warnings
     assert [finding.keyword for finding in check({"$schema": URI}).warnings] == ["$schema"]
+
+
+def test_a_meta_schema_without_a_dialect_of_its_own_is_of_2020() -> None:
+    documents = {URI: {"$vocabulary": {f"{DRAFT2020}vocab/core": True, "urn:colours": True}}}
+    report = check({"$schema": URI}, registry=documents)
+    assert report.status == "unsupported"
+    assert "urn:colours" in report.problems[0].note
+    documents[URI]["$vocabulary"]["urn:colours"] = False
+    report = check({"$schema": URI, "minimum": 1}, registry=documents)
+    assert report.ok and not report.warnings
+    assert "without validation" in report.draft
+    assert not check({"$schema": URI}, registry={URI: {}}).warnings
+    assert check({"$schema": URI}, registry={URI: True}).warnings
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([1], "registry= is a list; it maps URIs to schemas"),
+        ("x", "registry= is a str"),
+        ({1: {}}, "has the key 1; its keys are URIs"),
+        ({"urn:a": 3}, "has 3 for 'urn:a'"),
+        ({"urn:a": "{}"}, "Parse it with json.loads"),
+    ],
+)
+@pytest.mark.parametrize("function", [check, json_schema])
+def test_what_is_no_registry(documents: Any, message: str, function: Any) -> None:
+    with pytest.raises(OptionError) as caught:
+        function({}, registry=documents)
+    assert message in str(caught.value)
+
+
+def test_unknown_options_list_the_registry() -> None:
+    with pytest.raises(OptionError, match="integers and registry"):
+        json_schema({}, registri={})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
-from structgen.errors import LimitExceeded, SchemaError, StructgenError, UnsatisfiableSchema
+from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenError, UnsatisfiableSchema
 from tests import shared
 from tests.oracles.json_validator import SchemaError as OracleError
 from tests.oracles.json_validator import Validator
@@ -350,3 +351,44 @@ def test_examples_of_real_schemas() -> None:
             assert oracle.accepts(text), (record["description"], text)
         assert size(texts[1]) <= size(texts[0])
     assert tried > 100
+
+
+# -- numbers
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": [1, 2, 3, 4, 5, 1000]},
+        {"type": "integer", "minimum": 1, "maximum": 5},
+        {"const": 0.5},
+        {"const": -3},
+        {"multipleOf": 0.01, "type": "number", "minimum": 2, "maximum": 3},
+        {"type": "integer", "minimum": 100_000, "maximum": 100_200},
+        {"type": "number"},
+    ],
+)
+def test_examples_spell_numbers_as_people_do(schema: Any) -> None:
+    constraint = json_schema(schema)
+    for seed in range(30):
+        text = constraint.example_text(seed)
+        assert re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?", text), text
+        assert text != "-0"
+        assert isinstance(constraint.example(seed), float if "." in text else int)
+
+
+def test_zeros_that_mean_something_stay() -> None:
+    # In draft 4 a number with a fraction is no integer, even if the fraction is zero.
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "number",
+        "not": {"type": "integer"},
+        "enum": [7],
+    }
+    assert {json_schema(schema).example_text(seed) for seed in range(5)} == {"7.0"}
+
+
+@pytest.mark.parametrize("seed", ["1", 1.0, None, True])
+def test_a_seed_is_an_int(seed: Any) -> None:
+    with pytest.raises(OptionError, match="the seed of an example is an int, not"):
+        json_schema({}).example(seed)

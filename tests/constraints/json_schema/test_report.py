@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from bench.engines import SuiteEngine
 from bench.suite import measure
 from structgen.constraints.json_schema import KEYWORDS, Support, Whitespace, check
@@ -120,7 +122,7 @@ def test_every_keyword_has_a_finding_and_every_key_is_a_string() -> None:
 def test_the_report_reads_well() -> None:
     text = str(check({"type": "string", "format": "email"}))
     assert text.startswith("draft 2020-12: approximate\n")
-    assert "approximate  #/format  (narrower: no labels in Punycode (xn--))" in text
+    assert "approximate  #/format   narrower: no labels in Punycode (xn--)" in text
 
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -155,3 +157,56 @@ def test_the_documentation_shows_the_declarations() -> None:
     assert page == with_tables(page, COUNTED), f"run {command}"
     assert keyword_table(COUNTED) in page
     assert format_table(COUNTED) in page
+
+
+def test_the_text_marks_warnings_and_gives_hints() -> None:
+    text = str(check({"items": {"$ref": "#"}, "maxLenght": 1, "allOf": [{"$ref": "#"}]}))
+    assert "\n! annotation   #/maxLenght   unknown keyword; did you mean 'maxLength'" in text
+    assert "\n  exact        #/items" in text
+    assert "\n               Recursion must pass through" in text
+
+
+def test_contradictions_are_for_compiling_to_find() -> None:
+    assert check(False).ok
+    assert check({"type": "integer", "minimum": 2, "maximum": 1}).status == "exact"
+    assert "no value can satisfy" in (check.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "near"),
+    [
+        ({"requird": ["a"]}, "'required'"),
+        ({"REQUIRED": ["a"]}, "'required'"),
+        ({"min_length": 1}, "'minLength'"),
+        ({"ref": "#/a"}, "'$ref'"),
+        ({"addtionalProperties": False}, "'additionalProperties'"),
+        ({"desciption": "x"}, "'description'"),
+        ({"format": "datetime"}, "'date-time'"),
+        ({"format": "ip-v4"}, "'ipv4'"),
+    ],
+)
+def test_near_names_are_suggested(schema: dict[str, object], near: str) -> None:
+    (warning,) = check(schema).warnings
+    assert "; did you mean " in warning.note
+    assert near in warning.note
+
+
+@pytest.mark.parametrize("schema", [{"zzz": 1}, {"x-requird": 1}, {"format": "colour-of-a-thing"}])
+def test_nothing_is_suggested_for_what_is_like_no_name(schema: dict[str, object]) -> None:
+    (finding,) = check(schema).findings
+    assert "did you mean" not in finding.note
+
+
+@pytest.mark.parametrize(
+    ("schema", "near"),
+    [
+        ({"$ref": "#adress", "$defs": {"a": {"$anchor": "address"}}}, "'address'"),
+        ({"$ref": "#/definitions/Foo", "$defs": {"Foo": {}}}, "'#/$defs/Foo'"),
+        ({"$ref": "#/$defs/Foo", "definitions": {"Foo": {}}}, "'#/definitions/Foo'"),
+        ({"$ref": "#/$defs/Fooo", "$defs": {"Foo": {}}}, "'Foo'"),
+    ],
+)
+def test_references_that_lead_nowhere_suggest_near_ones(schema: dict[str, object], near: str) -> None:
+    (problem,) = check(schema).problems
+    assert problem.pointer == "#/$ref"
+    assert f"did you mean {near}?" in problem.note
