@@ -61,8 +61,10 @@ class Explanation:
             lines.append(show_place(self.text, self.position))
         lines += [
             f"  {rule.message}: `{rule.keyword}`" + (f" at {rule.pointer}" if rule.pointer else "")
-            for rule in self.rules
+            for rule in self.rules[:_MOST_LISTED]
         ]
+        if len(self.rules) > _MOST_LISTED:
+            lines.append(f"  and {len(self.rules) - _MOST_LISTED} more rules")
         if self.expected:
             lines.append("  expected: " + ", ".join(self.expected))
         return "\n".join(lines)
@@ -189,7 +191,7 @@ _NUMBERS = (
 
 
 def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
-    found: dict[tuple[str, str], BrokenRule] = {}
+    found: dict[tuple[str, str, str], BrokenRule] = {}
     for pointer, keyword, detail in account["rules"]:
         if (pointer, keyword, detail) == NO_SCHEMA:
             continue
@@ -202,7 +204,7 @@ def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
             template = _WITH_DETAIL[keyword]
         detail = _shortened(detail)
         message = f"{subject} {template.format(detail=detail)}"
-        found.setdefault((pointer, keyword), BrokenRule(pointer, keyword, message))
+        found.setdefault((pointer, keyword, message), BrokenRule(pointer, keyword, message))
     return list(found.values())
 
 

@@ -24,7 +24,7 @@ from structgen.constraints.base import NO_SCHEMA
 
 from .contradiction import Demand, Node, demands, without
 from .ir import SchemaIR
-from .nearby import near_branches
+from .nearby import LONG, near_branches
 
 __all__ = ["SECONDS", "TRIAL_LIMIT", "broken_rules"]
 
@@ -84,8 +84,20 @@ def broken_rules(ir: SchemaIR, near: list[str], questions: list[GoesOn]) -> list
 
 
 def _blamed(ir: SchemaIR, near: list[str], goes_on: GoesOn, until: float) -> list[_Candidate]:
-    """Each rule without which alone the text goes on."""
-    return [one for one in _nearest(ir, near) if monotonic() < until and goes_on(_changed(ir, [one]))]
+    """Each rule without which alone the text goes on; of a long union, it rather than those of its many branches."""
+    blamed: list[_Candidate] = []
+    for one in _nearest(ir, near):
+        if monotonic() >= until:
+            break
+        inside = any(_is_long(other) and one.pointer.startswith(f"{other.pointer}/") for other in blamed)
+        if not inside and goes_on(_changed(ir, [one])):
+            blamed.append(one)
+    return blamed
+
+
+def _is_long(one: _Candidate) -> bool:
+    key, member = one.demand[0]
+    return key in ("anyOf", "oneOf") and len(member) >= LONG
 
 
 def _broken_together(ir: SchemaIR, near: list[str], goes_on: GoesOn, until: float) -> list[Rule]:
@@ -105,7 +117,13 @@ def _broken_together(ir: SchemaIR, near: list[str], goes_on: GoesOn, until: floa
 def _nearest(ir: SchemaIR, near: list[str]) -> list[_Candidate]:
     """What is tried, in this order."""
     nodes = ir["nodes"]
-    candidates = sorted(_candidates(ir), key=lambda one: _distance(nodes[one.place]["pointer"], near))
+
+    def order(one: _Candidate) -> tuple[bool, int]:
+        distance = _distance(nodes[one.place]["pointer"], places)
+        return not (_is_long(one) and distance < 2), distance
+
+    places = set(near)
+    candidates = sorted(_candidates(ir), key=order)
     return candidates[: max(8, min(TRIAL_LIMIT, _NODE_TRIALS // len(nodes)))]
 
 
@@ -122,7 +140,7 @@ def _told(ir: SchemaIR, blamed: list[_Candidate], goes_on: GoesOn, until: float)
     ]
 
 
-def _distance(pointer: str, near: list[str]) -> int:
+def _distance(pointer: str, near: set[str]) -> int:
     """Sub-schemas that apply there come first, then those around them."""
     if pointer in near:
         return 0

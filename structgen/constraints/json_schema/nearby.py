@@ -15,9 +15,9 @@ from typing import Any
 from .contradiction import Node
 from .ir import SchemaIR
 
-__all__ = ["near_branches"]
+__all__ = ["LONG", "near_branches"]
 
-_LONG = 8
+LONG = 8
 """Branches of a union that is worth it."""
 _UNIONS = ("anyOf", "oneOf")
 _ONE = (
@@ -51,7 +51,7 @@ def _kept(node: Node | bool, leading: set[int]) -> Node | bool:
 
 
 def _of_group(group: tuple[int, ...], leading: set[int]) -> tuple[int, ...]:
-    if len(group) < _LONG:
+    if len(group) < LONG:
         return group
     return tuple([one for one in group if one in leading]) or group
 

@@ -423,6 +423,15 @@ def test_of_a_long_union_the_branch_that_is_meant_is_told(keyword: str, by_refer
     ]
 
 
+def test_of_a_long_union_without_a_tag_the_union_is_told() -> None:
+    branches = [{"properties": {f"p{i}": {"type": "string"}}, "required": [f"p{i}"]} for i in range(80)]
+    told = explain({"oneOf": branches}, '{"p5":7}')
+    assert [(rule.pointer, rule.keyword) for rule in told.rules] == [("#", "oneOf")]
+    # Many rules are cut in the message, not in the account.
+    many = explain({"required": [f"k{i}" for i in range(30)]}, "{}")
+    assert len(many.rules) == 30 and "and 18 more rules" in str(many)
+
+
 def test_naming_rules_takes_few_compilations(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     answer = Matcher._goes_on
