@@ -30,7 +30,7 @@ __all__ = ["SECONDS", "TRIAL_LIMIT", "broken_rules"]
 
 TRIAL_LIMIT = 200
 SECONDS = 0.5
-"""No trial begins later than this."""
+"""No trial of a single rule begins later than this; none of several rules together later than twice this."""
 _NODE_TRIALS = 400_000
 """Nodes that are compiled in all."""
 
@@ -64,23 +64,36 @@ class _Candidate:
 
 def broken_rules(ir: SchemaIR, near: list[str], questions: list[GoesOn]) -> list[Rule]:
     """The rules to blame; `near` are pointers of the sub-schemas that apply where the text stops."""
-    until = monotonic() + SECONDS
+    began = monotonic()
     if not questions[-1](SchemaIR(nodes=({"pointer": "#"},), root=0, options={**ir["options"], **_FREE})):
         return [NO_SCHEMA]
     fewer = near_branches(ir, near)
-    for goes_on in questions:
+    for number, goes_on in enumerate(questions, start=1):
+        until = began + SECONDS * number / len(questions)  # each question has its share
         if goes_on(_under(fewer or ir, _FREE)):
             options = _broken_options(ir, goes_on)
             if options:
                 return options
-        if fewer is not None and not goes_on(fewer):
-            blamed = [one for one in _blamed(fewer, near, goes_on, until) if goes_on(_changed(ir, [one]))]
-            if blamed:
-                return _told(fewer, blamed, goes_on, until)
+        told = _told_nearby(ir, fewer, near, goes_on, until)
+        if told:
+            return told
         blamed = _blamed(ir, near, goes_on, until)
         if blamed:
-            return _told(ir, blamed, goes_on, until)
-    return _broken_together(ir, near, questions[-1], until)
+            # A union may hide that a rule of the branch that was meant is broken, and another one later.
+            if all(map(_is_long, blamed)) and goes_on is not questions[-1]:
+                told = _told_nearby(ir, fewer, near, questions[-1], until + SECONDS / len(questions))
+            return told + _told(ir, blamed, goes_on, until)
+    return _broken_together(ir, near, questions[-1], began + 2 * SECONDS)
+
+
+def _told_nearby(
+    ir: SchemaIR, fewer: SchemaIR | None, near: list[str], goes_on: GoesOn, until: float
+) -> list[Rule]:
+    """What the branches that lead to the place tell and the whole schema confirms."""
+    if fewer is None or goes_on(fewer):
+        return []
+    blamed = [one for one in _blamed(fewer, near, goes_on, until) if goes_on(_changed(ir, [one]))]
+    return _told(fewer, blamed, goes_on, until)
 
 
 def _blamed(ir: SchemaIR, near: list[str], goes_on: GoesOn, until: float) -> list[_Candidate]:

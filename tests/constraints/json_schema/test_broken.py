@@ -423,6 +423,12 @@ def test_of_a_long_union_the_branch_that_is_meant_is_told(keyword: str, by_refer
     ]
 
 
+def test_a_second_fault_leaves_time_for_the_first() -> None:
+    schema = {"items": _kinds("oneOf", 200)}
+    told = explain(schema, '[{"k":5,"p5":7},{"k":6,"p6":7},{"k":7,"p7":7}]')
+    assert ("#/items/oneOf/5/properties/p5", "type") in [(rule.pointer, rule.keyword) for rule in told.rules]
+
+
 def test_of_a_long_union_without_a_tag_the_union_is_told() -> None:
     branches = [{"properties": {f"p{i}": {"type": "string"}}, "required": [f"p{i}"]} for i in range(80)]
     told = explain({"oneOf": branches}, '{"p5":7}')
