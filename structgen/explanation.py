@@ -11,11 +11,18 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from structgen.constraints.base import NO_SCHEMA
 from structgen.errors import show_place
 
 __all__ = ["BrokenRule", "Explanation", "explain_account", "questions_about"]
 
 _MOST_LISTED = 12
+_NUMBER_BEFORE = re.compile(rb"[-+.eE0-9]*$")
+_NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_NUMBER_BEGUN = re.compile(rb"-?((0|[1-9][0-9]*)(\.([0-9]+([eE]([-+]?[0-9]*))?)?|[eE][-+]?[0-9]*)?)?")
+_NUMBER_BYTES = b"-+.eE0123456789"
+_BLANKS = b" \t\r\n"
+_DEEPEST = "max_depth"
 _NUMBER_AND_NEXT = re.compile(rb"[-+.eE0-9]+[\s,\]}]")
 
 
@@ -54,8 +61,10 @@ class Explanation:
             lines.append(show_place(self.text, self.position))
         lines += [
             f"  {rule.message}: `{rule.keyword}`" + (f" at {rule.pointer}" if rule.pointer else "")
-            for rule in self.rules
+            for rule in self.rules[:_MOST_LISTED]
         ]
+        if len(self.rules) > _MOST_LISTED:
+            lines.append(f"  and {len(self.rules) - _MOST_LISTED} more rules")
         if self.expected:
             lines.append("  expected: " + ", ".join(self.expected))
         return "\n".join(lines)
@@ -70,16 +79,19 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
     viable = offset == len(text)
     ok = viable and account["complete"]
     instance = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in account["path"])
-    rules = () if ok or (viable and not is_json(text)) else tuple(_rules(account, instance))
+    is_stuck = viable and not ok and not account["next"].strip(_BLANKS if account["optional_space"] else b"")
+    rules: tuple[BrokenRule, ...] = ()
+    if not ok and (is_stuck or not viable or is_json(text)):
+        rules = tuple(_spelling(account, text, instance) or _rules(account, instance))
     return Explanation(
         text=shown,
         ok=ok,
         viable=viable,
         position=position,
         instance=instance,
-        reason=_reason(account, text[start:], viable, instance),
+        reason=_reason(account, text[start:], viable, instance, is_stuck),
         rules=rules,
-        expected=() if ok else tuple(_expected(account, text[start:offset])),
+        expected=() if ok or is_stuck else tuple(_expected(account, text[start:offset])),
     )
 
 
@@ -92,6 +104,10 @@ def questions_about(account: dict[str, Any], text: bytes) -> list[tuple[bytes, b
     offset: int = account["offset"]
     out: list[tuple[bytes, bool]] = []
     if offset == len(text) and account["complete"]:
+        return out
+    if (
+        account["rules"] and account["rules"][0][1] == _DEEPEST
+    ):  # a limit of the vocabulary, not of the schema
         return out
     if is_json(text):
         out.append((text, True))
@@ -134,9 +150,51 @@ def _character_start(text: bytes, offset: int) -> int:
     return offset
 
 
+def _spelling(account: dict[str, Any], text: bytes, instance: str) -> list[BrokenRule]:
+    """What is wrong with the JSON itself, whatever the schema says."""
+    place, offset = account["place"], account["offset"]
+    wrong = text[offset : offset + 1]
+    subject = _subject(instance, "", False)
+    if place not in _SPELLED or not wrong:
+        return []
+    if place == "number" or wrong in b"+.":
+        number: bytes = _NUMBER_BEFORE.search(text[:offset])[0]  # type: ignore[index]
+        if not number and wrong not in b"+.":
+            return []
+        if wrong in _NUMBER_BYTES:
+            is_number = _NUMBER_BEGUN.fullmatch(number + wrong)
+            if not is_number and re.fullmatch(rb"-?0", number) and wrong.isdigit():
+                return [BrokenRule("", "JSON", f"{subject} must have no leading zeros")]
+        else:
+            is_number = _NUMBER.fullmatch(number)
+        if not is_number:
+            return [BrokenRule("", "JSON", f"{subject} must be a number as JSON spells it")]
+    if NO_SCHEMA not in account["rules"]:
+        return []
+    if wrong in _BLANKS:
+        if place == "end" or not text[:offset] or is_json(text[:offset]):
+            return [BrokenRule("", "white space", "the value must have no white space before or after it")]
+        if account["optional_space"]:
+            message = (
+                "there must be little white space: a few blanks in a row, or one line end and its indentation"
+            )
+            return [BrokenRule("", "white space", message)]
+    if place == "number" and wrong in _NUMBER_BYTES:
+        return [BrokenRule("", "number", f"{subject} must be spelled as programs print numbers: {_NUMBERS}")]
+    return []
+
+
+_SPELLED = ("value", "number", "array", "object", "end")
+_NUMBERS = (
+    "before an exponent one digit that is not 0 and at most 16 after the point; exponents of at most 400"
+)
+
+
 def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
-    found: dict[tuple[str, str], BrokenRule] = {}
+    found: dict[tuple[str, str, str], BrokenRule] = {}
     for pointer, keyword, detail in account["rules"]:
+        if (pointer, keyword, detail) == NO_SCHEMA:
+            continue
         is_here = pointer in account["schemas"] and account["place"] in ("array", "object", "key")
         subject = _subject(instance, keyword, is_here)
         if "/propertyNames" in pointer:
@@ -144,14 +202,22 @@ def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
         template = _RULES.get(keyword, "must satisfy its rule")
         if keyword in _WITH_DETAIL and not detail:
             template = _WITH_DETAIL[keyword]
+        detail = _shortened(detail)
         message = f"{subject} {template.format(detail=detail)}"
-        found.setdefault((pointer, keyword), BrokenRule(pointer, keyword, message))
+        found.setdefault((pointer, keyword, message), BrokenRule(pointer, keyword, message))
     return list(found.values())
 
 
+def _shortened(detail: str) -> str:
+    return detail if len(detail) <= _LONGEST_DETAIL else f"{detail[: _LONGEST_DETAIL - 1]}…"
+
+
+_LONGEST_DETAIL = 200
 _RULES = {
     "type": "must be of type {detail}",
-    "enum": "must be one of the listed values",
+    "max_depth": "must not be nested deeper: the vocabulary's limit on open containers is max_depth={detail}; "
+    "Vocabulary.with_limits(max_depth=...) raises it",
+    "enum": "must be one of the listed values ({detail})",
     "minLength": "must have at least {detail} characters",
     "maxLength": "must have at most {detail} characters",
     "pattern or format": "must match its pattern or format",
@@ -168,9 +234,9 @@ _RULES = {
     "declared order": "must have its keys in the declared order ({detail!r} comes too late or too early)",
     "minItems": "must have at least {detail} items",
     "maxItems": "must have at most {detail} items",
-    "const": "must be that value",
-    "pattern": "must match the pattern",
-    "format": "must have the format",
+    "const": "must be that value ({detail})",
+    "pattern": "must match the pattern {detail}",
+    "format": "must have the format {detail}",
     "uniqueItems": "must not hold the same item twice",
     "contains": "must hold an item that is asked for",
     "minContains": "must hold at least {detail} items that are asked for",
@@ -182,7 +248,7 @@ _RULES = {
     "patternProperties": "must not have a key like this",
     "propertyNames": "must have keys that match",
     "dependentRequired": "{detail}",
-    "dependentSchemas": "must be as one of its keys asks",
+    "dependentSchemas": "{detail}",
     "dependencies": "{detail}",
     "anyOf": "must match one of the branches",
     "oneOf": "must match exactly one of the branches, and {detail}",
@@ -197,7 +263,12 @@ _RULES = {
 
 _WITH_DETAIL = {
     "additionalProperties": "must not have a key that is not declared",
+    "enum": "must be one of the listed values",
+    "const": "must be that value",
+    "pattern": "must match the pattern",
+    "format": "must have the format",
     "dependentRequired": "must have the keys that another key asks for",
+    "dependentSchemas": "must be as one of its keys asks",
     "dependencies": "must be as one of its keys asks",
     "oneOf": "must match exactly one of the branches",
 }
@@ -230,9 +301,11 @@ _AROUND = _BRANCHING | {
 }
 
 
-def _reason(account: dict[str, Any], rest: bytes, viable: bool, instance: str) -> str:
+def _reason(account: dict[str, Any], rest: bytes, viable: bool, instance: str, is_stuck: bool) -> str:
     place = _PLACES[account["place"]]
     at = f" at `{instance}`" if instance else ""
+    if is_stuck:
+        return f"The text is not complete, and nothing can follow it: it ends {place}{at}."
     if viable:
         return f"The text is a beginning, but not complete: it ends {place}{at}."
     return f"Character {rest[:4].decode('utf-8', 'replace')[:1]!r} cannot stand here: {place}{at}."
@@ -256,12 +329,13 @@ def _expected(account: dict[str, Any], begun: bytes) -> list[str]:
     keys = list(map(_quoted, account["keys"]))
     if account["place"] == "key" and keys:
         return _cut(keys)
-    free = b"" if account["place"] in ("text", "string", "key") else b" \t\r\n"  # says nothing between marks
-    following = [begun + bytes([byte]) for byte in account["next"] if byte not in free]
+    # Between marks white space says nothing where it may be left out.
+    is_free = account["place"] not in ("text", "string", "key") and account["optional_space"]
+    following = [begun + bytes([byte]) for byte in account["next"] if not (is_free and byte in _BLANKS)]
     out = _names(following)
     if len(out) > _MOST_LISTED and not begun:
-        out = _ranges(account["next"])
-    if account["place"] == "object":
+        out = _ranges(b"".join(following))
+    if account["place"] == "object" and (b'"' in account["next"] or b"," in account["next"]):
         missing = dict.fromkeys(map(_quoted, account["missing"]))
         out += [
             f"key {key}" + (" (required)" if key in missing else "")

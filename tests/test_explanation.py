@@ -27,7 +27,7 @@ def test_the_place_is_a_character_even_where_only_its_last_byte_is_wrong() -> No
         "Character 'ü' cannot stand here: inside a string at `/ä`.",
         '    {"ä": "ü"}',
         "           ^",
-        "  `/ä` must be one of the listed values: `enum` at #/properties/ä",
+        '  `/ä` must be one of the listed values ("é", "ö"): `enum` at #/properties/ä',
         "  expected: 'é', 'ö'",
     ]
     told = explain(sg.choice(["日本", "日没"]), "日光")
@@ -68,3 +68,84 @@ def test_keys_that_may_come_and_those_that_must() -> None:
 )
 def test_what_could_stand_there(constraint: Any, text: str, expected: tuple[str, ...]) -> None:
     assert explain(constraint, text).expected == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ('{"b": 1}', {"whitespace": "indented"}, ("'\\n'", "'}'")),
+        ('{\n  "b":1}', {"whitespace": "indented"}, ("' '",)),
+        ("[1,2]", {"whitespace": "json.dumps"}, ("' '",)),
+    ],
+)
+def test_white_space_that_is_wanted_is_told(text: str, options: Any, expected: tuple[str, ...]) -> None:
+    told = explain(sg.json_schema({"properties": {"a": {}, "b": {}}}, **options), text)
+    assert told.expected == expected
+    assert [rule.keyword for rule in told.rules] == ["whitespace"]
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword", "message"),
+    [
+        ("1e500", "number", "exponents of at most 400"),
+        ("12.5e3", "number", "before an exponent one digit"),
+        ("0.1e2", "number", "before an exponent one digit"),
+        ("007", "JSON", "no leading zeros"),
+        ("-01", "JSON", "no leading zeros"),
+        (".5", "JSON", "as JSON spells it"),
+        ("+5", "JSON", "as JSON spells it"),
+        ("1.e5", "JSON", "as JSON spells it"),
+        ("- 1", "JSON", "as JSON spells it"),
+        ("1\n", "white space", "before or after it"),
+        (" 1", "white space", "before or after it"),
+    ],
+)
+def test_what_no_schema_would_take(text: str, keyword: str, message: str) -> None:
+    for schema in ({"type": "number"}, {"type": ["number", "null"]}, {}):
+        (rule,) = explain(schema, text).rules
+        assert (rule.pointer, rule.keyword) == ("", keyword)
+        assert message in rule.message
+
+
+def test_more_white_space_than_is_read() -> None:
+    for text in ("[\n\n1]", "[1,\n\n2]", '{"a":\n\n1}'):
+        (rule,) = explain({}, text).rules
+        assert rule.keyword == "white space" and "one line end" in rule.message
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "message"),
+    [
+        ({"format": "date"}, '"x', "the value must have the format date"),
+        ({"pattern": "^a"}, '"x', "the value must match the pattern ^a"),
+        ({"pattern": f"^{'a' * 500}"}, '"x', f"the value must match the pattern ^{'a' * 198}…"),
+        ({"const": 5}, "6", "the value must be that value (5)"),
+        ({"enum": ["a", 5]}, "6", 'the value must be one of the listed values ("a", 5)'),
+        ({"enum": list(range(100))}, '"', "the value must be one of the listed values"),
+        ({"dependentRequired": {"a": ["b", "c"]}}, '{"a":[]}', "the value must have 'b', 'c' beside 'a'"),
+        (
+            {"dependentSchemas": {"a/b": False}},
+            '{"a/b":',
+            "the value must be as one of its keys asks: 'a/b'",
+        ),
+    ],
+)
+def test_a_rule_says_what_is_asked(schema: Any, text: str, message: str) -> None:
+    assert [rule.message for rule in explain(schema, text).rules] == [message]
+
+
+def test_nesting_that_only_the_limit_ends() -> None:
+    schema: Any = {"type": "string"}
+    for _ in range(30):
+        schema = {"type": "array", "items": schema, "minItems": 1}
+    shallow = VOCABULARY.with_limits(max_depth=10)
+    for kind, text in ((schema, "[" * 10), (schema, "[" * 11), ({}, "[" * 11), ({}, '{"a":' * 11)):
+        told = Matcher(sg.json_schema(kind), shallow).explain(text)
+        (rule,) = told.rules
+        assert rule.keyword == "max_depth" and "max_depth=10" in rule.message
+    stuck = Matcher(sg.json_schema(schema), shallow).explain("[" * 10)
+    assert "nothing can follow it" in stuck.reason and not stuck.expected
+    # What has the wrong type as well is blamed for that.
+    of_null = sg.json_schema({"prefixItems": [{"type": "null"}]})
+    told = Matcher(of_null, VOCABULARY.with_limits(max_depth=1)).explain("[[")
+    assert [rule.keyword for rule in told.rules] == ["type"]

@@ -23,6 +23,7 @@ struct Account {
   std::vector<std::string> schemas, keys, missing;
   std::vector<Rule> rules;
   std::string next;
+  bool optional_space = true;  // white space between tokens may stand, and need not
 };
 
 std::string decoded(std::string_view raw) {
@@ -74,9 +75,11 @@ class Witnessing {
     out.complete = a_.accepts(r_, n);
     for (int b = 0; b < 256; ++b)
       if (a_.step(r_, n, static_cast<uint8_t>(b))) out.next += static_cast<char>(b);
+    if (n->json) out.optional_space = n->json->schema().options.whitespace == Whitespace::Flexible;
     std::string_view so_far = text.substr(std::min(begin, i), i - std::min(begin, i));
     int next_byte = i < text.size() ? static_cast<unsigned char>(text[i]) : -1;
     tell(n, so_far, next_byte, out);
+    nesting(n, next_byte, out);
     // A number or literal may be right, and what follows it in its array or object not.
     if (n->kind == Node::Scalar && n->parent && a_.text().complete(n->text) &&
         (next_byte == ',' || next_byte == ']' || next_byte == '}')) {
@@ -101,6 +104,22 @@ class Witnessing {
       case Node::Array: array(n, next_byte, out); break;
       default: break;
     }
+  }
+
+  // A bracket that only the limit on open containers refuses, or the dead end that it makes.
+  void nesting(const Node *n, int next_byte, Account &out) {
+    const bool is_item = n->kind == Node::Array && (n->phase == Phase::Open || n->phase == Phase::AfterComma);
+    if (n->kind != Node::Value && !is_item) return;
+    const uint32_t most = a_.text().limits().max_depth;
+    const bool opens = next_byte == '[' || next_byte == '{';
+    if (static_cast<uint32_t>(n->depth + is_item) < most) return;
+    const bool is_stuck = out.next.find_first_not_of(out.optional_space ? " \t\r\n" : "") == out.next.npos;
+    if (!opens && (next_byte >= 0 || !is_stuck)) return;
+    const ItemControl *item = is_item ? n->json->next_item(n->control.array, n->count) : nullptr;
+    if (is_item && !item) return;
+    const ValueControl *value = is_item ? item->child : n->control.value;
+    if (opens ? !value->first.test(static_cast<size_t>(next_byte)) : value->first.none()) return;
+    out.rules.assign(1, {"", "max_depth", std::to_string(most)});
   }
 
   std::string pointer(const Node *n, SchemaId id) { return n->json->schema().nodes[id].pointer; }
@@ -339,6 +358,7 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
   d["rules"] = rules;
   d["keys"] = texts(account.keys);
   d["missing"] = texts(account.missing);
+  d["optional_space"] = account.optional_space;
   d["next"] = nb::bytes(account.next.data(), account.next.size());
   return d;
 }

@@ -13,7 +13,8 @@ namespace structgen {
 // A dict: offset (bytes of the text that can stand), complete, place ("value", "string", "key",
 // "object", "array", "number", "text", "end"), pointer (instance location as key and index steps),
 // schemas (pointers that apply here), rules ([pointer, keyword, detail] broken by the next byte),
-// keys (declared keys that may come), missing (required keys still owed), next (bytes that may follow).
+// keys (declared keys that may come), missing (required keys still owed), next (bytes that may follow),
+// optional_space (white space between tokens may be left out).
 nanobind::dict describe_to_python(Matcher &matcher, std::string_view after);
 
 }  // namespace structgen

@@ -17,9 +17,12 @@ from structgen.errors import CombinationError
 
 from .expressions import RE, literal
 
-__all__ = ["IR", "Constraint", "Literal", "as_constraint"]
+__all__ = ["IR", "NO_SCHEMA", "Constraint", "Literal", "as_constraint"]
 
 IR = tuple[Any, ...]
+
+NO_SCHEMA = ("", "JSON", "")
+"""What `Constraint.broken` answers where no rule is to blame, since no schema would take the text."""
 
 
 class Constraint(ABC):
@@ -50,7 +53,7 @@ class Constraint(ABC):
         """The rules without which a text could go on, if this kind of constraint can tell: where, which, details.
 
         `near` are the places that apply where the text stops. A question says whether the text goes on under
-        an IR; the first is the strictest."""
+        an IR; the first is the strictest. `NO_SCHEMA` alone says that no schema would take the text."""
         return []
 
     def _and(self, other: Constraint) -> Constraint | None:

@@ -196,6 +196,7 @@ def unique_items(reader: Reader, value: Any, node: Node) -> None:
 
 def pattern(reader: Reader, value: Any, node: Node) -> None:
     node["pattern"] = reader.language("pattern", value)
+    reader.spelled.setdefault(reader.node_id, {})["text of pattern"] = value
 
 
 def format_(reader: Reader, value: Any, node: Node) -> None:
@@ -204,6 +205,7 @@ def format_(reader: Reader, value: Any, node: Node) -> None:
     language = reader.format_language(value)
     if language is not None:
         node["format"] = language
+        reader.spelled.setdefault(reader.node_id, {})["text of format"] = value
 
 
 def names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:

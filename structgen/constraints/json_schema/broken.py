@@ -6,23 +6,31 @@ text can then be read further. Where no single rule is to blame, as few as possi
 What "go on" means is a list of questions, the strictest first: is the whole text valid, is the number and what
 follows it, is the next character. The first question that a single rule answers decides.
 Invariant: each rule named is broken: without it (or them) the text goes on, with it not.
-Cost: one compilation and one reading of the text for each rule, at most `TRIAL_LIMIT`, those that apply near the
-place first; only where a text has failed already.
+Cost: one compilation and one reading of the text for each rule, at most `TRIAL_LIMIT` and for about `SECONDS`,
+those that apply near the place first; of long unions only the branches that lead there are compiled, until a rule
+is found. Only where a text has failed already.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
+
+from structgen.constraints.base import NO_SCHEMA
 
 from .contradiction import Demand, Node, demands, without
 from .ir import SchemaIR
+from .nearby import LONG, near_branches
 
-__all__ = ["TRIAL_LIMIT", "broken_rules"]
+__all__ = ["SECONDS", "TRIAL_LIMIT", "broken_rules"]
 
 TRIAL_LIMIT = 200
+SECONDS = 0.5
+"""No trial of a single rule begins later than this; none of several rules together later than twice this."""
 _NODE_TRIALS = 400_000
 """Nodes that are compiled in all."""
 
@@ -38,6 +46,9 @@ _VALUES = ("strings", "numbers", "literals", "values")
 _DEPENDENCY = re.compile("(dependencies|dependentRequired|dependentSchemas)/[^/]*")
 _WRITTEN = re.compile("(.*)/(const|enum|unevaluatedProperties|unevaluatedItems)")
 """Pointers of nodes that the front end writes for a keyword of the schema above."""
+_DEPENDENT = ("dependencies", "dependentRequired", "dependentSchemas")
+_LISTED = 6
+_LISTED_CHARACTERS = 80
 _TYPES = ("null", "boolean", "object", "array", "number", "string")
 
 
@@ -53,30 +64,84 @@ class _Candidate:
 
 def broken_rules(ir: SchemaIR, near: list[str], questions: list[GoesOn]) -> list[Rule]:
     """The rules to blame; `near` are pointers of the sub-schemas that apply where the text stops."""
-    nodes = ir["nodes"]
-    candidates = sorted(_candidates(ir), key=lambda one: _distance(nodes[one.place]["pointer"], near))
-    del candidates[max(8, min(TRIAL_LIMIT, _NODE_TRIALS // len(nodes))) :]
-
-    for goes_on in questions:
-        options = _broken_options(ir, goes_on)
-        if options:
-            return options
-        blamed = [one for one in candidates if goes_on(_changed(ir, [one]))]
+    began = monotonic()
+    if not questions[-1](SchemaIR(nodes=({"pointer": "#"},), root=0, options={**ir["options"], **_FREE})):
+        return [NO_SCHEMA]
+    fewer = near_branches(ir, near)
+    for number, goes_on in enumerate(questions, start=1):
+        until = began + SECONDS * number / len(questions)  # each question has its share
+        if goes_on(_under(fewer or ir, _FREE)):
+            options = _broken_options(ir, goes_on)
+            if options:
+                return options
+        told = _told_nearby(ir, fewer, near, goes_on, until)
+        if told:
+            return told
+        blamed = _blamed(ir, near, goes_on, until)
         if blamed:
-            return _told(ir, blamed, goes_on)
-    goes_on = questions[-1]
-    if not goes_on(_changed(ir, candidates)):
+            # A union may hide that a rule of the branch that was meant is broken, and another one later.
+            if all(map(_is_long, blamed)) and goes_on is not questions[-1]:
+                told = _told_nearby(ir, fewer, near, questions[-1], until + SECONDS / len(questions))
+            return told + _told(ir, blamed, goes_on, until)
+    return _broken_together(ir, near, questions[-1], began + 2 * SECONDS)
+
+
+def _told_nearby(
+    ir: SchemaIR, fewer: SchemaIR | None, near: list[str], goes_on: GoesOn, until: float
+) -> list[Rule]:
+    """What the branches that lead to the place tell and the whole schema confirms."""
+    if fewer is None or goes_on(fewer):
         return []
-    blamed = candidates
-    for one in candidates:
+    blamed = [one for one in _blamed(fewer, near, goes_on, until) if goes_on(_changed(ir, [one]))]
+    return _told(fewer, blamed, goes_on, until)
+
+
+def _blamed(ir: SchemaIR, near: list[str], goes_on: GoesOn, until: float) -> list[_Candidate]:
+    """Each rule without which alone the text goes on; of a long union, it rather than those of its many branches."""
+    blamed: list[_Candidate] = []
+    for one in _nearest(ir, near):
+        if monotonic() >= until:
+            break
+        inside = any(_is_long(other) and one.pointer.startswith(f"{other.pointer}/") for other in blamed)
+        if not inside and goes_on(_changed(ir, [one])):
+            blamed.append(one)
+    return blamed
+
+
+def _is_long(one: _Candidate) -> bool:
+    key, member = one.demand[0]
+    return key in ("anyOf", "oneOf") and len(member) >= LONG
+
+
+def _broken_together(ir: SchemaIR, near: list[str], goes_on: GoesOn, until: float) -> list[Rule]:
+    """As few rules as possible without all of which the text goes on."""
+    blamed = _nearest(ir, near)
+    if monotonic() >= until or not goes_on(_changed(ir, blamed)):
+        return []
+    for one in list(blamed):
         fewer = [other for other in blamed if other is not one]
+        if monotonic() >= until:
+            return []
         if goes_on(_changed(ir, fewer)):
             blamed = fewer
-    return _told(ir, blamed, goes_on)
+    return _told(ir, blamed, goes_on, until)
 
 
-def _told(ir: SchemaIR, blamed: list[_Candidate], goes_on: GoesOn) -> list[Rule]:
-    found = dict.fromkeys((one.pointer, one.keyword, _detail(ir, one, goes_on)) for one in blamed)
+def _nearest(ir: SchemaIR, near: list[str]) -> list[_Candidate]:
+    """What is tried, in this order."""
+    nodes = ir["nodes"]
+
+    def order(one: _Candidate) -> tuple[bool, int]:
+        distance = _distance(nodes[one.place]["pointer"], places)
+        return not (_is_long(one) and distance < 2), distance
+
+    places = set(near)
+    candidates = sorted(_candidates(ir), key=order)
+    return candidates[: max(8, min(TRIAL_LIMIT, _NODE_TRIALS // len(nodes)))]
+
+
+def _told(ir: SchemaIR, blamed: list[_Candidate], goes_on: GoesOn, until: float) -> list[Rule]:
+    found = dict.fromkeys((one.pointer, one.keyword, _detail(ir, one, goes_on, until)) for one in blamed)
     bounds = {pointer for pointer, keyword, _ in found if keyword in ("minContains", "maxContains")}
     containing = tuple(f"{pointer}/contains" for pointer, keyword, _ in found if keyword == "contains")
     return [
@@ -88,7 +153,7 @@ def _told(ir: SchemaIR, blamed: list[_Candidate], goes_on: GoesOn) -> list[Rule]
     ]
 
 
-def _distance(pointer: str, near: list[str]) -> int:
+def _distance(pointer: str, near: set[str]) -> int:
     """Sub-schemas that apply there come first, then those around them."""
     if pointer in near:
         return 0
@@ -100,9 +165,12 @@ def _broken_options(ir: SchemaIR, goes_on: GoesOn) -> list[Rule]:
     return [
         ("", name, str(options[name]))
         for name, free in _FREE.items()
-        if options[name] != free
-        and goes_on(SchemaIR(nodes=ir["nodes"], root=ir["root"], options={**options, name: free}))
+        if options[name] != free and goes_on(_under(ir, {name: free}))
     ]
+
+
+def _under(ir: SchemaIR, options: dict[str, Any]) -> SchemaIR:
+    return SchemaIR(nodes=ir["nodes"], root=ir["root"], options={**ir["options"], **options})
 
 
 def _changed(ir: SchemaIR, left_out: list[_Candidate]) -> SchemaIR:
@@ -217,15 +285,19 @@ def _name(ir: SchemaIR, place: int, demand: Demand) -> tuple[str, str] | None:
 # ------------------------------------------------------------------ what they say
 
 
-def _detail(ir: SchemaIR, one: _Candidate, goes_on: GoesOn) -> str:
+def _detail(ir: SchemaIR, one: _Candidate, goes_on: GoesOn, until: float) -> str:
     node: Node = ir["nodes"][one.place]
     key, member = one.demand[0]
     if key == "oneOf":
-        return _branches(ir, one, goes_on)
+        return _branches(ir, one, goes_on, until)
+    if key in ("pattern", "format"):
+        return ir.spelled.get(one.place, {}).get(f"text of {key}", "")
+    if one.keyword in ("enum", "const"):
+        return _listed(node)
     if key in _NAMED:
         return str(member[0]) if key == "properties" else ""
     if key == "anyOf":
-        return _asked_for(ir["nodes"], member) if one.keyword in ("dependencies", "dependentRequired") else ""
+        return _asked_for(ir["nodes"], node["pointer"], member) if one.keyword in _DEPENDENT else ""
     if one.keyword == "type":
         names = [name for bit, name in enumerate(_TYPES) if node.get("types", 63) >> bit & 1]
         return " or ".join("integer" if name == "number" and "integer" in node else name for name in names)
@@ -234,22 +306,39 @@ def _detail(ir: SchemaIR, one: _Candidate, goes_on: GoesOn) -> str:
     return str(node[key]) if isinstance(node[key], (int, str)) and key not in _CHILD else ""
 
 
-def _asked_for(nodes: tuple[Any, ...], group: tuple[int, ...]) -> str:
-    """Of ``dependentRequired``: which keys, and beside which."""
-    for member in group:
-        names: tuple[str, ...] = nodes[member].get("required", ()) if isinstance(nodes[member], dict) else ()
-        if len(names) > 1:
-            return f"must have {', '.join(map(repr, names[1:]))} beside {names[0]!r}"
+def _listed(node: Node) -> str:
+    """Values that a node lists, as JSON; empty where they are many or are not plain."""
+    if not {"strings", "numbers"} & node.keys() or {"literals", "values"} & node.keys():
+        return ""
+    values = [json.dumps(text, ensure_ascii=False) for text in node.get("strings", ())]
+    values += node.get("numbers", ())
+    joined = ", ".join(values[:_LISTED])
+    return joined if len(values) <= _LISTED and len(joined) <= _LISTED_CHARACTERS else ""
+
+
+def _asked_for(nodes: tuple[Any, ...], pointer: str, group: tuple[int, ...]) -> str:
+    """Which keys a key asks for, or which key asks for more."""
+    members: list[Node] = [nodes[member] for member in group if not isinstance(nodes[member], bool)]
+    for member in members:
+        required: tuple[str, ...] = member.get("required", ())
+        if len(required) > 1:
+            return f"must have {', '.join(map(repr, required[1:]))} beside {required[0]!r}"
+    for member in members:
+        step: str = member["pointer"].removeprefix(f"{pointer}/").partition("/")[2]
+        if step and "/" not in step:
+            return f"must be as one of its keys asks: {step.replace('~1', '/').replace('~0', '~')!r}"
     return ""
 
 
-def _branches(ir: SchemaIR, one: _Candidate, goes_on: GoesOn) -> str:
-    """Which branches of ``oneOf`` the text matches."""
+def _branches(ir: SchemaIR, one: _Candidate, goes_on: GoesOn, until: float) -> str:
+    """Which branches of ``oneOf`` the text matches; empty where the time does not suffice to tell."""
     pointer = ir["nodes"][one.place]["pointer"]
     branches: tuple[int, ...] = one.demand[0][1]
     alone = _changed(ir, [one])
     matching = []
     for index, branch in enumerate(branches):
+        if monotonic() >= until:
+            return ""
         node: Node = alone["nodes"][one.place]
         node = {"pointer": pointer} if isinstance(node, bool) else node
         with_branch = {**node, "allOf": (*node.get("allOf", ()), branch)}

@@ -19,7 +19,8 @@ class SchemaIR(dict[str, Any]):
     __slots__ = ("_hash", "spelled")
 
     spelled: dict[int, dict[str, str]]
-    """By node id: keys that stand for a keyword of another name, as ``enum`` may for ``const``."""
+    """By node id: keys that stand for a keyword of another name, as ``enum`` may for ``const``; under ``text of
+    pattern`` and ``text of format`` what the schema says there."""
 
     def __init__(self, *, spelled: dict[int, dict[str, str]] | None = None, **content: Any) -> None:
         super().__init__(content)

@@ -393,3 +393,59 @@ def test_a_large_schema_takes_bounded_time() -> None:
     told = explain({"properties": properties}, '{"key1700": 12}')
     assert [(rule.pointer, rule.keyword) for rule in told.rules] == [("#/properties/key1700", "minimum")]
     assert sg.json_schema({"properties": properties}).lower()
+
+
+def _kinds(keyword: str, count: int, *, by_reference: bool = False) -> dict[str, Any]:
+    kinds = [
+        {
+            "type": "object",
+            "properties": {"k": {"const": i}, f"p{i}": {"type": "string"}},
+            "required": ["k", f"p{i}"],
+        }
+        for i in range(count)
+    ]
+    if not by_reference:
+        return {keyword: kinds}
+    listed = [{"$ref": f"#/$defs/kind{i}"} for i in range(count)]
+    return {keyword: listed, "$defs": {f"kind{i}": kind for i, kind in enumerate(kinds)}}
+
+
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
+@pytest.mark.parametrize("by_reference", [False, True])
+def test_of_a_long_union_the_branch_that_is_meant_is_told(keyword: str, by_reference: bool) -> None:
+    schema = _kinds(keyword, 150, by_reference=by_reference)
+    branch = "#/$defs/kind5" if by_reference else f"#/{keyword}/5"
+    told = explain(schema, '{"k":5,"p5":7}')
+    assert [(rule.pointer, rule.keyword) for rule in told.rules] == [(f"{branch}/properties/p5", "type")]
+    told = explain(schema, '{"k":5,"p7":7}')
+    assert (branch, "required", "the value must have the key 'p5'") in [
+        (rule.pointer, rule.keyword, rule.message) for rule in told.rules
+    ]
+
+
+def test_a_second_fault_leaves_time_for_the_first() -> None:
+    schema = {"items": _kinds("oneOf", 200)}
+    told = explain(schema, '[{"k":5,"p5":7},{"k":6,"p6":7},{"k":7,"p7":7}]')
+    assert ("#/items/oneOf/5/properties/p5", "type") in [(rule.pointer, rule.keyword) for rule in told.rules]
+
+
+def test_of_a_long_union_without_a_tag_the_union_is_told() -> None:
+    branches = [{"properties": {f"p{i}": {"type": "string"}}, "required": [f"p{i}"]} for i in range(80)]
+    told = explain({"oneOf": branches}, '{"p5":7}')
+    assert [(rule.pointer, rule.keyword) for rule in told.rules] == [("#", "oneOf")]
+    # Many rules are cut in the message, not in the account.
+    many = explain({"required": [f"k{i}" for i in range(30)]}, "{}")
+    assert len(many.rules) == 30 and "and 18 more rules" in str(many)
+
+
+def test_naming_rules_takes_few_compilations(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    answer = Matcher._goes_on
+
+    def counted(matcher: Matcher, text: bytes, is_whole: bool, ir: Any) -> bool:
+        sizes.append(sum(isinstance(node, dict) for node in ir[1]["nodes"]))
+        return answer(matcher, text, is_whole, ir)
+
+    monkeypatch.setattr(Matcher, "_goes_on", counted)
+    assert explain(_kinds("oneOf", 200), '{"k":5,"p5":7}').rules
+    assert sum(size > 100 for size in sizes) <= 3
