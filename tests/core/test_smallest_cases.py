@@ -1,0 +1,171 @@
+"""States and masks that were wrong once: the smallest schemas and tokens that show each.
+
+The general laws are elsewhere (`test_masks`, `test_liveness`, `test_schema_algebra`); random search meets these
+cases too rarely to be relied on.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from structgen.constraints.json_schema import json_schema
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+from tests.core.small_vocabulary import byte_vocabulary
+from tests.oracles.json_validator import Validator
+
+BYTES = byte_vocabulary(bytes(range(256)))
+
+
+def with_tokens(*tokens: bytes) -> Vocabulary:
+    return Vocabulary.from_tokens(
+        [*(bytes([b]) for b in range(256)), *tokens, None], eos_ids=[256 + len(tokens)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "before", "token", "allowed"),
+    [
+        # a declared key whose escape lies off the language of other keys
+        ({"properties": {'q"': True}, "patternProperties": {"^z": False}}, b'{"', b'q\\"":', True),
+        ({"properties": {'q"': True}, "additionalProperties": False}, b'{"', b'q\\"', True),
+        # a key or an item that comes twice in one token
+        ({"type": "object"}, b"{", b'"a":1,"a":', False),
+        ({"type": "object"}, b"{", b'"a":1,"b":', True),
+        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, b"", b'["a","a"', False),
+        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, b"", b'["a","b"', True),
+        ({"type": "array", "uniqueItems": True}, b"", b"[[],[]", False),
+        ({"properties": {"x": {"type": "array", "uniqueItems": True}}}, b'{"x"', b':["a","a"', False),
+    ],
+)
+def test_tokens_that_hold_much(schema: Any, before: bytes, token: bytes, allowed: bool) -> None:
+    vocabulary = with_tokens(token)
+    matcher = Matcher(json_schema(schema), vocabulary)
+    assert all(matcher.advance(byte) for byte in before)
+    mask = matcher.mask()
+    assert bool(int(mask[256 >> 5]) & 1) == allowed
+    assert matcher.advance(256) == allowed
+
+
+def test_a_long_token_of_escapes_near_the_limit() -> None:
+    vocabulary = with_tokens(b"\\\\" * 20)
+    matcher = Matcher(json_schema({"type": "string", "maxLength": 100}), vocabulary)
+    matcher.advance(ord('"'))
+    assert int(matcher.mask()[8]) & 1
+    for _ in range(85):
+        assert matcher.advance(ord("a"))
+    assert not int(matcher.mask()[8]) & 1
+    assert not matcher.advance(256)
+
+
+@pytest.mark.parametrize(
+    ("key", "dead"),
+    [("é", b'{"\\u00f'), ("😀", b'{"\\ud8a0')],
+)
+def test_an_escape_that_no_key_goes_on_with(key: str, dead: bytes) -> None:
+    schema = {"type": "object", "properties": {key: True}, "required": [key], "additionalProperties": False}
+    matcher = Matcher(json_schema(schema, escapes="all"), BYTES)
+    assert matcher.viable_bytes(dead) < len(dead)
+    units = key.encode("utf-16-be")
+    spelled = "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+    escaped = f'{{"{spelled}":1}}'
+    assert matcher.viable_bytes(escaped) == len(escaped)
+
+
+ALONE = {"enum": ["a"]}
+SATISFIABLE: list[tuple[Any, str]] = [
+    # a tag whose sub-schema holds for fewer than its listed values
+    (
+        {
+            "type": "object",
+            "allOf": [
+                {"properties": {"t": ALONE}, "required": ["t"]},
+                {
+                    "not": {
+                        "properties": {"t": {"allOf": [{"enum": ["a", "bb"]}], "minLength": 2}},
+                        "required": ["t"],
+                    }
+                },
+                {"not": {"properties": {"t": {"enum": ["c"]}}, "required": ["t"]}},
+            ],
+        },
+        '{"t":"a"}',
+    ),
+    (
+        {
+            "$defs": {"e": {"enum": ["a", None]}},
+            "type": "object",
+            "oneOf": [
+                {"properties": {"t": {"type": "string", "$ref": "#/$defs/e"}}},
+                {"properties": {"t": {"enum": [None]}}},
+                {"properties": {"t": {"enum": ["c"]}}},
+            ],
+        },
+        '{"t":null}',
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "text"), SATISFIABLE)
+def test_values_that_a_tag_leaves_out(schema: Any, text: str) -> None:
+    assert Validator(schema).accepts(text)
+    assert Matcher(json_schema(schema), BYTES).viable_bytes(text) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "array", "items": {"type": "object", "maxProperties": 0}, "uniqueItems": True}, b"[{},"),
+        (
+            {
+                "type": "object",
+                "patternProperties": {"^z$": True},
+                "additionalProperties": False,
+                "not": {"additionalProperties": {"type": "string"}},
+            },
+            b'{"z":"a",',
+        ),
+    ],
+)
+def test_what_is_not_proven_is_counted(schema: Any, text: bytes) -> None:
+    matcher = Matcher(json_schema(schema), BYTES)
+    assert (
+        matcher.witness_text(text) is not None
+        or matcher.viable_bytes(text) < len(text)
+        or matcher.unproven > 0
+    )
+
+
+def test_parts_shared_by_many_branches_are_looked_at_once() -> None:
+    wide: dict[str, Any] = {"d0": {"type": "object"}}
+    for level in range(1, 9):
+        wide[f"d{level}"] = {"allOf": [{"$ref": f"#/$defs/d{level - 1}"} for _ in range(12)]}
+    schema = {
+        "$defs": wide,
+        "oneOf": [{"$ref": "#/$defs/d8", "required": ["a"]}, {"$ref": "#/$defs/d8", "required": ["b"]}],
+    }
+    assert Matcher(json_schema(schema), BYTES).witness_text() is not None
+
+
+def test_compilations_on_threads_while_spaces_are_replaced() -> None:
+    vocabulary = BYTES.with_limits(space_bytes=150_000)
+    failures: list[BaseException] = []
+
+    def compiles(start: int) -> None:
+        try:
+            for i in range(30):
+                pattern = "".join(f"[{chr(97 + (i * 7 + j + start) % 26)}x]{{1,{j + 3}}}" for j in range(12))
+                matcher = Matcher(json_schema({"type": "string", "pattern": f"^{pattern}$"}), vocabulary)
+                matcher.mask()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=compiles, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
