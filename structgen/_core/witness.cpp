@@ -14,7 +14,7 @@ constexpr uint64_t MAX_STRING = uint64_t{1} << 24;
 constexpr size_t MOST_OTHERS = 40;   // undeclared keys that are tried at one place
 constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
 constexpr uint64_t STEP_BUDGET = 400'000;
-constexpr uint32_t MOST_NESTED = 12'000;   // choices one inside another: each takes some hundred bytes of the stack
+constexpr uint32_t MOST_NESTED = 2'000;    // choices one inside another: each takes about a kilobyte of the stack
 constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: what is too shallow may try very many keys in vain
 
 class Search {
@@ -121,7 +121,10 @@ class Search {
           else n = read(n, lines(options(n)) && n->space == SPACE_EMPTY ? "\n" : "\"");
           continue;
         }
-        case Node::Key: return key(n, before);
+        case Node::Key:
+          if (thorough_ || !n->parent->control.object->simple) return key(n, before);
+          n = simple_key(n);
+          continue;
         case Node::Alternatives: {
           if (from(n->control.left)) return true;
           n = n->parent;
@@ -391,6 +394,21 @@ class Search {
     if (n->parent && n->parent->kind == Node::Sequence) return a_.finish(r_, n->parent);
     if (n->json && lines(options(n))) return any_of(n, "\n, ");
     return any_of(n, n->parent && n->parent->kind == Node::Array ? "], " : "}, ");
+  }
+
+  // In a simple frame any key will do: the first that can be read is taken, those that are owed first.
+  const Node *simple_key(const Node *n) {
+    while (n && n->kind == Node::Key && n->escape != 0) n = any_of(n, "\"\\/bfnrtu0123456789abcdef");
+    if (!n || n->kind != Node::Key) return n;
+    const ObjectControl &o = *n->parent->control.object;
+    for (bool owed : {true, false})
+      for (uint32_t i = n->lo; i < n->hi; ++i)
+        if (bit(n->bits, i) && bit(o.required.data(), i) == owed)
+          return read(n, escape_json(std::string_view(o.universe->keys[i]).substr(n->length)) + '"');
+    std::string text;
+    for (uint64_t i = 0; n->text != TextSpace::DEAD && extra_key(n, i, &text); ++i)
+      if (const Node *next = read(n, text)) return next;
+    return nullptr;
   }
 
   bool key(const Node *n, size_t before) {
