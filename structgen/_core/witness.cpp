@@ -14,7 +14,7 @@ constexpr uint64_t MAX_STRING = uint64_t{1} << 24;
 constexpr size_t MOST_OTHERS = 40;   // undeclared keys that are tried at one place
 constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
 constexpr uint64_t STEP_BUDGET = 400'000;
-constexpr uint32_t MOST_NESTED = 2'000;    // choices one inside another: each takes about a kilobyte of the stack
+constexpr size_t MOST_STACK = size_t{2} << 20;  // bytes: choices are made one inside another
 constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: what is too shallow may try very many keys in vain
 
 class Search {
@@ -30,11 +30,16 @@ class Search {
   }
   bool run(const Node *node, int32_t deepest, std::string *out) {
     deepest_ = deepest;
+    if (!base_) base_ = static_cast<const char *>(__builtin_frame_address(0));
     out_.clear();
     cut_ = false;
     if (!from(node)) return false;
     *out += out_;
     return true;
+  }
+  size_t stack_used() const {
+    const auto *here = static_cast<const char *>(__builtin_frame_address(0));
+    return static_cast<size_t>(base_ > here ? base_ - here : here - base_);
   }
   bool cut() const { return cut_; }
   bool spent() const { return steps_ > budget_; }
@@ -42,17 +47,10 @@ class Search {
  private:
   // Completes the text from `n`, trying the choices in order; leaves `out_` as it was on failure.
   bool from(const Node *n) {
-    ++nested_;
-    const bool found = finish(n);
-    --nested_;
-    return found;
-  }
-
-  bool finish(const Node *n) {
     const size_t before = out_.size();
     while (n) {
       if (a_.accepts(r_, n)) return true;
-      if (spent() || nested_ > MOST_NESTED) break;
+      if (spent() || stack_used() > MOST_STACK) break;
       if (n->kind == Node::Value || n->kind == Node::Array || n->kind == Node::Object)
         if (const char c = space_owed(options(n), n->space)) {
           n = read(n, {&c, 1});
@@ -313,6 +311,7 @@ class Search {
     alone.space = SPACE_CLOSED;
     alone.control.value = v;
     Search inner(a_, r_, false);
+    inner.base_ = base_;
     inner.allow(budget_ > steps_ ? budget_ - steps_ : 0, thorough_);
     std::string text;
     const bool found = inner.run(&alone, deepest_, &text);
@@ -511,7 +510,7 @@ class Search {
   std::string out_;
   int32_t deepest_ = 0;
   uint64_t steps_ = 0, budget_ = 0;
-  uint32_t nested_ = 0;
+  const char *base_ = nullptr;  // of the stack, where the search began
   bool cut_ = false, thorough_ = false, whole_values_;
 };
 
