@@ -41,11 +41,11 @@ class Engine {
     std::shared_ptr<TextSpace> space;
     std::shared_ptr<RegexCache> cache;
     std::unique_lock<std::mutex> lock;
-    for (;;) {
+    for (bool renewed = false;; renewed = true) {
       space = space_;
       cache = cache_;
       lock = wait_for(*space);
-      if (space->memory() <= limits_.space_bytes) break;
+      if (renewed || space->memory() <= limits_.space_bytes) break;  // a fresh one may be past a small limit, too
       lock.unlock();
       if (space == space_) begin();
     }
