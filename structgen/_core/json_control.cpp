@@ -60,7 +60,7 @@ Formula JsonControl::expand_schema(SchemaId id, Type type, int depth) {
   }
   if (depth > MAX_NESTED_APPLICATORS)
     throw LimitError("applicators (allOf, anyOf, $ref, ...) are nested more than " +
-                     std::to_string(MAX_NESTED_APPLICATORS) + " deep at one place: " + schema_.nodes[id].pointer);
+                     std::to_string(MAX_NESTED_APPLICATORS) + " deep at one place: " + schema_.nodes[id].pointer + "; leave out those that only hold another");
   const SchemaNode &n = schema_.nodes[id];
   if (n.boolean) return *n.boolean ? FormulaSpace::TRUE : FormulaSpace::FALSE;
   if (!(n.types & type_bit(type))) return FormulaSpace::FALSE;

@@ -1,6 +1,7 @@
 #include "schema_ir.h"
 
 #include "json_space.h"
+#include "nesting.h"
 
 #include <functional>
 #include <stdexcept>
@@ -263,6 +264,12 @@ std::unique_ptr<Plan> plan_from_ir(nb::handle ir, TextSpace &space, RegexCache &
     Schema schema = read_schema(content, space, cache);
     schema.options.root_depth = depth;
     plan->json = std::make_unique<JsonControl>(std::move(schema), space);
+    const Schema &read = plan->json->schema();
+    const uint32_t most = space.limits().max_depth;
+    if (read.nodes.size() > most)  // each level of containers has a sub-schema of its own
+      if (const uint32_t needed = least_nesting(read); needed > most)
+        throw LimitError("every value of the schema has containers inside each other, at least " +
+                         std::to_string(needed) + " deep; " + std::to_string(most) + " may be open (limit max_depth)");
     return plan;
   }
   if (kind != "sequence" && kind != "union") throw std::invalid_argument("unknown constraint kind: " + std::string(kind));

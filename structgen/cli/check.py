@@ -16,7 +16,7 @@ __all__ = ["add_command"]
 
 _DESCRIPTION = """Tell how each keyword of a JSON Schema is followed, with its JSON pointer:
   exact        the generated text obeys it to the letter
-  approximate  the text obeys it, and a little more (the note says what)
+  approximate  the text obeys it, and is held a little narrower (the note says how)
   annotation   it says nothing about which values are valid
   unsupported  structgen would refuse the schema rather than ignore it
   invalid      the schema breaks the specification

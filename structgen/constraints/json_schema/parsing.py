@@ -7,13 +7,14 @@ Source: RFC 8259.
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal, InvalidOperation
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
 
 from structgen.errors import LimitExceeded, SchemaInvalid, show_place
 
-__all__ = ["TEXT_LIMIT", "parse_schema"]
+__all__ = ["TEXT_LIMIT", "parse_schema", "repeated_keys"]
 
 TEXT_LIMIT = 64 * 2**20
 """Characters of a schema's text."""
@@ -65,3 +66,23 @@ def parse_schema(schema: Any) -> Any:
         raise LimitExceeded(
             f"the schema's text contains a number that is too long: {error}", limit="digits"
         ) from None
+
+
+def repeated_keys(schema: Any) -> list[str]:
+    """The keys that stand more than once in one object of a schema's text, of which the last is read."""
+    if isinstance(schema, (bytes, bytearray)):
+        schema = schema.decode("utf-8-sig", "replace")
+    if not isinstance(schema, str):
+        return []
+    repeated: dict[str, None] = {}
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        if len({key for key, _ in pairs}) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            repeated.update((key, None) for key, count in counts.items() if count > 1)
+
+    try:
+        JSONDecoder(parse_float=str, parse_int=str, object_pairs_hook=note).decode(schema)
+    except (ValueError, RecursionError):
+        return []  # parse_schema has told
+    return list(repeated)

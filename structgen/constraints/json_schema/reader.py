@@ -61,6 +61,8 @@ class Reader:
             raise SchemaInvalid(
                 f"{dialect} is older than draft 4, the oldest that is read", pointer="#/$schema"
             )
+        if dialect is not None and not isinstance(dialect, str):
+            raise SchemaInvalid(f"$schema is the URI of a dialect, not {dialect!r:.60}", pointer="#/$schema")
         self.root = self.resource = self._enter(self.references.document(schema))
         self.child(schema, "#")
         self._run()

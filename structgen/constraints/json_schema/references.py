@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
-from structgen.errors import OptionError, ReferenceNotFound, UnsupportedKeyword
+from structgen.errors import OptionError, ReferenceNotFound, SchemaInvalid, UnsupportedKeyword
 
 from .drafts import LATEST, Draft, draft_of, is_known_vocabulary
 from .drafts import dialect as dialect_of
@@ -99,6 +99,8 @@ class References:
         self._embedded: dict[tuple[int, str], Resource] = {}
         self._new: list[Resource] = []
         """Documents whose identifiers and anchors are not known yet."""
+        self._ambiguous: dict[str, tuple[str, str]] = {}
+        """Identifiers and ``base#anchor`` that two unequal schemas claim, and where those are."""
 
     def document(self, root: Any, base: str = "", pointer: str = "#", draft: Draft | None = None) -> Resource:
         """Makes a document known."""
@@ -122,7 +124,9 @@ class References:
         base = urljoin(parent.base, urldefrag(identifier).url) if isinstance(identifier, str) else parent.base
         resource = Resource(schema, draft, base, pointer)
         self._embedded[key] = resource
-        self._resources.setdefault(base, resource)
+        first = self._resources.setdefault(base, resource)
+        if first is not resource and first.root is not schema and first.root != schema:
+            self._ambiguous.setdefault(base, (first.pointer, pointer))
         return resource
 
     def resolve(self, reference: str, origin: Resource, where: str) -> Target:
@@ -138,6 +142,8 @@ class References:
             resource = self._resource(url, origin.draft)
         if resource is None:
             raise self._missing_document(reference, url, where)
+        if url in self._ambiguous and resource is not origin:
+            raise self._two_of_a_name(reference, url, where)
         if not fragment:
             return Target(resource.root, resource.pointer, resource)
         if fragment.startswith("/"):
@@ -169,9 +175,9 @@ class References:
 
     def _resource(self, url: str, draft: Draft) -> Resource | None:
         known = self._resources.get(url)
-        if known is not None:
+        if known is not None and known.pointer.endswith("#"):
             return known
-        self.index()
+        self.index()  # a part of a document is found by its identifier, which must be the only one
         known = self._resources.get(url)
         if known is not None:
             return known
@@ -190,6 +196,8 @@ class References:
                 + suggestion(name, names),
                 pointer=where,
             )
+        if (place := f"{resource.base}#{name}") in self._ambiguous:
+            raise self._two_of_a_name(reference, place, where)
         return found
 
     def index(self) -> None:
@@ -204,7 +212,11 @@ class References:
                 if schema is not resource.root and starts_resource(schema, resource.draft):
                     resource = self.embedded(schema, resource, pointer)
                 for anchor in _anchors_of(schema, resource.draft):
-                    self._anchors.setdefault((resource.base, anchor), Target(schema, pointer, resource))
+                    first = self._anchors.setdefault(
+                        (resource.base, anchor), Target(schema, pointer, resource)
+                    )
+                    if first.schema != schema:
+                        self._ambiguous.setdefault(f"{resource.base}#{anchor}", (first.pointer, pointer))
                 for anchor in _dynamic_anchors_of(schema, resource):
                     resource.dynamic.setdefault(anchor, Target(schema, pointer, resource))
                 pending.extend(
@@ -242,6 +254,15 @@ class References:
                     hint="Say false for it in the meta-schema's $vocabulary if its keywords may be ignored.",
                 )
         return dialect_of(draft, vocabularies)
+
+    def _two_of_a_name(self, reference: str, name: str, where: str) -> SchemaInvalid:
+        first, second = self._ambiguous[name]
+        return SchemaInvalid(
+            f"the reference {reference!r} leads to two schemas, {shorten(first)} and {shorten(second)}, "
+            "which have the same identifier",
+            pointer=where,
+            hint="An identifier must name one schema only (JSON Schema Core, section 9.1.2).",
+        )
 
     def _missing_document(self, reference: str, url: str, where: str) -> ReferenceNotFound:
         return ReferenceNotFound(

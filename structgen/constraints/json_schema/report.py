@@ -26,7 +26,7 @@ from .drafts import draft_of
 from .formats import FORMATS, Format
 from .keywords import KEYWORDS, Read, dispatch
 from .options import JsonSchemaOptions, make_options
-from .parsing import parse_schema
+from .parsing import parse_schema, repeated_keys
 from .pointers import suggestion
 from .reader import Node, Reader
 from .support import Support
@@ -245,9 +245,13 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
     try:
         reader.read(parse_schema(schema))
     except (SchemaError, LimitExceeded) as error:
-        reader.findings.append(
-            Finding(error.where or "#", "schema", _status(error), error.message, hint=error.hint or "")
-        )
+        where = error.where or "#"
+        keyword = where.rpartition("/")[2] if "/" in where else "schema"
+        reader.findings.append(Finding(where, keyword, _status(error), error.message, hint=error.hint or ""))
+    reader.findings.extend(
+        Finding("#", key, "annotation", f"the key {key!r} stands twice in one object; the last counts", True)
+        for key in repeated_keys(schema)
+    )
     return Report(
         reader.root.draft.name,
         tuple(dict.fromkeys(reader.findings)),

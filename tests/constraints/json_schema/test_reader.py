@@ -291,6 +291,29 @@ class TestReferences:
             )
 
 
+@pytest.mark.parametrize(("keyword", "reference"), [("$id", "http://example.com/a"), ("$anchor", "#a")])
+def test_an_identifier_that_is_used_names_one_schema(keyword: str, reference: str) -> None:
+    name = reference.removeprefix("#")
+
+    def two(first: str, second: str, **beside: str) -> Any:
+        return {
+            "$defs": {"a": {keyword: name, "type": first}, "b": {keyword: name, "type": second}},
+            **beside,
+        }
+
+    with pytest.raises(SchemaInvalid, match="#/\\$defs/[ab] and #/\\$defs/[ab]") as raised:
+        nodes(two("string", "integer", **{"$ref": reference}))
+    assert raised.value.where == "#/$ref"
+    assert nodes(two("string", "string", **{"$ref": reference}))
+    assert nodes(two("string", "integer")) == (True,), "nobody asks which of the two is meant"
+
+
+def test_a_dialect_is_named_by_a_uri() -> None:
+    with pytest.raises(SchemaInvalid, match="not 7") as raised:
+        json_schema({"$schema": 7})
+    assert raised.value.where == "#/$schema"
+
+
 @pytest.mark.parametrize(
     ("schema", "pointer"),
     [

@@ -65,6 +65,13 @@ def test_what_a_person_probably_did_not_mean() -> None:
     assert any("not a keyword of draft 7" in finding.note for finding in report.warnings)
 
 
+def test_repeated_keys_of_the_text_are_named() -> None:
+    report = check('{"type": "string", "properties": {"a": {}, "a": true}, "type": "object"}')
+    assert report.status == "exact"
+    assert sorted(finding.keyword for finding in report.warnings) == ["a", "type"]
+    assert not check('{"properties": {"a": {}, "b": {"properties": {"a": {}}}}}').warnings
+
+
 def test_siblings_of_ref_are_named_in_old_drafts() -> None:
     report = check(
         {"$schema": DRAFT7, "items": {"$ref": "#/definitions/a", "minLength": 2}, "definitions": {"a": {}}}
