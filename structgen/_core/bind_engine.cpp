@@ -182,8 +182,19 @@ void bind_engine(nb::module_ &m) {
           return p.masks().memory() + p.automaton().memory();
         });
       })
-      .def_prop_ro("mask_hits", [](Program &p) { return p.masks().hits(); })
-      .def_prop_ro("mask_misses", [](Program &p) { return p.masks().misses(); });
+      // How many masks were remembered, how many made.
+      .def_prop_ro("mask_hits", [](Program &p) {
+        return without_gil([&] {
+          Program::Turn turn(p);
+          return p.masks().hits();
+        });
+      })
+      .def_prop_ro("mask_misses", [](Program &p) {
+        return without_gil([&] {
+          Program::Turn turn(p);
+          return p.masks().misses();
+        });
+      });
 
   nb::class_<Engine>(m, "Engine")
       .def("__init__",

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "shortest.h"
@@ -132,25 +133,16 @@ bool Matcher::advance(uint32_t token) {
   Program::Turn turn(*program_);
   if (finished_ || !state()) return false;
   const Vocabulary &v = program_->space().vocabulary();
-  Reader r{scratch_};
+  Scratch scratch(scratch_);
   if (v.is_eos(token)) {
-    bool ok = program_->automaton().accepts(r, state());
-    scratch_.release({});
-    if (!ok) return false;
+    if (!program_->automaton().accepts(scratch.reader, state())) return false;
     history_.push_back({token, state(), arena_.mark(), text_bytes_.size()});
     finished_ = true;
     return true;
   }
   if (token >= v.size()) return false;
-  const Node *next;
-  try {
-    next = run(r, state(), token);
-    if (next) next = keep(next);
-  } catch (...) {
-    scratch_.release({});
-    throw;
-  }
-  scratch_.release({});
+  const Node *next = run(scratch.reader, state(), token);
+  if (next) next = keep(next);
   if (!next) return false;
   text_bytes_ += v.token(token);
   history_.push_back({token, next, arena_.mark(), text_bytes_.size()});
@@ -161,7 +153,8 @@ size_t Matcher::accepts(std::span<const uint32_t> tokens) {
   Program::Turn turn(*program_);
   if (finished_) return 0;
   const Vocabulary &v = program_->space().vocabulary();
-  Reader r{scratch_};
+  Scratch scratch(scratch_);
+  Reader &r = scratch.reader;
   const Node *node = state();
   size_t n = 0;
   for (; n < tokens.size() && node; ++n) {
@@ -173,7 +166,6 @@ size_t Matcher::accepts(std::span<const uint32_t> tokens) {
     if (!next) break;
     node = next;
   }
-  scratch_.release({});
   return n;
 }
 
@@ -199,7 +191,8 @@ std::string Matcher::forced_bytes(size_t most) {
   std::string out;
   if (finished_) return out;
   Automaton &a = program_->automaton();
-  Reader r{scratch_};
+  Scratch scratch(scratch_);
+  Reader &r = scratch.reader;
   const Node *node = state();
   while (node && out.size() < most && !a.accepts(r, node)) {
     std::bitset<256> candidates = a.candidates(node);
@@ -216,7 +209,6 @@ std::string Matcher::forced_bytes(size_t most) {
     out += static_cast<char>(which);
     node = only;
   }
-  scratch_.release({});
   return out;
 }
 
@@ -246,10 +238,8 @@ void Matcher::reset() { rollback(history_.size() - 1); }
 bool Matcher::complete() {
   Program::Turn turn(*program_);
   if (!state()) return false;
-  Reader r{scratch_};
-  bool ok = program_->automaton().accepts(r, state());
-  scratch_.release({});
-  return ok;
+  Scratch scratch(scratch_);
+  return program_->automaton().accepts(scratch.reader, state());
 }
 
 std::vector<uint32_t> Matcher::tokens() const {
@@ -337,7 +327,11 @@ void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, 
   for (Matcher *m : matchers) spaces.insert(&m->program().space());
   const size_t count = std::min<size_t>(threads, spaces.size());
   std::vector<std::thread> others;
-  for (size_t i = 1; i < count; ++i) others.emplace_back(work);
+  try {
+    for (size_t i = 1; i < count; ++i) others.emplace_back(work);
+  } catch (const std::system_error &) {
+    // The system has no more threads to give; those that there are do it all.
+  }
   work();
   for (std::thread &t : others) t.join();
   if (failure) std::rethrow_exception(failure);

@@ -111,7 +111,8 @@ class Matcher {
   template <class Fn>
   auto with_state(std::string_view text, Fn fn) {
     Program::Turn turn(*program_);
-    Reader r{scratch_};
+    Scratch scratch(scratch_);
+    Reader &r = scratch.reader;
     const Node *n = state();
     size_t i = 0;
     for (; n && i < text.size(); ++i) {
@@ -119,12 +120,17 @@ class Matcher {
       if (!next) break;
       n = next;
     }
-    auto result = fn(r, n, i);
-    scratch_.release({});
-    return result;
+    return fn(r, n, i);
   }
 
  private:
+  // Memory for the states of one call, given back at its end, also where a limit ends it.
+  struct Scratch {
+    explicit Scratch(Arena &arena) : reader{arena} {}
+    ~Scratch() { reader.arena.release({}); }
+    Scratch(const Scratch &) = delete;
+    Reader reader;
+  };
   struct Entry {
     uint32_t token;
     const Node *node;
