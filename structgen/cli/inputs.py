@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
@@ -92,6 +93,12 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
         "--formats", choices=["assert", "annotate", "dialect"], help="whether `format` constrains"
     )
     group.add_argument("--integers", choices=["any", "digits"], help="how integers may be written")
+    group.add_argument(
+        "--registry",
+        metavar="PATH",
+        action="append",
+        help="documents that references may lead to: a JSON file, or a folder of them (repeat it)",
+    )
 
 
 _OPTION_NAMES = ("whitespace", "ordered", "escapes", "formats", "integers")
@@ -106,7 +113,30 @@ def schema_options(arguments: argparse.Namespace) -> dict[str, Any]:
         from structgen.constraints.json_schema import Whitespace
 
         named["whitespace"] = Whitespace.indented(arguments.indent)
+    named["registry"] = None if arguments.registry is None else _documents(arguments.registry)
     return {name: value for name, value in named.items() if value is not None}
+
+
+def _documents(paths: list[str]) -> dict[str, Any]:
+    """The JSON documents at `paths`, by their own identifiers; those without one by their place in the folder."""
+    found: dict[str, Any] = {}
+    for name in paths:
+        folder = Path(name)
+        files = sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]
+        if not files:
+            raise InputError(f"--registry {name!r} is a folder without JSON files")
+        for file in files:
+            try:
+                document = json.loads(read_text(str(file), "--registry"))
+            except ValueError as error:
+                raise InputError(f"--registry {str(file)!r} is not JSON: {error}") from None
+            own = document.get("$id", document.get("id")) if isinstance(document, dict) else None
+            place = file.relative_to(folder).as_posix() if folder.is_dir() else file.name
+            uri = own.removesuffix("#") if isinstance(own, str) and own else place
+            if uri in found:
+                raise InputError(f"--registry: {str(file)!r} and another document are both named {uri!r}")
+            found[uri] = document
+    return found
 
 
 def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> Any:

@@ -114,3 +114,28 @@ def test_hints_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Recursion must pass through" in problem["hint"]
     assert main(["check", "--json", "false"]) == 1
     assert json.loads(capsys.readouterr().out)["failure"]["hint"]
+
+
+def test_references_lead_to_documents_of_the_registry(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "named.json").write_text('{"$id": "http://example.com/named", "const": 7}')
+    (tmp_path / "parts" / "plain.json").write_text('{"$defs": {"a": {"const": 8}}}')
+    references = '{"$ref": "http://example.com/named"}, {"$ref": "parts/plain.json#/$defs/a"}'
+    schema = f'{{"prefixItems": [{references}], "minItems": 2}}'
+    assert main(["check", schema]) == 2
+    assert main(["check", schema, "--registry", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main(["example", "--minimal", schema, "--registry", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.strip() == "[7,8]"
+
+
+@pytest.mark.parametrize(("content", "fault"), [(None, "without JSON files"), ("{", "is not JSON")])
+def test_a_registry_that_cannot_be_read_is_named(
+    content: str | None, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (tmp_path / "one.json").write_text(content)
+    assert main(["check", "true", "--registry", str(tmp_path)]) == 2
+    assert fault in capsys.readouterr().err
