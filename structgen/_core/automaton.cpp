@@ -450,8 +450,10 @@ std::bitset<256> Automaton::candidates(const Node *n) {
 }
 
 Hash128 Automaton::signature(const Node *n) {
-  Hash128 h{static_cast<uint64_t>(n->kind) << 32 | static_cast<uint64_t>(n->phase) << 16 | n->space,
-            reinterpret_cast<uint64_t>(n->control.value)};
+  // A text is told apart by its state alone, unless verdicts hang on it.
+  const bool text = n->kind == Node::String || n->kind == Node::Scalar;
+  Hash128 h = hash_words(2, static_cast<uint64_t>(n->kind) << 32 | static_cast<uint64_t>(n->phase) << 16 | n->space,
+                         text ? 0 : reinterpret_cast<uint64_t>(n->control.value));
   auto add = [&](uint64_t x) { h = extend(h, x); };
   // Within a token of the depth limit a mask knows how deep it is.
   const auto depth = static_cast<uint32_t>(n->depth);
@@ -460,7 +462,6 @@ Hash128 Automaton::signature(const Node *n) {
   if (writes_lines_ && (n->kind == Node::Value || n->kind == Node::Object || n->kind == Node::Array)) add(depth);
   switch (n->kind) {
     case Node::String: {
-      h.b = 0;
       add(n->text);
       const StringLanguage &s = n->control.value->string;
       if (s.min > n->length) add(s.min - n->length + (uint64_t{1} << 40));
@@ -476,7 +477,6 @@ Hash128 Automaton::signature(const Node *n) {
       break;
     }
     case Node::Scalar:
-      h.b = 1;
       add(n->text);
       if (n->roots) {
         add(reinterpret_cast<uint64_t>(n->control.value));

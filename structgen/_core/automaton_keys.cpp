@@ -85,14 +85,14 @@ const Node *Automaton::object_after_key(Reader &r, const Node *object, KeyContro
     set_bit(seen, static_cast<uint32_t>(index));
     m->bits = seen;
     if (ordered) m->last_rank = u.rank[static_cast<size_t>(index)];
-    m->hash ^= u.hashes[static_cast<size_t>(index)];
+    m->hash ^= member(u.hashes[static_cast<size_t>(index)]);
   } else {
     std::string text = key_text(key_node);
     auto *copy = static_cast<char *>(r.arena.allocate(text.size()));
     std::memcpy(copy, text.data(), text.size());
     m->extras = r.arena.make<SeenKey>(SeenKey{object->extras, copy, static_cast<uint32_t>(text.size()), key_node->hash});
     if (ordered) m->last_rank = static_cast<int64_t>(u.keys.size());
-    m->hash ^= key_node->hash;
+    m->hash ^= member(key_node->hash);
   }
   m->child.key = object->json->resolve(key, view(m));
   return m->child.key ? m : nullptr;

@@ -1,8 +1,12 @@
-// Number languages for Python: the tests run the machine byte by byte against exact fractions.
+// Number languages and the hash of identities for Python: the tests run the machine byte by byte against exact
+// fractions, and look for hashes that lose something.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
+#include "hashing.h"
 #include "numbers.h"
 
 namespace nb = nanobind;
@@ -51,6 +55,12 @@ void bind_numbers(nb::module_ &m) {
         "space"_a, nb::kw_only(), "minimum"_a = nb::none(), "maximum"_a = nb::none(),
         "exclusive_minimum"_a = nb::none(), "exclusive_maximum"_a = nb::none(), "multiple_of"_a = nb::none(),
         "integer"_a = false, "plain"_a = false);
+
+  m.def("identity_hash", [](uint64_t kind, const std::vector<uint64_t> &words) {
+    Hash128 h = hash_words(kind);
+    for (uint64_t word : words) h = extend(h, word);
+    return std::make_pair(h.a, h.b);
+  });
 }
 
 }  // namespace structgen

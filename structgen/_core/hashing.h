@@ -35,19 +35,41 @@ struct HashKey {
 };
 const HashKey &process_hash_key();
 
-// Order-dependent combination, keyed.
-inline Hash128 extend(Hash128 h, uint64_t value) {
-  const HashKey &k = process_hash_key();
-  __uint128_t x = static_cast<__uint128_t>((h.a ^ value ^ k.k0) | 1) * ((h.b + k.k1) | 1);
-  auto lo = static_cast<uint64_t>(x), hi = static_cast<uint64_t>(x >> 64);
-  return {mix(lo ^ h.b, value + k.k1), mix(hi + h.a, value ^ k.k0)};
+// Both halves of the 128-bit product, folded: every bit of `x` reaches every bit.
+inline uint64_t folded(uint64_t x, uint64_t factor) {
+  const __uint128_t product = static_cast<__uint128_t>(x) * factor;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
+// Order-dependent combination, keyed. Two rounds of a Feistel network, so for each value it is a permutation of the
+// hashes: what two hashes differ in is never lost, and only a value that undoes a difference nobody can see would.
+inline Hash128 extend(Hash128 h, uint64_t value) {
+  const HashKey &k = process_hash_key();
+  h.a ^= value;
+  h.b ^= folded(h.a ^ k.k0, 0x9e3779b97f4a7c15ULL);
+  h.a ^= folded(h.b ^ k.k1, 0xd6e8feb86659fd93ULL);
+  return h;
+}
+
+// The hash of these words. Everything that tells identities apart goes in as a word; `kind`, a small constant, tells
+// apart what the words are about.
+template <class... Words>
+Hash128 hash_words(uint64_t kind, Words... words) {
+  Hash128 h{0, kind};
+  ((h = extend(h, static_cast<uint64_t>(words))), ...);
+  return h;
+}
+
+inline Hash128 extend(Hash128 h, const Hash128 &other) { return extend(extend(h, other.a), other.b); }
+
 inline Hash128 hash_text(std::string_view text) {
-  Hash128 h{1, 2};
+  Hash128 h = hash_words(1);
   for (unsigned char c : text) h = extend(h, c);
   return h;
 }
+
+// What a set's hash takes of a member's: mixed once more, so that sums of alike members do not cancel out.
+inline Hash128 member(const Hash128 &h) { return extend(h, 0); }
 
 struct HashOf128 {
   size_t operator()(const Hash128 &h) const { return h.a ^ (h.b * 0x9e3779b97f4a7c15ULL); }

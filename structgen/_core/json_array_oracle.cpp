@@ -318,7 +318,7 @@ bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
 }
 
 bool JsonOracle::array_alive(ArrayControl *a, uint64_t count, bool one_more) {
-  const Hash128 frame = extend(extend(Hash128{a->id, 2}, count), one_more);
+  const Hash128 frame = hash_words(3, a->id, count, one_more);
   return remembered(frame, [&] {
     return any_way(c_.goals_[a->goal].combined,
                    [&](const Groups &yes, const Groups &no) { return array_possible(yes, no, a, count, one_more); });

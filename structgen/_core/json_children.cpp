@@ -230,7 +230,7 @@ ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child,
 KeyControl *JsonControl::resolve(KeyControl *key, const ObjectView &view) {
   if (!key->possible) return nullptr;
   if (key->child) return key;
-  Hash128 read = extend(extend(Hash128{reinterpret_cast<uintptr_t>(key), view.count}, static_cast<uint64_t>(view.last_rank)), 1);
+  Hash128 read = hash_words(4, reinterpret_cast<uintptr_t>(key), view.count, view.last_rank);
   for (uint32_t w = 0; w < key->frame->universe->words(); ++w) read = extend(read, view.seen[w]);
   if (auto it = resolved_keys_.find(read); it != resolved_keys_.end()) return it->second;
   KeyControl *found = resolve_child<ObjectControl>(key, [&](const Holds &holds) {
@@ -245,7 +245,7 @@ ItemControl *JsonControl::next_item(ArrayControl *a, uint64_t count) {
   ItemControl *it = item(a, count);
   if (!it->possible) return nullptr;
   if (it->child) return it;
-  const Hash128 read = extend(Hash128{reinterpret_cast<uintptr_t>(it), count}, 2);
+  const Hash128 read = hash_words(5, reinterpret_cast<uintptr_t>(it), count);
   if (auto known = resolved_items_.find(read); known != resolved_items_.end()) return known->second;
   ItemControl *found = resolve_child<ArrayControl>(it, [&](const Holds &holds) {
     return oracle_->array_alive(array_after(it->frame, it->on, it->counted, holds), count + 1, false);

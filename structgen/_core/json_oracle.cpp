@@ -466,9 +466,9 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
 }
 
 bool JsonOracle::object_alive(ObjectControl *o, const ObjectView &view, const Include *include) {
-  Hash128 h = extend(extend(Hash128{o->id, 1}, static_cast<uint64_t>(view.last_rank)), view.count);
+  Hash128 h = hash_words(6, o->id, view.last_rank, view.count);
   for (uint32_t i = 0; i < o->universe->words(); ++i) h = extend(h, view.seen[i]);
-  if (include) h = extend(include->extra ? extend(h, include->matched + 1) : h, hash_text(include->name).a);
+  if (include) h = extend(extend(h, include->extra ? uint64_t{include->matched} + 1 : 0), hash_text(include->name));
   return remembered(h, [&] {
     return any_object(c_.goals_[o->goal].combined, o, view, [&](const Groups &yes, const Groups &no) {
       return object_possible(yes, no, o, view, include);

@@ -9,8 +9,7 @@ namespace structgen {
 namespace {
 
 Hash128 named(uint64_t kind, std::string_view text) {
-  Hash128 h = hash_text(text);
-  return extend(extend(Hash128{kind, kind}, h.a), h.b);
+  return extend(hash_words(7, kind), hash_text(text));
 }
 
 std::string number_text(std::string_view json) {
@@ -37,25 +36,24 @@ class ValueReader {
         return v;
       case '[': {
         v.kind = ItemValue::Container;
-        v.hash = {2, 2};
+        v.hash = hash_words(8);
         for (++at_, skip(); at_ < s_.size() && peek() != ']'; separator()) {
           const Hash128 item = value().hash;
-          v.hash = extend(extend(v.hash, item.a), item.b);
+          v.hash = extend(v.hash, item);
         }
         ++at_;
         return v;
       }
       case '{': {
         v.kind = ItemValue::Container;
-        v.hash = {3, 3};
+        v.hash = hash_words(9);
         uint64_t members = 0;
         for (++at_, skip(); at_ < s_.size() && peek() != '}'; separator(), ++members) {
-          Hash128 member = named(4, string());
+          const Hash128 name = named(4, string());
           skip();
           ++at_;  // the colon
           const Hash128 inner = value().hash;
-          member = extend(extend(member, inner.a), inner.b);
-          v.hash ^= extend(member, 5);
+          v.hash ^= member(extend(name, inner));
         }
         ++at_;
         v.hash = extend(v.hash, members);

@@ -10,8 +10,6 @@ namespace {
 // Below this many trie nodes a walk beats looking up a fragment.
 constexpr uint32_t SMALL_SUBTREE = 12;
 
-Hash128 combine(const Hash128 &a, const Hash128 &b) { return extend(extend(a, b.a), b.b); }
-
 }  // namespace
 
 std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
@@ -22,7 +20,7 @@ std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
 std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
   const bool cacheable = node->kind != Node::Alternatives;
   if (cacheable) {
-    Hash128 h = combine({11, 13}, a_.signature(node));
+    Hash128 h = a_.signature(node);
     for (const Node *f = node;;) {
       auto it = cache_.find(h);
       if (it == cache_.end()) break;
@@ -31,7 +29,7 @@ std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
         return it->second.mask;
       }
       f = f->parent;
-      h = combine(h, f ? a_.signature(f) : Hash128{1, 1});
+      h = extend(h, f ? a_.signature(f) : hash_words(10));
     }
   }
   ++misses_;
@@ -43,13 +41,13 @@ std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
     cache_.clear();
     bytes_ = 0;
   }
-  Hash128 h = combine({11, 13}, a_.signature(node));
+  Hash128 h = a_.signature(node);
   const Node *f = node;
   while (f && f->depth > lowest) {
     cache_.try_emplace(h);
     bytes_ += 64;
     f = f->parent;
-    h = combine(h, f ? a_.signature(f) : Hash128{1, 1});
+    h = extend(h, f ? a_.signature(f) : hash_words(10));
   }
   bytes_ += v_.words() * 4 + 128;
   cache_[h].mask = made;

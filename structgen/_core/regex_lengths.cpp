@@ -240,7 +240,7 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
   if (r == ANY_TEXT) return true;
   if (lo == 0 && hi < 0) return s.is_alive(r);
   if (const Lengths &l = s.lengths_of(r); l.known) return meets(l, lo, hi);
-  const Hash128 key = extend(extend(Hash128{r, 3}, static_cast<uint64_t>(lo)), static_cast<uint64_t>(hi));
+  const Hash128 key = hash_words(11, r, lo, hi);
   if (auto it = s.has_length.find(key); it != s.has_length.end()) return it->second;
   std::vector<Re> now{r};
   if (s.pending_bytes(r) > 0) {
@@ -255,7 +255,7 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
     std::sort(now.begin(), now.end());
     now.erase(std::unique(now.begin(), now.end()), now.end());
     if (!jumped) {
-      Hash128 h{1, 1};
+      Hash128 h = hash_words(12);
       for (Re x : now) h = extend(h, x);
       auto [it, fresh] = met.emplace(h, n);
       if (!fresh) {
@@ -268,7 +268,7 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
       }
     } else if (n >= lo) {
       // After the jump at most one period is left to look at.
-      Hash128 h{2, 2};
+      Hash128 h = hash_words(12);
       for (Re x : now) h = extend(h, x);
       if (!met.emplace(h, n).second) break;
     }
