@@ -119,6 +119,18 @@ def _untagged_branches(n: int) -> Made:
     return {"oneOf": branches}, {f"a{n - 1}": 7, "common": "y"}
 
 
+def _branches_of_a_key(n: int, **more: Any) -> Made:
+    branches = [
+        {"properties": {f"a_{i}": {"type": "integer"}}, "required": [f"a_{i}"], **more} for i in range(n)
+    ]
+    return {"oneOf": branches}, {f"a_{n - 1}": 7}
+
+
+def _pairs(n: int) -> Made:
+    pairs = [{"anyOf": [{"required": [f"a_{i}"]}, {"required": [f"b_{i}"]}]} for i in range(n)]
+    return {"allOf": pairs}, {f"a_{i}": 1 for i in range(n)}
+
+
 def _conditions(n: int) -> Made:
     schema = {
         "type": "object",
@@ -232,6 +244,11 @@ FAMILIES: dict[str, Family] = {
     "bounded pattern": Family(_longest_pattern, (200, 1_000, 10_000, 50_000)),
     "oneOf, tagged": Family(lambda n: _tagged_branches(n, "oneOf"), _doubling(1_000)),
     "oneOf, untagged": Family(_untagged_branches, _doubling(1_000)),
+    "oneOf, a key each": Family(_branches_of_a_key, _doubling(1_000)),
+    "oneOf, a key each and no other": Family(
+        lambda n: _branches_of_a_key(n, type="object", additionalProperties=False), _doubling(1_000)
+    ),
+    "independent anyOf": Family(_pairs, _doubling(320)),
     "anyOf, tagged": Family(lambda n: _tagged_branches(n, "anyOf"), _doubling(1_000)),
     "if/then": Family(_conditions, _doubling(320)),
     "dependentRequired": Family(_dependent, _doubling(320)),

@@ -149,10 +149,13 @@ std::vector<uint32_t> FormulaSpace::leaves(Formula f) const {
       out.push_back(leaf_id(g));
       continue;
     }
-    for (Formula p : parts(g))
-      if (seen.insert(p).second) todo.push_back(p);
+    for (Formula p : parts(g)) {
+      if (is_literal(p)) out.push_back(leaf_id(kind(p) == Kind::Not ? parts(p)[0] : p));
+      else if (seen.insert(p).second) todo.push_back(p);
+    }
   }
   std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 

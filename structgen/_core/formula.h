@@ -43,6 +43,8 @@ class FormulaSpace {
   std::vector<uint32_t> leaves(Formula f) const;
   // A conjunction of plain leaves (TRUE and a single leaf included): the common case.
   bool is_conjunction(Formula f) const { return nodes_[f].conjunctive; }
+  // A leaf or its negation.
+  bool is_literal(Formula f) const { return kind(kind(f) == Kind::Not ? parts(f)[0] : f) == Kind::Leaf; }
   // Nothing is lost where a leaf turns true.
   bool is_monotone(Formula f) const { return nodes_[f].monotone; }
   size_t size() const { return nodes_.size(); }

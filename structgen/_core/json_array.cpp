@@ -72,7 +72,7 @@ ItemControl *JsonControl::item(ArrayControl *a, uint64_t index) {
       counted.emplace_back(g, schema_leaf(n.contains));
   }
   auto made = make_child<ArrayControl>(
-      a, [&](SchemaId s) { return item_requirement(s, index, a->used); },
+      a, a->groups, [&](SchemaId s) { return item_requirement(s, index, a->used); },
       [&](GoalId g) { return array_control(g, a->counts, a->used); }, counted);
   a->items[index] = std::move(made);
   return a->items[index].get();

@@ -309,7 +309,7 @@ bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
       for (const std::string &key : o->universe->keys) {
         bool inner = true;
         Groups yes(groups.begin(), groups.end());
-        if (o->max >= o->universe->keys.size() && has_values(all_keys(yes, key), n, depth + 1, &inner)) return true;
+        if (o->max >= o->universe->keys.size() && has_values(c_.key_requirement_of_all(key, groups, c_.open_among(groups)), n, depth + 1, &inner)) return true;
       }
     }
     *sure = false;

@@ -11,7 +11,7 @@
 namespace structgen {
 
 template <class Frame>
-std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame,
+std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame, const std::vector<SchemaId> &asked,
                                                              const std::function<Formula(SchemaId)> &requirement,
                                                              const std::function<Frame *(GoalId)> &with_goal,
                                                              const std::vector<std::pair<SchemaId, Formula>> &counted) {
@@ -19,7 +19,7 @@ std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame,
   made->frame = frame;
   if (goals_[frame->goal].simple) {
     std::vector<Formula> all;
-    for (SchemaId g : frame->groups) all.push_back(requirement(g));
+    for (SchemaId g : asked) all.push_back(requirement(g));
     Formula f = formulas_.conjunction(std::move(all));
     made->possible = can_hold(f);
     if (counted.empty()) {
@@ -28,7 +28,7 @@ std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame,
     }
     made->roots.push_back(f);
     for (SchemaId g : frame->groups) made->on.emplace_back(g, 0);
-  } else if (!branch(made.get(), requirement, with_goal)) {
+  } else if (!branch(made.get(), asked, requirement, with_goal)) {
     return made;
   }
   for (auto &[g, f] : counted) {
@@ -41,24 +41,20 @@ std::unique_ptr<ChildControl<Frame>> JsonControl::make_child(Frame *frame,
 }
 
 template <class Frame>
-bool JsonControl::branch(ChildControl<Frame> *made, const std::function<Formula(SchemaId)> &requirement,
-                         const std::function<Frame *(GoalId)> &with_goal) {
+bool JsonControl::branch(ChildControl<Frame> *made, const std::vector<SchemaId> &asked,
+                         const std::function<Formula(SchemaId)> &requirement, const std::function<Frame *(GoalId)> &with_goal) {
   // Groups whose requirement cannot be met fail now.
   const GoalId goal = made->frame->goal;
-  std::vector<Formula> roots = goals_[goal].roots;
-  bool failed = false;
-  for (Formula &r : roots)
-    r = formulas_.substitute(r, [&](uint32_t id) {
-      if (requirement(id) != FormulaSpace::FALSE) return formulas_.leaf(id);
-      failed = true;
-      return FormulaSpace::FALSE;
-    });
-  if (failed) made->frame = with_goal(intern(std::move(roots), goals_[goal].need));
+  std::vector<SchemaId> failed;
+  for (SchemaId g : asked)
+    if (requirement(g) == FormulaSpace::FALSE) failed.push_back(g);
+  if (!failed.empty()) made->frame = with_goal(without_groups(goal, failed));
   if (goals_[made->frame->goal].combined == FormulaSpace::FALSE) return false;
   made->possible = true;
-  for (SchemaId g : made->frame->groups) {
+  const std::vector<SchemaId> &left = made->frame->groups;
+  for (SchemaId g : asked) {
     Formula r = requirement(g);
-    if (r == FormulaSpace::TRUE) continue;
+    if (r == FormulaSpace::TRUE || !std::binary_search(left.begin(), left.end(), g)) continue;
     size_t i = std::find(made->roots.begin(), made->roots.end(), r) - made->roots.begin();
     if (i == made->roots.size()) made->roots.push_back(r);
     made->on.emplace_back(g, static_cast<uint32_t>(i));
@@ -280,10 +276,12 @@ ObjectControl *JsonControl::after_child(ObjectControl *o, const Verdicts &verdic
   return g == o->goal ? o : object_control(g, o->universe);
 }
 
-template std::unique_ptr<KeyControl> JsonControl::make_child(ObjectControl *, const std::function<Formula(SchemaId)> &,
+template std::unique_ptr<KeyControl> JsonControl::make_child(ObjectControl *, const std::vector<SchemaId> &,
+                                                             const std::function<Formula(SchemaId)> &,
                                                              const std::function<ObjectControl *(GoalId)> &,
                                                              const std::vector<std::pair<SchemaId, Formula>> &);
-template std::unique_ptr<ItemControl> JsonControl::make_child(ArrayControl *, const std::function<Formula(SchemaId)> &,
+template std::unique_ptr<ItemControl> JsonControl::make_child(ArrayControl *, const std::vector<SchemaId> &,
+                                                              const std::function<Formula(SchemaId)> &,
                                                               const std::function<ArrayControl *(GoalId)> &,
                                                               const std::vector<std::pair<SchemaId, Formula>> &);
 

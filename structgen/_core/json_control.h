@@ -106,7 +106,7 @@ struct ObjectControl {
   GoalId goal = 0;
   const KeyUniverse *universe = nullptr;
   bool simple = false;
-  std::vector<SchemaId> groups;
+  std::vector<SchemaId> groups, open;  // sorted; open: they may ask something of keys that they do not name
   std::vector<std::unique_ptr<KeyControl>> keys;  // by universe index, made on demand
   // simple frames
   Bits required, usable;
@@ -235,12 +235,15 @@ class JsonControl {
   GoalId intern(std::vector<Formula> roots, Formula need);
   std::vector<SchemaId> groups_of(GoalId goal) const;  // keyword groups of an expanded goal, sorted
   GoalId expand_goal(GoalId goal, Type type);
+  // `asked`: the groups whose requirement may be another than TRUE, sorted.
   template <class Frame>
-  std::unique_ptr<ChildControl<Frame>> make_child(Frame *frame, const std::function<Formula(SchemaId)> &requirement,
+  std::unique_ptr<ChildControl<Frame>> make_child(Frame *frame, const std::vector<SchemaId> &asked,
+                                                  const std::function<Formula(SchemaId)> &requirement,
                                                   const std::function<Frame *(GoalId)> &with_goal,
                                                   const std::vector<std::pair<SchemaId, Formula>> &counted = {});
   template <class Frame>
-  bool branch(ChildControl<Frame> *child, const std::function<Formula(SchemaId)> &requirement,
+  bool branch(ChildControl<Frame> *child, const std::vector<SchemaId> &asked,
+              const std::function<Formula(SchemaId)> &requirement,
               const std::function<Frame *(GoalId)> &with_goal);
   template <class Frame>
   ChildControl<Frame> *resolve_child(ChildControl<Frame> *child, const std::function<bool(const Holds &)> &alive);
@@ -267,6 +270,15 @@ class JsonControl {
   const KeyUniverse *universe(const std::vector<SchemaId> &groups);
   ArrayControl *array_control(GoalId goal, const Counts &counts = {}, SchemaId used = NO_SCHEMA);
   Formula key_requirement(SchemaId group, std::string_view key);
+  // Which groups name a key; which of some may ask something of it. Frames with many groups have about as many keys,
+  // and most groups say nothing about most keys, so nobody asks each group about each key.
+  const std::vector<SchemaId> &groups_naming(std::string_view key);
+  bool is_open(SchemaId group) const;
+  std::vector<SchemaId> open_among(const std::vector<SchemaId> &groups) const;
+  std::vector<SchemaId> asked_about(std::string_view key, const std::vector<SchemaId> &groups,
+                                    const std::vector<SchemaId> &open);  // both sorted, as is the result
+  Formula key_requirement_of_all(std::string_view key, const std::vector<SchemaId> &groups,
+                                 const std::vector<SchemaId> &open);
   Formula extra_requirement(SchemaId group, const ObjectControl &frame, uint32_t matched);
   Formula item_requirement(SchemaId group, uint64_t index, SchemaId used = NO_SCHEMA);
   const std::vector<std::pair<uint32_t, Re>> &extra_classes(ObjectControl *frame);
@@ -289,6 +301,7 @@ class JsonControl {
   };
   std::vector<TagCase> tag_cases(Formula f, const std::set<std::string_view> &done, std::string_view *tag);
   bool only_tags(SchemaId group);
+  bool has_tags(Formula f);  // enough groups for a case each; else no tag decides anything
   bool objects_exclude(const std::vector<SchemaId> &branches);  // no object satisfies two of them, for sure
   // Of the roots that hold for a few values alone: which of them hold together, over all values. None of them
   // holds for any other value.
@@ -309,6 +322,7 @@ class JsonControl {
   std::deque<std::unique_ptr<ValueControl>> values_;
   std::map<std::pair<GoalId, const KeyUniverse *>, std::unique_ptr<ObjectControl>> objects_;
   std::map<std::vector<SchemaId>, std::unique_ptr<KeyUniverse>> universes_;
+  std::unordered_map<std::string_view, std::vector<SchemaId>> naming_;  // by key, made when first asked for
   std::map<std::tuple<GoalId, Counts, SchemaId>, std::unique_ptr<ArrayControl>> arrays_;
   std::map<std::vector<std::string>, SchemaId> used_values_;
   std::unordered_map<SchemaId, const std::vector<std::string> *> used_lists_;
@@ -316,6 +330,7 @@ class JsonControl {
   std::unordered_map<Hash128, ItemControl *, HashOf128> resolved_items_;
   std::unordered_map<SchemaId, Re> number_leaves_;
   std::unordered_map<SchemaId, std::vector<std::string>> few_values_;
+  std::unordered_map<Formula, bool> has_tags_;
   std::unique_ptr<class JsonOracle> oracle_;
   std::unique_ptr<class Shortest> shortest_;
   GoalId root_;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t MAX_PATTERNS = 31;    // over the keys of one object: a kind of key is a set of them, in one word
 constexpr size_t MAX_KEY_KINDS = 128;  // that are told apart
+constexpr size_t FEW_GROUPS = 8;       // asked one by one without looking for those that name a key
 
 }  // namespace
 
@@ -49,6 +50,7 @@ ObjectControl *JsonControl::object_control(GoalId goal, const KeyUniverse *unive
   o.simple = goals_[goal].simple;
   o.id = static_cast<uint32_t>(objects_.size());
   o.groups = groups_of(goal);
+  o.open = open_among(o.groups);
   o.keys.resize(universe->keys.size());
   o.required.resize(universe->words());
   for (SchemaId g : o.groups) {
@@ -75,9 +77,7 @@ void JsonControl::prepare(ObjectControl *o) {
   o->usable.resize(u.words());
   if (o->simple) {
     for (uint32_t i = 0; i < u.keys.size(); ++i) {
-      std::vector<Formula> all;
-      for (SchemaId g : o->groups) all.push_back(key_requirement(g, u.keys[i]));
-      if (can_hold(formulas_.conjunction(std::move(all)))) set_bit(o->usable.data(), i);
+      if (can_hold(key_requirement_of_all(u.keys[i], o->groups, o->open))) set_bit(o->usable.data(), i);
       else if (bit(o->required.data(), i)) o->impossible = true;
     }
   }
@@ -87,7 +87,7 @@ void JsonControl::prepare(ObjectControl *o) {
     bool possible;
     if (o->simple) {
       std::vector<Formula> all;
-      for (SchemaId g : o->groups) all.push_back(extra_requirement(g, *o, matched));
+      for (SchemaId g : o->open) all.push_back(extra_requirement(g, *o, matched));
       possible = can_hold(formulas_.conjunction(std::move(all)));
     } else {
       possible = oracle_->extra_class_possible(o, matched);
@@ -169,6 +169,55 @@ Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
   return formulas_.conjunction(std::move(all));
 }
 
+const std::vector<SchemaId> &JsonControl::groups_naming(std::string_view key) {
+  if (naming_.empty())
+    for (SchemaId g = 0; g < schema_.nodes.size(); ++g) {
+      const SchemaNode &n = schema_.nodes[g];
+      for (auto &[name, id] : n.properties) naming_[name].push_back(g);
+      for (const std::string &name : n.required)
+        if (!n.property_index.contains(name)) naming_[name].push_back(g);
+    }
+  static const std::vector<SchemaId> NONE;
+  const auto it = naming_.find(key);
+  return it == naming_.end() ? NONE : it->second;
+}
+
+bool JsonControl::is_open(SchemaId group) const {
+  const SchemaNode &n = schema_.nodes[group];
+  return !n.pattern_properties.empty() || n.additional_properties != NO_SCHEMA || n.property_names != NO_SCHEMA;
+}
+
+std::vector<SchemaId> JsonControl::open_among(const std::vector<SchemaId> &groups) const {
+  std::vector<SchemaId> open;
+  for (SchemaId g : groups)
+    if (is_open(g)) open.push_back(g);
+  return open;
+}
+
+std::vector<SchemaId> JsonControl::asked_about(std::string_view key, const std::vector<SchemaId> &groups,
+                                               const std::vector<SchemaId> &open) {
+  if (groups.size() <= FEW_GROUPS) return groups;
+  const std::vector<SchemaId> &naming = groups_naming(key);
+  if (naming.size() + open.size() >= groups.size()) return groups;
+  std::vector<SchemaId> named, asked;
+  for (SchemaId g : naming)
+    if (std::binary_search(groups.begin(), groups.end(), g)) named.push_back(g);
+  std::set_union(named.begin(), named.end(), open.begin(), open.end(), std::back_inserter(asked));
+  return asked;
+}
+
+Formula JsonControl::key_requirement_of_all(std::string_view key, const std::vector<SchemaId> &groups,
+                                            const std::vector<SchemaId> &open) {
+  if (!text_.spells(key)) return FormulaSpace::FALSE;
+  std::vector<Formula> all;
+  if (groups.size() <= FEW_GROUPS) {
+    for (SchemaId g : groups) all.push_back(key_requirement(g, key));
+  } else {
+    for (SchemaId g : asked_about(key, groups, open)) all.push_back(key_requirement(g, key));
+  }
+  return formulas_.conjunction(std::move(all));
+}
+
 Formula JsonControl::extra_requirement(SchemaId group, const ObjectControl &o, uint32_t matched) {
   const SchemaNode &n = schema_.nodes[group];
   if (matched == UINT32_MAX) return FormulaSpace::TRUE;  // not told apart
@@ -192,7 +241,8 @@ KeyControl *JsonControl::key(ObjectControl *o, uint32_t index) {
   auto &slot = o->keys[index];
   if (!slot) {
     auto made = make_child<ObjectControl>(
-        o, [&](SchemaId g) { return key_requirement(g, o->universe->keys[index]); },
+        o, asked_about(o->universe->keys[index], o->groups, o->open),
+        [&](SchemaId g) { return key_requirement(g, o->universe->keys[index]); },
         [&](GoalId g) { return object_control(g, o->universe); });
     o->keys[index] = std::move(made);
   }
@@ -206,7 +256,7 @@ KeyControl *JsonControl::extra_key(ObjectControl *o, std::string_view key) {
 KeyControl *JsonControl::extra_key_of(ObjectControl *o, uint32_t matched) {
   if (auto it = o->extras.find(matched); it != o->extras.end()) return it->second.get();
   auto made = make_child<ObjectControl>(
-      o, [&](SchemaId g) { return extra_requirement(g, *o, matched); },
+      o, o->open, [&](SchemaId g) { return extra_requirement(g, *o, matched); },
       [&](GoalId g) { return object_control(g, o->universe); });
   return (o->extras[matched] = std::move(made)).get();
 }

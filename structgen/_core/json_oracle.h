@@ -34,7 +34,6 @@ class JsonOracle {
   bool group_can_hold(SchemaId group, Type type);
   bool object_alive(ObjectControl *frame, const ObjectView &view, const Include *include);
   bool allowed_keys(ObjectControl *frame, const ObjectView &view, uint64_t *allowed);
-  bool allowed_by_ways(ObjectControl *frame, const ObjectView &view, uint64_t *allowed, bool *extra);
   // May a key of this class come next?
   bool extra_class_alive(ObjectControl *frame, const ObjectView &view, uint32_t matched);
   bool extra_class_possible(ObjectControl *frame, uint32_t matched);
@@ -47,17 +46,50 @@ class JsonOracle {
   using Check = std::function<bool(const Groups &, const Groups &)>;
   bool any_way(Formula f, const Check &check);
   // The same for the groups of an object, which a tag still to come may decide together.
-  bool any_object(Formula f, const ObjectControl *frame, const ObjectView &view, const Check &check);
+  bool any_object(Formula f, const Check &check);
   // All of them, at most `most`; false when there may be more. Leaves no trace in what later questions may cost.
   bool ways(Formula f, size_t most, std::vector<std::pair<Groups, Groups>> *out);
 
  private:
+  void preferred_first(std::vector<Formula> *alternatives) const;
   struct ObjectQuery;
-  bool any_way(std::vector<std::pair<Formula, bool>> pending, Groups yes, Groups no, const Check &check);
-  bool any_object(Formula f, const std::set<std::string_view> &done, const Groups &yes, const Groups &no,
-                  const Check &check);
+  struct ObjectModel;
+  class KeySearch;
+  // The groups told so far to hold or to fail, while a way to satisfy a formula is looked for.
+  class Way {
+   public:
+    struct Mark {
+      size_t yes, no;
+    };
+    // False: the contrary has been told.
+    bool tell(SchemaId group, bool holds);
+    Mark mark() const { return {yes_.size(), no_.size()}; }
+    void back_to(Mark mark);
+    size_t size() const { return yes_.size() + no_.size(); }
+    const Groups &yes() const { return yes_; }
+    const Groups &no() const { return no_; }
+
+   private:
+    Groups yes_, no_;
+    std::unordered_map<SchemaId, bool> told_;  // the same, when they are many
+  };
+  bool any_way(std::vector<std::pair<Formula, bool>> pending, Way *way, const Check &check);
+  bool any_object(Formula f, const std::set<std::string_view> &done, const Way &way, const Check &check);
+  // The formula of a frame without the groups that nothing to come can change, and those whose required keys are all
+  // there; then the same where a key is the next one.
+  struct Settled {
+    Formula formula;
+    std::vector<SchemaId> begun;  // sorted
+  };
+  Settled settled(const ObjectControl &frame, const ObjectView &view);
+  Settled settled(const Settled &before, const ObjectControl &frame, const ObjectView &view, std::string_view next);
+  bool all_there(SchemaId group, const ObjectControl &frame, const ObjectView &view, std::string_view next);
+  bool asks_nothing_more(SchemaId group, const ObjectControl &frame, const ObjectView &view, uint64_t count);
+  Formula with_verdicts(Formula f, const std::unordered_map<SchemaId, Formula> &known);
+  bool any_object(const Settled &settled, const ObjectControl &frame, const ObjectView &view, const Check &check);
   bool object_possible(const Groups &yes, const Groups &no, ObjectControl *frame, const ObjectView &view,
-                       const Include *include);
+                       const Include *include, ObjectModel *model = nullptr);
+  static void tell(const ObjectQuery &q, ObjectModel *model);
   static uint64_t extras_there(const ObjectQuery &q);
   bool choose_violations(ObjectQuery &q, size_t next);
   bool finish_object(ObjectQuery &q);
@@ -71,6 +103,10 @@ class JsonOracle {
   // Are there n different values? A lower bound: false may also mean that it could not be told.
   bool has_values(Formula f, uint64_t n, int depth, bool *sure);
   uint64_t count_texts(Re re, uint64_t most);
+  // Is there an object, and which one? Only where the budget allows does `model` tell.
+  bool find_model(const Settled &settled, ObjectControl *frame, const ObjectView &view, const Include *include,
+                  ObjectModel *model);
+  static Hash128 hash_of(const ObjectControl &frame, const ObjectView &view, const Include *include);
   // The answer for a frame that has read something; `frame` names both.
   bool remembered(const Hash128 &frame, const std::function<bool()> &ask);
   bool spend(size_t work = 1);
@@ -91,7 +127,6 @@ class JsonOracle {
     bool outer_;
   };
   void begin();
-  Formula all_keys(const Groups &yes, std::string_view name);
 
   JsonControl &c_;
   std::unordered_map<Formula, uint32_t> in_progress_;
@@ -101,6 +136,12 @@ class JsonOracle {
   bool spent_ = false, asking_ = false;
   uint64_t unproven_ = 0;
   std::unordered_map<Hash128, bool, HashOf128> frames_;
+  struct Allowed {
+    Bits keys;
+    bool extra;
+  };
+  std::unordered_map<Hash128, Allowed, HashOf128> allowed_;
+  const std::vector<SchemaId> *preferred_ = nullptr;  // groups that alternatives are tried for first
 };
 
 }  // namespace structgen

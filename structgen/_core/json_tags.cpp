@@ -153,6 +153,15 @@ bool JsonControl::only_tags(SchemaId group) {
          std::all_of(n.required.begin(), n.required.end(), [&](auto &name) { return n.property_index.contains(name); });
 }
 
+bool JsonControl::has_tags(Formula f) {
+  const auto [it, fresh] = has_tags_.try_emplace(f, false);
+  if (!fresh) return it->second;
+  size_t tagged = 0;
+  for (SchemaId g : formulas_.leaves(f))
+    if (only_tags(g) && ++tagged == MIN_TAGGED_GROUPS) break;
+  return it->second = tagged >= MIN_TAGGED_GROUPS;
+}
+
 std::vector<JsonControl::TagCase> JsonControl::tag_cases(Formula f, const std::set<std::string_view> &done,
                                                          std::string_view *tag) {
   // The property that most groups tell apart.

@@ -1,0 +1,196 @@
+// Which keys may come next in an object with branches.
+//
+// Asking of each key whether there is an object with it would take as many questions as there are keys, each as long as
+// the formula of the frame: quadratic for `oneOf` of many branches. But an object that satisfies the frame mostly still
+// does so with one more key: only the groups that name the key, or that left it out on purpose, have a say. So keys are
+// tried on the objects that were found already. What they do not show is found by the ways to satisfy the frame without
+// a violation, each of which is a simple frame, and only what is left after that is asked key by key.
+#include <algorithm>
+
+#include "json_object_query.h"
+
+namespace structgen {
+namespace {
+constexpr size_t MAX_WAYS = 1'000;         // to satisfy a frame, looked at to find the keys that it allows
+constexpr size_t MAX_KEYS_OF_WAYS = 65'536;  // the same, times the keys that are looked at for each of them
+constexpr size_t MAX_VIOLATING_WAYS = 16;  // ways that tell nothing, before others are no longer looked for
+constexpr size_t MAX_MODELS = 8;           // that all keys are tried on
+constexpr size_t MAX_ALLOWED_MEMO = 4 << 20;  // words
+}  // namespace
+
+class JsonOracle::KeySearch {
+ public:
+  KeySearch(JsonOracle &oracle, ObjectControl *frame, const ObjectView &view)
+      : oracle_(oracle), c_(oracle.c_), o_(frame), view_(view), found_{Bits(frame->universe->words()), false} {}
+
+  Allowed run() {
+    if (c_.schema_.options.ordered) {
+      in_order();
+    } else {
+      ObjectModel model;
+      settled_ = oracle_.settled(*o_, view_);
+      if (!oracle_.find_model(settled_, o_, view_, nullptr, &model)) return found_;
+      try_on(model);
+      if ((found_.extra && none_open()) || by_ways()) return found_;
+      one_by_one();
+    }
+    if (!found_.extra)
+      for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(o_)))
+        if (re != RegexSpace::EMPTY && oracle_.extra_class_alive(o_, view_, matched)) {
+          found_.extra = true;
+          break;
+        }
+    return found_;
+  }
+
+ private:
+  bool open(uint32_t i) const { return !bit(view_.seen, i) && !bit(found_.keys.data(), i); }
+  bool none_open() const {
+    for (uint32_t i = 0; i < o_->universe->keys.size(); ++i)
+      if (open(i)) return false;
+    return true;
+  }
+
+  // After a key the earlier ones are gone: the question is about the frame with this key seen.
+  void in_order() {
+    const KeyUniverse &u = *o_->universe;
+    Bits seen(view_.seen, view_.seen + u.words());
+    for (uint32_t i = 0; i < u.keys.size(); ++i) {
+      const auto rank = static_cast<int64_t>(u.rank[i]);
+      if (bit(view_.seen, i) || rank <= view_.last_rank) continue;
+      KeyControl *k = c_.key(o_, i);
+      if (!k->possible) continue;
+      set_bit(seen.data(), i);
+      if (oracle_.object_alive(k->frame, {seen.data(), view_.count + 1, rank}, nullptr)) set_bit(found_.keys.data(), i);
+      seen[i >> 6] &= ~(uint64_t{1} << (i & 63));
+    }
+  }
+
+  void try_on(const ObjectModel &model) {
+    if (!model.found) return;
+    const KeyUniverse &u = *o_->universe;
+    for (const std::string &name : model.included)
+      if (const int64_t i = u.find(name); i >= 0) set_bit(found_.keys.data(), static_cast<uint32_t>(i));
+    if (model.count >= model.max || tried_++ >= MAX_MODELS) return;
+    for (uint32_t i = 0; i < u.keys.size(); ++i)
+      if (open(i) && takes(model, u.keys[i])) set_bit(found_.keys.data(), i);
+    if (found_.extra) return;
+    for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(o_)))
+      if (re != RegexSpace::EMPTY && takes_extra(model, matched)) {
+        found_.extra = true;
+        return;
+      }
+  }
+
+  // Does the object still satisfy the frame with this key?
+  bool takes(const ObjectModel &model, const std::string &key) {
+    std::vector<Formula> all{c_.key_requirement_of_all(key, model.satisfied, model.open)};
+    if (const auto left_out = model.absences.find(key); left_out != model.absences.end())
+      for (SchemaId g : left_out->second) {
+        if (lacks_another(model, g, key)) continue;
+        all.push_back(c_.formulas_.negation(c_.key_requirement(g, key)));
+      }
+    return oracle_.can_hold(c_.formulas_.conjunction(std::move(all)));
+  }
+
+  bool lacks_another(const ObjectModel &model, SchemaId group, const std::string &key) const {
+    const std::vector<std::string> &required = c_.schema_.nodes[group].required;
+    return std::any_of(required.begin(), required.end(), [&](const std::string &name) {
+      const int64_t i = o_->universe->find(name);
+      return name != key && !model.included.contains(name) && !(i >= 0 && bit(view_.seen, static_cast<uint32_t>(i)));
+    });
+  }
+
+  bool takes_extra(const ObjectModel &model, uint32_t matched) {
+    std::vector<Formula> all;
+    for (SchemaId g : model.open) all.push_back(c_.extra_requirement(g, *o_, matched));
+    return oracle_.can_hold(c_.formulas_.conjunction(std::move(all)));
+  }
+
+  // A way to satisfy the frame without a violation is a simple frame, which says at once which keys it allows.
+  // True: the ways that were found are all there are, so no other key is allowed.
+  bool by_ways() {
+    std::vector<Groups> ways;
+    const size_t most = std::min(MAX_WAYS, MAX_KEYS_OF_WAYS / (o_->universe->keys.size() + 1) + 1);
+    bool all = o_->patterns.empty();
+    size_t violating = 0;
+    {
+      const Question question(oracle_);
+      const uint64_t before = oracle_.unproven_;
+      oracle_.any_object(settled_, *o_, view_, [&](const Groups &yes, const Groups &no) {
+        if (no.empty()) ways.push_back(yes);
+        else all = false, ++violating;
+        return ways.size() >= most || violating >= MAX_VIOLATING_WAYS;
+      });
+      // Nothing is taken as alive here, so nothing remains unproven.
+      if (oracle_.spent_ || ways.size() >= most) all = false;
+      oracle_.spent_ = false;
+      oracle_.unproven_ = before;
+    }
+    Bits bits(o_->universe->words());
+    for (const Groups &yes : ways) {
+      std::vector<Formula> leaves;
+      for (SchemaId g : yes) leaves.push_back(c_.formulas_.leaf(g));
+      const Formula f = c_.formulas_.conjunction(std::move(leaves));
+      ObjectControl *one = c_.object_control(c_.intern({f}, c_.formulas_.leaf(0)), o_->universe);
+      c_.prepare(one);
+      if (!c_.object_alive(one, view_)) continue;
+      if (c_.allowed_keys(one, view_, bits.data())) found_.extra = true;
+      for (size_t w = 0; w < bits.size(); ++w) found_.keys[w] |= bits[w];
+    }
+    return all;
+  }
+
+  void one_by_one() {
+    const KeyUniverse &u = *o_->universe;
+    ObjectModel model;
+    for (uint32_t i = 0; i < u.keys.size(); ++i) {
+      if (!open(i)) continue;
+      const Include include{false, 0, u.keys[i]};
+      const Settled next = oracle_.settled(settled_, *o_, view_, u.keys[i]);
+      if (!oracle_.find_model(next, o_, view_, &include, &model)) continue;
+      set_bit(found_.keys.data(), i);
+      try_on(model);
+    }
+  }
+
+  JsonOracle &oracle_;
+  JsonControl &c_;
+  ObjectControl *o_;
+  const ObjectView &view_;
+  Settled settled_{};
+  Allowed found_;
+  size_t tried_ = 0;
+};
+
+bool JsonOracle::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_t *allowed) {
+  const Hash128 frame = hash_of(*o, view, nullptr);
+  auto known = allowed_.find(frame);
+  if (known == allowed_.end()) {
+    Allowed found = KeySearch(*this, o, view).run();
+    if ((allowed_.size() + 1) * (found.keys.size() + 8) > MAX_ALLOWED_MEMO) allowed_.clear();
+    known = allowed_.emplace(frame, std::move(found)).first;
+  }
+  std::copy(known->second.keys.begin(), known->second.keys.end(), allowed);
+  return known->second.extra;
+}
+
+bool JsonOracle::extra_class_alive(ObjectControl *o, const ObjectView &view, uint32_t matched) {
+  Include include{true, matched, {}};
+  ObjectView after = view;
+  if (c_.schema_.options.ordered) after.last_rank = static_cast<int64_t>(o->universe->keys.size());
+  return object_alive(o, after, &include);
+}
+
+bool JsonOracle::extra_class_possible(ObjectControl *o, uint32_t matched) {
+  Bits none(o->universe->words());
+  Include include{true, matched, {}};
+  return object_alive(o, {none.data(), 0, -1}, &include);
+}
+
+bool JsonOracle::enough_extra_keys(ObjectControl *o, uint64_t n) {
+  if (o->extra != RegexSpace::ANY_TEXT && n > 1 && !c_.text_.regex().has_length(o->extra, LONG_KEY, -1)) ++unproven_;
+  return true;
+}
+
+}  // namespace structgen

@@ -1,0 +1,39 @@
+// What the oracle looks for when it looks for an object, and what it finds.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "json_oracle.h"
+
+namespace structgen {
+
+constexpr int64_t LONG_KEY = 64;  // a language with texts this long has plenty of them
+
+struct JsonOracle::ObjectQuery {
+  const Groups *yes, *no;
+  std::vector<SchemaId> sorted, open;  // `yes`, and those of them that may ask something of any key
+  ObjectControl *frame;  // null: an object not yet begun
+  ObjectView view;
+  std::map<std::string, std::vector<Formula>, std::less<>> included;  // with further demands on the value
+  std::set<std::string, std::less<>> omitted;
+  std::vector<std::pair<uint32_t, std::vector<Formula>>> extras;  // extra keys included: class, further demands
+  uint64_t min = 0, max = UNBOUNDED;
+  ObjectControl *classes = nullptr;  // tells extra keys apart for all groups of the query
+  Formula key(JsonControl &c, std::string_view name) const { return c.key_requirement_of_all(name, sorted, open); }
+  std::vector<std::pair<std::string_view, SchemaId>> absences;  // groups violated by a key left out
+};
+
+// An object that satisfies a frame, as far as it matters to whether it may have one more key.
+struct JsonOracle::ObjectModel {
+  bool found = false;
+  std::vector<SchemaId> satisfied, open;  // sorted; open: they may ask something of any key
+  std::set<std::string, std::less<>> included;  // keys that are to come
+  uint64_t count = 0, max = UNBOUNDED;          // of keys, those that are there with those to come
+  std::unordered_map<std::string_view, std::vector<SchemaId>> absences;  // by key: groups violated as it is left out
+};
+
+}  // namespace structgen

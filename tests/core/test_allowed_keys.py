@@ -1,0 +1,137 @@
+"""The keys that may come next in an object with branches, beside all objects of a small world.
+
+Why: the core tries keys on objects that it has found already and asks one by one only for the rest; here each key is
+looked for in every object there is. Key by key the two must agree, however many branches name it.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from structgen.constraints.json_schema import json_schema
+from structgen.errors import UnsatisfiableSchema
+from structgen.matcher import Matcher
+from tests.core.small_vocabulary import byte_vocabulary
+from tests.oracles.json_validator import Validator
+
+NAMES = "abc"
+OTHERS = "yz"
+"""Keys that no schema names: as many as a schema may demand beside the named ones."""
+VALUES: tuple[Any, ...] = (None, 1, "x", 1.5)
+"""What a key is in an object of the world, one for each kind that schemas tell apart; the first: it is not there."""
+WORLD: list[dict[str, Any]] = [
+    {name: value for name, value in zip(NAMES + OTHERS, chosen, strict=True) if value is not None}
+    for chosen in product(VALUES, repeat=len(NAMES + OTHERS))
+]
+_KINDS: list[Any] = [True, False, {"type": "integer"}, {"type": "string"}]
+
+
+@st.composite
+def groups(draw: DrawFn) -> dict[str, Any]:
+    group: dict[str, Any] = {}
+    if draw(st.booleans()):
+        group["required"] = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True))
+    if draw(st.booleans()):
+        group["properties"] = draw(
+            st.dictionaries(st.sampled_from(NAMES), st.sampled_from(_KINDS), min_size=1, max_size=2)
+        )
+    rare = draw(st.integers(0, 11))
+    if rare == 0:
+        group["additionalProperties"] = draw(st.sampled_from(_KINDS))
+    elif rare == 1:
+        group["maxProperties"] = draw(st.integers(0, 3))
+    elif rare == 2:
+        group["minProperties"] = draw(st.integers(0, 2))
+    return group
+
+
+@st.composite
+def branching(draw: DrawFn, depth: int = 2) -> dict[str, Any]:
+    schema: dict[str, Any] = draw(groups())
+    if depth:
+        keyword = draw(st.sampled_from(["allOf", "anyOf", "oneOf", "oneOf", "not"]))
+        if keyword == "not":
+            schema["not"] = draw(branching(depth=depth - 1))
+        else:
+            schema[keyword] = draw(st.lists(branching(depth=depth - 1), min_size=1, max_size=4))
+    return schema
+
+
+def agrees(schema: Any, path: dict[str, Any]) -> None:
+    """Read the keys of `path`, in order, and compare what may come after each."""
+    validator = Validator(schema)
+    valid = [item for item in WORLD if validator.accepts(json.dumps(item))]
+    try:
+        matcher = Matcher(json_schema({"type": "object", **schema}, whitespace="compact"), byte_vocabulary())
+    except UnsatisfiableSchema:
+        assert not valid
+        return
+    read: dict[str, Any] = {}
+    for name, value in [*path.items(), ("", None)]:
+        possible = {
+            key for item in valid if read.items() <= item.items() for key in item.keys() - read.keys()
+        }
+        text = json.dumps(read, separators=(",", ":"))[:-1] + (',"' if read else '"')
+        keys = {key: f'{text}{key}"'.encode() for key in (NAMES + OTHERS) if key not in read}
+        found = {key for key, after in keys.items() if matcher.viable_bytes(after) == len(after)}
+        assert possible <= found
+        assert possible == found or matcher.unproven > 0
+        if name not in possible:
+            return
+        read[name] = value
+        if not any(read.items() <= item.items() for item in valid):
+            return
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(branching(), st.permutations(NAMES), st.lists(st.sampled_from(VALUES[1:]), min_size=3, max_size=3))
+def test_keys_are_those_of_some_object(schema: Any, names: list[str], values: list[Any]) -> None:
+    agrees(schema, dict(zip(names, values, strict=True)))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from(["allOf", "anyOf", "oneOf"]),
+    st.lists(groups(), min_size=9, max_size=14),
+    st.permutations(NAMES),
+    st.lists(st.sampled_from(VALUES[1:]), min_size=3, max_size=3),
+)
+def test_many_groups(keyword: str, parts: list[Any], names: list[str], values: list[Any]) -> None:
+    agrees({keyword: parts}, dict(zip(names, values, strict=True)))
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"additionalProperties": False}, {"properties": {"common": {"type": "string"}}}]
+)
+def test_one_of_many(more: dict[str, Any]) -> None:
+    names = [f"a{i}" for i in range(120)]
+    branches = [
+        {**more, "properties": {name: {"type": "integer"}, **more.get("properties", {})}, "required": [name]}
+        for name in names
+    ]
+    matcher = Matcher(
+        json_schema({"type": "object", "oneOf": branches}, whitespace="compact"), byte_vocabulary()
+    )
+    for name in names:
+        assert matcher.viable_bytes(f'{{"{name}":1}}'.encode()) == len(name) + 6
+    assert matcher.viable_bytes(b'{"a7":1,"a8":1}') < 15  # the second branch holds, too
+    assert matcher.unproven == 0
+
+
+def test_independent_pairs() -> None:
+    pairs = [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(60)]
+    matcher = Matcher(
+        json_schema({"type": "object", "allOf": pairs}, whitespace="compact"), byte_vocabulary()
+    )
+    text = json.dumps({f"{'ab'[i % 2]}{i}": i for i in range(60)}, separators=(",", ":")).encode()
+    for byte_count in (len(text) - 1, len(text)):
+        assert matcher.viable_bytes(text[:byte_count]) == byte_count
+    assert matcher.viable_bytes(text[: text.rindex(b",")] + b"}") == text.rindex(b",")
+    assert matcher.unproven == 0
