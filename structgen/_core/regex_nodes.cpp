@@ -92,6 +92,8 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
     }
     const ReNode &last = nodes[its.back()];
     switch (n.kind) {
+      case ReKind::Repeat: n.counted = n.lo > 1 || n.hi > 1; break;
+      case ReKind::Concat: n.counted = last.counted || (nodes[its[0]].kind == ReKind::Repeat && nodes[its[0]].counted); break;
       case ReKind::LookAhead: n.open = true; break;
       case ReKind::LookBehind:
         n.open = n.marked;  // look-aheads inside reach beyond this place
