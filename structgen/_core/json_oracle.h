@@ -70,6 +70,7 @@ class JsonOracle {
   Formula item(const ArrayQuery &q, uint64_t index);
   // Are there n different values? A lower bound: false may also mean that it could not be told.
   bool has_values(Formula f, uint64_t n, int depth, bool *sure);
+  bool way_has_values(Type type, const Groups &groups, uint64_t n, int depth);
   uint64_t count_texts(Re re, uint64_t most);
   // The answer for a frame that has read something; `frame` names both.
   bool remembered(const Hash128 &frame, const std::function<bool()> &ask);
