@@ -29,6 +29,7 @@ struct Entry {
 bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
   std::vector<Entry> entries;
   for (Re x : xs) {
+    if (which > 0 && !nodes[x].counted) continue;
     uint64_t heads = 0;
     size_t repeats = 0, length = 0;
     for (Re r = x;; r = part(r, 1), ++length) {
@@ -81,8 +82,9 @@ bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
 }
 
 void RegexSpace::Impl::merge_repeats(std::vector<Re> &xs) {
+  if (xs.size() < 2) return;
   merge_repeats(xs, 0);
-  const bool nested = std::any_of(xs.begin(), xs.end(), [&](Re x) { return nodes[x].counted; });
+  const bool nested = std::count_if(xs.begin(), xs.end(), [&](Re x) { return nodes[x].counted; }) > 1;
   for (size_t which = 1; nested && which < MAX_NESTED_COUNTS; ++which) merge_repeats(xs, which);
 }
 
