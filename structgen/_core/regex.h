@@ -137,6 +137,7 @@ class RegexSpace {
   size_t unproven() const;  // emptiness questions answered "alive" for lack of budget
   size_t memory() const;    // bytes held by nodes and rows, approximately
   size_t size() const;      // interned nodes
+  bool crowded() const;     // near its limit
   std::string describe(Re r, size_t limit = 200) const;  // for people
 
  private:

@@ -159,6 +159,10 @@ size_t RegexSpace::rows_made() const { return impl_->rows_made; }
 size_t RegexSpace::unproven() const { return impl_->unproven; }
 size_t RegexSpace::memory() const { return impl_->bytes; }
 size_t RegexSpace::size() const { return impl_->nodes.size(); }
+bool RegexSpace::crowded() const {
+  const size_t most = impl_->limits.max_nodes;
+  return std::max(impl_->nodes.size(), impl_->bytes / BYTES_PER_NODE) > most - most / 4;
+}
 
 namespace {
 

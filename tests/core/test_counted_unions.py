@@ -112,3 +112,11 @@ def test_what_cannot_be_merged_meets_a_limit() -> None:
         all(matcher.advance(len(EOS) + token) for token in [0, 0, 1] * 20_000)
     assert time.perf_counter() - start < 20
     assert len(matcher.tokens) < 1_900  # so many would be the states of the text alone
+
+
+def test_a_constraint_after_one_that_met_the_limit() -> None:
+    vocabulary = byte_vocabulary(b"abc").with_limits(regex_nodes=20_000)
+    matcher = Matcher(regex("(a|aaa|[ab]{7}|b{9}a{4}|ab?c){100000}"), vocabulary)
+    with pytest.raises(LimitExceeded, match="regex_nodes"):
+        all(matcher.advance(len(EOS) + token) for token in [0, 0, 1] * 20_000)
+    assert Matcher(regex("(ab|abc){3}"), vocabulary).witness_text() == b"ababab"
