@@ -45,7 +45,7 @@ class Engine {
       space = space_;
       cache = cache_;
       lock = wait_for(*space);
-      if (renewed || space->memory() <= limits_.space_bytes) break;  // a fresh one may be past a small limit, too
+      if (renewed || has_room(*space)) break;  // a fresh one may be past a small limit, too
       lock.unlock();
       if (space == space_) begin();
     }
@@ -68,6 +68,10 @@ class Engine {
   const std::shared_ptr<const Vocabulary> &vocabulary() const { return vocabulary_; }
 
  private:
+  // subtle: one constraint may have met `regex_nodes`, and those after it must not.
+  bool has_room(TextSpace &space) const {
+    return space.memory() <= limits_.space_bytes && !space.regex().crowded();
+  }
   static std::unique_lock<std::mutex> wait_for(TextSpace &space) {
     nb::gil_scoped_release release;  // another thread may be filling masks
     return std::unique_lock(space.mutex());

@@ -8,6 +8,7 @@
 namespace structgen {
 namespace {
 constexpr size_t MAX_COUNTERS = 6;        // `contains` whose meetings in one item are told apart
+constexpr size_t MAX_VALUE_WAYS = 16;      // to satisfy what a container must, looked into for them
 constexpr int MAX_VALUE_DEPTH = 4;        // containers looked into for different values
 constexpr int MAX_COUNTED_LENGTH = 200;   // of texts, when they are counted
 }  // namespace
@@ -253,6 +254,34 @@ uint64_t JsonOracle::count_texts(Re re, uint64_t most) {
   return layer.empty() ? total : most;  // longer ones: no end of them, or as good as none
 }
 
+// The same for the containers that satisfy all of some groups.
+bool JsonOracle::way_has_values(Type t, const Groups &groups, uint64_t n, int depth) {
+  bool inner = true;
+  if (t == Type::Array) {
+    ArrayQuery q{};
+    q.yes = &groups;
+    return array_possible(groups, {}, nullptr, 0, true) && has_values(item(q, 0), n, depth + 1, &inner);
+  }
+  if (!object_possible(groups, {}, nullptr, {nullptr, 0, -1}, nullptr)) return false;
+  std::vector<Formula> leaves;
+  for (SchemaId g : groups) leaves.push_back(c_.formulas_.leaf(g));
+  Groups sorted = groups;
+  std::sort(sorted.begin(), sorted.end());
+  ObjectControl *o =
+      c_.object_control(c_.intern({c_.formulas_.conjunction(std::move(leaves))}, c_.formulas_.leaf(0)), c_.universe(sorted));
+  if (o->patterns.empty() && o->max > o->universe->keys.size()) {
+    std::vector<Formula> all;
+    for (SchemaId g : groups) all.push_back(c_.extra_requirement(g, *o, 0));
+    if (can_hold(c_.formulas_.conjunction(std::move(all)))) return true;
+  }
+  const Groups open = c_.open_among(sorted);
+  for (const std::string &key : o->universe->keys) {
+    inner = true;
+    if (o->max >= o->universe->keys.size() && has_values(c_.key_requirement_of_all(key, sorted, open), n, depth + 1, &inner)) return true;
+  }
+  return false;
+}
+
 bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
   RegexSpace &space = c_.text_.regex();
   uint64_t total = 0;
@@ -287,31 +316,12 @@ bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
   for (Type t : {Type::Array, Type::Object}) {
     if (!holds_type(f, t)) continue;
     Formula e = c_.expand(f, t);
-    if (depth >= MAX_VALUE_DEPTH || !c_.formulas_.is_conjunction(e) || e <= FormulaSpace::TRUE) {
-      if (e == FormulaSpace::TRUE) return true;
-      *sure = false;
-      continue;
-    }
-    std::vector<uint32_t> groups = c_.formulas_.leaves(e);
-    if (t == Type::Array) {
-      ArrayQuery q{};
-      Groups yes(groups.begin(), groups.end());
-      q.yes = &yes;
-      bool inner = true;
-      if (array_possible(yes, {}, nullptr, 0, true) && has_values(item(q, 0), n, depth + 1, &inner)) return true;
-    } else {
-      ObjectControl *o = c_.object_control(c_.intern({e}, c_.formulas_.leaf(0)), c_.universe(groups));
-      if (o->patterns.empty() && can_hold(c_.extra_requirement(groups[0], *o, 0))) {
-        std::vector<Formula> all;
-        for (SchemaId g : groups) all.push_back(c_.extra_requirement(g, *o, 0));
-        if (o->max > o->universe->keys.size() && can_hold(c_.formulas_.conjunction(std::move(all)))) return true;
-      }
-      for (const std::string &key : o->universe->keys) {
-        bool inner = true;
-        Groups yes(groups.begin(), groups.end());
-        if (o->max >= o->universe->keys.size() && has_values(c_.key_requirement_of_all(key, groups, c_.open_among(groups)), n, depth + 1, &inner)) return true;
-      }
-    }
+    if (e == FormulaSpace::TRUE) return true;
+    std::vector<std::pair<Groups, Groups>> all_ways;
+    if (depth < MAX_VALUE_DEPTH) ways(e, c_.formulas_.is_conjunction(e) ? 1 : MAX_VALUE_WAYS, &all_ways);
+    // The values of one way are enough.
+    for (auto &[yes, no] : all_ways)
+      if (no.empty() && way_has_values(t, yes, n, depth)) return true;
     *sure = false;
   }
   return false;

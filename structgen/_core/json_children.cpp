@@ -63,118 +63,18 @@ bool JsonControl::branch(ChildControl<Frame> *made, const std::vector<SchemaId> 
 }
 
 namespace {
-
-// The formula over the given leaves whose truth table is `table` (the first leaf is the lowest bit).
-Formula from_table(FormulaSpace &fs, const std::vector<bool> &table, std::span<const uint32_t> leaves) {
-  if (table.size() == 1) return table[0] ? FormulaSpace::TRUE : FormulaSpace::FALSE;
-  std::vector<bool> without, with;
-  bool grows = true;  // nothing that holds without the leaf is lost with it
-  for (size_t v = 0; v < table.size(); v += 2) {
-    without.push_back(table[v]);
-    with.push_back(table[v + 1]);
-    grows &= !table[v] || table[v + 1];
-  }
-  Formula no = from_table(fs, without, leaves.subspan(1)), yes = from_table(fs, with, leaves.subspan(1));
-  const Formula x = fs.leaf(leaves[0]);
-  if (no == yes) return no;
-  if (grows) return fs.disjunction({fs.both(x, yes), no});
-  return fs.disjunction({fs.both(x, yes), fs.both(fs.negation(x), no)});
-}
-
-constexpr size_t MAX_ROOTS_TOLD_APART = 6;
-constexpr size_t MIN_ROOTS_OF_FEW_VALUES = 3;
 constexpr size_t MAX_RESOLVED = 50'000;
-constexpr size_t MAX_ROWS = 5'000;
-
 }  // namespace
-
-// Which verdicts over the roots leave the frame alive, as a formula; nothing when they are too many to try.
-// `monotone`: where the frame is alive, it is alive with more roots that hold.
-std::optional<Formula> JsonControl::verdicts_wanted(const std::vector<Formula> &roots, bool monotone,
-                                                    const std::function<bool(const Holds &)> &alive) {
-  FormulaSpace &fs = formulas_;
-  ValueRows few;
-  if (roots.size() >= MIN_ROOTS_OF_FEW_VALUES) few = value_rows(roots);
-  if (few.roots.size() < MIN_ROOTS_OF_FEW_VALUES || few.rows.size() > MAX_ROWS) few = {};
-  std::vector<uint32_t> others;
-  for (uint32_t i = 0; i < roots.size(); ++i)
-    if (!std::binary_search(few.roots.begin(), few.roots.end(), i)) others.push_back(i);
-  // Is the frame alive where just those of `row` hold among the first, and just those of `told` among the others?
-  auto alive_with = [&](const std::vector<uint32_t> &row, const std::vector<uint32_t> &told) {
-    return alive([&](uint32_t i) {
-      return std::binary_search(row.begin(), row.end(), i) || std::binary_search(told.begin(), told.end(), i);
-    });
-  };
-  // All combinations of some of the others, none of the rest.
-  auto tried = [&](const std::vector<uint32_t> &row, const std::vector<uint32_t> &some) {
-    std::vector<bool> table(size_t{1} << some.size());
-    for (size_t v = 0; v < table.size(); ++v) {
-      std::vector<uint32_t> told;
-      bool known = false;  // alive with less already
-      for (size_t b = 0; b < some.size(); ++b)
-        if (v >> b & 1) {
-          told.push_back(some[b]);
-          known = known || (monotone && table[v ^ size_t{1} << b]);
-        }
-      table[v] = known || alive_with(row, told);
-    }
-    return from_table(fs, table, some);
-  };
-  // What the others must be like beside a row.
-  auto wanted = [&](const std::vector<uint32_t> &row) -> std::optional<Formula> {
-    if (others.size() <= MAX_ROOTS_TOLD_APART) return tried(row, others);
-    if (!monotone) return std::nullopt;
-    if (alive_with(row, {})) return FormulaSpace::TRUE;
-    // Any root that is enough alone will do; beyond those only the rest among themselves matter.
-    std::vector<Formula> enough;
-    std::vector<uint32_t> rest;
-    for (uint32_t i : others) {
-      if (alive_with(row, {i})) enough.push_back(fs.leaf(i));
-      else rest.push_back(i);
-    }
-    if (!rest.empty() && alive_with(row, rest)) {
-      if (rest.size() > MAX_ROOTS_TOLD_APART) return std::nullopt;
-      enough.push_back(tried(row, rest));
-    }
-    return fs.disjunction(std::move(enough));
-  };
-  const std::optional<Formula> none = wanted({});
-  if (!none || few.rows.empty()) return none;
-  std::vector<uint32_t> rows_of(roots.size());
-  for (auto &row : few.rows)
-    for (uint32_t i : row) ++rows_of[i];
-  auto told_by = [&](const std::vector<uint32_t> &row) {
-    for (uint32_t i : row)
-      if (rows_of[i] == 1) return fs.leaf(i);
-    std::vector<Formula> all;
-    for (uint32_t i : few.roots)
-      all.push_back(std::binary_search(row.begin(), row.end(), i) ? fs.leaf(i) : fs.negation(fs.leaf(i)));
-    return fs.conjunction(std::move(all));
-  };
-  // Values that do no worse than one that is none of the few need not be told from it.
-  std::map<Formula, std::vector<Formula>> by_need;
-  for (auto &row : few.rows) {
-    const std::optional<Formula> need = wanted(row);
-    if (!need) return std::nullopt;
-    if (*need != *none) by_need[*need].push_back(told_by(row));
-  }
-  std::vector<Formula> ways, differing;
-  for (auto &[need, told] : by_need) {
-    const Formula any = fs.disjunction(told);
-    differing.push_back(any);
-    ways.push_back(fs.both(any, need));
-  }
-  ways.push_back(fs.both(fs.negation(fs.disjunction(std::move(differing))), *none));
-  return fs.disjunction(std::move(ways));
-}
 
 template <class Frame>
 ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child,
                                                 const std::function<bool(const Holds &)> &alive) {
   const size_t m = child->roots.size();
-  const bool monotone = child->counted.empty() && formulas_.is_monotone(goals_[child->frame->goal].combined);
+  const bool monotone = child->counted.empty() && never_worse(goals_[child->frame->goal].combined, child->on);
   Formula need;
-  if (std::optional<Formula> exact = verdicts_wanted(child->roots, monotone, alive)) {
+  std::optional<Formula> exact = verdicts_wanted(child->roots, monotone, alive);
+  if (!exact) exact = verdicts_by_cases(child->roots, monotone, alive);
+  if (exact) {
     need = *exact;
   } else {
     // Too many to tell apart: any of them, or none where the frame survives without. More than the

@@ -249,6 +249,9 @@ class JsonControl {
   ChildControl<Frame> *resolve_child(ChildControl<Frame> *child, const std::function<bool(const Holds &)> &alive);
   std::optional<Formula> verdicts_wanted(const std::vector<Formula> &roots, bool monotone,
                                          const std::function<bool(const Holds &)> &alive);
+  bool never_worse(Formula frame, const Verdicts &on) const;
+  std::optional<Formula> verdicts_by_cases(const std::vector<Formula> &roots, bool monotone,
+                                           const std::function<bool(const Holds &)> &alive);
   ItemControl *item(ArrayControl *frame, uint64_t index);
   static uint64_t counted(const ArrayControl &frame, SchemaId group);
   GoalId goal_after(GoalId goal, const Verdicts &verdicts, const Holds &holds);
@@ -268,6 +271,7 @@ class JsonControl {
 
   ObjectControl *object_control(GoalId goal, const KeyUniverse *universe);
   const KeyUniverse *universe(const std::vector<SchemaId> &groups);
+  const std::vector<std::string> &few_names(SchemaId group);
   ArrayControl *array_control(GoalId goal, const Counts &counts = {}, SchemaId used = NO_SCHEMA);
   Formula key_requirement(SchemaId group, std::string_view key);
   // Which groups name a key; which of some may ask something of it. Frames with many groups have about as many keys,
@@ -329,7 +333,7 @@ class JsonControl {
   std::unordered_map<Hash128, KeyControl *, HashOf128> resolved_keys_;  // by the key and what its frame has read
   std::unordered_map<Hash128, ItemControl *, HashOf128> resolved_items_;
   std::unordered_map<SchemaId, Re> number_leaves_;
-  std::unordered_map<SchemaId, std::vector<std::string>> few_values_;
+  std::unordered_map<SchemaId, std::vector<std::string>> few_values_, few_names_;
   std::unordered_map<Formula, bool> has_tags_;
   std::unique_ptr<class JsonOracle> oracle_;
   std::unique_ptr<class Shortest> shortest_;

@@ -9,10 +9,30 @@ namespace structgen {
 namespace {
 
 constexpr size_t MAX_PATTERNS = 31;    // over the keys of one object: a kind of key is a set of them, in one word
+constexpr size_t MAX_FEW_NAMES = 64;  // of one pattern, to be taken as if they were declared
 constexpr size_t MAX_KEY_KINDS = 128;  // that are told apart
 constexpr size_t FEW_GROUPS = 8;       // asked one by one without looking for those that name a key
 
 }  // namespace
+
+// Names that patterns, or the languages of names, tell apart one by one. As keys of the universe it is known which
+// of them are there, so nobody has to ask how many keys of such a kind are left.
+// subtle: where keys have an order, these have none, and must stay extra keys.
+const std::vector<std::string> &JsonControl::few_names(SchemaId group) {
+  const auto [it, fresh] = few_names_.try_emplace(group);
+  std::vector<std::string> &out = it->second;
+  if (!fresh || schema_.options.ordered) return out;
+  const SchemaNode &n = schema_.nodes[group];
+  for (auto &[re, id] : n.pattern_properties) text_.regex().few_texts(re, MAX_FEW_NAMES, &out);
+  if (n.property_names == NO_SCHEMA) return out;
+  const Formula names = expand(schema_leaf(n.property_names), Type::String);
+  for (SchemaId id : formulas_.leaves(names)) {
+    const SchemaNode &name = schema_.nodes[id];
+    if (name.strings.size() <= MAX_FEW_NAMES) out.insert(out.end(), name.strings.begin(), name.strings.end());
+    for (Re re : name.languages) text_.regex().few_texts(re, MAX_FEW_NAMES, &out);
+  }
+  return out;
+}
 
 const KeyUniverse *JsonControl::universe(const std::vector<SchemaId> &groups) {
   auto &slot = universes_[groups];
@@ -24,6 +44,8 @@ const KeyUniverse *JsonControl::universe(const std::vector<SchemaId> &groups) {
     for (auto &[name, id] : schema_.nodes[g].properties) declared.push_back(name);
   for (SchemaId g : groups)
     for (auto &name : schema_.nodes[g].required) declared.push_back(name);
+  for (SchemaId g : groups)
+    for (auto &name : few_names(g)) declared.push_back(name);
   std::unordered_map<std::string_view, uint32_t> rank;
   for (std::string_view name : declared) rank.try_emplace(name, static_cast<uint32_t>(rank.size()));
   std::vector<std::string_view> sorted;

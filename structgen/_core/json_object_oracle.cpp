@@ -232,12 +232,16 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
   // a value that breaks the group's requirement on its key
   std::vector<std::string> names;
   for (auto &[name, id] : n.properties) names.push_back(name);
+  const std::vector<std::string> &few = c_.few_names(group);
+  names.insert(names.end(), few.begin(), few.end());
   if (n.additional_properties != NO_SCHEMA || !n.pattern_properties.empty() || n.property_names != NO_SCHEMA) {
     for (const Groups *groups : {q.yes, q.no})
       for (SchemaId g : *groups) {
         const SchemaNode &other = c_.schema_.nodes[g];
         for (auto &[name, id] : other.properties) names.push_back(name);
         names.insert(names.end(), other.required.begin(), other.required.end());
+        const std::vector<std::string> &some = c_.few_names(g);
+        names.insert(names.end(), some.begin(), some.end());
       }
     for (auto &[name, demands] : q.included) names.push_back(name);
     std::sort(names.begin(), names.end());
@@ -323,6 +327,7 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
       const SchemaNode &n = c_.schema_.nodes[g];
       for (auto &[name, id] : n.properties) names.insert(name);
       names.insert(n.required.begin(), n.required.end());
+      names.insert(c_.few_names(g).begin(), c_.few_names(g).end());
     }
   for (std::string_view name : names) {
     if (count >= q.min) return true;

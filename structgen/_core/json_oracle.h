@@ -102,6 +102,7 @@ class JsonOracle {
   Formula item(const ArrayQuery &q, uint64_t index);
   // Are there n different values? A lower bound: false may also mean that it could not be told.
   bool has_values(Formula f, uint64_t n, int depth, bool *sure);
+  bool way_has_values(Type type, const Groups &groups, uint64_t n, int depth);
   uint64_t count_texts(Re re, uint64_t most);
   // Is there an object, and which one? Only where the budget allows does `model` tell.
   bool find_model(const Settled &settled, ObjectControl *frame, const ObjectView &view, const Include *include,

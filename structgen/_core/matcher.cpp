@@ -275,7 +275,8 @@ bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
 bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
     Program::Turn turn(*program_);
-    return program_->space().fewest_tokens(n->text, out);
+    if (program_->space().fewest_tokens(n->text, out)) return true;
+    out->clear();  // too many states for the fewest tokens: those of a short text
   }
   std::string text;
   if (!witness({}, &text, patient)) return false;

@@ -124,6 +124,8 @@ class RegexSpace {
   // Length in characters of the shortest word, or -1 if the language is empty; beyond the budget a
   // lower bound.
   int64_t min_length(Re r);
+  // Appends all texts of `r` where it has at most `most`, and those short and told by structure; else nothing.
+  bool few_texts(Re r, size_t most, std::vector<std::string> *out);
   // An expression without a count, and how many characters its texts may have so that they are those of `r`:
   // `[a-z][a-z0-9]{0,62}` is `[a-z][a-z0-9]*` of at most 63. Nothing where `r` has no such form.
   std::optional<std::pair<Re, int64_t>> bounded_by_length(Re r);
@@ -135,6 +137,7 @@ class RegexSpace {
   size_t unproven() const;  // emptiness questions answered "alive" for lack of budget
   size_t memory() const;    // bytes held by nodes and rows, approximately
   size_t size() const;      // interned nodes
+  bool crowded() const;     // near its limit
   std::string describe(Re r, size_t limit = 200) const;  // for people
 
  private:

@@ -149,44 +149,6 @@ void RegexSpace::Impl::merge_classes(std::vector<Re> &xs) {
   }
 }
 
-void RegexSpace::Impl::merge_repeats(std::vector<Re> &xs) {
-  constexpr int64_t ENDLESS = std::numeric_limits<int64_t>::max() - 1;
-  struct Entry {
-    Re body, tail;
-    int64_t lo, hi;
-    Re self;
-  };
-  auto repeat_of = [&](Re x) { return nodes[x].kind == ReKind::Concat ? part(x, 0) : x; };
-  std::vector<Entry> entries;
-  for (Re x : xs) {
-    const ReNode &n = nodes[repeat_of(x)];
-    if (n.kind != ReKind::Repeat) continue;
-    entries.push_back({parts[n.begin], nodes[x].kind == ReKind::Concat ? part(x, 1) : EPSILON, n.lo,
-                       n.hi < 0 ? ENDLESS : n.hi, x});
-  }
-  if (entries.size() < 2) return;
-  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
-    return std::tie(a.body, a.tail, a.lo) < std::tie(b.body, b.tail, b.lo);
-  });
-  std::vector<Re> merged, gone;
-  for (size_t i = 0; i < entries.size();) {
-    Entry whole = entries[i];
-    size_t j = i + 1;
-    for (; j < entries.size() && entries[j].body == whole.body && entries[j].tail == whole.tail &&
-           entries[j].lo <= whole.hi + 1;
-         ++j)
-      whole.hi = std::max(whole.hi, entries[j].hi);
-    if (j - i > 1) {
-      for (size_t k = i; k < j; ++k) gone.push_back(entries[k].self);
-      merged.push_back(concat(repeat(whole.body, whole.lo, whole.hi == ENDLESS ? -1 : whole.hi), whole.tail));
-    }
-    i = j;
-  }
-  std::sort(gone.begin(), gone.end());
-  std::erase_if(xs, [&](Re x) { return holds(gone, x); });
-  xs.insert(xs.end(), merged.begin(), merged.end());
-}
-
 // Drops the intersections that lie within another part; keeps formulas over loops finite.
 void RegexSpace::Impl::absorb(std::vector<Re> &xs) {
   make_set(xs);
@@ -237,6 +199,7 @@ Re RegexSpace::Impl::alternate(std::vector<Re> xs) {
     }
   }
   if (flat.size() > 1) {
+    united += flat.size();
     make_set(flat);
     merge_classes(flat);
     merge_repeats(flat);

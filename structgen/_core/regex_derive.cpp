@@ -18,6 +18,7 @@ namespace {
 
 constexpr Step NOWHERE[] = {{RegexSpace::EMPTY, 0}};
 constexpr size_t STEPS_PER_CHUNK = 8'192;
+constexpr size_t UNITED_PER_ROW = 256;  // parts of unions gone through that count as one more state
 
 void put(std::vector<Step> &out, size_t from, Re to) {
   if (out.empty() || out.back().to != to) out.push_back({to, static_cast<uint8_t>(from)});
@@ -288,8 +289,10 @@ Steps RegexSpace::Impl::steps(Re r) {
     // A state of somebody's walk or search; the parts of expressions are settled without a charge.
     if (rows_made >= rows_allowed)
       throw LimitError("the automaton of this constraint has too many states (limit automaton_states)");
-    ++rows_made;
+    const uint64_t before = united;
     settle(r, false);
+    // subtle: a union of thousands of terms is not one state among others, or the limit would take minutes to meet.
+    rows_made += 1 + (united - before) / UNITED_PER_ROW;
   }
   return {nodes[r].steps, nodes[r].step_count};
 }

@@ -145,7 +145,7 @@ bool RegexSpace::witness(Re r, std::string *out) {
     return false;
   };
   // Dead ends are pruned, so a walk that only goes on finds some text where the shortest is far.
-  return search_from(false) || search_from(true);
+  return search_from(false) || s.shortest_plain(r, out) || search_from(true);
 }
 
 }  // namespace structgen

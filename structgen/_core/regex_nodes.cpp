@@ -92,6 +92,8 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
     }
     const ReNode &last = nodes[its.back()];
     switch (n.kind) {
+      case ReKind::Repeat: n.counted = n.lo > 1 || n.hi > 1; break;
+      case ReKind::Concat: n.counted = last.counted || (nodes[its[0]].kind == ReKind::Repeat && nodes[its[0]].counted); break;
       case ReKind::LookAhead: n.open = true; break;
       case ReKind::LookBehind:
         n.open = n.marked;  // look-aheads inside reach beyond this place
@@ -157,6 +159,10 @@ size_t RegexSpace::rows_made() const { return impl_->rows_made; }
 size_t RegexSpace::unproven() const { return impl_->unproven; }
 size_t RegexSpace::memory() const { return impl_->bytes; }
 size_t RegexSpace::size() const { return impl_->nodes.size(); }
+bool RegexSpace::crowded() const {
+  const size_t most = impl_->limits.max_nodes;
+  return std::max(impl_->nodes.size(), impl_->bytes / BYTES_PER_NODE) > most - most / 4;
+}
 
 namespace {
 

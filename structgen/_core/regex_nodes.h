@@ -2,9 +2,11 @@
 //
 //   regex_nodes.cpp      the table of nodes, the space's constructor, descriptions
 //   regex_build.cpp      smart constructors: expressions stay small and canonical
+//   regex_merge.cpp      unions of counted repetitions
 //   regex_derive.cpp     derivatives of all bytes at once, rows
 //   regex_look.cpp       look-arounds: explicit continuations, states that run beside
 //   regex_emptiness.cpp  which states are alive; witnesses
+//   regex_shortest.cpp   shortest texts, by structure
 //   regex_lengths.cpp    lengths of accepted texts
 //
 // Invariants. A node never changes its language. A node's derivatives (`Steps`) are made once,
@@ -60,6 +62,7 @@ struct ReNode {
   bool behind = false;  // holds a look-behind that has to follow the text
   bool loops = false;   // holds a Loop: Boolean combinations need a normal form to stay finite
   bool marked = false;  // holds a Mark
+  bool counted = false;  // a repetition with a count, or a sequence that holds one
   Life life = Life::Unknown;
   uint16_t depth = 0;   // nesting, of open and marked nodes
   uint16_t step_count = 0;
@@ -119,12 +122,14 @@ struct RegexSpace::Impl {
   std::unordered_map<uint64_t, Re> closed;  // open node, continuation
 
   std::unordered_map<Re, Lengths> lengths;
+  std::unordered_map<Re, int64_t> shortest_lengths;  // in bytes
   std::unordered_map<Hash128, bool, HashOf128> has_length;
   std::unordered_map<Re, int64_t> min_lengths;
 
   std::vector<uint32_t> visited;  // per node: the last search that met it
   uint32_t search = 0;
   uint64_t work = 0;  // steps merged so far: what searches are charged for
+  uint64_t united = 0;  // parts of unions gone through: what large states are charged for
   size_t rows_made = 0, rows_allowed = SIZE_MAX;
   size_t unproven = 0;
   size_t bytes = 0;
@@ -149,11 +154,14 @@ struct RegexSpace::Impl {
   Re repeat(Re a, int64_t lo, int64_t hi);
   Re machine_leaf(uint32_t index, uint64_t state);
   void merge_classes(std::vector<Re> &parts_of_union);
-  void merge_repeats(std::vector<Re> &parts_of_union);
   void merge_machines(std::vector<Re> &parts_of_union);
   void absorb(std::vector<Re> &parts_of_union);
   bool meet_machines(std::vector<Re> &parts_of_intersection);
   Re distribute(const std::vector<Re> &parts_of_intersection);
+
+  // regex_merge.cpp
+  void merge_repeats(std::vector<Re> &parts_of_union);
+  bool merge_repeats(std::vector<Re> &parts_of_union, size_t which);
 
   // regex_derive.cpp
   Steps steps(Re r);
@@ -178,6 +186,10 @@ struct RegexSpace::Impl {
   Re nonempty(Re r, Re after);
   Re unroll(Re r);
   Re now(Re r);
+
+  // regex_shortest.cpp
+  bool shortest_plain(Re r, std::string *out);
+  int64_t shortest_length(Re r);
 
   // regex_emptiness.cpp
   bool is_alive(Re r);

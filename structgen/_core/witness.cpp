@@ -259,7 +259,7 @@ class Search {
     JsonControl &json = *n->json;
     const std::vector<Formula> roots = json.goal(v->goal).roots;
     const Formula need = json.goal(v->goal).need;
-    if (roots.size() < 2 || roots.size() > MOST_VERDICTS) return nullptr;
+    if (roots.size() > MOST_VERDICTS || (roots.size() == 1 && need == json.formulas().leaf(0))) return nullptr;
     for (size_t row = size_t{1} << roots.size(); row-- > 0;) {
       auto holds = [row](uint32_t i) { return (row >> i & 1) != 0; };
       if (!json.formulas().evaluate(need, holds) || !closes(holds)) continue;
@@ -429,6 +429,7 @@ class Search {
     }
     if (o.simple) offer(true);
     if (texts.empty()) offer(false);
+    if (closing_key(n, texts)) return true;
     // In a simple frame any key will do: the first that can be read is taken, and nothing is tried twice.
     if (!texts.empty()) {
       const bool deeper = cut_;
@@ -460,7 +461,24 @@ class Search {
         if (others.size() >= MOST_OTHERS) break;
       }
     }
-    return choose(n, others, before);
+    return closing_key(n, others) || choose(n, others, before);
+  }
+
+  // A key of a branching frame that lets the object end right after its value: one key after the other that
+  // does not could be taken for ever.
+  bool closing_key(const Node *n, const std::vector<std::string> &texts) {
+    if (n->parent->control.object->simple) return false;
+    for (const std::string &t : texts) {
+      const size_t here = out_.size();
+      const Node *next = read(n, t);
+      if (next) next = read(next, ":");
+      if (next && next->kind == Node::Value) next = closing_value(next);
+      else next = nullptr;
+      if (next && from(next)) return true;
+      out_.resize(here);
+      if (spent()) return false;
+    }
+    return false;
   }
 
   // The i-th rest of an undeclared key that is worth a try, with its quote; false when there are no more.
