@@ -123,7 +123,7 @@ def test_references_lead_to_documents_of_the_registry(
     (tmp_path / "named.json").write_text('{"$id": "http://example.com/named", "const": 7}')
     (tmp_path / "parts" / "plain.json").write_text('{"$defs": {"a": {"const": 8}}}')
     references = '{"$ref": "http://example.com/named"}, {"$ref": "parts/plain.json#/$defs/a"}'
-    schema = f'{{"prefixItems": [{references}], "minItems": 2}}'
+    schema = f'{{"type": "array", "prefixItems": [{references}], "minItems": 2}}'
     assert main(["check", schema]) == 2
     assert main(["check", schema, "--registry", str(tmp_path)]) == 0
     capsys.readouterr()
