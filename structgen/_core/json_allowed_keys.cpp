@@ -15,13 +15,111 @@ constexpr size_t MAX_WAYS = 1'000;         // to satisfy a frame, looked at to f
 constexpr size_t MAX_KEYS_OF_WAYS = 65'536;  // the same, times the keys that are looked at for each of them
 constexpr size_t MAX_VIOLATING_WAYS = 16;  // ways that tell nothing, before others are no longer looked for
 constexpr size_t MAX_MODELS = 8;           // that all keys are tried on
+constexpr size_t MAX_SWAPPED_KEYS = 64;    // to come in an object in which another branch is tried
 constexpr size_t MAX_ALLOWED_MEMO = 4 << 20;  // words
 }  // namespace
+
+// `oneOf` once in the formula, over groups that stand nowhere else: another of its branches may hold instead.
+class JsonOracle::BranchSwap {
+ public:
+  BranchSwap(JsonOracle &oracle, const ObjectControl &frame, const ObjectView &view)
+      : oracle_(oracle), c_(oracle.c_), o_(frame), view_(view) {}
+
+  void look_at(Formula f) {
+    const FormulaSpace &fs = c_.formulas_;
+    std::unordered_map<Formula, uint32_t> uses;
+    std::vector<Formula> todo{f};
+    uses[f] = 1;
+    while (!todo.empty()) {
+      const Formula now = todo.back();
+      todo.pop_back();
+      for (Formula p : fs.parts(now))
+        if (++uses[p] == 1) todo.push_back(p);
+    }
+    std::vector<Formula> top{f};
+    if (fs.kind(f) == FormulaSpace::Kind::And) top.assign(fs.parts(f).begin(), fs.parts(f).end());
+    for (Formula one : top) {
+      if (fs.kind(one) != FormulaSpace::Kind::One || uses[one] != 1) continue;
+      for (Formula p : fs.parts(one))
+        if (fs.kind(p) == FormulaSpace::Kind::Leaf && uses[p] == 1) home_.emplace(fs.leaf_id(p), one);
+    }
+  }
+
+  // Does the object of the model still satisfy the frame with this key, where another branch holds instead?
+  bool takes(const ObjectModel &model, const std::string &key) {
+    if (!model.plain || home_.empty()) return false;
+    for (SchemaId c : c_.groups_naming(key)) {
+      const auto at = home_.find(c);
+      if (at == home_.end() || std::binary_search(model.satisfied.begin(), model.satisfied.end(), c)) continue;
+      for (SchemaId b : model.satisfied)
+        if (const auto home = home_.find(b); home != home_.end() && home->second == at->second) {
+          if (takes_instead(model, b, c, key)) return true;
+          break;
+        }
+    }
+    return false;
+  }
+
+ private:
+  const SchemaNode &node(SchemaId g) const { return c_.schema_.nodes[g]; }
+  bool seen(const std::string &name) const {
+    const int64_t i = o_.universe->find(name);
+    return i >= 0 && bit(view_.seen, static_cast<uint32_t>(i));
+  }
+  bool lacks_one(SchemaId group, const std::set<std::string, std::less<>> &keys) const {
+    return std::any_of(node(group).required.begin(), node(group).required.end(),
+                       [&](const std::string &name) { return !seen(name) && !keys.contains(name); });
+  }
+  bool required_by_others(const ObjectModel &model, SchemaId but, const std::string &name) const {
+    return std::any_of(c_.groups_naming(name).begin(), c_.groups_naming(name).end(), [&](SchemaId g) {
+      return g != but && std::binary_search(model.satisfied.begin(), model.satisfied.end(), g) &&
+             std::find(node(g).required.begin(), node(g).required.end(), name) != node(g).required.end();
+    });
+  }
+
+  bool takes_instead(const ObjectModel &model, SchemaId before, SchemaId now, const std::string &key) {
+    for (SchemaId g : {before, now})
+      if (node(g).min_properties > 0 || node(g).max_properties != UNBOUNDED) return false;
+    if (model.included.size() + node(now).required.size() > MAX_SWAPPED_KEYS) return false;
+    std::set<std::string, std::less<>> keys = model.included;
+    for (const std::string &name : node(before).required)
+      if (!required_by_others(model, before, name)) keys.erase(name);
+    for (const std::string &name : node(now).required)
+      if (!seen(name)) keys.insert(name);
+    keys.insert(key);
+    const uint64_t count = view_.count + keys.size();
+    if (count < model.min || count > model.max || !lacks_one(before, keys)) return false;
+    for (const std::string &name : keys) {
+      if (model.included.contains(name)) continue;
+      if (const auto left_out = model.absences.find(name); left_out != model.absences.end())
+        for (SchemaId g : left_out->second)
+          if (g != now && !lacks_one(g, keys)) return false;
+    }
+    std::vector<SchemaId> satisfied = model.satisfied;
+    std::erase(satisfied, before);
+    satisfied.insert(std::upper_bound(satisfied.begin(), satisfied.end(), now), now);
+    const std::vector<SchemaId> open = c_.open_among(satisfied);
+    return std::all_of(keys.begin(), keys.end(), [&](const std::string &name) {
+      return oracle_.can_hold(c_.key_requirement_of_all(name, satisfied, open));
+    });
+  }
+
+  JsonOracle &oracle_;
+  JsonControl &c_;
+  const ObjectControl &o_;
+  const ObjectView &view_;
+  std::unordered_map<SchemaId, Formula> home_;  // the `oneOf` in which a group stands
+};
 
 class JsonOracle::KeySearch {
  public:
   KeySearch(JsonOracle &oracle, ObjectControl *frame, const ObjectView &view)
-      : oracle_(oracle), c_(oracle.c_), o_(frame), view_(view), found_{Bits(frame->universe->words()), false} {}
+      : oracle_(oracle),
+        c_(oracle.c_),
+        o_(frame),
+        view_(view),
+        swap_(oracle, *frame, view),
+        found_{Bits(frame->universe->words()), false} {}
 
   Allowed run() {
     if (c_.schema_.options.ordered) {
@@ -30,6 +128,7 @@ class JsonOracle::KeySearch {
       ObjectModel model;
       settled_ = oracle_.settled(*o_, view_);
       if (!oracle_.find_model(settled_, o_, view_, nullptr, &model)) return found_;
+      swap_.look_at(settled_.formula);
       try_on(model);
       if ((found_.extra && none_open()) || by_ways()) return found_;
       one_by_one();
@@ -73,7 +172,7 @@ class JsonOracle::KeySearch {
       if (const int64_t i = u.find(name); i >= 0) set_bit(found_.keys.data(), static_cast<uint32_t>(i));
     if (model.count >= model.max || tried_++ >= MAX_MODELS) return;
     for (uint32_t i = 0; i < u.keys.size(); ++i)
-      if (open(i) && takes(model, u.keys[i])) set_bit(found_.keys.data(), i);
+      if (open(i) && (takes(model, u.keys[i]) || swap_.takes(model, u.keys[i]))) set_bit(found_.keys.data(), i);
     if (found_.extra) return;
     for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(o_)))
       if (re != RegexSpace::EMPTY && takes_extra(model, matched)) {
@@ -144,20 +243,42 @@ class JsonOracle::KeySearch {
   void one_by_one() {
     const KeyUniverse &u = *o_->universe;
     ObjectModel model;
+    const std::unordered_map<SchemaId, bool> wanted = verdicts_wanted();
     for (uint32_t i = 0; i < u.keys.size(); ++i) {
       if (!open(i)) continue;
+      const Told told = oracle_.told_by(*o_, view_, u.keys[i]);
+      if (std::any_of(told.verdicts.begin(), told.verdicts.end(), [&](auto &verdict) {
+            const auto at = wanted.find(verdict.first);
+            return at != wanted.end() && at->second != (verdict.second == FormulaSpace::TRUE);
+          }))
+        continue;
       const Include include{false, 0, u.keys[i]};
-      const Settled next = oracle_.settled(settled_, *o_, view_, u.keys[i]);
+      const Settled next = oracle_.settled(settled_, told);
       if (!oracle_.find_model(next, o_, view_, &include, &model)) continue;
       set_bit(found_.keys.data(), i);
       try_on(model);
     }
   }
 
+  // Of the groups that the frame leaves no choice about: a look at one of them spares a look at the whole formula.
+  std::unordered_map<SchemaId, bool> verdicts_wanted() const {
+    const FormulaSpace &fs = c_.formulas_;
+    std::vector<Formula> top{settled_.formula};
+    if (fs.kind(top[0]) == FormulaSpace::Kind::And) top.assign(fs.parts(top[0]).begin(), fs.parts(top[0]).end());
+    std::unordered_map<SchemaId, bool> wanted;
+    for (Formula p : top) {
+      if (!fs.is_literal(p)) continue;
+      const bool holds = fs.kind(p) == FormulaSpace::Kind::Leaf;
+      wanted.emplace(fs.leaf_id(holds ? p : fs.parts(p)[0]), holds);
+    }
+    return wanted;
+  }
+
   JsonOracle &oracle_;
   JsonControl &c_;
   ObjectControl *o_;
   const ObjectView &view_;
+  BranchSwap swap_;
   Settled settled_{};
   Allowed found_;
   size_t tried_ = 0;

@@ -24,22 +24,26 @@ JsonOracle::Settled JsonOracle::settled(const ObjectControl &frame, const Object
   return out;
 }
 
-JsonOracle::Settled JsonOracle::settled(const Settled &before, const ObjectControl &frame, const ObjectView &view,
-                                        std::string_view next) {
-  if (c_.formulas_.is_conjunction(before.formula)) return before;
-  Settled out = before;
-  std::unordered_map<SchemaId, Formula> known;
+JsonOracle::Told JsonOracle::told_by(const ObjectControl &frame, const ObjectView &view, std::string_view next) {
+  Told out;
   for (SchemaId g : c_.asked_about(next, frame.groups, frame.open)) {
     if (c_.key_requirement(g, next) == FormulaSpace::FALSE) {
-      known.emplace(g, FormulaSpace::FALSE);
+      out.verdicts.emplace(g, FormulaSpace::FALSE);
     } else if (all_there(g, frame, view, next)) {
       const std::vector<std::string> &required = c_.schema_.nodes[g].required;
       if (std::find(required.begin(), required.end(), next) != required.end()) out.begun.push_back(g);
-      if (asks_nothing_more(g, frame, view, view.count + 1)) known.emplace(g, FormulaSpace::TRUE);
+      if (asks_nothing_more(g, frame, view, view.count + 1)) out.verdicts.emplace(g, FormulaSpace::TRUE);
     }
   }
+  return out;
+}
+
+JsonOracle::Settled JsonOracle::settled(const Settled &before, const Told &told) {
+  if (c_.formulas_.is_conjunction(before.formula)) return before;
+  Settled out = before;
+  out.begun.insert(out.begun.end(), told.begun.begin(), told.begun.end());
   std::sort(out.begun.begin(), out.begun.end());
-  out.formula = with_verdicts(out.formula, known);
+  out.formula = with_verdicts(out.formula, told.verdicts);
   return out;
 }
 
@@ -347,7 +351,7 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
 bool JsonOracle::object_alive(ObjectControl *o, const ObjectView &view, const Include *include) {
   return remembered(hash_of(*o, view, include), [&] {
     Settled now = settled(*o, view);
-    if (include && !include->extra) now = settled(now, *o, view, include->name);
+    if (include && !include->extra) now = settled(now, told_by(*o, view, include->name));
     return any_object(now, *o, view, [&](const Groups &yes, const Groups &no) {
       return object_possible(yes, no, o, view, include);
     });
@@ -376,7 +380,9 @@ void JsonOracle::tell(const ObjectQuery &q, ObjectModel *model) {
   model->open = q.open;
   for (auto &[name, demands] : q.included) model->included.insert(name);
   model->count = q.view.count + q.included.size() + q.extras.size();
+  model->min = q.min;
   model->max = q.max;
+  model->plain = q.extras.empty() && q.absences.size() == q.no->size();
   for (auto &[name, group] : q.absences) model->absences[name].push_back(group);
 }
 

@@ -32,7 +32,8 @@ struct JsonOracle::ObjectModel {
   bool found = false;
   std::vector<SchemaId> satisfied, open;  // sorted; open: they may ask something of any key
   std::set<std::string, std::less<>> included;  // keys that are to come
-  uint64_t count = 0, max = UNBOUNDED;          // of keys, those that are there with those to come
+  uint64_t count = 0, min = 0, max = UNBOUNDED;  // of keys, those that are there with those to come
+  bool plain = false;  // what is violated is so by keys left out, and no undeclared key is to come
   std::unordered_map<std::string_view, std::vector<SchemaId>> absences;  // by key: groups violated as it is left out
 };
 

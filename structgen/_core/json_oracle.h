@@ -54,6 +54,7 @@ class JsonOracle {
   void preferred_first(std::vector<Formula> *alternatives) const;
   struct ObjectQuery;
   struct ObjectModel;
+  class BranchSwap;
   class KeySearch;
   // The groups told so far to hold or to fail, while a way to satisfy a formula is looked for.
   class Way {
@@ -82,7 +83,12 @@ class JsonOracle {
     std::vector<SchemaId> begun;  // sorted
   };
   Settled settled(const ObjectControl &frame, const ObjectView &view);
-  Settled settled(const Settled &before, const ObjectControl &frame, const ObjectView &view, std::string_view next);
+  struct Told {
+    std::unordered_map<SchemaId, Formula> verdicts;
+    std::vector<SchemaId> begun;
+  };
+  Told told_by(const ObjectControl &frame, const ObjectView &view, std::string_view next);
+  Settled settled(const Settled &before, const Told &told);
   bool all_there(SchemaId group, const ObjectControl &frame, const ObjectView &view, std::string_view next);
   bool asks_nothing_more(SchemaId group, const ObjectControl &frame, const ObjectView &view, uint64_t count);
   Formula with_verdicts(Formula f, const std::unordered_map<SchemaId, Formula> &known);

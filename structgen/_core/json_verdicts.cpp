@@ -37,8 +37,9 @@ Formula from_table(FormulaSpace &fs, const std::vector<bool> &table, std::span<c
 constexpr size_t MAX_ROOTS_TOLD_APART = 6;
 constexpr size_t MIN_ROOTS_OF_FEW_VALUES = 3;
 constexpr size_t MAX_ROWS = 5'000;
+constexpr size_t MAX_ROOTS_IN_CASES = 64;
 constexpr size_t MAX_CASES = 256;           // ways that the roots can turn out, looked at
-constexpr size_t MAX_CASES_ASKED = 4'096;  // whether there is a value for the roots so far
+constexpr size_t MAX_CASES_ASKED = 1'024;  // whether there is a value for the roots so far
 constexpr Formula NO_VALUE = UINT32_MAX;
 
 }  // namespace
@@ -152,6 +153,7 @@ std::optional<Formula> JsonControl::verdicts_wanted(const std::vector<Formula> &
 // about. Nothing where even those are too many.
 std::optional<Formula> JsonControl::verdicts_by_cases(const std::vector<Formula> &roots, bool monotone,
                                                       const std::function<bool(const Holds &)> &alive) {
+  if (roots.size() > MAX_ROOTS_IN_CASES) return std::nullopt;
   FormulaSpace &fs = formulas_;
   size_t cases = 0, asked = 0;
   std::vector<bool> told(roots.size(), false);
