@@ -35,6 +35,7 @@ _LIMITS = {
             "fragment_cache_bytes",
             "space_bytes",
             "max_alternatives",
+            "listed_containers",
         ),
         2**63 - 1,
     ),

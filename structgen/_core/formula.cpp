@@ -102,7 +102,10 @@ Formula FormulaSpace::substitute(Formula f, const std::function<Formula(uint32_t
                                  std::unordered_map<Formula, Formula> &memo) {
   Kind k = kind(f);
   if (k == Kind::False || k == Kind::True) return f;
-  if (k == Kind::Leaf) return with(leaf_id(f));
+  if (k == Kind::Leaf) {
+    const Formula given = with(leaf_id(f));
+    return given == SAME ? f : given;
+  }
   if (auto it = memo.find(f); it != memo.end()) return it->second;
   std::vector<Formula> replaced(parts(f).begin(), parts(f).end());
   for (Formula &p : replaced) p = substitute(p, with, memo);

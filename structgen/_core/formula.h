@@ -36,7 +36,8 @@ class FormulaSpace {
     const Node &n = nodes_[f];
     return {parts_.data() + n.begin, parts_.data() + n.end};
   }
-  // Replace every leaf by the formula that `with` gives for its id.
+  // Replace every leaf by the formula that `with` gives for its id, unless that is SAME.
+  static constexpr Formula SAME = UINT32_MAX;
   Formula substitute(Formula f, const std::function<Formula(uint32_t)> &with);
   bool evaluate(Formula f, const std::function<bool(uint32_t)> &leaf) const;
   // Leaf ids of `f`, each once, ascending.

@@ -162,10 +162,10 @@ GoalId JsonControl::goal_after(GoalId goal, const Verdicts &verdicts, const Hold
 GoalId JsonControl::without_groups(GoalId goal, const std::vector<SchemaId> &failed) {
   if (failed.empty()) return goal;
   std::vector<Formula> roots = goals_[goal].roots;
+  std::vector<bool> is_failed(schema_.nodes.size());
+  for (SchemaId g : failed) is_failed[g] = true;
   for (Formula &r : roots)
-    r = formulas_.substitute(r, [&](uint32_t g) {
-      return std::binary_search(failed.begin(), failed.end(), g) ? FormulaSpace::FALSE : formulas_.leaf(g);
-    });
+    r = formulas_.substitute(r, [&](uint32_t g) { return is_failed[g] ? FormulaSpace::FALSE : FormulaSpace::SAME; });
   return intern(std::move(roots), goals_[goal].need);
 }
 

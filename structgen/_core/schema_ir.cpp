@@ -189,6 +189,9 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
         throw std::invalid_argument("the core does not know the keyword " + std::string(text_of(key)) + " at " + n.pointer);
       it->second(reader, n, value);
     }
+    if (n.values.size() > space.limits().listed_containers)
+      throw LimitError("enum lists " + std::to_string(n.values.size()) + " arrays and objects at " + n.pointer + "; " +
+                       std::to_string(space.limits().listed_containers) + " are read (limit listed_containers)");
   }
   return schema;
 }

@@ -38,6 +38,7 @@ struct Limits {
   size_t oracle_budget = 20'000;                    // steps to decide whether one requirement can hold
   uint32_t max_depth = 1'000;                       // open containers
   size_t max_alternatives = 256;                    // parallel readings of a sequence or union
+  size_t listed_containers = 10'000;                // arrays and objects in one enum
 };
 
 // A token below a fragment's trie node that leaves the text: after the byte of trie node

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from structgen.constraints.json_schema import KEYWORDS, check, json_schema
 from structgen.errors import LimitExceeded, SchemaInvalid, StructgenError
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
 
 DEEP = 100_000
 
@@ -142,3 +144,33 @@ def test_any_json_is_read_or_refused(schema: dict[str, Any]) -> None:
     except StructgenError:
         compiles = False
     assert check(schema).ok == compiles
+
+
+def test_many_listed_containers_are_counted() -> None:
+    vocabulary = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], eos_ids=[256], size=257)
+    with pytest.raises(LimitExceeded, match="lists 20000 arrays and objects") as caught:
+        Matcher(json_schema({"enum": [[i] for i in range(20_000)]}), vocabulary)
+    assert caught.value.limit == "listed_containers"
+    few = vocabulary.with_limits(listed_containers=300)
+    listed = json_schema({"enum": [[i] for i in range(300)]})
+    assert Matcher(listed, few).explain("[299]").ok
+    assert not Matcher(listed, few).explain("[300]").ok
+
+
+@pytest.mark.parametrize("more", [{}, {"properties": {"k": {}}}, {"additionalProperties": False}])
+def test_many_branches_that_are_told_apart_by_their_keys(more: dict[str, Any]) -> None:
+    vocabulary = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], eos_ids=[256], size=257)
+    branches = [{"type": "object", "required": [f"a{i}"], **more} for i in range(200)]
+    if "additionalProperties" in more:
+        branches = [{**branch, "properties": {f"a{i}": {}}} for i, branch in enumerate(branches)]
+    matcher = Matcher(json_schema({"oneOf": branches}), vocabulary)
+    assert matcher.unproven == 0
+
+    def is_viable(text: str) -> bool:
+        return matcher.viable_bytes(text.encode()) == len(text)
+
+    assert is_viable('{"a199"')
+    assert is_viable('{"a7":1}')
+    assert not is_viable('{"a7":1,"a8"')
+    assert is_viable('{"a7":1,"k"') == ("additionalProperties" not in more)
+    assert not is_viable("{}")
