@@ -1,0 +1,133 @@
+// The rest of a key, for a completion: owed keys first, then declared ones, then any.
+#include "json_space.h"
+#include "witness_search.h"
+
+namespace structgen {
+namespace {
+
+constexpr size_t MOST_OTHERS = 40;  // undeclared keys that are tried at one place
+
+}  // namespace
+
+const Node *WitnessSearch::simple_key(const Node *n) {
+  while (n && n->kind == Node::Key && n->escape != 0) n = any_of(n, "\"\\/bfnrtu0123456789abcdef");
+  if (!n || n->kind != Node::Key) return n;
+  const ObjectControl &o = *n->parent->control.object;
+  for (bool owed : {true, false})
+    for (uint32_t i = n->lo; i < n->hi; ++i)
+      if (bit(n->bits, i) && bit(o.required.data(), i) == owed)
+        return read(n, escape_json(std::string_view(o.universe->keys[i]).substr(n->length)) + '"');
+  std::string text;
+  for (uint64_t i = 0; n->text != TextSpace::DEAD && extra_key(n, i, &text); ++i)
+    if (const Node *next = read(n, text)) return next;
+  return nullptr;
+}
+
+bool WitnessSearch::key(const Node *n, size_t before) {
+  const ObjectControl &o = *n->parent->control.object;
+  const KeyUniverse &u = *o.universe;
+  std::vector<std::string> texts, others;
+  auto offer = [&](bool owed) {
+    for (uint32_t i = n->lo; i < n->hi; ++i) {
+      if (!bit(n->bits, i) || (o.simple && bit(o.required.data(), i) != owed)) continue;
+      texts.push_back(escape_json(std::string_view(u.keys[i]).substr(n->length)) + '"');
+      if (o.simple) return;
+    }
+  };
+  if (n->escape != 0) {
+    while (n && n->escape != 0) n = any_of(n, "\"\\/bfnrtu0123456789abcdef");
+    if (n && n->kind == Node::Key && key(n, out_.size())) return true;
+    out_.resize(before);
+    return false;
+  }
+  if (o.simple) offer(true);
+  if (texts.empty()) offer(false);
+  if (closing_key(n, texts)) return true;
+  // In a simple frame any key will do: the first that can be read is taken, and nothing is tried twice.
+  if (!texts.empty()) {
+    const bool deeper = cut_;
+    cut_ = false;
+    if (choose(n, texts, out_.size())) return true;
+    // subtle: other keys would go on for ever where the declared one that is wanted lies deeper.
+    const bool enough = !thorough_ && (o.simple || cut_);
+    cut_ = cut_ || deeper;
+    if (enough) {
+      out_.resize(before);
+      return false;
+    }
+  }
+  if (n->text != TextSpace::DEAD) {
+    const size_t here = out_.size();
+    const bool any = a_.text().re(n->text) == RegexSpace::ANY_TEXT;
+    std::string text;
+    for (uint64_t i = 0; extra_key(n, i, &text); ++i) {
+      const Node *next = read(n, text);
+      if (!next) continue;
+      if (texts.empty() && o.simple) {
+        if (from(next)) return true;
+        out_.resize(before);
+        return false;
+      }
+      out_.resize(here);
+      others.push_back(text);
+      if (any && o.patterns.empty()) break;
+      if (others.size() >= MOST_OTHERS) break;
+    }
+  }
+  return closing_key(n, others) || choose(n, others, before);
+}
+
+bool WitnessSearch::closing_key(const Node *n, const std::vector<std::string> &texts) {
+  if (n->parent->control.object->simple) return false;
+  for (const std::string &t : texts) {
+    const size_t here = out_.size();
+    const Node *next = read(n, t);
+    if (next) next = read(next, ":");
+    if (next && next->kind == Node::Value) next = closing_value(next);
+    else next = nullptr;
+    if (next && from(next)) return true;
+    out_.resize(here);
+    if (spent()) return false;
+  }
+  return false;
+}
+
+bool WitnessSearch::extra_key(const Node *n, uint64_t i, std::string *text) {
+  ObjectControl *o = n->parent->control.object;
+  *text = "\"";
+  if (i == 0) return true;
+  const Re re = a_.text().re(n->text);
+  // One key of each kind first, where patterns tell them apart.
+  std::vector<std::string> examples;
+  if (n->length == 0 && !o->patterns.empty()) examples = n->json->extra_key_examples(o);
+  if (i <= examples.size()) {
+    *text = escape_json(examples[i - 1]) + '"';
+    return true;
+  }
+  i -= examples.size();
+  if (re == RegexSpace::ANY_TEXT) {
+    // One more name than there are keys: one of them is free.
+    if (i > n->parent->count + o->universe->keys.size() + 1) return false;
+    *text = name(n->parent->count + i) + '"';
+    return true;
+  }
+  std::string one;
+  if (i > 1 || !space_.witness(re, &one)) return false;
+  *text = escape_json(one) + '"';
+  return true;
+}
+
+std::string WitnessSearch::name(uint64_t i) {
+  if (letters_.empty()) {
+    for (char c = 'a'; c <= 'z'; ++c)
+      if (a_.text().vocabulary().spellable().test(static_cast<size_t>(c))) letters_.emplace_back(1, c);
+    std::string any;
+    if (letters_.empty() && space_.witness(a_.text().writable(space_.any_char()), &any)) letters_ = {escape_json(any)};
+    if (letters_.empty()) letters_ = {"a"};
+  }
+  std::string out;
+  for (; i > 0; i = (i - 1) / letters_.size()) out += letters_[(i - 1) % letters_.size()];
+  return out;
+}
+
+}  // namespace structgen

@@ -1,0 +1,84 @@
+// The search for a completion: declared here, defined by what it completes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "automaton.h"
+
+namespace structgen {
+
+class WitnessSearch {
+ public:
+  // With `whole_values` a value that has not begun is taken as a whole, the shortest one.
+  WitnessSearch(Automaton &a, Reader &r, bool whole_values)
+      : a_(a), r_(r), space_(a.text().regex()), whole_values_(whole_values) {}
+
+  // Steps from here on; a thorough search takes a key of any other name where a declared one would lead too deep.
+  void allow(uint64_t steps, bool thorough);
+  bool run(const Node *node, int32_t deepest, std::string *out);
+  bool cut() const { return cut_; }
+  bool spent() const { return steps_ > budget_; }
+
+ private:
+  static const JsonOptions &options(const Node *n) { return n->json->schema().options; }
+
+  size_t stack_used() const;
+  // Completes the text from `n`, trying the choices in order; leaves `out_` as it was on failure.
+  bool from(const Node *n);
+  const Node *read(const Node *n, std::string_view text);
+  // The end of a container, on a line of its own where lines are written.
+  const Node *end(const Node *n, char bracket);
+  static std::string last_line(const Node *container);
+  const Node *comma(const Node *n);
+  // Every text in turn, each with all that follows.
+  bool choose(const Node *n, const std::vector<std::string> &texts, size_t before);
+  const Node *open_item(const Node *n);
+
+  // Values as a whole (witness_values.cpp).
+  // A compact text of a value, with the white space that the policy wants.
+  const Node *read_value_of(const Node *n, std::string_view compact);
+  const Node *read_space_before(const Node *n, char c);
+  // A value after which its container can close, where that depends on which of several requirements it meets.
+  const Node *closing_value(const Node *n);
+  const Node *closing_item(const Node *n, ItemControl *item, uint64_t count);
+  const Node *closing(const Node *n, const ValueControl *v, const std::function<bool(const Holds &)> &closes);
+  // A shortest value of `v`; as an item of `array`, one that counts if some are wanted, and another than there are.
+  const Node *whole_value(const Node *n, const ValueControl *v, const Node *array, uint64_t before);
+  // A whole item that counts for a `contains` which wants more; null when none does.
+  const Node *counted(const Node *n, ArrayControl *array, uint64_t before);
+
+  // Strings and other scalars (witness_texts.cpp).
+  const Node *scalar_text(const Node *n, const ValueControl *v);
+  const Node *string(const Node *n);
+  bool at_character(const Node *n);
+  const Node *any_of(const Node *n, std::string_view bytes);
+  const Node *any_byte(const Node *n);
+  const Node *scalar(const Node *n);
+
+  // Keys (witness_keys.cpp).
+  // In a simple frame any key will do: the first that can be read is taken, those that are owed first.
+  const Node *simple_key(const Node *n);
+  bool key(const Node *n, size_t before);
+  // A key of a branching frame that lets the object end right after its value: one key after the other that
+  // does not could be taken for ever.
+  bool closing_key(const Node *n, const std::vector<std::string> &texts);
+  // The i-th rest of an undeclared key that is worth a try, with its quote; false when there are no more.
+  bool extra_key(const Node *n, uint64_t i, std::string *text);
+  // The i-th of infinitely many texts that tokens can spell, the shortest first; i > 0.
+  std::string name(uint64_t i);
+
+  Automaton &a_;
+  Reader &r_;
+  RegexSpace &space_;
+  std::vector<std::string> letters_;
+  std::string out_;
+  int32_t deepest_ = 0;
+  uint64_t steps_ = 0, budget_ = 0;
+  const char *base_ = nullptr;  // of the stack, where the search began
+  bool cut_ = false, thorough_ = false, whole_values_;
+};
+
+}  // namespace structgen

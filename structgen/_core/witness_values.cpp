@@ -1,0 +1,128 @@
+// Completions take some values as a whole: those that let their container close, those that count for `contains`,
+// those that must differ from others.
+#include "json_space.h"
+#include "json_value.h"
+#include "shortest.h"
+#include "witness_search.h"
+
+namespace structgen {
+namespace {
+
+constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
+
+}  // namespace
+
+const Node *WitnessSearch::read_value_of(const Node *n, std::string_view compact) {
+  bool inside = false, escaped = false;
+  for (char c : compact) {
+    if (!inside) n = read_space_before(n, c);
+    if (n) n = read(n, {&c, 1});
+    if (!n) return nullptr;
+    if (!inside) inside = c == '"';
+    else if (escaped) escaped = false;
+    else if (c == '\\') escaped = true;
+    else inside = c != '"';
+  }
+  return n;
+}
+
+const Node *WitnessSearch::read_space_before(const Node *n, char c) {
+  const bool closes = c == ']' || c == '}', ends = closes || c == ',';
+  if (n->kind == Node::Scalar && !ends) return n;
+  const Node *container = n->kind == Node::Scalar ? n->parent : n;
+  if ((ends && container != n) || n->space == SPACE_AFTER) {
+    if (closes) return read(n, last_line(container));
+    const JsonOptions &o = options(n);
+    return c == ',' && o.whitespace == Whitespace::Written ? read(n, std::string(o.before_comma, ' ')) : n;
+  }
+  if (lines(options(n)) && n->space == SPACE_EMPTY && !closes) n = read(n, "\n");
+  while (n && n->kind != Node::Scalar) {
+    const char blank = space_owed(options(n), n->space);
+    if (!blank) break;
+    n = read(n, {&blank, 1});
+  }
+  return n;
+}
+
+const Node *WitnessSearch::closing_value(const Node *n) {
+  const Node *frame = n->parent;
+  if (!frame || frame->json != n->json) return nullptr;
+  if (frame->kind == Node::Array) return closing_item(n, frame->child.item, frame->count);
+  if (frame->kind != Node::Object) return nullptr;
+  KeyControl *key = frame->child.key;
+  return closing(n, n->control.value, [&](const Holds &holds) {
+    return n->json->object_can_close(n->json->after_child(key->frame, key->verdicts, holds),
+                                     {frame->bits, frame->count, frame->last_rank});
+  });
+}
+
+const Node *WitnessSearch::closing_item(const Node *n, ItemControl *item, uint64_t count) {
+  return closing(n, item->child, [&](const Holds &holds) {
+    return n->json->array_can_close(n->json->after_item(item, holds), count);
+  });
+}
+
+const Node *WitnessSearch::closing(const Node *n, const ValueControl *v, const std::function<bool(const Holds &)> &closes) {
+  JsonControl &json = *n->json;
+  const std::vector<Formula> roots = json.goal(v->goal).roots;
+  const Formula need = json.goal(v->goal).need;
+  if (roots.size() > MOST_VERDICTS || (roots.size() == 1 && need == json.formulas().leaf(0))) return nullptr;
+  for (size_t row = size_t{1} << roots.size(); row-- > 0;) {
+    auto holds = [row](uint32_t i) { return (row >> i & 1) != 0; };
+    if (!json.formulas().evaluate(need, holds) || !closes(holds)) continue;
+    std::vector<Formula> all;
+    for (uint32_t i = 0; i < roots.size(); ++i)
+      all.push_back(holds(i) ? roots[i] : json.formulas().negation(roots[i]));
+    const Formula wanted = json.formulas().conjunction(std::move(all));
+    std::string text;
+    steps_ += text.size() + 20;
+    if (!json.can_hold(wanted) || !json.shortest().text(wanted, &text)) continue;
+    const size_t before = out_.size();
+    if (const Node *m = read_value_of(n, text)) return m;
+    out_.resize(before);
+  }
+  return nullptr;
+}
+
+const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, const Node *array, uint64_t before) {
+  JsonControl &json = *n->json;
+  if (array && array->control.array->counting)
+    if (const ValueControl *wanted = json.helpful(array->control.array, before); wanted && wanted->first.any()) v = wanted;
+  const Formula f = json.goal(v->goal).combined;
+  // The frame knows which scalars are taken; containers are told apart by value, one after the other.
+  std::vector<std::string> taken;
+  for (;;) {
+    std::string text;
+    if (!json.shortest().text(taken.empty() ? f : json.shortest().other_than(f, taken), &text)) return nullptr;
+    bool there = false;
+    if (array && array->control.array->unique) {
+      const Hash128 hash = read_value(text).hash;
+      for (const SeenKey *s = array->extras; s && !there; s = s->previous) there = s->hash == hash;
+    }
+    if (!there) return read_value_of(n, text);
+    if (spent()) return nullptr;
+    taken.push_back(std::move(text));
+  }
+}
+
+const Node *WitnessSearch::counted(const Node *n, ArrayControl *array, uint64_t before) {
+  if (!array->counting) return nullptr;
+  ValueControl *v = n->json->helpful(array, before);
+  if (!v || v->first.none()) return nullptr;
+  Node alone;
+  alone.kind = Node::Value;
+  alone.depth = n->kind == Node::Value ? n->depth : n->depth + 1;
+  alone.json = n->json;
+  alone.space = SPACE_CLOSED;
+  alone.control.value = v;
+  WitnessSearch inner(a_, r_, false);
+  inner.base_ = base_;
+  inner.allow(budget_ > steps_ ? budget_ - steps_ : 0, thorough_);
+  std::string text;
+  const bool found = inner.run(&alone, deepest_, &text);
+  steps_ += inner.steps_;
+  cut_ = cut_ || inner.cut_;
+  return found ? read(n, text) : nullptr;
+}
+
+}  // namespace structgen
