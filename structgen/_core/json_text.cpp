@@ -1,6 +1,7 @@
 #include "json_text.h"
 
 #include <algorithm>
+#include <set>
 
 namespace structgen {
 namespace {
@@ -151,6 +152,79 @@ Decoded decode(uint32_t escape, uint8_t byte, Escapes mode) {
   return d;
 }
 
+namespace {
+
+// Is there a character between two code points after which `enough` holds? Characters that lead to the same expression
+// are asked about once, and blocks of them under the same bytes are looked at once.
+class CharacterSearch {
+ public:
+  CharacterSearch(RegexSpace &space, Re re, const std::function<bool(Re)> &enough)
+      : space_(space), re_(re), enough_(enough) {}
+
+  bool any(uint32_t low, uint32_t high) {
+    struct Form {
+      uint32_t first, last, lead;
+      int shift;
+    };
+    static constexpr Form FORMS[] = {
+        {0, 0x7f, 0, 0}, {0x80, 0x7ff, 0xc0, 6}, {0x800, 0xffff, 0xe0, 12}, {0x10000, 0x10ffff, 0xf0, 18}};
+    for (const Form &form : FORMS) {
+      const uint32_t from = std::max(low, form.first), to = std::min(high, form.last);
+      if (from <= to && below(re_, from, to, form.shift, form.lead)) return true;
+    }
+    return false;
+  }
+
+ private:
+  bool below(Re re, uint32_t low, uint32_t high, int shift, uint32_t lead) {
+    const uint32_t rest = (uint32_t{1} << shift) - 1;
+    for (uint32_t b = low >> shift; b <= high >> shift; ++b) {
+      const Re to = space_.row(re)[lead | b];
+      if (to == RegexSpace::EMPTY) continue;
+      if (shift == 0) {
+        if (met_.emplace(to, 0).second && enough_(to)) return true;
+        continue;
+      }
+      const uint32_t from = b == low >> shift ? low & rest : 0, until = b == high >> shift ? high & rest : rest;
+      if (from == 0 && until == rest && !met_.emplace(to, shift).second) continue;
+      if (below(to, from, until, shift - 6, 0x80)) return true;
+    }
+    return false;
+  }
+
+  RegexSpace &space_;
+  const Re re_;
+  const std::function<bool(Re)> &enough_;
+  std::set<std::pair<Re, int>> met_;  // with the bits of the code point that are still open
+};
+
+// The same for the characters that the digits still to come may give, whatever digits those are.
+bool any_digits(CharacterSearch &search, uint32_t escape) {
+  const Stage stage = stage_of(escape);
+  const uint32_t open = 4 * (4 - digits_of(escape)), low = value_of(escape) << open, high = low + (1u << open) - 1;
+  if (stage == Backslash || stage == Hex) {
+    const uint32_t from = stage == Hex ? low : 0, to = stage == Hex ? high : 0xffff;
+    if (from < 0xd800 && search.any(from, std::min(to, 0xd7ffu))) return true;
+    if (to > 0xdfff && search.any(std::max(from, 0xe000u), to)) return true;
+    const uint32_t first = std::max(from, 0xd800u), last = std::min(to, 0xdbffu);
+    return first <= last && search.any(0x10000 + ((first - 0xd800) << 10), 0x103ff + ((last - 0xd800) << 10));
+  }
+  const uint32_t base = 0x10000 + ((high_of(escape) - 1) << 10);
+  if (stage != LowHex) return search.any(base, base + 0x3ff);
+  const uint32_t first = std::max(low, 0xdc00u), last = std::min(high, 0xdfffu);
+  return first <= last && search.any(base + (first - 0xdc00), base + (last - 0xdc00));
+}
+
+bool all_digits(const std::bitset<256> &bytes) {
+  for (const char *c = "0123456789"; *c; ++c)
+    if (!bytes.test(static_cast<uint8_t>(*c))) return false;
+  for (uint8_t c = 'a'; c <= 'f'; ++c)
+    if (!bytes.test(c) && !bytes.test(static_cast<uint8_t>(c - 'a' + 'A'))) return false;
+  return bytes.test('\\') && bytes.test('u');
+}
+
+}  // namespace
+
 bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, const std::bitset<256> &bytes,
                    const std::function<bool(Re)> &enough) {
   if (re == RegexSpace::EMPTY) return false;
@@ -163,13 +237,19 @@ bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, cons
   const FirstBytes can = first_bytes(escape);
   if (std::all_of(next.begin() + can.low, next.begin() + can.high + 1, [](Re r) { return r == RegexSpace::EMPTY; }))
     return false;
-  // Depth-first over the hexadecimal digits; at most 22 + 16^4 leaves, and the first viable one ends it.
+  const bool by_digits = mode == Escapes::All && all_digits(bytes);
+  if (by_digits) {
+    CharacterSearch search(space, re, enough);
+    if (any_digits(search, escape)) return true;
+    if (stage_of(escape) != Backslash) return false;
+  }
+  // Depth-first over what may follow; the first viable character ends it.
   for (uint8_t s : SYMBOLS) {
     if (!bytes.test(s)) continue;
     Decoded d = decode(escape, s, mode);
     if (d.kind == Decoded::Bytes)
       if (const Re after = run(space, re, d); after != RegexSpace::EMPTY && enough(after)) return true;
-    if (d.kind == Decoded::Pending && escape_viable(space, re, d.escape, mode, bytes, enough)) return true;
+    if (!by_digits && d.kind == Decoded::Pending && escape_viable(space, re, d.escape, mode, bytes, enough)) return true;
   }
   return false;
 }
