@@ -103,7 +103,11 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
       ArrayControl *after = parent->json->after_item(item, holds);
       const SeenKey *items = parent->extras;
       if (after->unique && !take_item(r, parent, &after, &items)) return nullptr;
-      if (after != parent->control.array && !parent->json->array_alive(after, parent->count)) return nullptr;
+      if (after != parent->control.array || after->loose) {
+        JsonControl &json = *parent->json;
+        // A mask that leaves out which items are there must not miss that this one may be among them.
+        if (!(r.blind ? json.alive_after_item(after, parent->count) : json.array_alive(after, parent->count))) return nullptr;
+      }
       Node *n = r.arena.make<Node>(*parent);
       n->phase = Phase::AfterValue;
       n->control.array = after;

@@ -150,18 +150,15 @@ class JsonOracle::KeySearch {
     return true;
   }
 
-  // After a key the earlier ones are gone: the question is about the frame with this key seen.
+  // Before a key is read the earlier ones are gone.
   void in_order() {
     const KeyUniverse &u = *o_->universe;
-    Bits seen(view_.seen, view_.seen + u.words());
     for (uint32_t i = 0; i < u.keys.size(); ++i) {
       const auto rank = static_cast<int64_t>(u.rank[i]);
       if (bit(view_.seen, i) || rank <= view_.last_rank) continue;
-      KeyControl *k = c_.key(o_, i);
-      if (!k->possible) continue;
-      set_bit(seen.data(), i);
-      if (oracle_.object_alive(k->frame, {seen.data(), view_.count + 1, rank}, nullptr)) set_bit(found_.keys.data(), i);
-      seen[i >> 6] &= ~(uint64_t{1} << (i & 63));
+      if (!c_.key(o_, i)->possible) continue;
+      const Include include{false, 0, u.keys[i]};
+      if (oracle_.object_alive(o_, {view_.seen, view_.count, rank - 1}, &include)) set_bit(found_.keys.data(), i);
     }
   }
 

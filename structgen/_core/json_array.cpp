@@ -5,6 +5,9 @@
 #include "json_oracle.h"
 
 namespace structgen {
+namespace {
+constexpr size_t MAX_USED = 1'024;  // scalars of one array whose items must differ, taken out of what may come next
+}  // namespace
 
 ArrayControl *JsonControl::array_control(GoalId goal, const Counts &counts, SchemaId used) {
   std::vector<SchemaId> groups = groups_of(goal);
@@ -24,6 +27,7 @@ ArrayControl *JsonControl::array_control(GoalId goal, const Counts &counts, Sche
   a.id = static_cast<uint32_t>(arrays_.size());
   a.counts = std::move(kept);
   a.unique = unique;
+  a.loose = unique && !goals_[goal].simple;
   a.used = unique ? used : NO_SCHEMA;
   for (SchemaId g : groups) {
     const SchemaNode &n = schema_.nodes[g];
@@ -144,6 +148,10 @@ ArrayControl *JsonControl::with_value(ArrayControl *a, const ItemValue &value) {
   std::string tagged = std::to_string(value.kind) + value.text;
   auto at = std::lower_bound(all.begin(), all.end(), tagged);
   if (at != all.end() && *at == tagged) return a;
+  if (all.size() >= MAX_USED) {  // a list for each length of it: further ones are only compared when they end
+    oracle_->leave_unproven();
+    return a;
+  }
   all.insert(at, std::move(tagged));
   auto [it, fresh] = used_values_.try_emplace(all, static_cast<SchemaId>(schema_.nodes.size()));
   if (fresh) {
@@ -177,7 +185,10 @@ ValueControl *JsonControl::helpful(ArrayControl *a, uint64_t count) {
   const Formula must = goals_[next->child->goal].combined;
   for (SchemaId g : a->groups) {
     const SchemaNode &n = schema_.nodes[g];
-    if (n.contains == NO_SCHEMA || counted(*a, g) >= n.min_contains) continue;
+    if (n.contains == NO_SCHEMA) continue;
+    // Some frames can end only with more than `maxContains`.
+    const bool too_few = counted(*a, g) < n.min_contains, too_many = n.max_contains != UNBOUNDED && !a->simple;
+    if (!too_few && !too_many) continue;
     const Formula both = formulas_.both(must, schema_leaf(n.contains));
     if (can_hold(both)) return value(intern({both}, formulas_.leaf(0)));
   }

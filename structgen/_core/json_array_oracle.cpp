@@ -177,8 +177,7 @@ bool JsonOracle::can_count(ArrayQuery &q, uint64_t length) {
   std::vector<uint32_t> here;
   for (uint64_t at = q.count;; ++at) {
     if (at >= length && std::any_of(reached.begin(), reached.end(), satisfied)) {
-      if (q.unique && !distinct_items(q, at)) return false;
-      return true;
+      return !q.unique || (distinct_items(q, at) && distinct_counted(q, at));
     }
     if (at >= q.most || reached.empty()) return false;
     if (at <= alike) here = profiles(at);
@@ -194,7 +193,7 @@ bool JsonOracle::can_count(ArrayQuery &q, uint64_t length) {
         items = std::max(items, owed);
         if (!none && (!one || items > room) && items > 0) continue;
         if (at + items > q.most) continue;
-        return !q.unique || distinct_items(q, at + items);
+        return !q.unique || (distinct_items(q, at + items) && distinct_counted(q, at + items));
       }
       return false;
     }
@@ -208,6 +207,37 @@ bool JsonOracle::can_count(ArrayQuery &q, uint64_t length) {
     if (at >= alike && at >= length && next == reached) return false;
     reached = std::move(next);
   }
+}
+
+// Are there enough different items that match each counter, and enough that do not?
+bool JsonOracle::distinct_counted(ArrayQuery &q, uint64_t length) {
+  const uint64_t n = length - q.count;
+  std::set<Formula> kinds;
+  for (uint64_t i = q.count; i <= std::max(q.count, std::min(length, q.beyond)); ++i) kinds.insert(item(q, i));
+  bool sure = kinds.size() == 1 && q.counters.size() == 1, enough = true;
+  for (Formula base : kinds)
+    for (const Counter &c : q.counters) {
+      const Formula with = c_.formulas_.both(base, c.contains);
+      const Formula without = c_.formulas_.both(base, c_.formulas_.negation(c.contains));
+      // Of so many the frame needs at least so many that match, and at most so many may.
+      bool known = true;
+      if (!has_values(with, c.lo, 0, &known)) {
+        if (known && kinds.size() == 1) return false;
+        enough = false;
+      }
+      uint64_t matching = 0;  // different ones that may be there, as far as that matters
+      while (matching < std::min(n, c.hi) && has_values(with, matching + 1, 0, &known)) {
+        if (has_values(with, std::min(n, c.hi), 0, &known)) matching = std::min(n, c.hi);
+        else ++matching;
+      }
+      if (n > matching && !has_values(without, n - matching, 0, &known)) {
+        if (known && kinds.size() == 1) return false;
+        enough = false;
+      }
+      sure = sure && known;
+    }
+  if (!enough || (q.counters.size() > 1 && !sure)) ++unproven_;
+  return true;
 }
 
 // Can the items up to `length` all be different, and different from those already there?
@@ -258,6 +288,9 @@ uint64_t JsonOracle::count_texts(Re re, uint64_t most) {
 bool JsonOracle::way_has_values(Type t, const Groups &groups, uint64_t n, int depth) {
   bool inner = true;
   if (t == Type::Array) {
+    // What items must be together is not looked into.
+    for (SchemaId g : groups)
+      if (c_.schema_.nodes[g].contains != NO_SCHEMA || c_.schema_.nodes[g].unique_items) return false;
     ArrayQuery q{};
     q.yes = &groups;
     return array_possible(groups, {}, nullptr, 0, true) && has_values(item(q, 0), n, depth + 1, &inner);

@@ -137,6 +137,15 @@ KeyControl *JsonControl::resolve(KeyControl *key, const ObjectView &view) {
   return resolved_keys_[read] = found;
 }
 
+// Where nothing but a repeated item helps, whether the one at hand can be that is known at its end: until then the
+// frame is taken as alive, without proof.
+bool JsonControl::alive_after_item(ArrayControl *after, uint64_t count) {
+  if (oracle_->array_alive(after, count, false)) return true;
+  if (!after->loose || count < 2 || !oracle_->array_alive(after_repeat(after), count, false)) return false;
+  oracle_->leave_unproven();
+  return true;
+}
+
 ItemControl *JsonControl::next_item(ArrayControl *a, uint64_t count) {
   ItemControl *it = item(a, count);
   if (!it->possible) return nullptr;
@@ -144,7 +153,7 @@ ItemControl *JsonControl::next_item(ArrayControl *a, uint64_t count) {
   const Hash128 read = hash_words(5, reinterpret_cast<uintptr_t>(it), count);
   if (auto known = resolved_items_.find(read); known != resolved_items_.end()) return known->second;
   ItemControl *found = resolve_child<ArrayControl>(it, [&](const Holds &holds) {
-    return oracle_->array_alive(array_after(it->frame, it->on, it->counted, holds), count + 1, false);
+    return alive_after_item(array_after(it->frame, it->on, it->counted, holds), count + 1);
   });
   if (resolved_items_.size() > MAX_RESOLVED) resolved_items_.clear();
   return resolved_items_[read] = found;

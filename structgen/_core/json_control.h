@@ -130,6 +130,7 @@ struct ArrayControl {
   Counts counts;           // what `contains` has met, by group; up to what still matters
   bool counting = false;   // some group has `contains`
   bool unique = false;     // some group wants distinct items
+  bool loose = false;      // unique, but the frame may hold without it
   SchemaId used = NO_SCHEMA;  // unique: an enum of the scalars that are there already
   bool prepared = false;
   uint64_t min = 0, max = UNBOUNDED;                // simple frames; max lowered by items without values
@@ -191,6 +192,7 @@ class JsonControl {
   ArrayControl *after_item(ItemControl *item, const Holds &holds);
   // Distinct items: the frame that also has this scalar; the frame where an item came twice.
   ArrayControl *with_value(ArrayControl *frame, const ItemValue &value);
+  bool alive_after_item(ArrayControl *after, uint64_t count);
   ArrayControl *after_repeat(ArrayControl *frame);
   // Strings are told apart by the reader, not by the frame: no end of them, whatever has been read.
   static bool free_strings(const ValueControl *item) {

@@ -40,6 +40,7 @@ class JsonOracle {
   bool enough_extra_keys(ObjectControl *frame, uint64_t n);
   bool array_alive(ArrayControl *frame, uint64_t count, bool one_more);
   uint64_t unproven() const { return unproven_; }
+  void leave_unproven() { ++unproven_; }
 
   // Calls `check(positive, negative)` for the ways to satisfy `f` until one succeeds.
   using Groups = std::vector<SchemaId>;
@@ -105,6 +106,7 @@ class JsonOracle {
   bool finish_array(ArrayQuery &q);
   bool can_count(ArrayQuery &q, uint64_t length);
   bool distinct_items(ArrayQuery &q, uint64_t length);
+  bool distinct_counted(ArrayQuery &q, uint64_t length);
   Formula item(const ArrayQuery &q, uint64_t index);
   // Are there n different values? A lower bound: false may also mean that it could not be told.
   bool has_values(Formula f, uint64_t n, int depth, bool *sure);
