@@ -6,9 +6,12 @@ changed; then what the options change. The Boolean algebra of schemas is in test
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -123,6 +126,58 @@ def test_ordered_keys(data: st.DataObject, members: dict[str, Any], others: Any)
     places = [declared.index(key) if key in declared else len(declared) for key in keys]
     matcher = matcher_of(schema, byte_vocabulary(), ordered=True)
     assert accepts(matcher, text) == (oracle(schema, text) and places == sorted(places))
+
+
+_FEW = st.sampled_from([True, {"type": "integer"}, {"type": "string"}, {"const": 1}, {"minimum": 5}, False])
+_SOME_OF = st.dictionaries(st.sampled_from("abc"), _FEW, max_size=3)
+_NEEDED = st.lists(st.sampled_from("abc"), unique=True, max_size=2)
+_BRANCH = st.fixed_dictionaries(
+    {},
+    optional={
+        "properties": _SOME_OF,
+        "required": _NEEDED,
+        "additionalProperties": st.just(False),
+        "minProperties": st.integers(1, 3),
+        "maxProperties": st.integers(0, 2),
+    },
+)
+_BRANCHING = st.fixed_dictionaries(
+    {"type": st.just("object"), "properties": st.fixed_dictionaries(dict.fromkeys("abc", _FEW))},
+    optional={
+        "required": _NEEDED,
+        "oneOf": st.lists(_BRANCH, min_size=1, max_size=3),
+        "anyOf": st.lists(_BRANCH, min_size=1, max_size=3),
+        "not": _BRANCH,
+        "if": _BRANCH,
+        "then": _BRANCH,
+        "else": _BRANCH,
+        "additionalProperties": st.just(False),
+    },
+)
+
+
+@settings(max_examples=200, suppress_health_check=RELAXED)
+@given(_BRANCHING, st.booleans(), st.randoms(use_true_random=False))
+def test_all_small_objects(schema: dict[str, Any], ordered: bool, source: random.Random) -> None:
+    schema = {**schema, "properties": dict(sorted(schema["properties"].items()))}
+    matcher = matcher_of(schema, byte_vocabulary(), ordered=ordered)
+    values = (None, 1, 7, "x")
+    for choice in itertools.product(values, repeat=3):
+        value = {key: one for key, one in zip("abc", choice, strict=True) if one is not None}
+        text = json.dumps(value)
+        assert accepts(matcher, text) == oracle(schema, text), text
+        if len(value) > 1:
+            backwards = json.dumps(dict(reversed(value.items())))
+            assert accepts(matcher, backwards) == (oracle(schema, text) and not ordered), backwards
+    if matcher is None:
+        return
+    for _ in range(30):
+        ids = np.flatnonzero(np.unpackbits(matcher.mask().view(np.uint8), bitorder="little"))
+        assert len(ids), matcher.text
+        assert matcher.unproven or matcher.witness() is not None, matcher.text
+        matcher.advance(int(source.choice(list(ids))))
+        if matcher.is_finished:
+            break
 
 
 def test_what_is_declared_comes_before_what_is_only_required() -> None:
