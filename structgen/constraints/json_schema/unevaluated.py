@@ -148,9 +148,9 @@ def _rewrite_by_names(
             by_name.setdefault(name, []).append(branch)
     whole = [branch for branch, (_, more) in zip(valid, branches, strict=True) if more.everything]
     names_of: dict[tuple[int, ...], list[str]] = {}
-    for name, evaluating in by_name.items():
+    for name, some in by_name.items():
         if name not in always.names:
-            names_of.setdefault((*evaluating, *whole), []).append(name)
+            names_of.setdefault((*some, *whole), []).append(name)
     for evaluating, names in names_of.items():
         own = reader.generated({"pointer": pointer, "properties": tuple([(name, schema) for name in names])})
         node["anyOf"] = (*node.get("anyOf", ()), (*dict.fromkeys(evaluating), own))
