@@ -162,6 +162,7 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
       std::vector<Formula> all;
       for (SchemaId g : q.open) all.push_back(c_.extra_requirement(g, *q.classes, include->matched));
       if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
+      if (!has_key_left(q, include->matched, 0)) return false;
       q.extras.push_back({include->matched, {}});
     } else {
       q.included.try_emplace(std::string(include->name));
@@ -193,6 +194,17 @@ uint64_t JsonOracle::extras_there(const ObjectQuery &q) {
   if (q.frame)
     for (uint32_t i = 0; i < q.frame->universe->keys.size(); ++i) declared += bit(q.view.seen, i);
   return q.view.count - declared;
+}
+
+// Is there a key of this kind beside those that are to come already? Keys that are there are of kinds unknown here.
+bool JsonOracle::has_key_left(const ObjectQuery &q, uint32_t kind, uint64_t included) {
+  for (auto &[matched, re] : c_.extra_classes(q.classes)) {
+    if (matched != kind || re == RegexSpace::ANY_TEXT || c_.text_.regex().has_length(re, LONG_KEY, -1)) continue;
+    const uint64_t there = extras_there(q), texts = count_texts(re, included + there + 1);
+    if (texts <= included) return false;
+    if (texts <= included + there) ++unproven_;
+  }
+  return true;
 }
 
 bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
@@ -285,13 +297,9 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
   for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
     work_ += QUESTION;
     if (re == RegexSpace::EMPTY || !possible(matched, {broken_by(matched)})) continue;
-    if (re != RegexSpace::ANY_TEXT && !c_.text_.regex().has_length(re, LONG_KEY, -1)) {
-      uint64_t included = 0;
-      for (auto &extra : q.extras) included += extra.first == matched;
-      const uint64_t there = extras_there(q), texts = count_texts(re, included + there + 1);
-      if (texts <= included) continue;
-      if (texts <= included + there) ++unproven_;  // unless those that are there are of this kind
-    }
+    uint64_t included = 0;
+    for (auto &extra : q.extras) included += extra.first == matched;
+    if (!has_key_left(q, matched, included)) continue;
     q.extras.push_back({matched, {broken_by(matched)}});
     if (choose_violations(q, next + 1)) return true;
     q.extras.pop_back();

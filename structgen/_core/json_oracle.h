@@ -98,6 +98,7 @@ class JsonOracle {
                        const Include *include, ObjectModel *model = nullptr);
   static void tell(const ObjectQuery &q, ObjectModel *model);
   static uint64_t extras_there(const ObjectQuery &q);
+  bool has_key_left(const ObjectQuery &q, uint32_t kind, uint64_t included);
   bool choose_violations(ObjectQuery &q, size_t next);
   bool finish_object(ObjectQuery &q);
   struct ArrayQuery;

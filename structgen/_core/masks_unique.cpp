@@ -9,6 +9,15 @@
 #include "masks.h"
 
 namespace structgen {
+namespace {
+
+bool within_loose_array(const Node *node) {
+  for (; node; node = node->parent)
+    if (node->kind == Node::Array && node->control.array->loose) return true;
+  return false;
+}
+
+}  // namespace
 
 std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask) {
   Reader reader{arena};
@@ -23,6 +32,12 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
   const EndingTokens &ending = text_.ending_tokens(a_.writes_lines());
   const bool inside = node->kind == Node::String || node->kind == Node::Key;
   for (uint32_t id : inside ? ending.after_quote : ending.all) check(id);
+  if (within_loose_array(node)) {
+    // Where only a repeated item helps, any other must not end.
+    const std::string_view ends = inside ? "\"" : "\",]} \t\r\n";
+    for (uint32_t id = 0; id < v_.size(); ++id)
+      if (v_.token(id).find_first_of(ends) != std::string::npos) check(id);
+  }
   if (node->kind == Node::String && node->parent->kind == Node::Array && node->parent->control.array->unique &&
       node->parent->extras) {
     // The string is an item itself: it may not close where it equals an earlier one.

@@ -9,6 +9,7 @@ namespace structgen {
 namespace {
 
 constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
+constexpr uint64_t WHOLE = 100;      // steps that finding a shortest value counts for
 
 }  // namespace
 
@@ -75,7 +76,7 @@ const Node *WitnessSearch::closing(const Node *n, const ValueControl *v, const s
       all.push_back(holds(i) ? roots[i] : json.formulas().negation(roots[i]));
     const Formula wanted = json.formulas().conjunction(std::move(all));
     std::string text;
-    steps_ += text.size() + 20;
+    steps_ += WHOLE;
     if (!json.can_hold(wanted) || !json.shortest().text(wanted, &text)) continue;
     const size_t before = out_.size();
     if (const Node *m = read_value_of(n, text)) return m;
@@ -93,6 +94,7 @@ const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, con
   std::vector<std::string> taken;
   for (;;) {
     std::string text;
+    steps_ += WHOLE + taken.size() * 10;
     if (!json.shortest().text(taken.empty() ? f : json.shortest().other_than(f, taken), &text)) return nullptr;
     bool there = false;
     if (array && array->control.array->unique) {
