@@ -153,6 +153,12 @@ class Reader:
         if not joined.isascii():
             check_spellable(joined, self.at(keyword))
 
+    def note_depth(self, depth: int, pointer: str) -> None:
+        """A value of `enum` or `const` has a container inside of `depth` - 1 others."""
+        if len(self.nodes) > NODE_LIMIT:
+            # Python values that hold one list many times over need not be large to spell a large text.
+            raise self._too_large(pointer)
+
     def reserve(self) -> int:
         """A node id whose node comes later."""
         nodes = self.nodes

@@ -205,10 +205,14 @@ class References:
         while self._new:
             document = self._new.pop(0)
             pending = [(document.root, document.pointer, document, 0)]
+            seen: set[tuple[int, int]] = set()
             while pending:
                 schema, pointer, resource, depth = pending.pop()
                 if not isinstance(schema, dict) or depth > _INDEXED_DEPTH:
                     continue
+                if (id(schema), id(resource)) in seen:
+                    continue  # a Python object at many places, perhaps inside itself
+                seen.add((id(schema), id(resource)))
                 if schema is not resource.root and starts_resource(schema, resource.draft):
                     resource = self.embedded(schema, resource, pointer)
                 for anchor in _anchors_of(schema, resource.draft):

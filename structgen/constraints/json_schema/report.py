@@ -35,6 +35,9 @@ from .whitespace import Whitespace
 __all__ = ["Finding", "Report", "check"]
 
 _INVALID = "invalid"
+_USUAL_DEPTH = 1_000
+"""Containers that may be open in one another, unless a vocabulary's limit says otherwise."""
+_DEPTH_HINT = "Raise it: vocabulary.with_limits(max_depth=...)."
 _NOTES = [name for name, keyword in KEYWORDS.items() if keyword.support is Support.ANNOTATION]
 
 
@@ -106,6 +109,8 @@ class _CheckingReader(Reader):
     def __init__(self, options: JsonSchemaOptions, registry: Any = None) -> None:
         super().__init__(options, registry, in_scopes=True)
         self.findings: list[Finding] = []
+        self._deepest: dict[str, int] = {}
+        """Places with a value of more containers inside one another than may be open, and how many those are."""
 
     def keywords(self, schema: dict[str, Any], table: dict[str, Read], node: Node) -> None:
         draft = self.resource.draft
@@ -131,6 +136,8 @@ class _CheckingReader(Reader):
                 continue
             if keyword == "format":
                 self._format(place, value)
+            elif (depth := self._deepest.get(place, 0)) > 0:
+                self._note(place, keyword, entry.support.value, _too_deep(depth), warning=True, hint=_DEPTH_HINT)
             elif len(self.findings) == before:
                 self._note(place, keyword, entry.support.value, entry.note)
 
@@ -185,6 +192,11 @@ class _CheckingReader(Reader):
             self._problem(error, "schema", pointer)
             return self.true()
 
+    def note_depth(self, depth: int, pointer: str) -> None:
+        super().note_depth(depth, pointer)
+        if depth > self._deepest.get(pointer, _USUAL_DEPTH):
+            self._deepest[pointer] = depth
+
     def reference(self, reference: str) -> int:
         try:
             return super().reference(reference)
@@ -204,6 +216,13 @@ def _status(error: StructgenError) -> str:
     """Is the schema wrong, or only beyond what regular languages say?"""
     beyond = isinstance(error, (UnsupportedKeyword, RegexUnsupported))
     return Support.UNSUPPORTED.value if beyond else _INVALID
+
+
+def _too_deep(depth: int) -> str:
+    return (
+        f"a value has {depth:,} containers inside one another; the limit max_depth of a vocabulary is "
+        f"{_USUAL_DEPTH:,} by default"
+    )
 
 
 def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
