@@ -9,13 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, SchemaInvalid
 
+from .pointers import suggestion
 from .values import COUNT_LIMIT, check_spellable, count_of, enumerate_values, number_text
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
+_ELSEWHERE = {
+    **dict.fromkeys(("int", "long", "int32", "int64"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal"), "number"),
+    **dict.fromkeys(("str", "text", "char", "date", "datetime"), "string"),
+    **dict.fromkeys(("list", "tuple", "set"), "array"),
+    **dict.fromkeys(("dict", "map", "struct"), "object"),
+    **dict.fromkeys(("none", "nil"), "null"),
+    "bool": "boolean",
+}
+"""What other languages call the types, in small letters."""
 _TYPE_BITS = {"null": 1, "boolean": 2, "object": 4, "array": 8, "number": 16, "integer": 16, "string": 32}
 
 
@@ -23,7 +34,7 @@ def type_(reader: Reader, value: Any, node: Node) -> None:
     if value.__class__ is str:
         bits = _TYPE_BITS.get(value)
         if bits is None:
-            raise reader.invalid("type", f"{value!r} is not a type; types are {', '.join(_TYPE_BITS)}")
+            raise _no_type(reader, value)
         node["types"] = bits
         if value == "integer":
             node["integer"] = True
@@ -34,11 +45,22 @@ def type_(reader: Reader, value: Any, node: Node) -> None:
     for name in value:
         bit = _TYPE_BITS.get(name) if isinstance(name, str) else None
         if bit is None:
-            raise reader.invalid("type", f"{name!r} is not a type; types are {', '.join(_TYPE_BITS)}")
+            raise _no_type(reader, name)
         bits |= bit
     node["types"] = bits
     if "integer" in value and "number" not in value:
         node["integer"] = True
+
+
+def _no_type(reader: Reader, name: Any) -> SchemaInvalid:
+    told = f"{name!r:.60} is not a type; types are {', '.join(_TYPE_BITS)}"
+    if name is None:
+        return reader.invalid("type", f"{told}; did you mean 'null'?")
+    if not isinstance(name, str):
+        return reader.invalid("type", told)
+    elsewhere = _ELSEWHERE.get(name.lower())
+    near = f"; did you mean {elsewhere!r}?" if elsewhere else suggestion(name.lower(), list(_TYPE_BITS))
+    return reader.invalid("type", told + near)
 
 
 def type_draft4(reader: Reader, value: Any, node: Node) -> None:

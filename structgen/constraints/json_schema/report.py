@@ -137,7 +137,9 @@ class _CheckingReader(Reader):
             if keyword == "format":
                 self._format(place, value)
             elif (depth := self._deepest.get(place, 0)) > 0:
-                self._note(place, keyword, entry.support.value, _too_deep(depth), warning=True, hint=_DEPTH_HINT)
+                self._note(
+                    place, keyword, entry.support.value, _too_deep(depth), warning=True, hint=_DEPTH_HINT
+                )
             elif len(self.findings) == before:
                 self._note(place, keyword, entry.support.value, entry.note)
 
