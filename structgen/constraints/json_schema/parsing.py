@@ -19,6 +19,8 @@ __all__ = ["TEXT_LIMIT", "parse_schema", "repeated_keys"]
 TEXT_LIMIT = 64 * 2**20
 """Characters of a schema's text."""
 
+_BLANKS = " \t\n\r"
+
 
 def _refuse_constant(name: str) -> NoReturn:
     raise SchemaInvalid(f"the schema's text contains {name}, which is not JSON")
@@ -47,10 +49,7 @@ def parse_schema(schema: Any) -> Any:
     try:
         return _DECODER.decode(schema)
     except JSONDecodeError as error:
-        raise SchemaInvalid(
-            f"the schema's text is not JSON: {error.msg}, line {error.lineno}, column {error.colno}",
-            hint=show_place(schema, error.pos),
-        ) from None
+        raise _not_json(schema, error) from None
     except RecursionError:
         raise LimitExceeded(
             "the schema's text is nested too deep",
@@ -66,6 +65,21 @@ def parse_schema(schema: Any) -> Any:
         raise LimitExceeded(
             f"the schema's text contains a number that is too long: {error}", limit="digits"
         ) from None
+
+
+def _not_json(text: str, error: JSONDecodeError) -> SchemaInvalid:
+    end = len(text.rstrip(_BLANKS))
+    if not end:
+        return SchemaInvalid("the schema's text is not JSON: it is empty")
+    place, message = error.pos, error.msg
+    if place >= end:
+        # Behind the last line there is nothing to show.
+        place, message = end, f"{message} where the text ends"
+    line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+    return SchemaInvalid(
+        f"the schema's text is not JSON: {message}, line {line}, column {column}",
+        hint=show_place(text, place),
+    )
 
 
 def repeated_keys(schema: Any) -> list[str]:

@@ -58,7 +58,7 @@ class Finding:
     def __str__(self) -> str:
         """As ``structgen check`` shows it: ``!`` marks a warning, the hint has a line of its own."""
         note = f"   {self.note}" if self.note else ""
-        hint = f"\n{' ' * 15}{self.hint}" if self.hint else ""
+        hint = "".join(f"\n{' ' * 15}{line}" for line in self.hint.splitlines())
         return f"{'!' if self.warning else ' '} {self.status:<12} {self.pointer}{note}{hint}"
 
 
