@@ -19,12 +19,13 @@ _DESCRIPTION = """Tell how each keyword of a JSON Schema is followed, with its J
   approximate  the text obeys it, and is held a little narrower (the note says how)
   annotation   it says nothing about which values are valid
   unsupported  structgen would refuse the schema rather than ignore it
+  limit        a number or a size is beyond what is read
   invalid      the schema breaks the specification
 
 The schema is compiled, too: a schema that no value can satisfy is told.
 
-exit status: 0 it can be used; 1 it cannot: unsupported keywords or unsatisfiable (with --strict also:
-approximate keywords, warnings); 2 it is not a valid schema"""
+exit status: 0 it can be used; 1 it cannot: unsupported keywords, limits, or unsatisfiable (with --strict
+also: approximate keywords, warnings); 2 it is not a valid schema, or a $ref leads nowhere"""
 
 
 def add_command(commands: Any) -> None:

@@ -40,7 +40,7 @@ def type_(reader: Reader, value: Any, node: Node) -> None:
             node["integer"] = True
         return
     if not isinstance(value, list) or not value:
-        raise reader.invalid("type", "must be the name of a type or a non-empty array of names")
+        raise reader.no_array("type", "must be the name of a type or a non-empty array of names", value)
     bits = 0
     for name in value:
         bit = _TYPE_BITS.get(name) if isinstance(name, str) else None
@@ -72,7 +72,7 @@ def type_draft4(reader: Reader, value: Any, node: Node) -> None:
 
 def enum(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, list):
-        raise reader.invalid("enum", "must be an array")
+        raise reader.no_array("enum", "must be an array", value)
     try:
         # Nearly every enumeration is of strings.
         joined = "".join(value)
@@ -156,13 +156,24 @@ def multiple_of(reader: Reader, value: Any, node: Node) -> None:
     node["multipleOf"] = text
 
 
+_AS_MANY = {
+    "minLength": "no text is that long",
+    "minItems": "no array has so many items",
+    "minContains": "no array has so many items",
+    "minProperties": "no object has so many properties",
+}
+
+
 def _at_least(reader: Reader, keyword: str, value: Any, node: Node) -> None:
     count = count_of(value)
     if count is None:
         raise reader.invalid(keyword, "must be a non-negative integer")
     if count >= COUNT_LIMIT:
         raise LimitExceeded(
-            f"is {count}; no text is that long", limit="count", where=reader.at(keyword), hint="Lower it."
+            f"is above {COUNT_LIMIT:,}; {_AS_MANY[keyword]}",
+            limit="count",
+            where=reader.at(keyword),
+            hint="Lower it.",
         )
     if count:
         node[keyword] = count
@@ -238,7 +249,7 @@ def names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
             if isinstance(value, bool)
             else ""
         )
-        raise reader.invalid(keyword, "must be an array of property names" + hint)
+        raise reader.no_array(keyword, "must be an array of property names" + hint, value)
     reader.check_names(keyword, value)
     return tuple(dict.fromkeys(value))
 

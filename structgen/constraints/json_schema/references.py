@@ -119,6 +119,10 @@ class References:
             self._resources.setdefault(base, resource)
         return resource
 
+    def documents(self) -> dict[str, Any]:
+        """The root of each document that was reached, by its pointer."""
+        return {one.pointer: one.root for one in self._resources.values() if one.pointer.endswith("#")}
+
     def embedded(self, schema: dict[str, Any], parent: Resource, pointer: str) -> Resource:
         """The resource that a sub-schema with its own identifier starts."""
         key = (id(schema), parent.base)

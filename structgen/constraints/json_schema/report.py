@@ -27,7 +27,8 @@ from .formats import FORMATS, Format
 from .keywords import KEYWORDS, Read, dispatch
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema, repeated_keys
-from .pointers import suggestion
+from .places import document_order
+from .pointers import escape, suggestion
 from .reader import Node, Reader
 from .support import Support
 from .whitespace import Whitespace
@@ -35,6 +36,8 @@ from .whitespace import Whitespace
 __all__ = ["Finding", "Report", "check"]
 
 _INVALID = "invalid"
+_LIMIT = "limit"
+_PROBLEMS = (_INVALID, Support.UNSUPPORTED.value, _LIMIT)
 _USUAL_DEPTH = 1_000
 """Containers that may be open in one another, unless a vocabulary's limit says otherwise."""
 _DEPTH_HINT = "Raise it: vocabulary.with_limits(max_depth=...)."
@@ -48,7 +51,7 @@ class Finding:
     pointer: str
     keyword: str
     status: str
-    """``exact``, ``approximate``, ``annotation``, ``unsupported`` or ``invalid``."""
+    """``exact``, ``approximate``, ``annotation``, ``unsupported``, ``limit`` or ``invalid``."""
     note: str = ""
     warning: bool = False
     """Something that a person probably did not mean."""
@@ -74,7 +77,7 @@ class Report:
     @property
     def problems(self) -> tuple[Finding, ...]:
         """What keeps the schema from being compiled."""
-        return tuple(f for f in self.findings if f.status in (_INVALID, Support.UNSUPPORTED.value))
+        return tuple(f for f in self.findings if f.status in _PROBLEMS)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
@@ -86,12 +89,12 @@ class Report:
 
     @property
     def status(self) -> str:
-        """The worst status: ``invalid``, ``unsupported``, ``approximate`` or ``exact``.
+        """The worst status: ``invalid``, ``unsupported``, ``limit``, ``approximate`` or ``exact``.
 
         Of the keywords, each for itself: whether a value can satisfy them together is for compiling to find out.
         """
         found = {finding.status for finding in self.findings}
-        for status in (_INVALID, Support.UNSUPPORTED.value, Support.APPROXIMATE.value):
+        for status in (*_PROBLEMS, Support.APPROXIMATE.value):
             if status in found:
                 return status
         return Support.EXACT.value
@@ -118,7 +121,7 @@ class _CheckingReader(Reader):
             if not isinstance(keyword, str):
                 self._note(self.pointer, repr(keyword), _INVALID, "keys of a JSON object are strings")
                 continue
-            place = self.at(keyword)
+            place = self.at(escape(keyword))
             if keyword not in schema:
                 self._note(place, keyword, "annotation", f"ignored beside $ref in {draft.name}", warning=True)
                 continue
@@ -141,7 +144,8 @@ class _CheckingReader(Reader):
                     place, keyword, entry.support.value, _too_deep(depth), warning=True, hint=_DEPTH_HINT
                 )
             elif len(self.findings) == before:
-                self._note(place, keyword, entry.support.value, entry.note)
+                speaks = keyword != "type" or node.get("integer")  # its note is about integers
+                self._note(place, keyword, entry.support.value, entry.note if speaks else "")
 
     def _annotation(self, place: str, keyword: str, value: Any) -> None:
         draft = self.resource.draft
@@ -215,7 +219,9 @@ class _CheckingReader(Reader):
 
 
 def _status(error: StructgenError) -> str:
-    """Is the schema wrong, or only beyond what regular languages say?"""
+    """Is the schema wrong, too large, or only beyond what regular languages say?"""
+    if isinstance(error, LimitExceeded):
+        return _LIMIT
     beyond = isinstance(error, (UnsupportedKeyword, RegexUnsupported))
     return Support.UNSUPPORTED.value if beyond else _INVALID
 
@@ -269,6 +275,8 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
         where = error.where or "#"
         keyword = where.rpartition("/")[2] if "/" in where else "schema"
         reader.findings.append(Finding(where, keyword, _status(error), error.message, hint=error.hint or ""))
+    place_of = document_order(reader.references.documents())
+    reader.findings.sort(key=lambda finding: place_of(finding.pointer))
     reader.findings.extend(
         Finding("#", key, "annotation", f"the key {key!r} stands twice in one object; the last counts", True)
         for key in repeated_keys(schema)

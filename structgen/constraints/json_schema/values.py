@@ -93,10 +93,13 @@ def count_of(value: Any) -> int | None:
         return None
     if isinstance(value, float) and not value.is_integer():
         return None
-    if isinstance(value, Decimal) and (
-        not value.is_finite() or value.adjusted() > DIGIT_LIMIT or value != value.to_integral_value()
-    ):
-        return None
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            return None
+        if value.adjusted() > DIGIT_LIMIT:
+            return COUNT_LIMIT if value > 0 else None
+        if value != value.to_integral_value():
+            return None
     return int(value) if value >= 0 else None
 
 
