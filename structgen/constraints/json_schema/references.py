@@ -135,7 +135,7 @@ class References:
         resource = Resource(schema, draft, base, pointer)
         self._embedded[key] = resource
         first = self._resources.setdefault(base, resource)
-        if first is not resource and first.root is not schema and first.root != schema:
+        if first is not resource and _differ(first.root, schema):
             self._ambiguous.setdefault(base, (first.pointer, pointer))
         return resource
 
@@ -229,7 +229,7 @@ class References:
                     first = self._anchors.setdefault(
                         (resource.base, anchor), Target(schema, pointer, resource)
                     )
-                    if first.schema != schema:
+                    if _differ(first.schema, schema):
                         self._ambiguous.setdefault(f"{resource.base}#{anchor}", (first.pointer, pointer))
                 for anchor in _dynamic_anchors_of(schema, resource):
                     resource.dynamic.setdefault(anchor, Target(schema, pointer, resource))
@@ -337,6 +337,14 @@ class References:
             f"the reference {reference!r} leads nowhere: {shorten(pointer)} has no {key!r}{hint}",
             pointer=where,
         )
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Are these two schemas, as far as can be told? Those that contain themselves are taken for two."""
+    try:
+        return one is not other and one != other
+    except RecursionError:
+        return True
 
 
 def _anchors_of(schema: dict[str, Any], draft: Draft) -> Iterator[str]:

@@ -94,6 +94,14 @@ def test_anchors_are_found_in_a_schema_that_contains_itself() -> None:
     assert len(json_schema(schema).lower()[1]["nodes"]) == 2
 
 
+def test_two_schemas_of_one_name_that_contain_themselves() -> None:
+    pair: list[dict[str, Any]] = [{"$id": "urn:x"}, {"$id": "urn:x"}]
+    for schema in pair:
+        schema["properties"] = {"again": schema}
+    with pytest.raises(SchemaInvalid, match="leads to two schemas"):
+        json_schema({"$ref": "urn:x", "$defs": {"a": pair[0], "b": pair[1]}})
+
+
 def test_ten_megabytes() -> None:
     text = json.dumps({"properties": {f"key{i}": {"type": "string", "maxLength": i} for i in range(200_000)}})
     assert len(text) > 9_000_000
