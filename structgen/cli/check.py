@@ -10,7 +10,7 @@ from typing import Any
 
 from structgen.errors import EmptyConstraint, LimitExceeded, StructgenError, UnsatisfiableSchema
 
-from .inputs import add_schema_options, schema_options, schema_text, vocabulary_argument
+from .inputs import add_schema_options, for_the_shell, schema_options, schema_text, vocabulary_argument
 
 __all__ = ["add_command"]
 
@@ -19,12 +19,13 @@ _DESCRIPTION = """Tell how each keyword of a JSON Schema is followed, with its J
   approximate  the text obeys it, and is held a little narrower (the note says how)
   annotation   it says nothing about which values are valid
   unsupported  structgen would refuse the schema rather than ignore it
+  limit        a number or a size is beyond what is read
   invalid      the schema breaks the specification
 
 The schema is compiled, too: a schema that no value can satisfy is told.
 
-exit status: 0 it can be used; 1 it cannot: unsupported keywords or unsatisfiable (with --strict also:
-approximate keywords, warnings); 2 it is not a valid schema"""
+exit status: 0 it can be used; 1 it cannot: unsupported keywords, limits, or unsatisfiable (with --strict
+also: approximate keywords, warnings); 2 it is not a valid schema, or a $ref leads nowhere"""
 
 
 def add_command(commands: Any) -> None:
@@ -78,7 +79,7 @@ def _print_json(report: Any, failure: StructgenError | None) -> None:
     document = {
         "draft": report.draft,
         "status": report.status if failure is None else _kind(failure),
-        "findings": [asdict(finding) for finding in report.findings],
+        "findings": [{**asdict(finding), "hint": for_the_shell(finding.hint)} for finding in report.findings],
         "choices": list(report.choices),
         "failure": None if failure is None else _as_json(failure),
     }
@@ -96,13 +97,13 @@ def _print_report(report: Any, failure: StructgenError | None, problems_only: bo
         if problems_only and finding.status in ("exact", "annotation") and not finding.warning:
             hidden += 1
             continue
-        print(finding)
+        print(for_the_shell(str(finding)))
     if hidden:
         print(f"  ({hidden} exact keywords and annotations not shown)")
     for choice in report.choices if report.ok and not problems_only else ():
         print(f"  note: {choice}")
     if failure is not None:
-        print(f"! {_kind(failure)}: {failure}")
+        print(for_the_shell(f"! {_kind(failure)}: {failure}"))
     print(f"{report.draft}: {_summary(report, failure)}")
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import Any
 
 from .inputs import InputError, add_schema_options, schema_options, schema_text
 
 __all__ = ["add_command"]
-
-_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\{\}|[\[\]{},:]|[^\[\]{},:"]+')
-"""Of a compact JSON text; an empty container is one."""
 
 _DESCRIPTION = """Write values that satisfy a JSON Schema, one a line: random ones, or the shortest.
 The same seed gives the same values on every machine.
@@ -50,35 +46,5 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         texts = (constraint.example_text(arguments.seed + i) for i in range(arguments.count))
     for text in texts:
-        print(_laid_out(text, options.get("whitespace", "flexible")))
+        print(text)
     return 0
-
-
-def _laid_out(text: str, chosen: Any) -> str:
-    """A compact text with white space as the option says; numbers and strings stay as they are spelled."""
-    from structgen.constraints.json_schema import Whitespace
-
-    whitespace = Whitespace.of(chosen)
-    if whitespace.separators is None:
-        return text  # as little as may be
-    pieces: list[str] = []
-    depth = 0
-    comma, colon = whitespace.separators
-
-    def line() -> str:
-        return "" if whitespace.indent is None else "\n" + whitespace.indent * depth
-
-    for token in _TOKENS.findall(text):
-        if token in ("[]", "{}"):
-            pieces.append(token)
-        elif token in "[{":
-            depth += 1
-            pieces += token, line()
-        elif token in "]}":
-            depth -= 1
-            pieces += line(), token
-        elif token == ",":
-            pieces += comma, line()
-        else:
-            pieces.append(colon if token == ":" else token)
-    return "".join(pieces)

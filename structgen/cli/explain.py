@@ -39,7 +39,8 @@ def add_command(commands: Any) -> None:
         "inputs",
         nargs="+",
         metavar="SCHEMA TEXT",
-        help="the schema (a file, - or the JSON itself) and the text (itself, @FILE, or - for standard input)",
+        help="the schema (a file, - or the JSON itself) and the text (itself, @FILE, or - for standard "
+        "input; one line end at the end of these is left out)",
     )
     parser.add_argument("--prefix", action="store_true", help="the text need not be complete")
     parser.add_argument("--json", action="store_true", help="the explanation as JSON")
@@ -79,8 +80,7 @@ def _inputs(arguments: argparse.Namespace) -> tuple[str | None, str]:
     *before, text = arguments.inputs
     if text == "-" and before == ["-"]:
         raise InputError("the schema and the text cannot both come from standard input")
-    if text == "-":
-        text = read_text("-", "text")
-    elif text.startswith("@"):
-        text = read_text(text[1:], "text")
+    if text == "-" or text.startswith("@"):
+        # Editors and echo end what they write with a line end, which nobody means to be part of the text.
+        text = read_text(text.removeprefix("@"), "text").removesuffix("\n")
     return (before[0] if before else None), text

@@ -25,6 +25,7 @@ __all__ = [
     "add_constraint_arguments",
     "add_schema_options",
     "constraint_argument",
+    "for_the_shell",
     "import_name",
     "load_model",
     "read_text",
@@ -34,13 +35,19 @@ __all__ = [
 ]
 
 BYTES = "bytes"
+_TOKENIZER_FILES = (".json", ".gguf", ".model", "/", os.sep)
 
 
 class InputError(StructgenError):
     """An argument of the command line cannot be used."""
 
 
-def read_text(name: str, what: str) -> str:
+def for_the_shell(text: str) -> str:
+    """What the library says, with its arguments as the command line calls them."""
+    return text.replace("registry=", "--registry")
+
+
+def read_text(name: str, what: str, hint: str = "Give the path of a file, or - for standard input.") -> str:
     """The text of a file; ``-`` is standard input."""
     try:
         if name == "-":
@@ -51,7 +58,7 @@ def read_text(name: str, what: str) -> str:
     except OSError as error:
         raise InputError(
             f"cannot read {what} {name!r}: {error.strerror or error}",
-            hint="Give the path of a file, or - for standard input.",
+            hint=hint,
         ) from None
 
 
@@ -101,6 +108,7 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_REGISTRY_HINT = "Give the path of a JSON file, or of a folder of them."
 _OPTION_NAMES = ("whitespace", "ordered", "escapes", "formats", "integers")
 
 
@@ -118,8 +126,8 @@ def schema_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _documents(paths: list[str]) -> dict[str, Any]:
-    """The JSON documents at `paths`, by their own identifiers; those without one by their place in the folder."""
-    found: dict[str, Any] = {}
+    """The JSON documents at `paths`, by their own identifiers and by their places in the folder."""
+    found: dict[str, tuple[Path, Any]] = {}
     for name in paths:
         folder = Path(name)
         files = sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]
@@ -127,16 +135,20 @@ def _documents(paths: list[str]) -> dict[str, Any]:
             raise InputError(f"--registry {name!r} is a folder without JSON files")
         for file in files:
             try:
-                document = json.loads(read_text(str(file), "--registry"))
+                document = json.loads(read_text(str(file), "--registry", _REGISTRY_HINT))
             except ValueError as error:
                 raise InputError(f"--registry {str(file)!r} is not JSON: {error}") from None
             own = document.get("$id", document.get("id")) if isinstance(document, dict) else None
             place = file.relative_to(folder).as_posix() if folder.is_dir() else file.name
-            uri = own.removesuffix("#") if isinstance(own, str) and own else place
-            if uri in found:
-                raise InputError(f"--registry: {str(file)!r} and another document are both named {uri!r}")
-            found[uri] = document
-    return found
+            names = {place, own.removesuffix("#")} if isinstance(own, str) and own else {place}
+            for uri in sorted(names):
+                other, _ = found.setdefault(uri, (file, document))
+                if other.resolve() != file.resolve():
+                    raise InputError(
+                        f"--registry: {str(other)!r} and {str(file)!r} are both named {uri!r}",
+                        hint="A document is named by its $id and by its path in the folder that is given.",
+                    )
+    return {uri: document for uri, (_, document) in found.items()}
 
 
 def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> Any:
@@ -152,8 +164,11 @@ def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> An
         raise InputError(f"{' and '.join(named)} cannot be given together", hint="Give one constraint.")
     options = schema_options(arguments)
     if options and schema is None:
-        flags = ", ".join(f"--{name}" for name in options)
-        raise InputError(f"{flags} says how the JSON of a schema is written, but no schema is given")
+        if arguments.indent is not None:
+            options.pop("whitespace")
+            options["indent"] = arguments.indent
+        flags = " and ".join(f"--{name}" for name in options)
+        raise InputError(f"{flags} can only be given with a JSON Schema")
     if schema is not None:
         from structgen.constraints.json_schema import json_schema
 
@@ -213,7 +228,16 @@ def vocabulary_argument(name: str | None) -> Vocabulary:
         return load_vocabulary()
     if name == BYTES:
         return Vocabulary.from_tokens([bytes([i]) for i in range(256)], eos_ids=[256], size=257)
-    return Vocabulary.from_tokenizer(name if Path(name).exists() else _tokenizer(name))
+    if Path(name).exists():
+        return Vocabulary.from_tokenizer(name)
+    from structgen.models.loading import looks_local
+
+    if looks_local(name) or name.endswith(_TOKENIZER_FILES):
+        raise InputError(
+            f"--tokenizer {name!r}: there is no such path",
+            hint="Give the path of a tokenizer or of a model's folder, the name of a model, or bytes.",
+        )
+    return Vocabulary.from_tokenizer(_tokenizer(name))
 
 
 def _has(package: str) -> bool:
@@ -236,6 +260,11 @@ def _tokenizer(name: str) -> Any:
     try:
         from transformers import AutoTokenizer
 
+        try:
+            return AutoTokenizer.from_pretrained(name, local_files_only=True)
+        except (OSError, ValueError):
+            # The libraries try again and again where there is no network, and are told to be quiet about it.
+            print(f"structgen: {name!r} is not on this machine; asking the Hugging Face Hub", file=sys.stderr)
         return AutoTokenizer.from_pretrained(name)
     except ImportError:
         raise InputError(
@@ -252,5 +281,6 @@ def _tokenizer(name: str) -> Any:
 def _be_quiet() -> None:
     """What users set themselves is left alone. The libraries read these when they are imported."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

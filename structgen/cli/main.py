@@ -12,6 +12,7 @@ import structgen
 from structgen.errors import EmptyConstraint, GenerationError, StructgenError, UnsatisfiableSchema
 
 from . import check, doctor, example, explain, generate, mask
+from .inputs import for_the_shell
 
 __all__ = ["main"]
 
@@ -66,5 +67,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _complain(error: StructgenError, status: int) -> int:
     sys.stdout.flush()
-    print(f"structgen: {error}", file=sys.stderr)
+    print(f"structgen: {for_the_shell(str(error))}", file=sys.stderr)
     return status

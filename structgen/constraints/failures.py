@@ -21,12 +21,13 @@ __all__ = ["empty_constraint", "limit_exceeded"]
 _LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
 
 
-def limit_exceeded(error: Exception, where: str | None = None) -> LimitExceeded:
-    """What the core says of a limit, with its name and how to raise it."""
+def limit_exceeded(
+    error: Exception, where: str | None = None, hint: str = "Raise it: vocabulary.with_limits({name}=...)."
+) -> LimitExceeded:
+    """What the core says of a limit, with its name and how to raise it: `hint`, with {name} in it."""
     named = _LIMIT_NAME.search(str(error))
     name = named[1] if named else ""
-    hint = f"Raise it: vocabulary.with_limits({name}=...)." if name else None
-    return LimitExceeded(str(error), limit=name, where=where, hint=hint)
+    return LimitExceeded(str(error), limit=name, where=where, hint=hint.format(name=name) if name else None)
 
 
 def empty_constraint(

@@ -20,7 +20,7 @@ from .embedded import cache_directory, embedded_directory, embedded_gguf
 if TYPE_CHECKING:
     from .hugging_face import HuggingFaceModel
 
-__all__ = ["cache_directory", "load", "load_vocabulary", "wrap"]
+__all__ = ["cache_directory", "load", "load_vocabulary", "looks_local", "wrap"]
 
 _DTYPES = ("float32", "bfloat16", "float16")
 
@@ -54,7 +54,7 @@ def load(
     kind = getattr(torch, dtype or ("bfloat16" if place.startswith("cuda") else "float32"))
     path = embedded_directory() if name is None else name
     is_local = Path(path).exists()
-    if not is_local and _looks_local(path):
+    if not is_local and looks_local(path):
         raise ModelError(
             f"there is no folder {str(path)!r}",
             hint="Give the path of a folder with a transformers model, or the name of a model.",
@@ -106,7 +106,7 @@ def load_vocabulary(name: str | os.PathLike[str] | None = None) -> Vocabulary:
     return Vocabulary.from_tokenizer(embedded_gguf()[0] if name is None else name)
 
 
-def _looks_local(name: str | os.PathLike[str]) -> bool:
+def looks_local(name: str | os.PathLike[str]) -> bool:
     """Whether nothing but a path can be meant: names of models are ``name`` or ``owner/name``."""
     text = os.fspath(name)
     return not isinstance(name, str) or text.startswith((".", "~", os.sep)) or text.count("/") > 1

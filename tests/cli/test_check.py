@@ -99,7 +99,7 @@ def test_options_reach_the_report(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_schema_nested_very_deep_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "deep.json"
     file.write_text('{"items": ' * 100_000 + "true" + "}" * 100_000)
-    assert main(["check", str(file)]) == 2
+    assert main(["check", str(file)]) == 1
     captured = capsys.readouterr()
     assert "nested too deep" in captured.out + captured.err
 
@@ -139,3 +139,56 @@ def test_a_registry_that_cannot_be_read_is_named(
         (tmp_path / "one.json").write_text(content)
     assert main(["check", "true", "--registry", str(tmp_path)]) == 2
     assert fault in capsys.readouterr().err
+
+
+def test_a_document_is_known_by_its_identifier_and_by_its_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "parts").mkdir()
+    file = tmp_path / "parts" / "a.json"
+    file.write_text('{"$id": "urn:a", "const": 7}')
+    schema = '{"prefixItems": [{"$ref": "urn:a"}, {"$ref": "parts/a.json"}], "minItems": 2, "type": "array"}'
+    assert main(["example", "--minimal", schema, "--registry", str(tmp_path), "--registry", str(file)]) == 0
+    assert capsys.readouterr().out.strip() == "[7,7]"
+    (tmp_path / "b.json").write_text('{"$id": "urn:a"}')
+    assert main(["check", schema, "--registry", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert str(file) in told
+    assert "both named 'urn:a'" in told
+
+
+def test_hints_name_the_arguments_of_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["check"], ["check", "--json"], ["example"]):
+        assert main([*command, '{"$ref": "x.json"}']) == 2
+        captured = capsys.readouterr()
+        assert "Pass it in --registry" in captured.out + captured.err
+    assert main(["check", "{}", "--registry", str(tmp_path / "none")]) == 2
+    assert "a folder of them" in capsys.readouterr().err
+
+
+def test_options_of_schemas_need_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    for given in (["--registry", str(tmp_path)], ["--indent", "2"], ["--ordered"]):
+        assert main(["explain", "--choice", "x", "x", *given]) == 2
+        assert f"{given[0]} can only be given with a JSON Schema" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ('{\n  "type": "null",\n  "a" 1\n}\n', '  "a" 1', 6),
+        ('{\n  "type": "null",\n  "a":\n\n', '  "a":', 6),
+    ],
+)
+def test_the_caret_stands_under_the_fault(
+    text: str, line: str, column: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text(text)
+    assert main(["check", str(file)]) == 2
+    told, shown, caret = capsys.readouterr().out.splitlines()[:3]
+    assert told.endswith(f"line 3, column {column + 1}")
+    assert shown.endswith(line)
+    assert caret.index("^") - shown.index(line) == column

@@ -102,3 +102,16 @@ def test_what_follows_a_number_in_an_array(text: str, said: str, capsys: pytest.
     schema = '{"type":"array","items":{"type":["integer","array"],"maxItems":2},"maxItems":2}'
     assert main(["explain", schema, text]) == 1
     assert said in capsys.readouterr().out
+
+
+def test_one_line_end_of_a_file_is_no_part_of_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "text.json"
+    for content, status in (b"true\n", 0), (b"true\r\n", 0), (b"true\n\n", 1):
+        file.write_bytes(content)
+        assert main(["explain", '{"type": "boolean"}', f"@{file}"]) == status
+    monkeypatch.setattr("sys.stdin", io.StringIO("true\n"))
+    assert main(["explain", '{"type": "boolean"}', "-"]) == 0
+    assert main(["explain", '{"type": "boolean"}', "true\n"]) == 1
+    assert capsys.readouterr().out

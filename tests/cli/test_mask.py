@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.cli import main
+from structgen.cli import inputs, main
 from structgen.cli.mask_page import mask_page
 
 BYTES = ["--tokenizer", "bytes"]
@@ -75,6 +76,35 @@ def test_no_constraint(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mask", "--tokenizer", str(tmp_path), "--regex", "a"]) == 2
     assert str(tmp_path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["./no", "no/such/folder", "no/tokenizer.json", "no/"])
+def test_a_path_that_does_not_exist(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(inputs, "_tokenizer", None)  # nobody is asked
+    assert main(["mask", "--tokenizer", name, "--regex", "a"]) == 2
+    assert f"{name!r}: there is no such path" in capsys.readouterr().err
+
+
+def test_a_name_that_is_not_here_is_asked_for_once_and_in_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.delenv("HF_HUB_VERBOSITY", raising=False)
+    asked = []
+
+    def from_pretrained(name: str, *, local_files_only: bool = False) -> None:
+        asked.append(local_files_only)
+        raise OSError("not connected")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", from_pretrained)
+    assert main(["mask", "--tokenizer", "no-such/model", "--regex", "a"]) == 2
+    assert asked == [True, False]
+    assert os.environ["HF_HUB_VERBOSITY"] == "error"
+    told = capsys.readouterr().err
+    assert "asking the Hugging Face Hub" in told
+    assert "not connected" in told
 
 
 def test_the_page_holds_the_mask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

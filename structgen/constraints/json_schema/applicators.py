@@ -83,7 +83,7 @@ def property_names(reader: Reader, value: Any, node: Node) -> None:
 
 def _list(reader: Reader, keyword: str, value: Any) -> list[Any]:
     if not isinstance(value, list) or not value:
-        raise reader.invalid(keyword, "must be a non-empty array of schemas")
+        raise reader.no_array(keyword, "must be a non-empty array of schemas", value)
     return value
 
 

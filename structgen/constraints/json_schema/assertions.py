@@ -9,13 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, SchemaInvalid
 
+from .pointers import suggestion
 from .values import COUNT_LIMIT, check_spellable, count_of, enumerate_values, number_text
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
+_ELSEWHERE = {
+    **dict.fromkeys(("int", "long", "int32", "int64"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal"), "number"),
+    **dict.fromkeys(("str", "text", "char", "date", "datetime"), "string"),
+    **dict.fromkeys(("list", "tuple", "set"), "array"),
+    **dict.fromkeys(("dict", "map", "struct"), "object"),
+    **dict.fromkeys(("none", "nil"), "null"),
+    "bool": "boolean",
+}
+"""What other languages call the types, in small letters."""
 _TYPE_BITS = {"null": 1, "boolean": 2, "object": 4, "array": 8, "number": 16, "integer": 16, "string": 32}
 
 
@@ -23,22 +34,33 @@ def type_(reader: Reader, value: Any, node: Node) -> None:
     if value.__class__ is str:
         bits = _TYPE_BITS.get(value)
         if bits is None:
-            raise reader.invalid("type", f"{value!r} is not a type; types are {', '.join(_TYPE_BITS)}")
+            raise _no_type(reader, value)
         node["types"] = bits
         if value == "integer":
             node["integer"] = True
         return
     if not isinstance(value, list) or not value:
-        raise reader.invalid("type", "must be the name of a type or a non-empty array of names")
+        raise reader.no_array("type", "must be the name of a type or a non-empty array of names", value)
     bits = 0
     for name in value:
         bit = _TYPE_BITS.get(name) if isinstance(name, str) else None
         if bit is None:
-            raise reader.invalid("type", f"{name!r} is not a type; types are {', '.join(_TYPE_BITS)}")
+            raise _no_type(reader, name)
         bits |= bit
     node["types"] = bits
     if "integer" in value and "number" not in value:
         node["integer"] = True
+
+
+def _no_type(reader: Reader, name: Any) -> SchemaInvalid:
+    told = f"{name!r:.60} is not a type; types are {', '.join(_TYPE_BITS)}"
+    if name is None:
+        return reader.invalid("type", f"{told}; did you mean 'null'?")
+    if not isinstance(name, str):
+        return reader.invalid("type", told)
+    elsewhere = _ELSEWHERE.get(name.lower())
+    near = f"; did you mean {elsewhere!r}?" if elsewhere else suggestion(name.lower(), list(_TYPE_BITS))
+    return reader.invalid("type", told + near)
 
 
 def type_draft4(reader: Reader, value: Any, node: Node) -> None:
@@ -50,7 +72,7 @@ def type_draft4(reader: Reader, value: Any, node: Node) -> None:
 
 def enum(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, list):
-        raise reader.invalid("enum", "must be an array")
+        raise reader.no_array("enum", "must be an array", value)
     try:
         # Nearly every enumeration is of strings.
         joined = "".join(value)
@@ -134,13 +156,24 @@ def multiple_of(reader: Reader, value: Any, node: Node) -> None:
     node["multipleOf"] = text
 
 
+_AS_MANY = {
+    "minLength": "no text is that long",
+    "minItems": "no array has so many items",
+    "minContains": "no array has so many items",
+    "minProperties": "no object has so many properties",
+}
+
+
 def _at_least(reader: Reader, keyword: str, value: Any, node: Node) -> None:
     count = count_of(value)
     if count is None:
         raise reader.invalid(keyword, "must be a non-negative integer")
     if count >= COUNT_LIMIT:
         raise LimitExceeded(
-            f"is {count}; no text is that long", limit="count", where=reader.at(keyword), hint="Lower it."
+            f"is above {COUNT_LIMIT:,}; {_AS_MANY[keyword]}",
+            limit="count",
+            where=reader.at(keyword),
+            hint="Lower it.",
         )
     if count:
         node[keyword] = count
@@ -216,7 +249,7 @@ def names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
             if isinstance(value, bool)
             else ""
         )
-        raise reader.invalid(keyword, "must be an array of property names" + hint)
+        raise reader.no_array(keyword, "must be an array of property names" + hint, value)
     reader.check_names(keyword, value)
     return tuple(dict.fromkeys(value))
 

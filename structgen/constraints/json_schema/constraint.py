@@ -22,6 +22,7 @@ from .merging import combine
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
 from .reader import read_schema
+from .whitespace import Whitespace
 
 __all__ = ["JsonSchemaConstraint", "json_schema"]
 
@@ -65,8 +66,8 @@ class JsonSchemaConstraint(Constraint):
         return value_of(self.example_text(seed))
 
     def example_text(self, seed: int = 0) -> str:
-        """The JSON of `example`, compact, with its numbers exactly as drawn."""
-        return example_text(self, self._ir, seed)
+        """The JSON of `example`, with its numbers exactly as drawn, and with white space as the option says."""
+        return self._laid_out(example_text(self, self._ir, seed))
 
     def minimal(self) -> Any:
         """The value of a shortest text: the fewest bytes of UTF-8 without optional white space, strings escaped
@@ -78,12 +79,15 @@ class JsonSchemaConstraint(Constraint):
         return value_of(self.minimal_text())
 
     def minimal_text(self) -> str:
-        """The JSON of `minimal`."""
-        return minimal_text(self, self._ir)[0]
+        """The JSON of `minimal`, with white space as the option says: none if that is flexible."""
+        return self._laid_out(minimal_text(self, self._ir)[0])
 
     def minimal_is_exact(self) -> bool:
         """Whether `minimal` is known to be the shortest."""
         return minimal_text(self, self._ir)[1]
+
+    def _laid_out(self, compact: str) -> str:
+        return Whitespace.of(self.options.whitespace).lay_out(compact)
 
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> str | None:
         return contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))

@@ -31,6 +31,10 @@ __all__ = ["example_text", "minimal_text", "value_of"]
 
 _BYTES: list[bytes | None] = [*(bytes([byte]) for byte in range(256)), None]
 _END = 256
+_HINT = (
+    "Examples and shortest instances are made under the default limits. Under others a short text is "
+    "Matcher(constraint, vocabulary.with_limits({name}=...)).witness_text()."
+)
 
 _TALKATIVE = 400
 """Bytes after which only what must be there is written."""
@@ -60,7 +64,7 @@ def example_text(constraint: Constraint, ir: SchemaIR, seed: int) -> str:
             if writer.write():
                 return writer.text.decode()
     except _core.LimitError as error:
-        raise limit_exceeded(error, constraint.describe()) from None
+        raise limit_exceeded(error, constraint.describe(), _HINT) from None
     return _shortest(constraint, program)[0]
 
 
@@ -94,7 +98,7 @@ def _program(constraint: Constraint, ir: SchemaIR) -> _core.Program:
         program = compiled(("json", SchemaIR(nodes=ir["nodes"], root=ir["root"], options=options)))
         parts = program.empty_parts()
     except _core.LimitError as error:
-        raise limit_exceeded(error, constraint.describe()) from None
+        raise limit_exceeded(error, constraint.describe(), _HINT) from None
     if parts is not None:
         raise empty_constraint(constraint, parts, lambda part: compiled(part).empty_parts() is not None)
     return program
@@ -104,7 +108,7 @@ def _shortest(constraint: Constraint, program: _core.Program) -> tuple[str, bool
     try:
         found = program.shortest()
     except _core.LimitError as error:
-        raise limit_exceeded(error, constraint.describe()) from None
+        raise limit_exceeded(error, constraint.describe(), _HINT) from None
     if found is None:
         raise LimitExceeded(
             f"no instance of {constraint.describe()} was found within the search budget",

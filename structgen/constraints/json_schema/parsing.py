@@ -7,10 +7,12 @@ Source: RFC 8259.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from decimal import Decimal, InvalidOperation
 from json import JSONDecodeError, JSONDecoder
-from typing import Any, NoReturn
+from pathlib import PurePath
+from typing import Any, NoReturn, get_origin
 
 from structgen.errors import LimitExceeded, SchemaInvalid, show_place
 
@@ -18,6 +20,10 @@ __all__ = ["TEXT_LIMIT", "parse_schema", "repeated_keys"]
 
 TEXT_LIMIT = 64 * 2**20
 """Characters of a schema's text."""
+
+_LIKE_A_PATH = re.compile(r"[^\n{}\[\]\"]*(\.(json|ya?ml|schema)|[/\\][\w.-]+)")
+_READ_IT = 'Pass what is in it: Path("...").read_text().'
+_BLANKS = " \t\n\r"
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -37,6 +43,7 @@ def parse_schema(schema: Any) -> Any:
                 f"the schema's text is not UTF-8: byte {error.start} of it is wrong"
             ) from None
     if not isinstance(schema, str):
+        _refuse_strange(schema)
         return schema
     if len(schema) > TEXT_LIMIT:
         raise LimitExceeded(
@@ -47,10 +54,7 @@ def parse_schema(schema: Any) -> Any:
     try:
         return _DECODER.decode(schema)
     except JSONDecodeError as error:
-        raise SchemaInvalid(
-            f"the schema's text is not JSON: {error.msg}, line {error.lineno}, column {error.colno}",
-            hint=show_place(schema, error.pos),
-        ) from None
+        raise _not_json(schema, error) from None
     except RecursionError:
         raise LimitExceeded(
             "the schema's text is nested too deep",
@@ -66,6 +70,41 @@ def parse_schema(schema: Any) -> Any:
         raise LimitExceeded(
             f"the schema's text contains a number that is too long: {error}", limit="digits"
         ) from None
+
+
+def _refuse_strange(schema: Any) -> None:
+    """Raises for what people pass who have not read which kinds of schemas there are."""
+    if isinstance(schema, PurePath):
+        raise SchemaInvalid(f"{str(schema)!r} is a path, and files are not opened here", hint=_READ_IT)
+    if isinstance(schema, type) or get_origin(schema) is not None:
+        own = hasattr(schema, "model_json_schema")
+        raise SchemaInvalid(
+            f"{getattr(schema, '__name__', schema)!s:.60} is a Python type, not a schema",
+            hint="structgen.constraint_for_type(...) makes the constraint of a type, and generate, run and prompt "
+            "take the type itself" + ("; its schema is model_json_schema()." if own else "."),
+        )
+    if isinstance(schema, (tuple, set, frozenset)):
+        raise SchemaInvalid(f"a schema is an object or a boolean, not a Python {type(schema).__name__}")
+
+
+def _not_json(text: str, error: JSONDecodeError) -> SchemaInvalid:
+    end = len(text.rstrip(_BLANKS))
+    if not end:
+        return SchemaInvalid("the schema's text is not JSON: it is empty")
+    if _LIKE_A_PATH.fullmatch(text):
+        return SchemaInvalid(
+            f"the schema's text is not JSON: {text!r:.200} looks like a path, and files are not opened here",
+            hint=_READ_IT,
+        )
+    place, message = error.pos, error.msg
+    if place >= end:
+        # Behind the last line there is nothing to show.
+        place, message = end, f"{message} where the text ends"
+    line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+    return SchemaInvalid(
+        f"the schema's text is not JSON: {message}, line {line}, column {column}",
+        hint=show_place(text, place),
+    )
 
 
 def repeated_keys(schema: Any) -> list[str]:

@@ -41,7 +41,7 @@ def shorten(pointer: str) -> str:
 
 def suggestion(wrong: str, names: list[str]) -> str:
     """The end of a message that names up to three which a person may have meant; empty if none is near."""
-    known = names[:_NAMES_LOOKED_AT]
+    known = list(dict.fromkeys(names[:_NAMES_LOOKED_AT]))
     near = get_close_matches(wrong, known, n=3, cutoff=0.6)
     if not near:
         # Those that differ in case or in the sign before them, as Required and ref do.

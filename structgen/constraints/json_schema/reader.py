@@ -57,10 +57,6 @@ class Reader:
     def read(self, schema: Any) -> tuple[Node | bool, ...]:
         """All nodes; the root is the first."""
         dialect = schema.get("$schema") if isinstance(schema, dict) else None
-        if isinstance(dialect, str) and is_ancient(dialect):
-            raise SchemaInvalid(
-                f"{dialect} is older than draft 4, the oldest that is read", pointer="#/$schema"
-            )
         if dialect is not None and not isinstance(dialect, str):
             raise SchemaInvalid(f"$schema is the URI of a dialect, not {dialect!r:.60}", pointer="#/$schema")
         self.root = self.resource = self._enter(self.references.document(schema))
@@ -105,8 +101,16 @@ class Reader:
             node: Node = {"pointer": pointer}
             if silenced and "$ref" in schema:
                 schema = {"$ref": schema["$ref"]}
+            if "$schema" in schema:
+                self._refuse_ancient(schema["$schema"])
             self.keywords(schema, table, node)
             nodes[self.node_id] = node if len(node) > 1 else True
+
+    def _refuse_ancient(self, dialect: Any) -> None:
+        if isinstance(dialect, str) and is_ancient(dialect):
+            raise SchemaInvalid(
+                f"{dialect} is older than draft 4, the oldest that is read", pointer=self.at("$schema")
+            )
 
     def keywords(self, schema: dict[str, Any], table: dict[str, Read], node: Node) -> None:
         """Reads the keywords of one sub-schema."""
@@ -143,6 +147,12 @@ class Reader:
     def invalid(self, keyword: str, message: str) -> SchemaInvalid:
         return SchemaInvalid(f"{keyword} {message}", pointer=self.at(keyword))
 
+    def no_array(self, keyword: str, message: str, value: Any) -> SchemaInvalid:
+        """As `invalid`, where `value` should be an array."""
+        if isinstance(value, (tuple, set, frozenset)):
+            message += f"; a Python {type(value).__name__} is none, write a list"
+        return self.invalid(keyword, message)
+
     def check_names(self, keyword: str, names: Iterable[str]) -> None:
         """Names of properties are strings that UTF-8 can spell."""
         try:
@@ -152,6 +162,12 @@ class Reader:
             raise self.invalid(keyword, f"must hold names of properties; {wrong!r} is not a string") from None
         if not joined.isascii():
             check_spellable(joined, self.at(keyword))
+
+    def note_depth(self, depth: int, pointer: str) -> None:
+        """A value of `enum` or `const` has a container inside of `depth` - 1 others."""
+        if len(self.nodes) > NODE_LIMIT:
+            # Python values that hold one list many times over need not be large to spell a large text.
+            raise self._too_large(pointer)
 
     def reserve(self) -> int:
         """A node id whose node comes later."""

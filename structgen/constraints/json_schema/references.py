@@ -7,7 +7,7 @@ the network.
 Invariant: a `Resource` stands for one schema with its own base URI; looking up the same URI twice gives the
 same `Resource`. Everything found in a user's registry is read, never changed.
 Cost: a local reference is linear in its segments; the index is linear in the document, once.
-Source: JSON Schema 2020-12 core, sections 8.2 and 9; RFC 3986, section 5.
+Source: JSON Schema 2020-12 core, sections 8.2 and 9; RFC 3986, section 5 (`uris`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urldefrag, urljoin
 
 from structgen.errors import OptionError, ReferenceNotFound, SchemaInvalid, UnsupportedKeyword
 
@@ -23,6 +22,7 @@ from .drafts import LATEST, Draft, draft_of, is_known_vocabulary
 from .drafts import dialect as dialect_of
 from .keywords import SUBSCHEMAS
 from .pointers import escape, segments, shorten, suggestion
+from .uris import normal, resolve
 
 __all__ = ["RECURSIVE", "References", "Resource", "Target", "starts_resource"]
 
@@ -94,6 +94,8 @@ class References:
 
     def __init__(self, registry: Any = None) -> None:
         self._registry = _checked(registry)
+        self._names: dict[str, str] | None = None
+        """The keys of a mapping as registry, by their normal spelling; made when one is looked up in vain."""
         self._resources: dict[str, Resource] = {}
         self._anchors: dict[tuple[str, str], Target] = {}
         self._embedded: dict[tuple[int, str], Resource] = {}
@@ -106,12 +108,20 @@ class References:
         """Makes a document known."""
         resource = Resource(root, self._own_draft(root) or draft or LATEST, base, pointer)
         if isinstance(root, dict) and starts_resource(root, resource.draft):
-            resource.base = urljoin(base, urldefrag(root[resource.draft.id_keyword]).url)
+            resource.base = resolve(base, root[resource.draft.id_keyword])
+            known = self._resources.get(resource.base)
+            if known is not None and known.root is root:
+                self._resources.setdefault(base, known)
+                return known  # the registry has it under two names
         self._new.append(resource)
         self._resources.setdefault(resource.base, resource)
         if base != resource.base:
             self._resources.setdefault(base, resource)
         return resource
+
+    def documents(self) -> dict[str, Any]:
+        """The root of each document that was reached, by its pointer."""
+        return {one.pointer: one.root for one in self._resources.values() if one.pointer.endswith("#")}
 
     def embedded(self, schema: dict[str, Any], parent: Resource, pointer: str) -> Resource:
         """The resource that a sub-schema with its own identifier starts."""
@@ -121,11 +131,11 @@ class References:
             return known
         draft = self._own_draft(schema) or parent.draft
         identifier = schema.get(draft.id_keyword, schema.get(parent.draft.id_keyword))
-        base = urljoin(parent.base, urldefrag(identifier).url) if isinstance(identifier, str) else parent.base
+        base = resolve(parent.base, identifier) if isinstance(identifier, str) else parent.base
         resource = Resource(schema, draft, base, pointer)
         self._embedded[key] = resource
         first = self._resources.setdefault(base, resource)
-        if first is not resource and first.root is not schema and first.root != schema:
+        if first is not resource and _differ(first.root, schema):
             self._ambiguous.setdefault(base, (first.pointer, pointer))
         return resource
 
@@ -135,13 +145,13 @@ class References:
             return Target(origin.root, origin.pointer, origin)
         if reference.startswith("#/"):
             return self._descend(reference[1:], origin, reference, where)
-        url, fragment = urldefrag(urljoin(origin.base, reference))
+        url, fragment = resolve(origin.base, reference), reference.partition("#")[2]
         if reference.startswith("#"):
             resource: Resource | None = origin
         else:
             resource = self._resource(url, origin.draft)
         if resource is None:
-            raise self._missing_document(reference, url, where)
+            raise self._missing_document(reference, url, origin, where)
         if url in self._ambiguous and resource is not origin:
             raise self._two_of_a_name(reference, url, where)
         if not fragment:
@@ -181,7 +191,7 @@ class References:
         known = self._resources.get(url)
         if known is not None:
             return known
-        contents = _look_up(self._registry, url)
+        contents = self._look_up(url)
         if contents is None:
             return None
         return self.document(contents, url, f"{url}#", draft)
@@ -193,7 +203,7 @@ class References:
             names = [anchor for base, anchor in self._anchors if base == resource.base]
             raise ReferenceNotFound(
                 f"the reference {reference!r} names the anchor {name!r}, which {resource.pointer} does not have"
-                + suggestion(name, names),
+                + (self._as_pointer(name, resource, reference.partition("#")[0]) or suggestion(name, names)),
                 pointer=where,
             )
         if (place := f"{resource.base}#{name}") in self._ambiguous:
@@ -205,23 +215,49 @@ class References:
         while self._new:
             document = self._new.pop(0)
             pending = [(document.root, document.pointer, document, 0)]
+            seen: set[tuple[int, int]] = set()
             while pending:
                 schema, pointer, resource, depth = pending.pop()
                 if not isinstance(schema, dict) or depth > _INDEXED_DEPTH:
                     continue
+                if (id(schema), id(resource)) in seen:
+                    continue  # a Python object at many places, perhaps inside itself
+                seen.add((id(schema), id(resource)))
                 if schema is not resource.root and starts_resource(schema, resource.draft):
                     resource = self.embedded(schema, resource, pointer)
                 for anchor in _anchors_of(schema, resource.draft):
                     first = self._anchors.setdefault(
                         (resource.base, anchor), Target(schema, pointer, resource)
                     )
-                    if first.schema != schema:
+                    if _differ(first.schema, schema):
                         self._ambiguous.setdefault(f"{resource.base}#{anchor}", (first.pointer, pointer))
                 for anchor in _dynamic_anchors_of(schema, resource):
                     resource.dynamic.setdefault(anchor, Target(schema, pointer, resource))
                 pending.extend(
                     (child, place, resource, depth + 1) for child, place in _children(schema, pointer)
                 )
+
+    def _look_up(self, url: str) -> Any:
+        """A document by its URI: the user's, then the published meta-schemas."""
+        if isinstance(self._registry, Mapping) and not hasattr(self._registry, "get_or_retrieve"):
+            for name in (url, url + "#"):
+                if name in self._registry:
+                    return self._registry[name]
+            if self._names is None:
+                self._names = {normal(name): name for name in self._registry}
+            if url in self._names:
+                return self._registry[self._names[url]]
+        elif self._registry is not None:
+            from referencing.exceptions import Unretrievable
+
+            try:
+                return self._registry.get_or_retrieve(url).value.contents
+            except (Unretrievable, KeyError):
+                pass
+        from jsonschema_specifications import REGISTRY
+
+        resource = REGISTRY.get(url)
+        return None if resource is None else resource.contents
 
     def _own_draft(self, schema: Any) -> Draft | None:
         uri = schema.get("$schema") if isinstance(schema, dict) else None
@@ -235,7 +271,7 @@ class References:
 
     def _custom_draft(self, uri: str) -> Draft | None:
         """The draft of a dialect whose meta-schema is in the registry."""
-        dialect = _look_up(self._registry, uri.removesuffix("#"))
+        dialect = self._look_up(normal(uri))
         if not isinstance(dialect, dict):
             return None
         own = dialect.get("$schema")
@@ -264,12 +300,26 @@ class References:
             hint="An identifier must name one schema only (JSON Schema Core, section 9.1.2).",
         )
 
-    def _missing_document(self, reference: str, url: str, where: str) -> ReferenceNotFound:
+    def _missing_document(self, reference: str, url: str, origin: Resource, where: str) -> ReferenceNotFound:
+        meant = self._as_pointer(reference, origin)
+        known = [name for name in (*self._resources, *_names_of(self._registry)) if name != origin.base]
         return ReferenceNotFound(
-            f"the reference {reference!r} leads to the document {url!r}, which is not here; pass it in registry=, "
-            "documents are never fetched" + suggestion(url, [*self._resources, *_names_of(self._registry)]),
+            f"the reference {reference!r} leads to the document {url!r}, which is not here"
+            + (meant or suggestion(url, known)),
             pointer=where,
+            hint=None if meant else "Pass it in registry=, documents are never fetched.",
         )
+
+    def _as_pointer(self, written: str, origin: Resource, document: str = "") -> str:
+        """The end of a message where a pointer of the resource is written in another way."""
+        bare = written.lstrip("#/")
+        for fragment in (f"/{bare}", f"/$defs/{bare}", f"/definitions/{bare}"):
+            try:
+                self._descend(fragment, origin, written, "")
+            except ReferenceNotFound:
+                continue
+            return f"; did you mean {document + '#' + fragment!r}?"
+        return ""
 
     def _missing_place(
         self, reference: str, pointer: str, key: str, at: Any, where: str
@@ -287,6 +337,14 @@ class References:
             f"the reference {reference!r} leads nowhere: {shorten(pointer)} has no {key!r}{hint}",
             pointer=where,
         )
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Are these two schemas, as far as can be told? Those that contain themselves are taken for two."""
+    try:
+        return one is not other and one != other
+    except RecursionError:
+        return True
 
 
 def _anchors_of(schema: dict[str, Any], draft: Draft) -> Iterator[str]:
@@ -343,25 +401,6 @@ def _checked(registry: Any) -> Any:
                 hint="Parse it with json.loads." if isinstance(document, (str, bytes)) else None,
             )
     return registry
-
-
-def _look_up(registry: Any, url: str) -> Any:
-    """A document by its URI: the user's, then the published meta-schemas."""
-    if isinstance(registry, Mapping) and not hasattr(registry, "get_or_retrieve"):
-        for name in (url, url + "#"):
-            if name in registry:
-                return registry[name]
-    elif registry is not None:
-        from referencing.exceptions import Unretrievable
-
-        try:
-            return registry.get_or_retrieve(url).value.contents
-        except (Unretrievable, KeyError):
-            pass
-    from jsonschema_specifications import REGISTRY
-
-    resource = REGISTRY.get(url)
-    return None if resource is None else resource.contents
 
 
 def _names_of(registry: Any) -> list[str]:

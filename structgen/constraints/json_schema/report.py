@@ -27,7 +27,8 @@ from .formats import FORMATS, Format
 from .keywords import KEYWORDS, Read, dispatch
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema, repeated_keys
-from .pointers import suggestion
+from .places import document_order
+from .pointers import escape, suggestion
 from .reader import Node, Reader
 from .support import Support
 from .whitespace import Whitespace
@@ -35,6 +36,11 @@ from .whitespace import Whitespace
 __all__ = ["Finding", "Report", "check"]
 
 _INVALID = "invalid"
+_LIMIT = "limit"
+_PROBLEMS = (_INVALID, Support.UNSUPPORTED.value, _LIMIT)
+_USUAL_DEPTH = 1_000
+"""Containers that may be open in one another, unless a vocabulary's limit says otherwise."""
+_DEPTH_HINT = "Raise it: vocabulary.with_limits(max_depth=...)."
 _NOTES = [name for name, keyword in KEYWORDS.items() if keyword.support is Support.ANNOTATION]
 
 
@@ -45,7 +51,7 @@ class Finding:
     pointer: str
     keyword: str
     status: str
-    """``exact``, ``approximate``, ``annotation``, ``unsupported`` or ``invalid``."""
+    """``exact``, ``approximate``, ``annotation``, ``unsupported``, ``limit`` or ``invalid``."""
     note: str = ""
     warning: bool = False
     """Something that a person probably did not mean."""
@@ -55,7 +61,7 @@ class Finding:
     def __str__(self) -> str:
         """As ``structgen check`` shows it: ``!`` marks a warning, the hint has a line of its own."""
         note = f"   {self.note}" if self.note else ""
-        hint = f"\n{' ' * 15}{self.hint}" if self.hint else ""
+        hint = "".join(f"\n{' ' * 15}{line}" for line in self.hint.splitlines())
         return f"{'!' if self.warning else ' '} {self.status:<12} {self.pointer}{note}{hint}"
 
 
@@ -71,7 +77,7 @@ class Report:
     @property
     def problems(self) -> tuple[Finding, ...]:
         """What keeps the schema from being compiled."""
-        return tuple(f for f in self.findings if f.status in (_INVALID, Support.UNSUPPORTED.value))
+        return tuple(f for f in self.findings if f.status in _PROBLEMS)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
@@ -83,12 +89,12 @@ class Report:
 
     @property
     def status(self) -> str:
-        """The worst status: ``invalid``, ``unsupported``, ``approximate`` or ``exact``.
+        """The worst status: ``invalid``, ``unsupported``, ``limit``, ``approximate`` or ``exact``.
 
         Of the keywords, each for itself: whether a value can satisfy them together is for compiling to find out.
         """
         found = {finding.status for finding in self.findings}
-        for status in (_INVALID, Support.UNSUPPORTED.value, Support.APPROXIMATE.value):
+        for status in (*_PROBLEMS, Support.APPROXIMATE.value):
             if status in found:
                 return status
         return Support.EXACT.value
@@ -106,6 +112,8 @@ class _CheckingReader(Reader):
     def __init__(self, options: JsonSchemaOptions, registry: Any = None) -> None:
         super().__init__(options, registry, in_scopes=True)
         self.findings: list[Finding] = []
+        self._deepest: dict[str, int] = {}
+        """Places with a value of more containers inside one another than may be open, and how many those are."""
 
     def keywords(self, schema: dict[str, Any], table: dict[str, Read], node: Node) -> None:
         draft = self.resource.draft
@@ -113,7 +121,7 @@ class _CheckingReader(Reader):
             if not isinstance(keyword, str):
                 self._note(self.pointer, repr(keyword), _INVALID, "keys of a JSON object are strings")
                 continue
-            place = self.at(keyword)
+            place = self.at(escape(keyword))
             if keyword not in schema:
                 self._note(place, keyword, "annotation", f"ignored beside $ref in {draft.name}", warning=True)
                 continue
@@ -131,8 +139,13 @@ class _CheckingReader(Reader):
                 continue
             if keyword == "format":
                 self._format(place, value)
+            elif (depth := self._deepest.get(place, 0)) > 0:
+                self._note(
+                    place, keyword, entry.support.value, _too_deep(depth), warning=True, hint=_DEPTH_HINT
+                )
             elif len(self.findings) == before:
-                self._note(place, keyword, entry.support.value, entry.note)
+                speaks = keyword != "type" or node.get("integer")  # its note is about integers
+                self._note(place, keyword, entry.support.value, entry.note if speaks else "")
 
     def _annotation(self, place: str, keyword: str, value: Any) -> None:
         draft = self.resource.draft
@@ -185,6 +198,11 @@ class _CheckingReader(Reader):
             self._problem(error, "schema", pointer)
             return self.true()
 
+    def note_depth(self, depth: int, pointer: str) -> None:
+        super().note_depth(depth, pointer)
+        if depth > self._deepest.get(pointer, _USUAL_DEPTH):
+            self._deepest[pointer] = depth
+
     def reference(self, reference: str) -> int:
         try:
             return super().reference(reference)
@@ -201,9 +219,18 @@ class _CheckingReader(Reader):
 
 
 def _status(error: StructgenError) -> str:
-    """Is the schema wrong, or only beyond what regular languages say?"""
+    """Is the schema wrong, too large, or only beyond what regular languages say?"""
+    if isinstance(error, LimitExceeded):
+        return _LIMIT
     beyond = isinstance(error, (UnsupportedKeyword, RegexUnsupported))
     return Support.UNSUPPORTED.value if beyond else _INVALID
+
+
+def _too_deep(depth: int) -> str:
+    return (
+        f"a value has {depth:,} containers inside one another; the limit max_depth of a vocabulary is "
+        f"{_USUAL_DEPTH:,} by default"
+    )
 
 
 def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
@@ -248,6 +275,8 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
         where = error.where or "#"
         keyword = where.rpartition("/")[2] if "/" in where else "schema"
         reader.findings.append(Finding(where, keyword, _status(error), error.message, hint=error.hint or ""))
+    place_of = document_order(reader.references.documents())
+    reader.findings.sort(key=lambda finding: place_of(finding.pointer))
     reader.findings.extend(
         Finding("#", key, "annotation", f"the key {key!r} stands twice in one object; the last counts", True)
         for key in repeated_keys(schema)

@@ -93,30 +93,52 @@ def count_of(value: Any) -> int | None:
         return None
     if isinstance(value, float) and not value.is_integer():
         return None
-    if isinstance(value, Decimal) and (
-        not value.is_finite() or value.adjusted() > DIGIT_LIMIT or value != value.to_integral_value()
-    ):
-        return None
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            return None
+        if value.adjusted() > DIGIT_LIMIT:
+            return COUNT_LIMIT if value > 0 else None
+        if value != value.to_integral_value():
+            return None
     return int(value) if value >= 0 else None
+
+
+Pending = list[tuple[Any, int, int]]
+"""Values to be read still: the value, its node id, and how many containers it stands in."""
 
 
 def enumerate_values(reader: Reader, values: list[Any], node: Node, pointer: str) -> None:
     """Writes `values` as the alternatives of `node`."""
-    pending: list[tuple[Any, int]] = []
+    pending: Pending = []
+    path: list[int] = []
+    """The containers around the value at hand, by identity; the last one pending is the next, so it is a path."""
+    around: set[int] = set()
     _write(reader, values, node, pointer, pending)
     while pending:
-        value, place = pending.pop()
+        value, place, depth = pending.pop()
+        around.difference_update(path[depth:])
+        del path[depth:]
         generated: dict[str, Any] = {"pointer": pointer}
-        if isinstance(value, dict):
-            _exact_object(reader, value, generated, pending, pointer)
-        elif isinstance(value, (list, tuple)):
-            _exact_array(reader, value, generated, pending)
-        else:
+        if not isinstance(value, (dict, list, tuple)):
             _write(reader, [value], generated, pointer, pending)
+        elif id(value) in around:
+            raise SchemaInvalid(
+                "a value contains itself, so no JSON text spells it",
+                pointer=pointer,
+                hint="Build it without the cycle.",
+            )
+        else:
+            path.append(id(value))
+            around.add(id(value))
+            reader.note_depth(len(path), pointer)
+            if isinstance(value, dict):
+                _exact_object(reader, value, generated, pending, pointer, depth + 1)
+            else:
+                _exact_array(reader, value, generated, pending, depth + 1)
         reader.nodes[place] = generated
 
 
-def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: list[tuple[Any, int]]) -> None:
+def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: Pending) -> None:
     strings, numbers, literals, containers = [], [], [], []
     for value in values:
         kind = type(value)
@@ -130,7 +152,7 @@ def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: list[
             literals.append("false")
         elif isinstance(value, (dict, list, tuple)):
             containers.append(reader.reserve())
-            pending.append((value, containers[-1]))
+            pending.append((value, containers[-1], 0))
         elif isinstance(value, str):
             strings.append(str.__str__(value))
         else:
@@ -151,7 +173,7 @@ def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: list[
 
 
 def _exact_object(
-    reader: Reader, value: dict[str, Any], node: Node, pending: list[tuple[Any, int]], pointer: str
+    reader: Reader, value: dict[str, Any], node: Node, pending: Pending, pointer: str, depth: int
 ) -> None:
     properties = []
     for name, member in value.items():
@@ -159,7 +181,7 @@ def _exact_object(
             raise SchemaInvalid(f"the key {name!r} is not a string", pointer=pointer)
         place = reader.reserve()
         properties.append((name, place))
-        pending.append((member, place))
+        pending.append((member, place, depth))
     if not (joined := "".join(value)).isascii():
         check_spellable(joined, pointer)
     node["types"] = _TYPE_OBJECT
@@ -168,11 +190,11 @@ def _exact_object(
     node["additionalProperties"] = reader.false()
 
 
-def _exact_array(reader: Reader, value: Any, node: Node, pending: list[tuple[Any, int]]) -> None:
+def _exact_array(reader: Reader, value: Any, node: Node, pending: Pending, depth: int) -> None:
     places = []
     for item in value:
         places.append(reader.reserve())
-        pending.append((item, places[-1]))
+        pending.append((item, places[-1], depth))
     node["types"] = _TYPE_ARRAY
     node["prefixItems"] = tuple(places)
     node["items"] = reader.false()

@@ -20,6 +20,8 @@ __all__ = ["WHITESPACE_NAMES", "Whitespace", "WhitespaceName"]
 WhitespaceName = Literal["flexible", "compact", "json.dumps", "indented"]
 
 _SEPARATOR = re.compile("( {0,8})[,:]( {0,8})")
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\{\}|[\[\]{},:]|[^\[\]{},:"]+')
+"""Of a compact JSON text; an empty container is one."""
 _MOST_INDENT = 16
 _MOST_BLANKS = 10_000
 
@@ -90,6 +92,32 @@ class Whitespace:
             for side in _SEPARATOR.fullmatch(separator).groups()  # type: ignore[union-attr]
         ]
         return ("written", self.indent, *around)
+
+    def lay_out(self, compact: str) -> str:
+        """The least white space of this kind in a compact JSON text; numbers and strings stay as they are spelled."""
+        if self.separators is None:
+            return compact
+        pieces: list[str] = []
+        depth = 0
+        comma, colon = self.separators
+
+        def line() -> str:
+            return "" if self.indent is None else "\n" + self.indent * depth
+
+        for token in _TOKENS.findall(compact):
+            if token in ("[]", "{}"):
+                pieces.append(token)
+            elif token in "[{":
+                depth += 1
+                pieces += token, line()
+            elif token in "]}":
+                depth -= 1
+                pieces += line(), token
+            elif token == ",":
+                pieces += comma, line()
+            else:
+                pieces.append(colon if token == ":" else token)
+        return "".join(pieces)
 
     def __str__(self) -> str:
         """As a caller would write it: a name, or the call that makes it."""

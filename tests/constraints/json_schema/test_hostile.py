@@ -56,6 +56,52 @@ def test_a_deep_value_in_an_enumeration() -> None:
     assert len(json_schema({"const": value}).lower()[1]["nodes"]) == DEEP + 3
 
 
+def endless() -> list[Any]:
+    value: list[Any] = [1]
+    value.append({"again": value})
+    return value
+
+
+def test_a_value_that_contains_itself() -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    schema["enum"] = [schema]
+    for cyclic, place in (({"const": endless()}, "#/const"), (schema, "#/enum")):
+        with pytest.raises(SchemaInvalid, match="contains itself") as caught:
+            json_schema(cyclic)
+        assert caught.value.pointer == place
+        (problem,) = check(cyclic).problems
+        assert (problem.pointer, problem.status) == (place, "invalid")
+
+
+def test_a_value_that_stands_twice_does_not_contain_itself() -> None:
+    one = [1]
+    assert json_schema({"const": [one, one, {"a": one}]}) == json_schema({"const": [[1], [1], {"a": [1]}]})
+
+
+def test_check_says_that_a_value_is_deeper_than_may_be_open() -> None:
+    value: list[Any] = []
+    for _ in range(4_999):
+        value = [value]
+    (warning,) = check({"const": value}).warnings
+    assert "5,000 containers" in warning.note
+    assert "max_depth" in warning.hint
+    assert not check({"const": [[1]]}).warnings
+
+
+def test_anchors_are_found_in_a_schema_that_contains_itself() -> None:
+    schema: dict[str, Any] = {"properties": {"c": {"$anchor": "here", "type": "null"}}, "$ref": "#here"}
+    schema["properties"] |= {"a": schema, "b": schema}
+    assert len(json_schema(schema).lower()[1]["nodes"]) == 2
+
+
+def test_two_schemas_of_one_name_that_contain_themselves() -> None:
+    pair: list[dict[str, Any]] = [{"$id": "urn:x"}, {"$id": "urn:x"}]
+    for schema in pair:
+        schema["properties"] = {"again": schema}
+    with pytest.raises(SchemaInvalid, match="leads to two schemas"):
+        json_schema({"$ref": "urn:x", "$defs": {"a": pair[0], "b": pair[1]}})
+
+
 def test_ten_megabytes() -> None:
     text = json.dumps({"properties": {f"key{i}": {"type": "string", "maxLength": i} for i in range(200_000)}})
     assert len(text) > 9_000_000

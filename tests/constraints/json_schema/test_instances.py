@@ -17,8 +17,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
+from structgen.constraints.json_schema import JsonSchemaConstraint, Whitespace, json_schema
 from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenError, UnsatisfiableSchema
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
 from tests import shared
 from tests.oracles.json_validator import SchemaError as OracleError
 from tests.oracles.json_validator import Validator
@@ -198,7 +200,7 @@ def test_the_options_of_the_constraint_hold() -> None:
     schema = {"properties": {"b": {"type": "integer"}, "a": {"type": "integer"}}, "required": ["a", "b"]}
     ordered = json_schema({**schema, "type": "object"}, ordered=True, whitespace="json.dumps")
     assert list(ordered.example(3))[:2] == ["b", "a"]
-    assert ordered.minimal_text() == '{"b":0,"a":0}'
+    assert ordered.minimal_text() == '{"b": 0, "a": 0}'
     thousand = {"const": 1000}
     assert json_schema(thousand).minimal_text() == "1e3"
     assert json_schema(thousand).minimal() == 1000
@@ -392,3 +394,31 @@ def test_zeros_that_mean_something_stay() -> None:
 def test_a_seed_is_an_int(seed: Any) -> None:
     with pytest.raises(OptionError, match="the seed of an example is an int, not"):
         json_schema({}).example(seed)
+
+
+@pytest.mark.parametrize(
+    "whitespace",
+    ["flexible", "compact", "json.dumps", "indented", Whitespace.written(3, (" , ", " : "))],
+    ids=str,
+)
+def test_texts_are_texts_of_the_constraint(whitespace: Any) -> None:
+    schema = {
+        "properties": {"a": {"const": [1, {}, {"b": []}]}, "c": {"type": "string"}},
+        "required": ["a", "c"],
+    }
+    constraint = json_schema({"type": "object", **schema}, whitespace=whitespace)
+    vocabulary = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], eos_ids=[256], size=257)
+    for text in (constraint.minimal_text(), *map(constraint.example_text, range(5))):
+        assert Matcher(constraint, vocabulary).explain(text).ok
+    assert constraint.minimal() == {"a": [1, {}, {"b": []}], "c": ""}
+
+
+@pytest.mark.parametrize("method", ["example", "minimal", "example_text", "minimal_text"])
+def test_limits_are_told_with_a_way_around_them(method: str) -> None:
+    value: Any = 1
+    for _ in range(1_100):
+        value = [value]
+    with pytest.raises(LimitExceeded) as caught:
+        getattr(json_schema({"const": value}), method)()
+    assert caught.value.limit == "max_depth"
+    assert "vocabulary.with_limits(max_depth=...)).witness_text()" in str(caught.value)

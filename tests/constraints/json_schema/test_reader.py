@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from structgen.constraints.json_schema import json_schema
+from structgen.constraints.json_schema import check, json_schema
 from structgen.errors import ReferenceNotFound, SchemaInvalid, UnsupportedKeyword
 
 DRAFT4 = "http://json-schema.org/draft-04/schema#"
@@ -367,3 +369,45 @@ def test_unsupported_keywords_are_refused(schema: Any, keyword: str) -> None:
         json_schema({"items": schema})
     assert caught.value.keyword == keyword
     assert caught.value.pointer == f"#/items/{keyword}"
+
+
+class Person(BaseModel):
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        (Person, "Person is a Python type", "model_json_schema()"),
+        (int, "int is a Python type", "constraint_for_type"),
+        (list[int], "list", "constraint_for_type"),
+        (Path("a/person.json"), "files are not opened", "read_text"),
+        ("person.json", "files are not opened", "read_text"),
+        ("schemas/person", "files are not opened", "read_text"),
+        (({"type": "null"},), "not a Python tuple", ""),
+        ({"required": ("a",)}, "a Python tuple is none, write a list", ""),
+        ({"required": {"a"}}, "a Python set is none, write a list", ""),
+        ({"dependentRequired": {"a": ("b",)}}, "a Python tuple is none, write a list", ""),
+        ({"enum": (1, 2)}, "a Python tuple is none, write a list", ""),
+        ({"type": ("null", "string")}, "a Python tuple is none, write a list", ""),
+        ({"anyOf": ({}, {})}, "a Python tuple is none, write a list", ""),
+    ],
+)
+def test_what_is_no_schema_but_near_one(given: Any, message: str, hint: str) -> None:
+    with pytest.raises(SchemaInvalid) as caught:
+        json_schema(given)
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+    assert not check(given).ok
+
+
+@pytest.mark.parametrize("inner", [{"$id": "urn:x"}, {"id": "urn:x"}, {}])
+def test_a_part_of_an_ancient_draft_is_refused(inner: dict[str, Any]) -> None:
+    ancient = {"$schema": "http://json-schema.org/draft-03/schema#", **inner}
+    with pytest.raises(SchemaInvalid, match="older than draft 4") as caught:
+        json_schema({"properties": {"a": ancient}})
+    assert caught.value.pointer == "#/properties/a/$schema"
+    with pytest.raises(SchemaInvalid, match="older than draft 4") as caught:
+        json_schema({"$ref": "urn:d"}, registry={"urn:d": ancient})
+    assert caught.value.pointer == "urn:d#/$schema"
+    assert check({"properties": {"a": ancient}}).status == "invalid"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.engines import SuiteEngine
 from bench.suite import measure
-from structgen.constraints.json_schema import KEYWORDS, Support, Whitespace, check
+from structgen.constraints.json_schema import KEYWORDS, Support, Whitespace, check, json_schema
 from structgen.constraints.json_schema.formats import FORMATS
 from structgen.constraints.json_schema.table import MEASURED, format_table, keyword_table, with_tables
+from structgen.errors import LimitExceeded
 
 DRAFT7 = "http://json-schema.org/draft-07/schema#"
 
@@ -217,3 +220,60 @@ def test_references_that_lead_nowhere_suggest_near_ones(schema: dict[str, object
     (problem,) = check(schema).problems
     assert problem.pointer == "#/$ref"
     assert f"did you mean {near}?" in problem.note
+
+
+def test_findings_come_in_the_order_of_the_documents() -> None:
+    schema = {
+        "title": "t",
+        "properties": {
+            "b": {"type": "array", "items": {"$ref": "urn:d"}},
+            "a/%41": {"anyOf": [{"minimum": 1}, {"zzz": 2}]},
+        },
+        "minProperties": -1,
+        "x/y": 1,
+    }
+    report = check(schema, registry={"urn:d": {"type": "null", "not": {"minimum": "x"}}})
+    assert [finding.pointer for finding in report.findings] == [
+        "#/title",
+        "#/properties",
+        "#/properties/b/type",
+        "#/properties/b/items",
+        "#/properties/b/items/$ref",
+        "#/properties/a~1%41/anyOf",
+        "#/properties/a~1%41/anyOf/0/minimum",
+        "#/properties/a~1%41/anyOf/1/zzz",
+        "#/minProperties",
+        "#/x~1y",
+        "urn:d#/type",
+        "urn:d#/not",
+        "urn:d#/not/minimum",
+    ]
+
+
+def test_integers_are_spoken_of_where_there_are_any() -> None:
+    for kind, speaks in (
+        ("integer", True),
+        (["null", "integer"], True),
+        ("number", False),
+        ("string", False),
+    ):
+        (finding,) = check({"type": kind}).findings
+        assert bool(finding.note) is speaks
+
+
+@pytest.mark.parametrize("keyword", ["minLength", "minItems", "minProperties", "minContains"])
+@pytest.mark.parametrize("count", [10**30, 10**5_000, Decimal("1e2000")], ids=["30", "5000", "decimal"])
+def test_a_limit_is_no_breach_of_the_specification(keyword: str, count: Any) -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        json_schema({keyword: count})
+    assert ("text" in caught.value.message) is (keyword == "minLength")
+    report = check({keyword: count})
+    (problem,) = report.problems
+    assert (report.status, problem.status, problem.pointer) == ("limit", "limit", f"#/{keyword}")
+    assert problem.note == caught.value.message
+
+
+def test_hints_of_several_lines_are_moved_as_one() -> None:
+    shown = str(check('{"a" 1}')).splitlines()
+    place = next(i for i, line in enumerate(shown) if '{"a" 1}' in line)
+    assert shown[place + 1].index("^") - shown[place].index("{") == 5
