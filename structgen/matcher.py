@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.constraints.base import IR, NO_SCHEMA, Constraint
+from structgen.constraints.base import IR, NO_SCHEMA, Constraint, Stop
 from structgen.constraints.failures import empty_constraint, limit_exceeded
 from structgen.errors import OptionError, VocabularyMismatch
 from structgen.vocabulary import Vocabulary
@@ -229,7 +229,8 @@ class Matcher:
             partial(self._goes_on, *question) for question in questions_about(account, whole)
         ]
         if questions:
-            found = self.constraint.broken(account["schemas"], questions)
+            stop = Stop(whole, account["offset"], tuple(account["path"]), account["schemas"])
+            found = self.constraint.broken(stop, questions)
             # Where no rule is found, the core's own account of the place stands.
             account["rules"] = [*found, *account["rules"]] if found in ([], [NO_SCHEMA]) else found
         return explain_account(account, whole)
