@@ -17,9 +17,16 @@ from structgen.errors import CombinationError
 
 from .expressions import RE, literal
 
-__all__ = ["IR", "NO_SCHEMA", "Broken", "Constraint", "Literal", "Stop", "as_constraint"]
+__all__ = ["IR", "NO_SCHEMA", "Blame", "Broken", "Constraint", "Literal", "Stop", "as_constraint"]
 
 IR = tuple[Any, ...]
+
+
+class Blame(NamedTuple):
+    """Why nothing satisfies a part of a constraint, and what to do."""
+
+    reason: str
+    hint: str
 
 
 class Stop(NamedTuple):
@@ -69,8 +76,8 @@ class Constraint(ABC):
         """A short phrase for messages."""
         return repr(self)
 
-    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> str | None:
-        """Why the empty part at this place is empty, in words, if this kind of constraint can tell."""
+    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
+        """Why the empty part at this place is empty, if this kind of constraint can tell."""
         return None
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:

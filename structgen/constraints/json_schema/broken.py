@@ -79,7 +79,6 @@ class _Focus:
 
 def broken_rules(ir: SchemaIR, stop: Stop, questions: list[GoesOn]) -> list[Broken]:
     """The rules to blame for what stops the text."""
-    began = monotonic()
     reading = read_text(stop.text)
     if reading.fault is not None and reading.fault.offset <= stop.offset:
         return [Broken("", "JSON", "", reading.fault.path, reading.fault.message)]
@@ -88,6 +87,7 @@ def broken_rules(ir: SchemaIR, stop: Stop, questions: list[GoesOn]) -> list[Brok
         return [Broken("", "duplicate key", repeated, stop.path)]
     if not questions[-1](SchemaIR(nodes=({"pointer": "#"},), root=0, options={**ir["options"], **_FREE})):
         return [NO_SCHEMA]
+    began = monotonic()
     placing = Placing(ir, reading.root, stop)
     tags = list(placing.tags())
     told = _unknown_tag(ir, tags, stop.offset, questions[-1])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from structgen.constraints.base import IR, Broken, Constraint, Stop
+from structgen.constraints.base import IR, Blame, Broken, Constraint, Stop
 from structgen.errors import CombinationError
 
 from .broken import broken_rules
@@ -85,7 +85,7 @@ class JsonSchemaConstraint(Constraint):
         """Whether `minimal` is known to be the shortest."""
         return minimal_text(self, self._ir)[1]
 
-    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> str | None:
+    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
         return contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:

@@ -39,7 +39,7 @@ _PAIR_BEGUN = re.compile(rb"\\u[dD][89abAB]..(\\(u([dD]([c-fC-F].?)?)?)?)?")
 _SHORT_ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 
 
-@dataclass
+@dataclass(slots=True)
 class Value:
     """A value in the text, or as much of it as is there."""
 
@@ -200,7 +200,7 @@ class _Reader:
         after = self.text[self.at : self.at + 1]
         if (after and after in _NUMBER_BYTES) or (is_inside and not after):
             raise _Stop
-        return json.loads(match[0], parse_int=float, parse_float=float)
+        return float(match[0])
 
     def _word(self, path: Path) -> Any:
         match = _WORD.match(self.text, self.at)
@@ -229,7 +229,7 @@ class _Reader:
             if byte == b'"':
                 self.at += 1
                 raw = self.text[start : self.at].decode("utf-8", "replace")
-                return str(json.loads(raw))
+                return str(json.loads(raw)) if "\\" in raw else raw[1:-1]
             if byte == b"\\":
                 self._escape(path)
                 continue
