@@ -261,7 +261,7 @@ _RULES = {
     "dependencies": "{detail}",
     "anyOf": "must match one of the branches",
     "oneOf": "must match exactly one of the branches, and {detail}",
-    "not": "must not match",
+    "not": "must not {detail}",
     **dict.fromkeys(("then", "else"), "is ruled out by the condition"),
     **dict.fromkeys(("allOf", "$ref"), "is ruled out"),
     "whitespace": "must have the white space that the option `whitespace` asks for",
@@ -271,6 +271,7 @@ _RULES = {
 }
 
 _WITH_DETAIL = {
+    "not": "must not match",
     "additionalProperties": "must not have a key that is not declared",
     "enum": "must be one of the listed values",
     "const": "must be that value",

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from structgen.errors import CombinationError
+from structgen.errors import CombinationError, a_kind
 
 from .expressions import RE, literal
 
@@ -184,7 +184,7 @@ def as_constraint(value: Constraint | str) -> Constraint:
     if isinstance(value, str):
         return Literal(value)
     raise CombinationError(
-        f"a constraint combines with constraints and strings, not with a {type(value).__name__}",
+        f"a constraint combines with constraints and strings, not with {a_kind(value)}",
         hint="Make a constraint of it first, with regex(), choice(), json_schema() or constraint_for_type().",
     )
 

@@ -87,29 +87,35 @@ def broken_rules(ir: SchemaIR, stop: Stop, questions: list[GoesOn]) -> list[Brok
         return [Broken("", "duplicate key", repeated, stop.path)]
     if not questions[-1](SchemaIR(nodes=({"pointer": "#"},), root=0, options={**ir["options"], **_FREE})):
         return [NO_SCHEMA]
-    began = monotonic()
     placing = Placing(ir, reading.root, stop)
     tags = list(placing.tags())
     told = _unknown_tag(ir, tags, stop.offset, questions[-1])
     if told:
         return told
-    anything = _Focus(stop.near, placing)
     meant = _meant(ir, tags, stop.near)
+    anything = _Focus(stop.near, placing)
     focuses = [_Focus(stop.near, placing, *meant), anything] if meant else [anything]
-    for number, focus in enumerate(focuses):
-        share = SECONDS / len(focuses)
-        told = _broken_alone(ir, focus, questions, began + number * share, share)
+    tried = [(focus, _nearest(ir, focus)) for focus in focuses]
+    began = monotonic()
+    for number, (focus, candidates) in enumerate(tried):
+        share = SECONDS / len(tried)
+        told = _broken_alone(ir, focus, candidates, questions, began + number * share, share)
         if told:
             return told
-    for focus in focuses:
-        told = _broken_together(ir, focus, questions, began + 2 * SECONDS)
+    for focus, candidates in tried:
+        told = _broken_together(ir, focus, candidates, questions, began + 2 * SECONDS)
         if told:
             return told
     return []
 
 
 def _broken_alone(
-    ir: SchemaIR, focus: _Focus, questions: list[GoesOn], began: float, seconds: float
+    ir: SchemaIR,
+    focus: _Focus,
+    candidates: list[_Candidate],
+    questions: list[GoesOn],
+    began: float,
+    seconds: float,
 ) -> list[Broken]:
     """The rules each of which is to blame alone."""
     fewer = near_branches(ir, focus.near)
@@ -122,7 +128,7 @@ def _broken_alone(
         told = _told_nearby(ir, fewer, focus, goes_on, until)
         if told:
             return told
-        blamed = _blamed(ir, focus, goes_on, until)
+        blamed = _blamed(ir, candidates, goes_on, until)
         if blamed:
             # A union may hide that a rule of the branch that was meant is broken, and another one later.
             if all(map(_is_long, blamed)) and goes_on is not questions[-1]:
@@ -177,14 +183,15 @@ def _told_nearby(
     """What the branches that lead to the place tell and the whole schema confirms."""
     if fewer is None or goes_on(fewer):
         return []
-    blamed = [one for one in _blamed(fewer, focus, goes_on, until) if goes_on(_changed(ir, [one]))]
+    blamed = _blamed(fewer, _nearest(fewer, focus), goes_on, until)
+    blamed = [one for one in blamed if goes_on(_changed(ir, [one]))]
     return _told(fewer, blamed, focus, goes_on, until)
 
 
-def _blamed(ir: SchemaIR, focus: _Focus, goes_on: GoesOn, until: float) -> list[_Candidate]:
+def _blamed(ir: SchemaIR, candidates: list[_Candidate], goes_on: GoesOn, until: float) -> list[_Candidate]:
     """Each rule without which alone the text goes on; of a long union, it rather than those of its many branches."""
     blamed: list[_Candidate] = []
-    for one in _nearest(ir, focus):
+    for one in candidates:
         if monotonic() >= until:
             break
         inside = any(_is_long(other) and one.pointer.startswith(f"{other.pointer}/") for other in blamed)
@@ -198,21 +205,25 @@ def _is_long(one: _Candidate) -> bool:
     return key in ("anyOf", "oneOf") and len(member) >= LONG
 
 
-def _broken_together(ir: SchemaIR, focus: _Focus, questions: list[GoesOn], until: float) -> list[Broken]:
+def _broken_together(
+    ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], questions: list[GoesOn], until: float
+) -> list[Broken]:
     """As few rules as possible without all of which the text goes on."""
-    least = _together(ir, focus, questions[-1], until)
+    least = _together(ir, focus, candidates, questions[-1], until)
     goes_on = questions[-1]
     for stricter in questions[:-1]:
         # A stricter question sees more of the text, and maybe faults that have nothing to do with this one.
-        found = _together(ir, focus, stricter, until)
+        found = _together(ir, focus, candidates, stricter, until)
         if found and least and len(found) <= len(least):
             least, goes_on = found, stricter
             break
     return _told(ir, least, focus, goes_on, until)
 
 
-def _together(ir: SchemaIR, focus: _Focus, goes_on: GoesOn, until: float) -> list[_Candidate]:
-    blamed = _nearest(ir, focus)
+def _together(
+    ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], goes_on: GoesOn, until: float
+) -> list[_Candidate]:
+    blamed = candidates
     if monotonic() >= until or not goes_on(_changed(ir, blamed)):
         return []
     # What is near is to blame sooner than what is not, so it is spared last.
@@ -410,19 +421,47 @@ def _detail(ir: SchemaIR, one: _Candidate, goes_on: GoesOn, until: float) -> str
     if key == "anyOf":
         return _asked_for(ir["nodes"], node["pointer"], member) if one.keyword in _DEPENDENT else ""
     if one.keyword == "type":
-        names = [name for bit, name in enumerate(_TYPES) if node.get("types", 63) >> bit & 1]
-        return " or ".join("integer" if name == "number" and "integer" in node else name for name in names)
+        return _type_names(node)
+    if key == "not":
+        return _refused(ir, member)
     if key == "required":
         return str(member)
     return str(node[key]) if isinstance(node[key], (int, str)) and key not in _CHILD else ""
 
 
+def _type_names(node: Node) -> str:
+    names = [name for bit, name in enumerate(_TYPES) if node.get("types", 63) >> bit & 1]
+    return " or ".join("integer" if name == "number" and "integer" in node else name for name in names)
+
+
+def _refused(ir: SchemaIR, place: int) -> str:
+    """What a value must not be that must not match this sub-schema; empty where that is no short phrase."""
+    node = ir["nodes"][place]
+    while isinstance(node, dict) and node.keys() == {"pointer", "ref"} and len(node["ref"]) == 1:
+        place = node["ref"][0]
+        node = ir["nodes"][place]
+    if isinstance(node, bool):
+        return ""
+    keys = node.keys() - {"pointer"}
+    if keys <= {"types", "integer", "digits"}:
+        return f"be of type {_type_names(node)}"
+    if keys <= set(_VALUES):
+        listed = _listed(node)
+        several = sum(len(node[key]) for key in keys) > 1
+        return f"be one of {listed}" if listed and several else f"be {listed}" if listed else ""
+    if keys == {"required"}:
+        names = list(map(repr, node["required"][:_LISTED]))
+        return f"have the key {names[0]}" if len(names) == 1 else f"have all the keys {', '.join(names)}"
+    text = ir.spelled.get(place, {}).get("text of pattern", "")
+    return f"match the pattern {text}" if keys == {"pattern"} and text else ""
+
+
 def _listed(node: Node) -> str:
     """Values that a node lists, as JSON; empty where they are many or are not plain."""
-    if not {"strings", "numbers"} & node.keys() or {"literals", "values"} & node.keys():
+    if "values" in node:
         return ""
     values = [json.dumps(text, ensure_ascii=False) for text in node.get("strings", ())]
-    values += node.get("numbers", ())
+    values += [*node.get("numbers", ()), *node.get("literals", ())]
     joined = ", ".join(values[:_LISTED])
     return joined if len(values) <= _LISTED and len(joined) <= _LISTED_CHARACTERS else ""
 

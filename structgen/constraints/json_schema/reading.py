@@ -33,9 +33,9 @@ _SPELLED_OTHERWISE = ("true", "false", "null", "none", "nil", "undefined")
 _NO_NUMBERS = ("nan", "inf", "infinity")
 _ESCAPED = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPE_BEGUN = re.compile(rb"\\(u[0-9a-fA-F]{0,3})?")
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]..")
-_PAIR = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
-_PAIR_BEGUN = re.compile(rb"\\u[dD][89abAB]..(\\(u([dD]([c-fC-F].?)?)?)?)?")
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_PAIR = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_PAIR_BEGUN = re.compile(rb"\\u[dD][89abAB]..(\\(u([dD]([c-fC-F][0-9a-fA-F]?)?)?)?)?")
 _SHORT_ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
-from structgen.errors import OptionError, ReferenceNotFound, SchemaInvalid, UnsupportedKeyword
+from structgen.errors import OptionError, ReferenceNotFound, SchemaInvalid, UnsupportedKeyword, a_kind
 
 from .drafts import LATEST, Draft, draft_of, is_known_vocabulary
 from .drafts import dialect as dialect_of
@@ -331,7 +331,7 @@ def _checked(registry: Any) -> Any:
         return registry
     if not isinstance(registry, Mapping):
         raise OptionError(
-            f"registry= is a {type(registry).__name__}; it maps URIs to schemas",
+            f"registry= is {a_kind(registry)}; it maps URIs to schemas",
             hint='Write {"https://example.com/a": {...}}, or pass a referencing.Registry.',
         )
     for uri, document in registry.items():

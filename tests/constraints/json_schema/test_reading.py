@@ -56,6 +56,11 @@ def test_a_beginning_has_no_fault(text: str) -> None:
     assert read_text(text.encode()).fault is None
 
 
+def test_half_a_pair_before_something_like_the_other() -> None:
+    fault = read_text(rb'"\ud800\udc"00"').fault
+    assert fault is not None and "surrogate pair" in fault.message
+
+
 @pytest.mark.parametrize("text", ["03", "+1", ".5", "1.", "[1e+]"])
 def test_numbers_are_told_elsewhere(text: str) -> None:
     reading = read_text(text.encode())
