@@ -35,6 +35,8 @@ __all__ = ["SECONDS", "TRIAL_LIMIT", "broken_rules"]
 TRIAL_LIMIT = 200
 SECONDS = 0.5
 """No trial of a single rule begins later than this; none of several rules together later than twice this."""
+_MEANT = 0.8
+"""The share of this time for the branches that are meant."""
 _NODE_TRIALS = 400_000
 """Nodes that are compiled in all."""
 
@@ -96,12 +98,12 @@ def broken_rules(ir: SchemaIR, stop: Stop, questions: list[GoesOn]) -> list[Brok
     anything = _Focus(stop.near, placing)
     focuses = [_Focus(stop.near, placing, *meant), anything] if meant else [anything]
     tried = [(focus, _nearest(ir, focus)) for focus in focuses]
-    began = monotonic()
-    for number, (focus, candidates) in enumerate(tried):
-        share = SECONDS / len(tried)
-        told = _broken_alone(ir, focus, candidates, questions, began + number * share, share)
+    began = until = monotonic()
+    for (focus, candidates), share in zip(tried, (_MEANT, 1 - _MEANT) if meant else (1,), strict=True):
+        told = _broken_alone(ir, focus, candidates, questions, until, SECONDS * share)
         if told:
             return told
+        until += SECONDS * share
     for focus, candidates in tried:
         told = _broken_together(ir, focus, candidates, questions, began + 2 * SECONDS)
         if told:

@@ -37,12 +37,13 @@ _OF_OBJECTS = frozenset(
     + ["dependentRequired", "dependentSchemas", "dependencies"]
 )
 _LITERALS = {"null": None, "true": True, "false": False}
-_OBJECT = 1 << 2
+_OBJECT, _ARRAY = 1 << 2, 1 << 3
 
 
 @dataclass(frozen=True)
 class Tag:
-    """A union of which each branch asks for other values at `path`, and the branches that take what is there."""
+    """A union whose branches what is read at `path` tells apart, and the branches that take it: by the value of a
+    key, or by an open bracket, which leaves `possible` empty."""
 
     place: int
     key: str
@@ -86,13 +87,23 @@ class Placing:
             for value in filter(self._leads, values):
                 for key in _UNIONS:
                     for group in node.get(key, ()):
-                        yield from self._tag(place, key, group, value)
+                        told = list(self._tag(place, key, group, value))
+                        yield from told or self._by_kind(place, key, group, value)
+
+    def _by_kind(self, place: int, key: str, group: tuple[int, ...], value: Value) -> Iterator[Tag]:
+        """A value that has begun with a bracket leaves out the branches of other types."""
+        kind = {"{": _OBJECT, "[": _ARRAY}.get(value.kind)
+        if kind is None:
+            return
+        chosen = tuple([one for one in group if self._takes(self._same(one), kind)])
+        if 0 < len(chosen) < len(group):
+            yield Tag(place, key, group, chosen, value.path, (), value.start)
 
     def _tag(self, place: int, key: str, group: tuple[int, ...], value: Value) -> Iterator[Tag]:
         if value.kind != "{" or len(group) < 2:
             return
         branches = [(branch, self._same(branch)) for branch in group]
-        objects = [(branch, same) for branch, same in branches if self._takes_objects(same)]
+        objects = [(branch, same) for branch, same in branches if self._takes(same, _OBJECT)]
         listed = [(branch, self._listed_keys(same)) for branch, same in objects]
         if not listed:
             return
@@ -130,8 +141,8 @@ class Placing:
         return list(found.values())
 
     @staticmethod
-    def _takes_objects(same: list[Node]) -> bool:
-        return all(node.get("types", _OBJECT) & _OBJECT and not _listed(node) for node in same)
+    def _takes(same: list[Node], kind: int) -> bool:
+        return all(node.get("types", kind) & kind and not _listed(node) for node in same)
 
     def _leads(self, value: Value) -> bool:
         return self.stop.path[: len(value.path)] == value.path

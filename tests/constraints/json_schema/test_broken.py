@@ -544,6 +544,14 @@ def test_a_tag_that_comes_last(keyword: str) -> None:
     ]
 
 
+def test_branches_of_other_types_are_not_meant() -> None:
+    pet = {"type": "object", "properties": {"name": {"minLength": 3}}}
+    schema = {"properties": {"pet": {"anyOf": [pet, {"type": "null"}, {"type": "array"}]}}}
+    assert [rule.message for rule in explain(schema, '{"pet":{"name":"x"}}').rules] == [
+        "`/pet/name` must have at least 3 characters"
+    ]
+
+
 def test_tags_by_reference_with_a_branch_that_is_no_object() -> None:
     schema = {
         "anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "null"}],
