@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from structgen.errors import OptionError, PromptError
+from structgen.errors import OptionError, PromptError, a_kind
 from structgen.matcher import Matcher
 from structgen.results import Result
 from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
@@ -152,7 +152,7 @@ def check_model(model: Any) -> None:
     """Raise where `model` is something else, such as the name of one."""
     if not hasattr(model, "start") or not hasattr(model, "vocabulary"):
         raise OptionError(
-            f"the first argument is a {type(model).__name__}, not a model",
+            f"the first argument is {a_kind(model)}, not a model",
             hint="Make one with structgen.load() or structgen.wrap(model, tokenizer).",
         )
 

@@ -59,10 +59,23 @@ __all__ = [
     "UnsupportedKeyword",
     "VocabularyError",
     "VocabularyMismatch",
+    "a_kind",
     "show_place",
+    "with_kind",
 ]
 
 _SHOWN = 72
+
+
+def a_kind(value: object) -> str:
+    """What a wrong argument is, in words: "an int", "None"."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+
+
+def with_kind(value: object) -> str:
+    """A wrong argument and what it is: "5, an int"; None needs no more words."""
+    return f"{value!r:.60}" + ("" if value is None else f", {a_kind(value)}")
 
 
 def show_place(text: str, start: int, end: int | None = None) -> str:

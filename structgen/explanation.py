@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.constraints.base import NO_SCHEMA
+from structgen.constraints.base import NO_SCHEMA, Broken
 from structgen.errors import show_place
 
 __all__ = ["BrokenRule", "Explanation", "explain_account", "questions_about"]
@@ -78,7 +79,7 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
     position = len(text[:start].decode("utf-8", "replace"))
     viable = offset == len(text)
     ok = viable and account["complete"]
-    instance = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in account["path"])
+    instance = _pointer(account["path"])
     is_stuck = viable and not ok and not account["next"].strip(_BLANKS if account["optional_space"] else b"")
     rules: tuple[BrokenRule, ...] = ()
     if not ok and (is_stuck or not viable or is_json(text)):
@@ -192,20 +193,27 @@ _NUMBERS = (
 
 def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
     found: dict[tuple[str, str, str], BrokenRule] = {}
-    for pointer, keyword, detail in account["rules"]:
-        if (pointer, keyword, detail) == NO_SCHEMA:
+    for rule in account["rules"]:
+        if rule == NO_SCHEMA:
             continue
+        pointer, keyword, detail, path, said = Broken(*rule)
         is_here = pointer in account["schemas"] and account["place"] in ("array", "object", "key")
-        subject = _subject(instance, keyword, is_here)
+        subject = _subject(instance, keyword, is_here) if path is None else _named(_pointer(path))
         if "/propertyNames" in pointer:
             subject = f"each key of {subject}"
-        template = _RULES.get(keyword, "must satisfy its rule")
-        if keyword in _WITH_DETAIL and not detail:
-            template = _WITH_DETAIL[keyword]
-        detail = _shortened(detail)
-        message = f"{subject} {template.format(detail=detail)}"
+        message = f"{subject} {said or _said(keyword, _shortened(detail))}"
         found.setdefault((pointer, keyword, message), BrokenRule(pointer, keyword, message))
     return list(found.values())
+
+
+def _said(keyword: str, detail: str) -> str:
+    """What the keyword asks for."""
+    template = _RULES.get(keyword, "must satisfy its rule")
+    if keyword in _WITH_DETAIL and not detail:
+        template = _WITH_DETAIL[keyword]
+    if detail == "1":
+        template = _PLURAL.sub(r"{detail} \1", template).replace("item that match", "item that matches")
+    return template.format(detail=detail)
 
 
 def _shortened(detail: str) -> str:
@@ -213,6 +221,7 @@ def _shortened(detail: str) -> str:
 
 
 _LONGEST_DETAIL = 200
+_PLURAL = re.compile(r"\{detail\} (item|key|character)s")
 _RULES = {
     "type": "must be of type {detail}",
     "max_depth": "must not be nested deeper: the vocabulary's limit on open containers is max_depth={detail}; "
@@ -252,7 +261,7 @@ _RULES = {
     "dependencies": "{detail}",
     "anyOf": "must match one of the branches",
     "oneOf": "must match exactly one of the branches, and {detail}",
-    "not": "must not match",
+    "not": "must not {detail}",
     **dict.fromkeys(("then", "else"), "is ruled out by the condition"),
     **dict.fromkeys(("allOf", "$ref"), "is ruled out"),
     "whitespace": "must have the white space that the option `whitespace` asks for",
@@ -262,6 +271,7 @@ _RULES = {
 }
 
 _WITH_DETAIL = {
+    "not": "must not match",
     "additionalProperties": "must not have a key that is not declared",
     "enum": "must be one of the listed values",
     "const": "must be that value",
@@ -277,11 +287,19 @@ _WITH_DETAIL = {
 
 def _subject(instance: str, keyword: str, is_here: bool) -> str:
     """What a rule is about: the place itself, unless it is known to be about what holds the place."""
-    if not instance:
-        return "the value"
-    if is_here or keyword not in _AROUND:
-        return f"`{instance}`"
-    return f"`{instance}` or a value around it" if keyword in _BRANCHING else f"the value around `{instance}`"
+    if is_here or not instance or keyword not in _AROUND:
+        return _named(instance)
+    return (
+        f"`{instance}` or a value around it" if keyword in _BRANCHING else _named(instance.rpartition("/")[0])
+    )
+
+
+def _named(instance: str) -> str:
+    return f"`{instance}`" if instance else "the value"
+
+
+def _pointer(path: Sequence[str | int]) -> str:
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
 _BRANCHING = frozenset(["anyOf", "oneOf", "not", "then", "else", "allOf", "$ref"])

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.constraints.base import IR, NO_SCHEMA, Constraint
+from structgen.constraints.base import IR, NO_SCHEMA, Constraint, Stop
 from structgen.constraints.failures import empty_constraint, limit_exceeded
-from structgen.errors import OptionError, VocabularyMismatch
+from structgen.errors import OptionError, VocabularyMismatch, a_kind, with_kind
 from structgen.vocabulary import Vocabulary
 
 from .explanation import Explanation, explain_account, questions_about
@@ -229,7 +229,8 @@ class Matcher:
             partial(self._goes_on, *question) for question in questions_about(account, whole)
         ]
         if questions:
-            found = self.constraint.broken(account["schemas"], questions)
+            stop = Stop(whole, account["offset"], tuple(account["path"]), account["schemas"])
+            found = self.constraint.broken(stop, questions)
             # Where no rule is found, the core's own account of the place stands.
             account["rules"] = [*found, *account["rules"]] if found in ([], [NO_SCHEMA]) else found
         return explain_account(account, whole)
@@ -282,7 +283,7 @@ def _check_operands(constraint: object, vocabulary: object) -> None:
         )
     if not isinstance(vocabulary, Vocabulary):
         raise OptionError(
-            f"a matcher needs a vocabulary, not a {type(vocabulary).__name__}",
+            f"a matcher needs a vocabulary, not {a_kind(vocabulary)}",
             hint="Use model.vocabulary, or Vocabulary.from_tokenizer(tokenizer).",
         )
 
@@ -293,7 +294,7 @@ def _bytes(text: str | bytes) -> bytes:
         return text.encode("utf-8", "surrogatepass")
     if not isinstance(text, (bytes, bytearray, memoryview)):
         raise OptionError(
-            f"a text is a str or bytes, not {text!r:.60}, a {type(text).__name__}",
+            f"a text is a str or bytes, not {with_kind(text)}",
             hint="Write a value as JSON first, with json.dumps.",
         )
     return bytes(text)

@@ -9,7 +9,7 @@ import pytest
 
 from structgen import errors
 
-ALL = [getattr(errors, name) for name in errors.__all__ if name != "show_place"]
+ALL = [getattr(errors, name) for name in errors.__all__ if name not in ("a_kind", "show_place", "with_kind")]
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
@@ -69,3 +69,8 @@ def test_long_lines_are_cut_around_the_place() -> None:
     assert line.startswith("    ...")
     assert line.endswith("...")
     assert len(line) < 90
+
+
+def test_wrong_arguments_in_words() -> None:
+    assert [errors.a_kind(value) for value in (None, 5, "x", [])] == ["None", "an int", "a str", "a list"]
+    assert [errors.with_kind(value) for value in (None, 5)] == ["None", "5, an int"]

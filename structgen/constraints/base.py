@@ -11,17 +11,48 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from structgen.errors import CombinationError
+from structgen.errors import CombinationError, a_kind
 
 from .expressions import RE, literal
 
-__all__ = ["IR", "NO_SCHEMA", "Constraint", "Literal", "as_constraint"]
+__all__ = ["IR", "NO_SCHEMA", "Blame", "Broken", "Constraint", "Literal", "Stop", "as_constraint"]
 
 IR = tuple[Any, ...]
 
-NO_SCHEMA = ("", "JSON", "")
+
+class Blame(NamedTuple):
+    """Why nothing satisfies a part of a constraint, and what to do."""
+
+    reason: str
+    hint: str
+
+
+class Stop(NamedTuple):
+    """Where a text leaves a language."""
+
+    text: bytes
+    offset: int
+    path: tuple[str | int, ...]
+    """Steps into the value, for JSON."""
+    near: list[str]
+    """Pointers of the sub-schemas that apply there."""
+
+
+class Broken(NamedTuple):
+    """A rule that a text breaks."""
+
+    pointer: str
+    keyword: str
+    detail: str = ""
+    path: tuple[str | int, ...] | None = None
+    """The value that the rule is about, if that is known."""
+    message: str = ""
+    """What is said of that value, where it is not what is always said of the keyword."""
+
+
+NO_SCHEMA = Broken("", "JSON")
 """What `Constraint.broken` answers where no rule is to blame, since no schema would take the text."""
 
 
@@ -45,15 +76,15 @@ class Constraint(ABC):
         """A short phrase for messages."""
         return repr(self)
 
-    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> str | None:
-        """Why the empty part at this place is empty, in words, if this kind of constraint can tell."""
+    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
+        """Why the empty part at this place is empty, if this kind of constraint can tell."""
         return None
 
-    def broken(self, near: list[str], questions: list[Callable[[IR], bool]]) -> list[tuple[str, str, str]]:
-        """The rules without which a text could go on, if this kind of constraint can tell: where, which, details.
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        """The rules without which a text could go on, if this kind of constraint can tell.
 
-        `near` are the places that apply where the text stops. A question says whether the text goes on under
-        an IR; the first is the strictest. `NO_SCHEMA` alone says that no schema would take the text."""
+        A question says whether the text goes on under an IR; the first is the strictest. `NO_SCHEMA` alone says
+        that no schema would take the text."""
         return []
 
     def _and(self, other: Constraint) -> Constraint | None:
@@ -153,7 +184,7 @@ def as_constraint(value: Constraint | str) -> Constraint:
     if isinstance(value, str):
         return Literal(value)
     raise CombinationError(
-        f"a constraint combines with constraints and strings, not with a {type(value).__name__}",
+        f"a constraint combines with constraints and strings, not with {a_kind(value)}",
         hint="Make a constraint of it first, with regex(), choice(), json_schema() or constraint_for_type().",
     )
 

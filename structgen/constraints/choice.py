@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from structgen.errors import ConstraintError, EmptyConstraint
+from structgen.errors import ConstraintError, EmptyConstraint, a_kind, with_kind
 
 from .base import IR, Constraint
 from .expressions import RE
@@ -52,7 +52,7 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
         given = list(texts)
     except TypeError:
         raise ConstraintError(
-            f"choice() needs a list of texts, not a {type(texts).__name__}",
+            f"choice() needs a list of texts, not {a_kind(texts)}",
             hint='Write, for example, choice(["yes", "no"]).',
         ) from None
     if not given:
@@ -63,7 +63,7 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
     for index, text in enumerate(given):
         if not isinstance(text, str):
             raise ConstraintError(
-                f"choice() needs texts, not {text!r:.60}, a {type(text).__name__}",
+                f"choice() needs texts, not {with_kind(text)}",
                 where=f"item {index}",
                 hint="Convert it with str(), or use a Literal or Enum type to get other values back.",
             )

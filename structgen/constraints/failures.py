@@ -37,14 +37,14 @@ def empty_constraint(
     if parts:
         others = f" (and {len(parts) - 1} more)" if len(parts) > 1 else ""
         try:
-            reason = constraint.blame(parts[0], is_empty)
+            blame = constraint.blame(parts[0], is_empty)
         except _core.LimitError:
-            reason = None
+            blame = None
         return UnsatisfiableSchema(
-            f"no value can satisfy this part of the schema{others}" + (f": {reason}" if reason else ""),
+            f"no value can satisfy this part of the schema{others}" + (f": {blame.reason}" if blame else ""),
             pointer=parts[0] or "#",
-            hint="Change one of them, unless the vocabulary lacks characters that they ask for."
-            if reason
+            hint=blame.hint
+            if blame
             else "Its keywords contradict each other, or contradict what the value must be elsewhere.",
         )
     return EmptyConstraint(

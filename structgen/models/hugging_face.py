@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import ModelError, OptionError, PromptError, VocabularyMismatch
+from structgen.errors import ModelError, OptionError, PromptError, VocabularyMismatch, a_kind
 from structgen.vocabulary import Vocabulary
 
 from .base import Message, Prompt, ScoringSession
@@ -158,7 +158,7 @@ def _check_kind(model: Any, tokenizer: Any) -> None:
         or not hasattr(tokenizer, "eos_token_id")
     ):
         raise OptionError(
-            f"a {type(model).__name__} and a {type(tokenizer).__name__} are no model and tokenizer of transformers",
+            f"{a_kind(model)} and {a_kind(tokenizer)} are no model and tokenizer of transformers",
             hint="Write wrap(model, tokenizer) with both loaded, or load(name).",
         )
     if getattr(model.config, "is_encoder_decoder", False):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from structgen.constraints.base import IR, Constraint
+from structgen.constraints.base import IR, Blame, Broken, Constraint, Stop
 from structgen.errors import CombinationError
 
 from .broken import broken_rules
@@ -89,14 +89,14 @@ class JsonSchemaConstraint(Constraint):
     def _laid_out(self, compact: str) -> str:
         return Whitespace.of(self.options.whitespace).lay_out(compact)
 
-    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> str | None:
+    def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
         return contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))
 
-    def broken(self, near: list[str], questions: list[Callable[[IR], bool]]) -> list[tuple[str, str, str]]:
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         def about(question: Callable[[IR], bool]) -> Callable[[SchemaIR], bool]:
             return lambda ir: question(("json", ir))
 
-        return broken_rules(self._ir, near, [about(question) for question in questions])
+        return broken_rules(self._ir, stop, [about(question) for question in questions])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, JsonSchemaConstraint):

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from structgen.constraints.base import Blame
+
+from .endless import endless_cycle
 from .ir import SchemaIR
 
 __all__ = ["QUESTION_LIMIT", "Demand", "Node", "contradiction", "demands", "without"]
@@ -21,11 +24,17 @@ QUESTION_LIMIT = 64
 _NODE_LIMIT = 20_000
 
 Node = dict[str, Any]
+_LISTED = "the listed values"
+_FALSE = "the schema `false` allows nothing"
+_ENDLESS = "every value would have to hold another one, without end"
+_HOW_TO_END = "Let it end somewhere: leave a key out of `required`, or allow another type, as null."
+_CHANGE_ONE = "Change one of them, unless the vocabulary lacks characters that they ask for."
+_CHANGE_IT = "Change it, unless the vocabulary lacks characters that it asks for."
 _NAMES = {
     "types": "type",
     "integer": "type",
     "digits": "type",
-    **dict.fromkeys(("strings", "numbers", "literals", "values"), "the listed values"),
+    **dict.fromkeys(("strings", "numbers", "literals", "values"), _LISTED),
     "ref": "$ref",
 }
 _VALUES = ("strings", "numbers", "literals", "values")
@@ -40,9 +49,11 @@ _TOGETHER = (
 """Keys that say one thing together."""
 
 
-def contradiction(ir: SchemaIR, pointer: str, is_empty: Callable[[SchemaIR], bool]) -> str | None:
+def contradiction(ir: SchemaIR, pointer: str, is_empty: Callable[[SchemaIR], bool]) -> Blame | None:
     """The contradictory keywords of the sub-schema at `pointer`, in words; None if they cannot be told."""
     nodes = ir["nodes"]
+    if pointer in ("", "#") and nodes[ir["root"]] is False:
+        return Blame(_FALSE, "Write a schema that allows some value; `true` or {} allows every one.")
     if len(nodes) > _NODE_LIMIT:
         return None
     found = [i for i, node in enumerate(nodes) if isinstance(node, dict) and node["pointer"] == pointer]
@@ -57,6 +68,10 @@ def contradiction(ir: SchemaIR, pointer: str, is_empty: Callable[[SchemaIR], boo
 
     if not still_empty(node):
         return None
+    cycle = endless_cycle(nodes, place)
+    if cycle:
+        shown = cycle if len(cycle) <= 8 else [*cycle[:4], "…", *cycle[-3:]]
+        return Blame(f"{_ENDLESS}: {' -> '.join(shown)}", _HOW_TO_END)
     parts = list(demands(node))
     if len(parts) > QUESTION_LIMIT:
         return None
@@ -66,8 +81,9 @@ def contradiction(ir: SchemaIR, pointer: str, is_empty: Callable[[SchemaIR], boo
             node = smaller
     names = list(dict.fromkeys(_names(node, pointer, nodes)))
     if len(names) < 2:
-        return f"{names[0]} alone rules out every value" if names else None
-    return f"{', '.join(names[:-1])} and {names[-1]} contradict each other"
+        verb = "rule" if names == [_LISTED] else "rules"
+        return Blame(f"{names[0]} alone {verb} out every value", _CHANGE_IT) if names else None
+    return Blame(f"{', '.join(names[:-1])} and {names[-1]} contradict each other", _CHANGE_ONE)
 
 
 Demand = tuple[tuple[str, Any], ...]

@@ -15,7 +15,7 @@ from typing import Any
 from .contradiction import Node
 from .ir import SchemaIR
 
-__all__ = ["LONG", "near_branches"]
+__all__ = ["LONG", "near_branches", "reached"]
 
 LONG = 8
 """Branches of a union that is worth it."""
@@ -35,8 +35,8 @@ def near_branches(ir: SchemaIR, near: list[str]) -> SchemaIR | None:
     changed = [_kept(node, leading) for node in nodes]
     if all(one is other for one, other in zip(changed, nodes, strict=True)):
         return None
-    reached = _reached(changed, ir["root"])
-    left = tuple([node if place in reached else True for place, node in enumerate(changed)])
+    kept = reached(changed, ir["root"])
+    left = tuple([node if place in kept else True for place, node in enumerate(changed)])
     return SchemaIR(nodes=left, root=ir["root"], options=ir["options"], spelled=ir.spelled)
 
 
@@ -76,7 +76,8 @@ def _leading_to(nodes: tuple[Any, ...], near: set[str]) -> set[int]:
     return found
 
 
-def _reached(nodes: list[Node | bool], root: int) -> set[int]:
+def reached(nodes: list[Node | bool], root: int) -> set[int]:
+    """The nodes that `root` leads to."""
     found, pending = {root}, [root]
     while pending:
         node = nodes[pending.pop()]

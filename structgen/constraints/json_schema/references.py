@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from structgen.errors import OptionError, ReferenceNotFound, SchemaInvalid, UnsupportedKeyword
+from structgen.errors import OptionError, ReferenceNotFound, SchemaInvalid, UnsupportedKeyword, a_kind
 
 from .drafts import LATEST, Draft, draft_of, is_known_vocabulary
 from .drafts import dialect as dialect_of
@@ -389,7 +389,7 @@ def _checked(registry: Any) -> Any:
         return registry
     if not isinstance(registry, Mapping):
         raise OptionError(
-            f"registry= is a {type(registry).__name__}; it maps URIs to schemas",
+            f"registry= is {a_kind(registry)}; it maps URIs to schemas",
             hint='Write {"https://example.com/a": {...}}, or pass a referencing.Registry.',
         )
     for uri, document in registry.items():

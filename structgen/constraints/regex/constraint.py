@@ -14,7 +14,7 @@ from typing import Literal
 
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.expressions import EPSILON, RE, TEXT
-from structgen.errors import ConstraintError, OptionError
+from structgen.errors import ConstraintError, OptionError, a_kind
 
 from .ecma import EcmaParser, ecma_flags
 from .looks import close
@@ -72,7 +72,7 @@ def regex(
         pattern = pattern.pattern
     if not isinstance(pattern, str):
         raise ConstraintError(
-            f"a pattern is a str, not a {type(pattern).__name__}",
+            f"a pattern is a str, not {a_kind(pattern)}",
             hint="Patterns of bytes cannot constrain text; decode it.",
         )
     return RegexConstraint(pattern, dialect, _language(_parser(pattern, dialect, flags, limits), EPSILON))

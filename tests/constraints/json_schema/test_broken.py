@@ -79,14 +79,14 @@ CASES: list[tuple[str, dict[str, Any], str, str, str, str, str]] = [
         "[1]",
     ),
     ("minItems", {"minItems": 2}, "[[]]", "#", "minItems", "at least 2 items", "[[],"),
-    ("maxItems", {"maxItems": 1}, "[1, 2]", "#", "maxItems", "at most 1 items", "[1]"),
+    ("maxItems", {"maxItems": 1}, "[1, 2]", "#", "maxItems", "at most 1 item", "[1]"),
     (
         "uniqueItems",
         {"uniqueItems": True},
         "[1, 1]",
         "#",
         "uniqueItems",
-        "around `/1` must not hold the same item twice",
+        "the value must not hold the same item twice",
         "[1, 10",
     ),
     (
@@ -114,7 +114,7 @@ CASES: list[tuple[str, dict[str, Any], str, str, str, str, str]] = [
         "[1, 1]",
         "#",
         "maxContains",
-        "at most 1 items",
+        "at most 1 item that matches",
         "[1, 12",
     ),
     (
@@ -163,14 +163,14 @@ CASES: list[tuple[str, dict[str, Any], str, str, str, str, str]] = [
         '{"a',
     ),
     ("required", {"required": ["a"]}, "{}", "#", "required", "must have the key 'a'", '{"'),
-    ("minProperties", {"minProperties": 1}, "{}", "#", "minProperties", "at least 1 keys", '{"'),
+    ("minProperties", {"minProperties": 1}, "{}", "#", "minProperties", "at least 1 key", '{"'),
     (
         "maxProperties",
         {"maxProperties": 1},
         '{"a":[],"b":2}',
         "#",
         "maxProperties",
-        "at most 1 keys",
+        "at most 1 key",
         '{"a":[]}',
     ),
     (
@@ -265,14 +265,14 @@ CASES: list[tuple[str, dict[str, Any], str, str, str, str, str]] = [
         '{"a":1,"ba',
     ),
     ("oneOf", {"oneOf": [{"const": 1}, {"const": 2}]}, "3", "#", "oneOf", "it matches none of them", "1"),
-    ("not", {"not": {"const": "abc"}}, '"abc"', "#", "not", "must not match", '"abcd'),
+    ("not", {"not": {"const": "abc"}}, '"abc"', "#", "not", 'must not be "abc"', '"abcd'),
     (
         "not",
         {"properties": {"a": {"not": {"type": "null"}}}},
         '{"a": null}',
         "#/properties/a",
         "not",
-        "must not match",
+        "must not be of type null",
         '{"a": 1',
     ),
     ("if", _IF, '{"a":1}', "#/then", "required", "must have the key 'b'", '{"a":1,'),
@@ -302,7 +302,7 @@ CASES: list[tuple[str, dict[str, Any], str, str, str, str, str]] = [
         '{"a":{"b":[],"c":2}}',
         "#",
         "maxProperties",
-        "`/a` must have at most 1 keys",
+        "`/a` must have at most 1 key",
         '{"a":{"b":[]}',
     ),
 ]
@@ -372,7 +372,6 @@ def test_options_that_a_text_breaks(options: dict[str, Any], text: str, keyword:
 
 def test_what_no_rule_is_to_blame_for() -> None:
     assert not explain({"maximum": 5}, "[1").rules
-    assert not explain({"maximum": 5}, "{]").rules
     assert [rule.keyword for rule in explain({}, '{"a":1,"a":2}').rules] == ["duplicate key"]
     assert not Matcher("<" + json_schema({"maximum": 5}), byte_vocabulary()).explain("<").rules
 
@@ -449,3 +448,154 @@ def test_naming_rules_takes_few_compilations(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Matcher, "_goes_on", counted)
     assert explain(_kinds("oneOf", 200), '{"k":5,"p5":7}').rules
     assert sum(size > 100 for size in sizes) <= 3
+
+
+_AB = {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
+_A = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "message"),
+    [
+        (_AB, '{"a":1,"a":2}', "the value has the key 'a' already"),
+        (_A, '{"a":1,"a":2}', "the value has the key 'a' already"),
+        (_AB, '{"a":1,"b":2,"a":3}', "the value has the key 'a' already"),
+        ({"items": _A}, '[{"a":1}, {"a":1, "a":2}]', "`/1` has the key 'a' already"),
+        (_A, '{"a":{"a":1},"b":2}', "the value must not have this key ('b' is not declared)"),
+        (_A, '{"a":1,', "the value must not have a key that is not declared"),
+    ],
+)
+def test_a_declared_key_that_stands_twice_is_no_undeclared_key(schema: Any, text: str, message: str) -> None:
+    assert [rule.message for rule in explain(schema, text).rules] == [message]
+
+
+def test_rules_of_an_item_are_not_told_of_its_array() -> None:
+    tags = {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True, "maxItems": 2}
+    schema = {"properties": {"tags": tags}}
+    assert {(rule.keyword, rule.message) for rule in explain(schema, '{"tags":["a","b","a"]}').rules} == {
+        ("uniqueItems", "`/tags` must not hold the same item twice"),
+        ("maxItems", "`/tags` must have at most 2 items"),
+    }
+    assert {(rule.keyword, rule.message) for rule in explain(schema, '{"tags":["a","b","c"]}').rules} == {
+        ("enum", '`/tags/2` must be one of the listed values ("a", "b")'),
+        ("maxItems", "`/tags` must have at most 2 items"),
+    }
+
+
+def _pets(keyword: str) -> dict[str, Any]:
+    kinds = {"cat": {"lives": {"type": "integer"}}, "dog": {"name": {"type": "string", "minLength": 3}}}
+    return {
+        keyword: [
+            {
+                "type": "object",
+                "properties": {"type": {"const": kind}, **others},
+                "required": ["type", *others],
+                "additionalProperties": False,
+            }
+            for kind, others in kinds.items()
+        ]
+    }
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+@pytest.mark.parametrize(
+    ("text", "rule", "message"),
+    [
+        ('{"type":"cat","name":"Rex"}', "{}/0 additionalProperties", "{} must not have this key ('name' is"),
+        ('{"type":"cat"}', "{}/0 required", "{} must have the key 'lives'"),
+        ('{"type":"cat","lives":"x"}', "{}/0/properties/lives type", "`{}/lives` must be of type integer"),
+        ('{"type":"dog","name":"R"}', "{}/1/properties/name minLength", "`{}/name` must have at least 3"),
+        (
+            '{"type":"cow"}',
+            " ",
+            '`{}/type` must be one of the values that tell the branches apart ("cat", "dog")',
+        ),
+        ('{"lives":3,"type":"dog"}', "{}/0/properties/type const", '`{}/type` must be that value ("cat")'),
+    ],
+)
+def test_of_a_tagged_union_the_branch_that_the_tag_means_is_told(
+    keyword: str, text: str, rule: str, message: str
+) -> None:
+    for schema, whole, place, pointer in (
+        (_pets(keyword), text, "", "#"),
+        ({"items": _pets(keyword)}, f'[{{"type":"dog","name":"Rex"}},{text}]', "/1", "#/items"),
+    ):
+        (told,) = explain(schema, whole).rules
+        where, _, name = rule.rpartition(" ")
+        assert told.pointer == (pointer + where.strip().format(f"/{keyword}") if where.strip() else pointer)
+        assert told.keyword == (name or keyword)
+        subject = message.replace("{} must", f"`{place}` must" if place else "the value must").format(place)
+        assert told.message.startswith(subject)
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_a_tag_that_comes_last(keyword: str) -> None:
+    kinds = (("a", "integer"), ("b", "string"))
+    schema = {
+        keyword: [
+            {"properties": {"k": {"const": tag}, "v": {"type": kind}}, "required": ["k", "v"]}
+            for tag, kind in kinds
+        ]
+    }
+    last = {rule.message for rule in explain(schema, '{"v":"x","k":"a"}').rules}
+    assert last == {'`/k` must be that value ("b")', "`/v` must be of type integer"}
+    assert [rule.message for rule in explain(schema, '{"k":"a","v":"x"}').rules] == [
+        "`/v` must be of type integer"
+    ]
+
+
+def test_branches_of_other_types_are_not_meant() -> None:
+    pet = {"type": "object", "properties": {"name": {"minLength": 3}}}
+    schema = {"properties": {"pet": {"anyOf": [pet, {"type": "null"}, {"type": "array"}]}}}
+    assert [rule.message for rule in explain(schema, '{"pet":{"name":"x"}}').rules] == [
+        "`/pet/name` must have at least 3 characters"
+    ]
+
+
+def test_tags_by_reference_with_a_branch_that_is_no_object() -> None:
+    schema = {
+        "anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "null"}],
+        "$defs": {
+            name: {"properties": {"k": {"enum": values}, "n": {"$ref": "#"}, "v": {"type": kind}}}
+            for name, values, kind in (("a", ["a", 1], "string"), ("b", [True, "b"], "null"))
+        },
+    }
+    text = '{"k":true,"n":{"k":"a","v":5}}'
+    assert [(rule.pointer, rule.message) for rule in explain(schema, text).rules] == [
+        ("#/$defs/a/properties/v", "`/n/v` must be of type string")
+    ]
+    (told,) = explain(schema, '{"k":"c"}').rules
+    assert '("a", 1, "b", true)' in told.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a":1,}', "the value must have no comma after its last entry"),
+        ('{"b":[1,]}', "`/b` must have no comma after its last item"),
+        ('{"b":[1,2,]}', "`/b` must have no comma after its last item"),
+        ("{a:1}", "the value must have its keys in double quotes"),
+        ("{'a':1}", "the value must have its keys in double quotes"),
+        ("{\"b\":'x'}", "`/b` must have double quotes around its text"),
+        ('{"b":[1 2]}', "`/b` must have a comma between its items"),
+        ('{"a":1 "b":2}', "the value must have a comma between its entries"),
+        ('{"a" 1}', "the value must have a colon after the key 'a'"),
+        ('{"c":"a\nb"}', "`/c` must spell the control character U+000A as \\n"),
+        (r'{"c":"\x"}', r"`/c` must not have the escape \x"),
+        (r'{"c":"\ud800."}', r"`/c` must not have \ud800 alone"),
+        ('{"b":[]} x', "the value must have nothing after its end"),
+        ('{"b":[]}}', "the value must have nothing after its end"),
+        ('{"a":True}', "`/a` must be spelled `true`, `false` or `null`"),
+        ("{]", "the value must be closed with `}`"),
+    ],
+)
+def test_what_is_no_json_is_told_before_the_schema(text: str, message: str) -> None:
+    closed = {
+        "properties": {"a": {"type": "integer"}, "b": {"items": {"type": "integer"}, "maxItems": 2}, "c": {}},
+        "required": ["b"],
+        "additionalProperties": False,
+    }
+    for schema in ({}, closed):
+        (rule,) = explain(schema, text).rules
+        assert (rule.pointer, rule.keyword) == ("", "JSON")
+        assert rule.message.startswith(message)

@@ -66,7 +66,8 @@ STRING = {"type": "string"}
             "#/$defs/x",
             "type, format and pattern",
         ),
-        (False, "#", ""),
+        (False, "#", "the schema `false` allows nothing"),
+        ({"enum": []}, "#", "the listed values alone rule out every value"),
     ],
 )
 def test_the_message_names_the_smallest_contradiction(schema: Any, pointer: str, reason: str) -> None:
@@ -76,6 +77,62 @@ def test_the_message_names_the_smallest_contradiction(schema: Any, pointer: str,
     parts = reason.replace(" and ", ", ").split(", ")
     assert all(part in str(caught.value) for part in parts), str(caught.value)
     assert "title" not in str(caught.value)
+
+
+_NODE = {"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#/$defs/n"}}}
+_LIST = {"type": "array", "minItems": 1, "items": {"$ref": "#"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "cycle"),
+    [
+        (
+            {"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}},
+            "# -> #/properties/next -> #",
+        ),
+        ({"$ref": "#/$defs/n", "$defs": {"n": _NODE}}, "#/$defs/n -> #/$defs/n/properties/next -> #/$defs/n"),
+        (
+            {
+                "type": "object",
+                "required": ["a"],
+                "additionalProperties": {"$ref": "#/$defs/l"},
+                "$defs": {"l": _LIST},
+            },
+            "# -> #/additionalProperties -> #/$defs/l -> #/$defs/l/items -> #",
+        ),
+        ({"allOf": [{"type": "array"}], "$ref": "#/$defs/l", "$defs": {"l": _LIST}}, "# -> #/$defs/l -> "),
+        (
+            {"type": "array", "prefixItems": [{"anyOf": [False, {"$ref": "#"}]}], "minItems": 1},
+            "anyOf/1 -> #",
+        ),
+        ({"type": "array", "contains": {"$ref": "#"}}, "# -> #/contains -> #"),
+        (
+            {
+                "$ref": "#/$defs/d0",
+                "$defs": {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(20)} | {"d20": _LIST},
+            },
+            "…",
+        ),
+    ],
+)
+def test_values_without_end(schema: Any, cycle: str) -> None:
+    with pytest.raises(UnsatisfiableSchema) as caught:
+        compile_constraint(json_schema(schema), byte_vocabulary())
+    assert "every value would have to hold another one, without end" in str(caught.value)
+    assert cycle in str(caught.value)
+    assert "contradict" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "required": ["a", "b"], "properties": {"a": False, "b": {"$ref": "#"}}},
+        {"type": "array", "minItems": 1, "items": False},
+    ],
+)
+def test_a_contradiction_is_not_called_endless(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchema, match="contradict each other"):
+        compile_constraint(json_schema(schema), byte_vocabulary())
 
 
 def test_large_schemas_are_not_searched() -> None:
@@ -98,7 +155,7 @@ def test_what_is_named_is_asked_of_the_engine(schema: Any) -> None:
         return engine.compile(("json", candidate)).empty_parts() is not None
 
     reason = contradiction(ir, "#", is_empty)
-    assert (reason is not None) == (is_empty(ir) and not isinstance(ir["nodes"][0], bool))
+    assert (reason is not None) == is_empty(ir)
 
 
 def test_a_demand_that_is_made_twice_is_one() -> None:
