@@ -106,7 +106,7 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
       if (after != parent->control.array || after->loose) {
         JsonControl &json = *parent->json;
         // A mask that leaves out which items are there must not miss that this one may be among them.
-        if (!(r.blind ? json.alive_after_item(after, parent->count) : json.array_alive(after, parent->count))) return nullptr;
+        if (!(r.blind ? json.alive_after_item(after, parent->count, false) : json.array_alive(after, parent->count))) return nullptr;
       }
       Node *n = r.arena.make<Node>(*parent);
       n->phase = Phase::AfterValue;

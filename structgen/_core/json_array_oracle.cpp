@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "json_oracle.h"
 
@@ -221,6 +222,7 @@ bool JsonOracle::distinct_counted(ArrayQuery &q, uint64_t length) {
       const Formula without = c_.formulas_.both(base, c_.formulas_.negation(c.contains));
       // Of so many the frame needs at least so many that match, and at most so many may.
       bool known = true;
+      if (q.frame && q.frame == reading_ && c.lo > 0 && !has_values(with, c.lo + 1, 0, &known)) enough = false;
       if (!has_values(with, c.lo, 0, &known)) {
         if (known && kinds.size() == 1) return false;
         enough = false;
@@ -242,6 +244,15 @@ bool JsonOracle::distinct_counted(ArrayQuery &q, uint64_t length) {
 
 // Can the items up to `length` all be different, and different from those already there?
 bool JsonOracle::distinct_items(ArrayQuery &q, uint64_t length) {
+  if (q.frame && q.frame == reading_ && length > q.count) {
+    // The value of the item that is being read may be one of those that are needed.
+    bool known = true;
+    for (uint64_t i = q.count; i < length && i <= q.beyond; ++i)
+      if (!has_values(item(q, i), length - q.count + 1, 0, &known)) {
+        ++unproven_;
+        break;
+      }
+  }
   // One more: its own requirement has been asked, and leaves out the scalars that are there. Containers it does not.
   if (length <= q.count + 1 && (length <= q.count || q.count == 0)) return true;
   if (length == q.count + 1) {
@@ -360,11 +371,14 @@ bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
   return false;
 }
 
-bool JsonOracle::array_alive(ArrayControl *a, uint64_t count, bool one_more) {
-  const Hash128 frame = hash_words(3, a->id, count, one_more);
+bool JsonOracle::array_alive(ArrayControl *a, uint64_t count, bool one_more, bool reading) {
+  const Hash128 frame = hash_words(3, a->id, count, one_more, reading);
   return remembered(frame, [&] {
-    return any_way(c_.goals_[a->goal].combined,
+    const ArrayControl *outer = std::exchange(reading_, reading ? a : nullptr);
+    const bool alive = any_way(c_.goals_[a->goal].combined,
                    [&](const Groups &yes, const Groups &no) { return array_possible(yes, no, a, count, one_more); });
+    reading_ = outer;
+    return alive;
   });
 }
 

@@ -139,8 +139,8 @@ KeyControl *JsonControl::resolve(KeyControl *key, const ObjectView &view) {
 
 // Where nothing but a repeated item helps, whether the one at hand can be that is known at its end: until then the
 // frame is taken as alive, without proof.
-bool JsonControl::alive_after_item(ArrayControl *after, uint64_t count) {
-  if (oracle_->array_alive(after, count, false)) return true;
+bool JsonControl::alive_after_item(ArrayControl *after, uint64_t count, bool reading) {
+  if (oracle_->array_alive(after, count, false, reading)) return true;
   if (!after->loose || count < 2 || !oracle_->array_alive(after_repeat(after), count, false)) return false;
   oracle_->leave_unproven();
   return true;
@@ -153,7 +153,7 @@ ItemControl *JsonControl::next_item(ArrayControl *a, uint64_t count) {
   const Hash128 read = hash_words(5, reinterpret_cast<uintptr_t>(it), count);
   if (auto known = resolved_items_.find(read); known != resolved_items_.end()) return known->second;
   ItemControl *found = resolve_child<ArrayControl>(it, [&](const Holds &holds) {
-    return alive_after_item(array_after(it->frame, it->on, it->counted, holds), count + 1);
+    return alive_after_item(array_after(it->frame, it->on, it->counted, holds), count + 1, true);
   });
   if (resolved_items_.size() > MAX_RESOLVED) resolved_items_.clear();
   return resolved_items_[read] = found;

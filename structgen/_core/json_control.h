@@ -192,7 +192,7 @@ class JsonControl {
   ArrayControl *after_item(ItemControl *item, const Holds &holds);
   // Distinct items: the frame that also has this scalar; the frame where an item came twice.
   ArrayControl *with_value(ArrayControl *frame, const ItemValue &value);
-  bool alive_after_item(ArrayControl *after, uint64_t count);
+  bool alive_after_item(ArrayControl *after, uint64_t count, bool reading);
   ArrayControl *after_repeat(ArrayControl *frame);
   // Strings are told apart by the reader, not by the frame: no end of them, whatever has been read.
   static bool free_strings(const ValueControl *item) {

@@ -38,7 +38,8 @@ class JsonOracle {
   bool extra_class_alive(ObjectControl *frame, const ObjectView &view, uint32_t matched);
   bool extra_class_possible(ObjectControl *frame, uint32_t matched);
   bool enough_extra_keys(ObjectControl *frame, uint64_t n);
-  bool array_alive(ArrayControl *frame, uint64_t count, bool one_more);
+  // `reading`: the last item is still being read, so its value is not yet known to the frame.
+  bool array_alive(ArrayControl *frame, uint64_t count, bool one_more, bool reading = false);
   uint64_t unproven() const { return unproven_; }
   void leave_unproven() { ++unproven_; }
 
@@ -151,6 +152,7 @@ class JsonOracle {
     bool extra;
   };
   std::unordered_map<Hash128, Allowed, HashOf128> allowed_;
+  const ArrayControl *reading_ = nullptr;  // whose last item is being read
   const std::vector<SchemaId> *preferred_ = nullptr;  // groups that alternatives are tried for first
 };
 

@@ -129,7 +129,8 @@ def test_what_cannot_be_satisfied_is_named(schema: Any, place: str) -> None:
     with pytest.raises(UnsatisfiableSchema) as caught:
         Matcher(json_schema(schema), byte_vocabulary())
     assert caught.value.pointer.startswith(place)
-    assert "contradict" in str(caught.value) or "rules out every value" in str(caught.value)
+    told = str(caught.value)
+    assert "contradict" in told or "rules out every value" in told or "without end" in told
 
 
 # ------------------------------------------------------------------ nobody else is harmed

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from structgen.constraints.json_schema import json_schema
+from structgen.errors import UnsatisfiableSchema
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 from tests.core.small_vocabulary import byte_vocabulary
@@ -169,3 +170,73 @@ def test_compilations_on_threads_while_spaces_are_replaced() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        # arrays that hold only where an item comes twice
+        (
+            {"type": "array", "maxItems": 2, "not": {"uniqueItems": True}},
+            ['["x","x"]', "[{},{}]", "[1,1]"],
+            ['["x","y"]', '["x"]', "[1,2]"],
+        ),
+        ({"type": "array", "maxItems": 3, "not": {"uniqueItems": True}}, ['["x",1,"x"]'], ['["a","b","c"]']),
+        ({"maxItems": 3, "oneOf": [{"minLength": 1}, {"uniqueItems": True}]}, ['[[],"",[]]'], ["[1,2]"]),
+        # items that are counted and must differ
+        (
+            {"type": "array", "uniqueItems": True, "contains": {"enum": [0, 1]}, "minContains": 2},
+            ["[0,1]", '[0,"x",1]'],
+            ["[0,0]", "[0]"],
+        ),
+        # what ends only above `maxContains`
+        (
+            {"type": "array", "not": {"contains": {"const": 1}, "minContains": 0, "maxContains": 1}},
+            ["[1,1]", "[0,1,1]"],
+            ["[0,1]", "[]"],
+        ),
+    ],
+)
+def test_items_that_repeat_or_count(schema: Any, valid: list[str], invalid: list[str]) -> None:
+    matcher = Matcher(json_schema(schema), BYTES)
+    for text in (*valid, *invalid):
+        copy = matcher.fork()
+        for token in text.encode():
+            mask = copy.mask()
+            allowed = bool(int(mask[(token + 2) >> 5]) >> ((token + 2) & 31) & 1)
+            assert copy.advance(token + 2) == allowed, (text, copy.text)
+            if not allowed:
+                break
+        assert (copy.text.decode() == text and copy.is_complete()) == (text in valid), text
+    assert matcher.witness_text() is not None
+    assert matcher.witness_text(b"[0,") is not None or matcher.unproven
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "uniqueItems": True, "contains": {"const": 1}, "minContains": 2},
+        {"type": "array", "uniqueItems": True, "contains": {"enum": [0, 1]}, "minContains": 3},
+        {
+            "type": "array",
+            "uniqueItems": True,
+            "minItems": 3,
+            "not": {"contains": {"minLength": 1}, "minContains": 2},
+        },
+    ],
+)
+def test_too_few_different_items(schema: Any) -> None:
+    with pytest.raises(UnsatisfiableSchema):
+        Matcher(json_schema(schema), BYTES)
+
+
+def test_many_different_numbers_take_little_memory() -> None:
+    matcher = Matcher(
+        json_schema({"type": "array", "uniqueItems": True, "items": {"type": "integer"}}), BYTES
+    )
+    text = "[" + ",".join(map(str, range(3_000)))
+    for token in text.encode():
+        assert matcher.advance(token + 2)
+    assert matcher.viable_bytes(b",7]") == 2  # 7 is there, 7x may come
+    assert matcher.viable_bytes(b",2999]") < 6, "told when it ends, though no longer taken out before"
+    assert matcher.viable_bytes(b",3000]") == 6

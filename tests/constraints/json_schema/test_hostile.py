@@ -158,7 +158,13 @@ def test_check_survives_them_too() -> None:
 
 
 def test_what_is_evaluated_is_bounded() -> None:
-    branches = [{"properties": {f"{i}.{j}": {"type": "null"} for j in range(2_000)}} for i in range(8)]
+    branches = [
+        {
+            "properties": {f"{i}.{j}": {"type": "null"} for j in range(2_000)},
+            "patternProperties": {f"^{i}x": {"type": "null"}},
+        }
+        for i in range(8)
+    ]
     with pytest.raises(LimitExceeded) as caught:
         json_schema({"anyOf": branches, "unevaluatedProperties": False})
     assert caught.value.limit == "evaluated entries"

@@ -357,7 +357,7 @@ def test_wrong_shapes_name_their_place(schema: Any, pointer: str) -> None:
     [
         (
             {
-                "anyOf": [{"properties": {str(i): {"type": "null"}}} for i in range(20)],
+                "anyOf": [{"patternProperties": {str(i): {"type": "null"}}} for i in range(20)],
                 "unevaluatedProperties": False,
             },
             "unevaluatedProperties",
