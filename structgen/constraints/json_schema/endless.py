@@ -4,8 +4,8 @@ Why: ``{"type": "object", "required": ["next"], "properties": {"next": {"$ref": 
 text can spell; no keyword of it contradicts another.
 Invariant: each node of a cycle that is named asks for the next one, of the same value or of one that it must hold;
 so no value that ends satisfies any of them.
-Cost: linear in the schema for each round of a least fixed point; few rounds in practice. Only where a schema has
-failed already.
+Cost: linear in the schema for each round of a least fixed point, at most `_STEPS`; few rounds in practice. Only where
+a schema has failed already.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ __all__ = ["endless_cycle"]
 
 _OBJECT, _ARRAY = 1 << 2, 1 << 3
 _ANY = (1 << 6) - 1
-_ROUNDS = 1_000
+_STEPS = 1_000_000
+"""Looks at a sub-schema, in all rounds together."""
 _LISTS = ("strings", "numbers", "literals", "values")
 
 _Node = dict[str, Any]
@@ -44,9 +45,11 @@ def endless_cycle(nodes: tuple[Any, ...], place: int) -> list[str] | None:
 def _finite(nodes: tuple[Any, ...], asked: list[tuple[_Choice, ...]]) -> list[bool]:
     """Which sub-schemas do not ask for values without end."""
     finite = [False] * len(nodes)
-    for _ in range(_ROUNDS):
+    order = range(len(nodes))
+    for turn in range(max(2, _STEPS // len(nodes))):
         before = sum(finite)
-        for place in reversed(range(len(nodes))):
+        # One way or the other most references lead ahead.
+        for place in order if turn % 2 else reversed(order):
             if not finite[place] and nodes[place] is not False:
                 finite[place] = all(any(finite[one] for one in choice) for choice in asked[place])
         if sum(finite) == before:

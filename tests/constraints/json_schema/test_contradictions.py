@@ -161,3 +161,16 @@ def test_what_is_named_is_asked_of_the_engine(schema: Any) -> None:
 def test_a_demand_that_is_made_twice_is_one() -> None:
     with pytest.raises(UnsatisfiableSchema, match="not"):
         compile_constraint(json_schema({"allOf": [True, True], "not": {}}), byte_vocabulary())
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_long_way_to_an_end_is_no_cycle(backwards: bool) -> None:
+    size = 1_500
+    chain: dict[str, Any] = {"d0": {"type": "object"}}
+    for i in range(1, size):
+        chain[f"d{i}"] = {"required": ["a"], "properties": {"a": {"$ref": f"#/$defs/d{i - 1}"}}}
+    order = reversed(range(size)) if backwards else range(size)
+    places = {f"p{i}": {"$ref": f"#/$defs/d{i}"} for i in order}
+    schema = {"type": "object", "$defs": chain, "properties": {**places, "x": False}, "required": ["x"]}
+    with pytest.raises(UnsatisfiableSchema, match="contradict"):
+        compile_constraint(json_schema(schema), byte_vocabulary())
