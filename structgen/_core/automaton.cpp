@@ -338,7 +338,7 @@ const Node *Automaton::step_object(Reader &r, const Node *n, uint8_t b) {
     }
     case Phase::AfterValue:
       if (b == ',') {
-        if (!n->json->more_keys(o, view(n))) return nullptr;
+        if (!n->json->more_keys(o, view(n)) || !key_left(n)) return nullptr;
         Node *m = r.arena.make<Node>(*n);
         m->phase = Phase::AfterComma;
         m->space = space_start(options, SpaceAt::AfterComma);

@@ -126,6 +126,8 @@ class Automaton {
            !(node->kind == Node::String && JsonControl::free_strings(node->control.value));
   }
   bool extra_seen(const Node *object, const Hash128 &hash) const;
+  // Is there a key that may come and is not there yet?
+  bool key_left(const Node *object);
 
   TextSpace &text() { return text_; }
   bool writes_lines() const { return writes_lines_; }

@@ -123,6 +123,21 @@ const Node *Automaton::close_key(Reader &r, const Node *n) {
   return close_extra_key(r, n);
 }
 
+// Where keys have an order, those of a pattern with few texts are no declared ones, and may all be there.
+bool Automaton::key_left(const Node *object) {
+  ObjectControl *o = object->control.object;
+  RegexSpace &space = text_.regex();
+  if (!object->extras || !object->json->schema().options.ordered || o->extra == RegexSpace::ANY_TEXT ||
+      space.has_length(o->extra, LONG_KEY, -1))
+    return true;
+  Bits declared(o->universe->words());
+  object->json->allowed_keys(o, view(object), declared.data());
+  if (std::any_of(declared.begin(), declared.end(), [](uint64_t w) { return w != 0; })) return true;
+  std::vector<std::string> there;
+  for (const SeenKey *s = object->extras; s; s = s->previous) there.emplace_back(s->text, s->length);
+  return space.alive(space.intersect(o->extra, space.complement(space.literals(there))));
+}
+
 bool Automaton::extra_seen(const Node *object, const Hash128 &hash) const {
   for (const SeenKey *s = object->extras; s; s = s->previous)
     if (s->hash == hash) return true;

@@ -63,6 +63,8 @@ struct ScalarLanguage {
 struct ObjectControl;
 struct ArrayControl;
 
+constexpr int64_t LONG_KEY = 64;  // a language of keys with texts this long has plenty of them
+
 // How a value with this goal may start and go on.
 struct ValueControl {
   GoalId goal = 0;

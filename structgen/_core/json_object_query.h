@@ -11,8 +11,6 @@
 
 namespace structgen {
 
-constexpr int64_t LONG_KEY = 64;  // a language with texts this long has plenty of them
-
 struct JsonOracle::ObjectQuery {
   const Groups *yes, *no;
   std::vector<SchemaId> sorted, open;  // `yes`, and those of them that may ask something of any key

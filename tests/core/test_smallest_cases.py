@@ -240,3 +240,36 @@ def test_many_different_numbers_take_little_memory() -> None:
     assert matcher.viable_bytes(b",7]") == 2  # 7 is there, 7x may come
     assert matcher.viable_bytes(b",2999]") < 6, "told when it ends, though no longer taken out before"
     assert matcher.viable_bytes(b",3000]") == 6
+
+
+@pytest.mark.parametrize(
+    ("schema", "viable", "dead"),
+    [
+        (
+            {"type": "object", "properties": {"b": {}}, "propertyNames": {"enum": ["a", "b"]}},
+            ['{"b":1,"a":2}', '{"b":1,'],
+            ['{"a":1,', '{"b":1,"a":2,'],
+        ),
+        (
+            {"type": "object", "additionalProperties": False, "patternProperties": {"^(x|y)$": {}}},
+            ['{"x":1,', '{"y":1,"x":2}'],
+            ['{"y":1,"x":2,'],
+        ),
+        (
+            {
+                "not": {
+                    "not": {
+                        "patternProperties": {"^.$": {"type": "integer"}},
+                        "propertyNames": {"const": "a"},
+                    }
+                }
+            },
+            ['{"a":1}'],
+            ['{"a":1,'],
+        ),
+    ],
+)
+def test_ordered_keys_of_few_texts_run_out(schema: Any, viable: list[str], dead: list[str]) -> None:
+    matcher = Matcher(json_schema(schema, ordered=True), BYTES)
+    for text in (*viable, *dead):
+        assert (matcher.viable_bytes(text.encode()) == len(text)) == (text in viable), text
