@@ -8,6 +8,9 @@ fault is, sees it, and is told what to do.
     │   ├── RegexError               pattern, position, end
     │   │   ├── RegexSyntaxError     the pattern is not a regular expression of its dialect
     │   │   └── RegexUnsupported     the pattern is fine, but not regular (back-references, ...)
+    │   ├── GrammarError             source, line, column
+    │   │   ├── GrammarSyntaxError   the grammar is not one of its format
+    │   │   └── GrammarUnsupported   the grammar is fine, but uses what is not supported
     │   ├── SchemaError              pointer
     │   │   ├── SchemaInvalid        the schema breaks the specification
     │   │   ├── UnsupportedKeyword   a keyword that would be ignored in silence otherwise
@@ -41,6 +44,9 @@ __all__ = [
     "DeadEnd",
     "EmptyConstraint",
     "GenerationError",
+    "GrammarError",
+    "GrammarSyntaxError",
+    "GrammarUnsupported",
     "LimitExceeded",
     "ModelError",
     "OptionError",
@@ -154,6 +160,43 @@ class RegexSyntaxError(RegexError):
 
 class RegexUnsupported(RegexError):
     """The pattern is well formed, but uses a feature that is not regular or not implemented."""
+
+
+class GrammarError(ConstraintError):
+    """Something about a grammar; `line` and `column` are from 1 (0: not about one place), the message shows it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        source: str = "",
+        line: int = 0,
+        column: int = 0,
+        length: int = 1,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.source = source
+        self.line = line
+        self.column = column
+        self.length = length
+
+    def _place(self) -> str:
+        if not self.line:
+            return ""
+        lines = self.source.split("\n")
+        shown = lines[self.line - 1] if self.line <= len(lines) else ""
+        start = self.column - 1
+        return f"  at line {self.line}, column {self.column}:\n{show_place(shown, start, start + self.length)}"
+
+
+class GrammarSyntaxError(GrammarError):
+    """The text is not a grammar of its format, or names what is not there."""
+
+
+class GrammarUnsupported(GrammarError):
+    """The grammar is well formed, but uses a feature that is not supported."""
 
 
 class SchemaError(ConstraintError):

@@ -1,0 +1,104 @@
+"""A grammar as its front ends hand it over, whatever it was written in.
+
+Why: Lark, GBNF, EBNF and the compositions of constraints differ in how they are written and not in what they say;
+what happens to a grammar afterwards (`lowering`) happens once.
+Invariant: frozen, hashable data. Every rule that a body names is in `rules`, every terminal in `lexer.terminals`.
+Cost: one small tuple for each thing that was written.
+
+    Body = ("rule", name) | ("terminal", name)           the second in lexed grammars only
+         | ("text", RE)                                  a regular expression (scannerless grammars)
+         | ("special", text)                             a special token of the tokenizer, by its text
+         | ("constraint", Constraint)                    a text of another constraint
+         | ("sequence", (Body, ...)) | ("choice", (Body, ...))
+         | ("repeat", Body, lo, hi or None)              None: unbounded
+
+The empty sequence is the empty text; a choice of nothing is no text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from structgen.constraints.expressions import RE
+
+__all__ = ["Body", "Grammar", "Indentation", "Lexer", "Place", "Rule", "Terminal"]
+
+Body = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is written: a line and a column, both from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A nonterminal."""
+
+    name: str
+    body: Body
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A kind of lexeme.
+
+    `language` are the texts that have this kind where nothing competes. `scanner` is the index, in
+    `Lexer.scanners`, of the pattern that finds it (rule ``"ordered"``): a keyword that a name's pattern finds first
+    has the name's scanner.
+    """
+
+    name: str
+    language: RE
+    scanner: int = 0
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Indentation:
+    """Lark's `Indenter`: after a `newline` lexeme the column decides which of the other two follow."""
+
+    newline: str
+    indent: str
+    dedent: str
+    open_brackets: tuple[str, ...]
+    """Terminals after which newlines mean nothing, until one of `close_brackets`."""
+    close_brackets: tuple[str, ...]
+    tab_width: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Lexer:
+    """How a text is cut into lexemes, left to right.
+
+    ``"longest"``: the longest lexeme that any terminal matches; of terminals that match the same one, the first of
+    `terminals`. ``"ordered"``: the first of `scanners` that matches here at all decides how long the lexeme is (its
+    own longest match), and terminals with this scanner whose language holds it, the first of them, what it is.
+    """
+
+    rule: Literal["longest", "ordered"]
+    terminals: tuple[Terminal, ...]
+    """Best first."""
+    scanners: tuple[RE, ...] = ()
+    """Of rule ``"ordered"``, first match first."""
+    ignore: tuple[str, ...] = ()
+    """Terminals that may stand between any two others."""
+    contextual: bool = False
+    """Only terminals that the grammar allows at the place compete (and those to ignore)."""
+    indentation: Indentation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """Rules and a start; without a lexer the grammar is scannerless: its terminals are ``("text", RE)``."""
+
+    rules: tuple[Rule, ...]
+    start: str
+    lexer: Lexer | None = None
+    source: str = field(default="", compare=False)
+    """What the user wrote, for messages."""
