@@ -1,0 +1,58 @@
+"""A JavaScript program that answers questions, one line of JSON each, for as long as it is asked.
+
+Why: the own tools of some languages (`solc`, `typescript`) run under Node; starting Node for each of thousands of
+texts would take minutes, asking one process takes milliseconds.
+Invariant: one answer a question, in order. The process ends with its owner's.
+Cost: one process from the first question on.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+__all__ = ["NodeProgram"]
+
+_LOOP = """
+const answer = (() => { %s })();
+require('readline').createInterface({input: process.stdin}).on('line', line => {
+  process.stdout.write(JSON.stringify(answer(JSON.parse(line))) + '\\n');
+});
+"""
+
+
+class NodeProgram:
+    """`body` is the body of a function without arguments that returns the function that answers."""
+
+    def __init__(self, body: str) -> None:
+        self._body = body
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, question: Any) -> Any:
+        """The answer to a question; both are anything that JSON can say."""
+        process = self._process or self._start()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(question) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        if not answer:
+            self._process = None
+            raise RuntimeError("the Node program ended without an answer; its own words are above")
+        return json.loads(answer)
+
+    def _start(self) -> subprocess.Popen[str]:
+        node = shutil.which("node")
+        if node is None:
+            raise RuntimeError("node is not installed; this language's own tool runs under it")
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "program.cjs"
+            script.write_text(_LOOP % self._body, encoding="utf-8")
+            self._process = subprocess.Popen(
+                [node, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            self.ask("ready?")  # the script is read before its folder goes
+        return self._process
