@@ -37,8 +37,19 @@ def is_valid(text: str) -> bool:
     """Does Python read the text as an expression of nothing but decimal numbers, names, calls and arithmetic?"""
     if _LEFT_OUT.search(text):
         return False
-    tree = _parsed(text.lstrip(" \t"), "eval")
-    return tree is not None and _is_arithmetic(tree.body)  # type: ignore[attr-defined]
+    text = text.lstrip(" \t")
+    tree = _parsed(text, "eval")
+    if tree is None or not _is_arithmetic(tree.body):  # type: ignore[attr-defined]
+        return False
+    heads = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Call))
+    return not any(
+        _is_bare_number(node.value if isinstance(node, ast.Attribute) else node.func, text) for node in heads
+    )
+
+
+def _is_bare_number(node: ast.expr, text: str) -> bool:
+    """Is it a number without parentheses? Only Python would call it, or take an attribute of it."""
+    return isinstance(node, ast.Constant) and not text[node.end_col_offset :].lstrip(" \t").startswith(")")
 
 
 def _expressions(source: str) -> Iterator[tuple[int, str]]:

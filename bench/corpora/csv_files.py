@@ -23,7 +23,7 @@ _WHEELS = (
 )
 _SDISTS = ("agate==1.13.0", "csvkit==2.0.1")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_QUOTED = re.compile(r'(?<![^,\n])"(?:[^"]|"")*"(?![^,\r\n])')
 
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:

@@ -16,17 +16,17 @@ _SDISTS = """
     tomlkit==0.13.2 tomli==2.0.1 poetry-core==1.9.1 validate-pyproject==0.23 hatchling==1.25.0 flit==3.10.1
     build==1.2.2 packaging==24.1 pip==24.3.1 graphql-core==3.2.6 jsonschema==4.23.0 attrs==24.2.0 rich==13.9.4
     httpx==0.27.2 black==24.10.0 agate==1.13.0
-""".split()
+"""
 _DEBIAN = """
     librust-serde-dev librust-clap-dev librust-regex-dev librust-rand-dev librust-syn-dev librust-hyper-dev
     librust-tokio-dev librust-log-dev librust-libc-dev librust-time-dev
-""".split()
+"""
 _DEFINED_TWICE = ("Cannot declare", "Cannot overwrite", "Cannot mutate", "Cannot redefine", "Duplicate")
 
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """TOML files of these packages."""
-    folders = [*(pypi(name, source=True) for name in _SDISTS), *map(debian, _DEBIAN)]
+    folders = [*(pypi(name, source=True) for name in _SDISTS.split()), *map(debian, _DEBIAN.split())]
     found = texts(folders, ".toml", ".toml.orig")
     yield from sample(((name, text) for name, text in found if is_valid(text)), limit)
 
