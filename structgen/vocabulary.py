@@ -36,6 +36,7 @@ _LIMITS = {
             "space_bytes",
             "max_alternatives",
             "listed_containers",
+            "earley_items",
         ),
         2**63 - 1,
     ),

@@ -1,6 +1,6 @@
 """What the native module offers to Python; `bind_*.cpp` define it, `tests/core/test_stub.py` compares the two."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,7 +83,13 @@ def number_language(
 def identity_hash(kind: int, words: Sequence[int], /) -> tuple[int, int]: ...
 
 class Vocabulary:
-    def __init__(self, tokens: list[bytes | None], eos_ids: Sequence[int], size: int) -> None: ...
+    def __init__(
+        self,
+        tokens: list[bytes | None],
+        eos_ids: Sequence[int],
+        size: int,
+        specials: Mapping[str, int] = {},
+    ) -> None: ...
     @property
     def size(self) -> int: ...
     @property

@@ -10,15 +10,31 @@ namespace structgen {
 namespace {
 
 template <class Visit>
+void each_plan(const Plan &plan, const Visit &visit) {
+  visit(plan);
+  for (auto &part : plan.parts) each_plan(*part, visit);
+  if (plan.grammar)
+    for (const GrammarTerminal &t : plan.grammar->grammar().terminals)
+      if (t.plan) each_plan(*t.plan, visit);
+}
+
+template <class Visit>
 void each_json(const Plan &plan, const Visit &visit) {
-  if (plan.json) visit(*plan.json);
-  for (auto &part : plan.parts) each_json(*part, visit);
+  each_plan(plan, [&](const Plan &p) {
+    if (p.json) visit(*p.json);
+  });
 }
 
 }  // namespace
 
 Automaton::Automaton(std::unique_ptr<Plan> plan, TextSpace &text) : plan_(std::move(plan)), text_(text) {
   each_json(*plan_, [&](const JsonControl &json) { writes_lines_ = writes_lines_ || lines(json.schema().options); });
+  each_plan(*plan_, [&](const Plan &p) {
+    if (!p.grammar) return;
+    for (uint32_t t : p.grammar->specials()) special_tokens_.push_back(p.grammar->grammar().terminals[t].token);
+  });
+  std::sort(special_tokens_.begin(), special_tokens_.end());
+  special_tokens_.erase(std::unique(special_tokens_.begin(), special_tokens_.end()), special_tokens_.end());
 }
 
 const Node *Automaton::start(Reader &r) { return begin(r, *plan_, nullptr); }
@@ -39,6 +55,12 @@ const Node *Automaton::begin(Reader &r, const Plan &plan, const Node *parent) {
     case Plan::Json:
       return value(r, parent, plan.json.get(), plan.json->root(),
                    space_start(plan.json->schema().options, SpaceAt::Start));
+    case Plan::Grammar: {
+      GrammarControl &g = *plan.grammar;
+      if (g.empty()) return nullptr;
+      const GrammarEntry place{g.earley().start(r.arena), Lexer::FRESH, nullptr, 0, 0};
+      return grammar_node(r, g, {&place, 1}, parent);
+    }
     case Plan::Sequence: {
       Node *n = r.arena.make<Node>();
       n->kind = Node::Sequence;
@@ -85,6 +107,11 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
       Node *n = r.arena.make<Node>(*parent);
       n->length = parent->length + 1;
       return begin(r, *plan.parts[n->length], n);
+    }
+    case Node::Symbol: {
+      GrammarEntry place;
+      if (!after_terminal(r, *parent->control.grammar, parent->entries[0], parent->length, &place)) return nullptr;
+      return grammar_node(r, *parent->control.grammar, {&place, 1}, parent->parent);
     }
     case Node::Object: {
       KeyControl *key = parent->child.key;
@@ -162,13 +189,15 @@ bool Automaton::accepts(Reader &r, const Node *node) {
     case Node::Scalar: {
       if (!text_.complete(node->text)) return false;
       r.looked_at(node->parent);
-      if (node->parent && node->parent->kind != Node::Sequence) return false;  // its container is open
+      if (node->parent && node->parent->kind != Node::Sequence && node->parent->kind != Node::Symbol)
+        return false;  // its container is open
       const Node *after = node->parent ? finish_with(r, node->parent, [&](uint32_t i) {
         return !node->roots || text_.complete(node->roots[i]);
       }) : finish(r, nullptr);
       return after && accepts(r, after);
     }
     case Node::Alternatives: return accepts(r, node->control.left) || accepts(r, node->parent);
+    case Node::Grammar: return grammar_accepts(r, node);
     default: return false;
   }
 }
@@ -192,6 +221,7 @@ const Node *Automaton::read(Reader &r, const Node *n, uint8_t b) {
     case Node::Object: return step_object(r, n, b);
     case Node::Key: return step_key(r, n, b);
     case Node::Array: return step_array(r, n, b);
+    case Node::Grammar: return step_grammar(r, n, b);
     case Node::Alternatives: {
       const Node *left = step(r, n->control.left, b);
       const Node *rest = step(r, n->parent, b);
@@ -309,7 +339,8 @@ const Node *Automaton::step_scalar(Reader &r, const Node *n, uint8_t b) {
       m->roots = states;
     }
     inside = m;
-    if (!n->parent || n->parent->kind != Node::Sequence) return inside;  // JSON: a number or its end, never both
+    if (!n->parent || (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol))
+      return inside;  // JSON: a number or its end, never both
   }
   r.looked_at(n->parent);
   if (!n->parent || !text_.complete(n->text)) return inside;
@@ -388,6 +419,12 @@ bool Automaton::same(const Node *a, const Node *b) const {
   while (a != b) {
     if (!a || !b || a->kind != b->kind || a->depth != b->depth) return false;
     if (a->kind == Node::Alternatives) return false;
+    if (a->kind == Node::Grammar || a->kind == Node::Symbol) {
+      if (a->length != b->length || a->control.grammar != b->control.grammar) return false;
+      const uint32_t count = a->kind == Node::Grammar ? a->length : 1;
+      for (uint32_t i = 0; i < count; ++i)
+        if (!same_entry(a->entries[i], b->entries[i])) return false;
+    }
     if (a->control.value != b->control.value || a->text != b->text || a->escape != b->escape || a->phase != b->phase ||
         a->space != b->space || a->length != b->length || a->count != b->count || !(a->hash == b->hash) ||
         a->child.key != b->child.key || a->roots || b->roots)
@@ -427,11 +464,17 @@ const Node *Automaton::alternatives(Reader &r, const Node *a, const Node *b) {
 uint64_t Automaton::unproven() const {
   uint64_t total = 0;
   each_json(*plan_, [&](const JsonControl &json) { total += json.unproven(); });
+  each_plan(*plan_, [&](const Plan &p) {
+    if (p.grammar && !p.grammar->empty()) total += p.grammar->life().unproven();
+  });
   return total;
 }
 
 size_t Automaton::memory() const {
   size_t total = 0;
+  each_plan(*plan_, [&](const Plan &p) {
+    if (p.grammar && !p.grammar->empty()) total += p.grammar->memory();
+  });
   each_json(*plan_, [&](const JsonControl &json) { total += json.memory(); });
   return total;
 }

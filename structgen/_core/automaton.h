@@ -17,15 +17,17 @@
 #include <vector>
 
 #include "arena.h"
+#include "grammar_control.h"
 #include "json_control.h"
 #include "text_space.h"
 
 namespace structgen {
 
 struct Plan {
-  enum Kind : uint8_t { Regex, Json, Sequence, Union } kind;
+  enum Kind : uint8_t { Regex, Json, Grammar, Sequence, Union } kind;
   Re re = RegexSpace::EMPTY;
   std::unique_ptr<JsonControl> json;
+  std::unique_ptr<GrammarControl> grammar;
   std::vector<std::unique_ptr<Plan>> parts;
 };
 
@@ -46,7 +48,11 @@ struct TextLink {  // text of an extra key while it is read, last byte first
 enum class Phase : uint8_t { Open, AfterKey, InValue, AfterValue, AfterComma };
 
 struct Node {
-  enum Kind : uint8_t { End, Value, String, Scalar, Object, Key, Array, Sequence, Alternatives } kind = End;
+  enum Kind : uint8_t {
+    End, Value, String, Scalar, Object, Key, Array, Sequence, Alternatives,
+    Grammar,  // readings of a text of a grammar
+    Symbol,   // a grammar in which another constraint's text stands
+  } kind = End;
   Phase phase = Phase::Open;
   uint16_t space = 0;
   int32_t depth = 0;
@@ -58,16 +64,19 @@ struct Node {
     ArrayControl *array;
     const Plan *plan;
     const Node *left;  // Alternatives: one reading; `parent` is the rest
+    GrammarControl *grammar;
   } control{};
   // String, Scalar, Key
   TextState text = TextSpace::DEAD;
   uint32_t escape = 0;             // Key
-  // String: characters; Key: bytes; Sequence: index of the running part; Array: where in the trace its item begins
+  // String: characters; Key: bytes; Sequence: index of the running part; Array: where in the trace its item begins;
+  // Grammar: number of entries; Symbol: the terminal
   uint32_t length = 0;
   bool traced = false;  // inside an array whose items must differ: `trace` is the text since the item began
   uint32_t lo = 0, hi = 0;         // Key: range of the universe that still matches
   const TextState *roots = nullptr;  // String, Scalar: a state for each root of the goal
   const TextLink *link = nullptr;  // Key
+  const GrammarEntry *entries = nullptr;  // Grammar; Symbol: one
   // Object, Array
   uint64_t count = 0;
   int64_t last_rank = -1;  // kept where keys come in order only: elsewhere the set of keys tells all
@@ -89,6 +98,7 @@ struct Reader {
   // Masks leave out which items are there already, and put that right token by token; `leaned` says that
   // an item's own text was used nevertheless.
   bool blind = false, leaned = false;
+  Reads *reads = nullptr;  // of the mask of a grammar that is being made
   bool repeats = false;  // blind: an array that began in the same token has more than one item
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
 };
@@ -99,12 +109,15 @@ class Automaton {
 
   const Node *start(Reader &r);
   const Node *step(Reader &r, const Node *node, uint8_t byte);
+  // Reads a special token that the constraint names.
+  const Node *step_special(Reader &r, const Node *node, uint32_t token);
   bool accepts(Reader &r, const Node *node);
   // Bytes that may begin a step; a superset, cheap.
   std::bitset<256> candidates(const Node *node);
 
   // The frame's part of the key under which masks are remembered.
   Hash128 signature(const Node *node);
+  static Hash128 entry_identity(const GrammarEntry &entry);  // of all that can follow
   // The state after the value on top is complete, with no verdict in question.
   const Node *finish(Reader &r, const Node *parent);
   template <class Holds>
@@ -128,6 +141,17 @@ class Automaton {
   bool extra_seen(const Node *object, const Hash128 &hash) const;
   // Is there a key that may come and is not there yet?
   bool key_left(const Node *object);
+
+  // Grammars (automaton_grammar.cpp). A *place* is an entry in which nothing of a lexeme has been read.
+  // The place where terminal `t` leads, which ends in `entry`; false: nowhere.
+  bool after_terminal(Reader &r, GrammarControl &g, const GrammarEntry &entry, uint32_t t, GrammarEntry *out);
+  // What begins with `byte` at a place, in a grammar's node whose parent is `parent`; `earlier` must not match.
+  const Node *begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte, const Node *parent);
+  // The other constraint that is terminal `t`, at a place.
+  const Node *begin_constraint(Reader &r, GrammarControl &g, const GrammarEntry &place, uint32_t t, const Node *parent);
+  const Node *grammar_node(Reader &r, GrammarControl &g, std::span<const GrammarEntry> entries, const Node *parent);
+  // Special tokens that may be named anywhere in the plan.
+  const std::vector<uint32_t> &special_tokens() const { return special_tokens_; }
 
   TextSpace &text() { return text_; }
   bool writes_lines() const { return writes_lines_; }
@@ -153,6 +177,16 @@ class Automaton {
   const Node *step_object(Reader &r, const Node *n, uint8_t b);
   const Node *step_key(Reader &r, const Node *n, uint8_t b);
   const Node *step_array(Reader &r, const Node *n, uint8_t b);
+  const Node *step_grammar(Reader &r, const Node *n, uint8_t b);
+  const Node *special_in_grammar(Reader &r, const Node *n, uint32_t token);
+  bool grammar_accepts(Reader &r, const Node *n);
+  const Node *begin_others_at(Reader &r, GrammarControl &g, const GrammarEntry &place, uint8_t byte, const Node *parent);
+  std::bitset<256> grammar_candidates(const Node *n);
+  bool newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntry &entry);
+  bool settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_t byte);
+  template <class Visit>
+  void each_place(Reader &r, const Node *n, const Visit &visit);
+  static bool same_entry(const GrammarEntry &a, const GrammarEntry &b);
   const Node *close_key(Reader &r, const Node *n);
   const Node *open_key(Reader &r, const Node *object);
   const Node *alternatives(Reader &r, const Node *a, const Node *b);
@@ -161,6 +195,7 @@ class Automaton {
 
   std::unique_ptr<Plan> plan_;
   TextSpace &text_;
+  std::vector<uint32_t> special_tokens_;
   bool writes_lines_ = false;  // some value is written with an indentation
 };
 

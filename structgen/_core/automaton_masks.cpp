@@ -21,6 +21,7 @@ std::bitset<256> Automaton::candidates(const Node *n) {
         default: s.set(','); s.set('}');
       }
       return s;
+    case Node::Grammar: return grammar_candidates(n);
     case Node::Array:
       if (n->phase == Phase::AfterValue) {
         s = blanks;
@@ -30,6 +31,23 @@ std::bitset<256> Automaton::candidates(const Node *n) {
       [[fallthrough]];
     default: return s.set();
   }
+}
+
+std::bitset<256> Automaton::grammar_candidates(const Node *n) {
+  GrammarControl &g = *n->control.grammar;
+  std::bitset<256> s;
+  for (uint32_t i = 0; i < n->length; ++i) {
+    const GrammarEntry &e = n->entries[i];
+    if (e.lex == Lexer::FRESH || !g.lexer().ends(e.lex).empty() || !g.lexer().ignored_ends(e.lex).empty()) return s.set();
+    for (const Lexer::Running &r : g.lexer().running(e.lex)) s |= g.lexemes().first(r.lexeme);
+  }
+  return s;
+}
+
+Hash128 Automaton::entry_identity(const GrammarEntry &e) {
+  Hash128 h = hash_words(8, e.lex, e.brackets, e.column);
+  h = extend(h, e.set->identity);
+  return e.indent ? extend(h, e.indent->identity) : h;
 }
 
 Hash128 Automaton::signature(const Node *n) {
@@ -102,6 +120,13 @@ Hash128 Automaton::signature(const Node *n) {
       break;
     }
     case Node::Sequence: add(n->length); break;
+    case Node::Grammar:
+    case Node::Symbol: {
+      add(n->length);
+      const uint32_t count = n->kind == Node::Grammar ? n->length : 1;
+      for (uint32_t i = 0; i < count; ++i) h = extend(h, entry_identity(n->entries[i]));
+      break;
+    }
     default: break;
   }
   return h;

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/unordered_map.h>
 #include <nanobind/stl/vector.h>
 
 #include "explain.h"
@@ -108,6 +109,7 @@ Limits limits_from(nb::dict d) {
       {"space_bytes", [&](nb::handle v) { l.space_bytes = nb::cast<size_t>(v); }},
       {"max_depth", [&](nb::handle v) { l.max_depth = nb::cast<uint32_t>(v); }},
       {"max_alternatives", [&](nb::handle v) { l.max_alternatives = nb::cast<size_t>(v); }},
+      {"earley_items", [&](nb::handle v) { l.earley_items = nb::cast<size_t>(v); }},
       {"listed_containers", [&](nb::handle v) { l.listed_containers = nb::cast<size_t>(v); }},
   };
   for (auto [key, value] : d) {
@@ -129,16 +131,17 @@ using MaskArray = nb::ndarray<nb::numpy, const int32_t, nb::ndim<1>>;
 void bind_engine(nb::module_ &m) {
   nb::class_<Vocabulary>(m, "Vocabulary")
       .def("__init__",
-           [](Vocabulary *self, nb::list tokens, std::vector<uint32_t> eos_ids, uint32_t size) {
+           [](Vocabulary *self, nb::list tokens, std::vector<uint32_t> eos_ids, uint32_t size,
+              std::unordered_map<std::string, uint32_t> specials) {
              std::vector<std::string> texts;
              texts.reserve(tokens.size());
              for (nb::handle t : tokens) {
                if (t.is_none()) texts.emplace_back();
                else texts.emplace_back(as_view(nb::cast<nb::bytes>(t)));
              }
-             new (self) Vocabulary(std::move(texts), std::move(eos_ids), size);
+             new (self) Vocabulary(std::move(texts), std::move(eos_ids), size, std::move(specials));
            },
-           "tokens"_a, "eos_ids"_a, "size"_a)
+           "tokens"_a, "eos_ids"_a, "size"_a, "specials"_a = std::unordered_map<std::string, uint32_t>{})
       .def_prop_ro("size", &Vocabulary::size)
       .def_prop_ro("words", &Vocabulary::words)
       .def_prop_ro("eos_ids", &Vocabulary::eos_ids)

@@ -31,6 +31,11 @@ Mask::Mask(const Mask &other) : complete(other.complete), pool_(other.pool_), bl
   std::memcpy(block_.get(), other.block_.get(), size_t{pool_->words()} * 4);
 }
 
+void Mask::add(const Mask &other) {
+  for (uint32_t w = 0; w < pool_->words(); ++w) block_[w] |= other.block_[w];
+  complete = complete || other.complete;
+}
+
 uint32_t Mask::count() const {
   uint32_t n = 0;
   for (uint32_t w : bits()) n += static_cast<uint32_t>(std::popcount(w));

@@ -43,6 +43,7 @@ class Mask {
 
   std::span<const uint32_t> bits() const { return {block_.get(), pool_->words()}; }
   uint32_t *data() { return block_.get(); }
+  void add(const Mask &other);  // all that it allows
   bool test(uint32_t id) const { return block_[id >> 5] >> (id & 31) & 1; }
   void clear(uint32_t id) { block_[id >> 5] &= ~(1u << (id & 31)); }
   uint32_t count() const;                // tokens allowed

@@ -13,13 +13,24 @@ constexpr uint32_t SMALL_SUBTREE = 12;
 }  // namespace
 
 std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
+  if (node->kind == Node::Alternatives) {
+    // What is allowed is allowed by one of the readings; each has a mask of its own to be remembered.
+    auto all = std::make_shared<Mask>(text_.mask_pool());
+    for (const Node *n = node; n; n = n->parent) {
+      const bool more = n->kind == Node::Alternatives;
+      const std::shared_ptr<const Mask> one = mask(arena, more ? n->control.left : n);
+      all->add(*one);
+      if (!more) break;
+    }
+    return all;
+  }
+  if (node->kind == Node::Grammar) return of_grammar(arena, node);
   std::shared_ptr<const Mask> made = blind(arena, node);
   return may_repeat(node) ? without_repeats(arena, node, std::move(made)) : made;
 }
 
 std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
-  const bool cacheable = node->kind != Node::Alternatives;
-  if (cacheable) {
+  {
     Hash128 h = a_.signature(node);
     for (const Node *f = node;;) {
       auto it = cache_.find(h);
@@ -36,7 +47,7 @@ std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
   int32_t lowest = INT32_MAX;
   std::shared_ptr<const Mask> made = compute(arena, node, &lowest);
   text_.make_room();
-  if (!cacheable || lowest == LEANED) return made;
+  if (lowest == LEANED) return made;
   if (bytes_ > text_.limits().mask_cache_bytes) {
     cache_.clear();
     bytes_ = 0;
@@ -68,6 +79,7 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
     for (uint32_t id : text_.ending_tokens(a_.writes_lines()).all)
       if (made->test(id) && !token_allowed(node, id, 0)) clear(id);
   }
+  specials(node);
   made->complete = a_.accepts(reader, node);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
@@ -82,6 +94,7 @@ void Masks::below(Vocabulary::Node at, const Node *node) {
       case Node::String: return string_below(at, node);
       case Node::Key: return key_below(at, node);
       case Node::Scalar: return scalar_below(at, node);
+      case Node::Grammar: return grammar_below(at, node);
       default: break;
     }
   walk(at, node);
@@ -237,7 +250,8 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
 }
 
 void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
-  if (n->roots || Automaton::told_apart(n) || (n->parent && n->parent->kind == Node::Sequence)) return walk(at, n);
+  if (n->roots || Automaton::told_apart(n) || (n->parent && (n->parent->kind == Node::Sequence || n->parent->kind == Node::Symbol)))
+    return walk(at, n);
   const Fragment &f = text_.fragment(at, n->text);
   inside(f);
   if (!n->parent && !v_.closed_under_bytes()) {

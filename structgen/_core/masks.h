@@ -29,7 +29,8 @@ class Masks {
 
  private:
   struct Entry {
-    std::shared_ptr<const Mask> mask;  // null: look one frame deeper
+    std::shared_ptr<const Mask> mask;  // null: look one frame deeper, or where `question` leads
+    Reads::Question question{};
   };
 
   static constexpr int32_t LEANED = INT32_MIN;  // the mask holds for this text alone
@@ -53,6 +54,16 @@ class Masks {
   void key_below(Vocabulary::Node at, const Node *node);
   void scalar_below(Vocabulary::Node at, const Node *node);
   void from_exit(Vocabulary::Node exit, const Node *after);
+  // Grammars (masks_grammar.cpp).
+  std::shared_ptr<const Mask> of_grammar(Arena &arena, const Node *node);
+  std::shared_ptr<const Mask> of_entry(Arena &arena, const Node *node, const GrammarEntry &entry);
+  struct Place;
+  void grammar_below(Vocabulary::Node at, const Node *node);
+  void lexeme_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, uint32_t terminal, LexemeState s);
+  void place_below(Vocabulary::Node at, const Node *node, const GrammarEntry &place, Re earlier);
+  void leaves(const Lexemes::Leaves &leaves, const Node *node, Place &place);
+  bool reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const;
+  void specials(const Node *node);
   void rests(const RestTrie &trie, const Node *after, uint64_t least, uint64_t most);
   bool token_allowed(const Node *node, uint32_t id, size_t skip);
   void set(uint32_t id) { out_[id >> 5] |= 1u << (id & 31); }
@@ -66,6 +77,7 @@ class Masks {
   uint64_t hits_ = 0, misses_ = 0;
   uint32_t *out_ = nullptr;  // the mask that is being made
   Reader *r_ = nullptr;
+  std::unique_ptr<Reads> reads_;  // of the mask that is looked up
 };
 
 }  // namespace structgen

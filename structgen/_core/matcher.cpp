@@ -54,7 +54,7 @@ std::shared_ptr<const Mask> Matcher::mask() {
 
 const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
   const std::string &bytes = program_->space().vocabulary().token(token);
-  if (bytes.empty()) return nullptr;
+  if (bytes.empty()) return node ? program_->automaton().step_special(r, node, token) : nullptr;
   for (char c : bytes) {
     if (!node) return nullptr;
     node = program_->automaton().step(r, node, static_cast<uint8_t>(c));
@@ -95,11 +95,46 @@ const TextLink *Matcher::keep(const TextLink *last) {
   return last;
 }
 
+const EarleySet *Matcher::keep(const EarleySet *set) {
+  if (!set || !scratch_.contains(set)) return set;
+  for (auto &[from, to] : kept_sets_)
+    if (from == set) return to;
+  auto *kernels = static_cast<Kernel *>(arena_.allocate(set->count * sizeof(Kernel)));
+  auto *origins = static_cast<const EarleySet **>(arena_.allocate(set->count * sizeof(EarleySet *)));
+  std::copy(set->kernels, set->kernels + set->count, kernels);
+  for (uint32_t i = 0; i < set->count; ++i) origins[i] = keep(set->origins[i]);
+  EarleySet *copy = arena_.make<EarleySet>(*set);
+  copy->kernels = kernels;
+  copy->origins = origins;
+  copy->link = nullptr;  // it may lead to what is not kept
+  kept_sets_.push_back({set, copy});
+  return copy;
+}
+
+const IndentLevel *Matcher::keep(const IndentLevel *level) {
+  if (!level || !scratch_.contains(level)) return level;
+  IndentLevel *copy = arena_.make<IndentLevel>(*level);
+  copy->below = keep(level->below);
+  return copy;
+}
+
+const GrammarEntry *Matcher::keep(const GrammarEntry *entries, uint32_t count) {
+  if (!scratch_.contains(entries)) return entries;
+  auto *copy = static_cast<GrammarEntry *>(arena_.allocate(count * sizeof(GrammarEntry)));
+  std::copy(entries, entries + count, copy);
+  for (uint32_t i = 0; i < count; ++i) {
+    copy[i].set = keep(entries[i].set);
+    copy[i].indent = keep(entries[i].indent);
+  }
+  return copy;
+}
+
 // Copies what a token's steps left behind into the matcher's own memory, and nothing else.
 const Node *Matcher::keep(const Node *node) {
   if (!node || !scratch_.contains(node)) return node;
   Node *copy = arena_.make<Node>(*node);
   copy->parent = keep(node->parent);
+  if (node->entries) copy->entries = keep(node->entries, node->kind == Node::Grammar ? node->length : 1);
   if (node->traced) copy->trace = keep(node->trace);
   auto copy_array = [&](auto *items, size_t count) {
     if (!items || !scratch_.contains(items)) return items;
@@ -134,15 +169,17 @@ bool Matcher::advance(uint32_t token) {
   if (finished_ || !state()) return false;
   const Vocabulary &v = program_->space().vocabulary();
   Scratch scratch(scratch_);
-  if (v.is_eos(token)) {
-    if (!program_->automaton().accepts(scratch.reader, state())) return false;
+  if (v.is_eos(token) && program_->automaton().accepts(scratch.reader, state())) {
     history_.push_back({token, state(), arena_.mark(), text_bytes_.size()});
     finished_ = true;
     return true;
   }
   if (token >= v.size()) return false;
   const Node *next = run(scratch.reader, state(), token);
-  if (next) next = keep(next);
+  if (next) {
+    kept_sets_.clear();
+    next = keep(next);
+  }
   if (!next) return false;
   text_bytes_ += v.token(token);
   history_.push_back({token, next, arena_.mark(), text_bytes_.size()});
@@ -158,8 +195,8 @@ size_t Matcher::accepts(std::span<const uint32_t> tokens) {
   const Node *node = state();
   size_t n = 0;
   for (; n < tokens.size() && node; ++n) {
-    if (v.is_eos(tokens[n])) {
-      if (program_->automaton().accepts(r, node)) ++n;
+    if (v.is_eos(tokens[n]) && program_->automaton().accepts(r, node)) {
+      ++n;
       break;
     }
     const Node *next = tokens[n] < v.size() ? run(r, node, tokens[n]) : nullptr;

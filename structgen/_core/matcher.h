@@ -140,6 +140,9 @@ class Matcher {
   Matcher(const Matcher &origin, Arena &&arena);
   const Node *run(Reader &r, const Node *node, uint32_t token);
   const Node *keep(const Node *node);
+  const EarleySet *keep(const EarleySet *set);
+  const IndentLevel *keep(const IndentLevel *level);
+  const GrammarEntry *keep(const GrammarEntry *entries, uint32_t count);
   const SeenKey *keep(const SeenKey *last);
   const TextLink *keep(const TextLink *last);
   template <class Link>
@@ -147,6 +150,7 @@ class Matcher {
 
   std::shared_ptr<Program> program_;
   Arena arena_, scratch_;
+  std::vector<std::pair<const EarleySet *, const EarleySet *>> kept_sets_;  // of the step being kept
   std::vector<Entry> history_;
   std::string text_bytes_;
   bool finished_ = false;

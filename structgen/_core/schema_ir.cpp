@@ -1,5 +1,7 @@
 #include "schema_ir.h"
 
+#include "grammar_ir.h"
+
 #include "json_space.h"
 #include "nesting.h"
 
@@ -273,6 +275,14 @@ std::unique_ptr<Plan> plan_from_ir(nb::handle ir, TextSpace &space, RegexCache &
       if (const uint32_t needed = least_nesting(read); needed > most)
         throw LimitError("every value of the schema has containers inside each other, at least " +
                          std::to_string(needed) + " deep; " + std::to_string(most) + " may be open (limit max_depth)");
+    return plan;
+  }
+  if (kind == "grammar") {
+    plan->kind = Plan::Grammar;
+    // The regular expressions of a grammar are read without the frame that a text of its own would have.
+    plan->grammar = grammar_from_ir(
+        content, space, [&](nb::handle re) { return without_missing_controls(cache.convert(space.regex(), re), re, space); },
+        [&](nb::handle part) { return plan_from_ir(part, space, cache, depth + 1); });
     return plan;
   }
   if (kind != "sequence" && kind != "union") throw std::invalid_argument("unknown constraint kind: " + std::string(kind));

@@ -6,6 +6,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "lexemes.h"
+
 namespace structgen {
 namespace {
 
@@ -36,7 +38,8 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
     : vocabulary_(std::move(vocabulary)),
       limits_(limits),
       mask_pool_(std::make_shared<MaskPool>(vocabulary_->words(), limits.mask_cache_bytes / 4)),
-      regex_(text_alphabet(*vocabulary_), limits.regex) {
+      regex_(text_alphabet(*vocabulary_), limits.regex),
+      lexemes_(std::make_unique<Lexemes>(*this)) {
   states_.resize(2);
   states_[DEAD] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, 0, nullptr};
   states_[LEAVE] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, 0, nullptr};
@@ -59,6 +62,12 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
     if (escaped) escaped_tokens_.push_back(id);
     longest_characters_ = std::max(longest_characters_, n);
   }
+}
+
+TextSpace::~TextSpace() = default;
+
+size_t TextSpace::memory() const {
+  return regex_.memory() + table_bytes_ + fragment_bytes_ + lexemes_->memory();
 }
 
 TextState TextSpace::state(Re re, uint32_t escape, Encoding encoding) {
@@ -474,6 +483,7 @@ int64_t TextSpace::reach(Re re) {
 }
 
 void TextSpace::make_room() {
+  lexemes_->make_room();
   if (fragment_bytes_ <= limits_.fragment_cache_bytes) return;
   fragments_.clear();
   at_most_.clear();

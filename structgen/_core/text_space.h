@@ -39,6 +39,7 @@ struct Limits {
   uint32_t max_depth = 1'000;                       // open containers
   size_t max_alternatives = 256;                    // parallel readings of a sequence or union
   size_t listed_containers = 10'000;                // arrays and objects in one enum
+  size_t earley_items = 50'000;                     // open beginnings of rules at one place of a text
 };
 
 // A token below a fragment's trie node that leaves the text: after the byte of trie node
@@ -81,15 +82,19 @@ struct EndingTokens {
   std::vector<uint32_t> all, after_quote;  // from outside of a string, and from inside
 };
 
+class Lexemes;
+
 class TextSpace {
  public:
   static constexpr TextState DEAD = 0, LEAVE = 1;
   using TextRow = std::array<TextState, 256>;
 
   TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits &limits);
+  ~TextSpace();
 
   const Vocabulary &vocabulary() const { return *vocabulary_; }
   RegexSpace &regex() { return regex_; }
+  Lexemes &lexemes() { return *lexemes_; }  // those of grammars
   const Limits &limits() const { return limits_; }
   std::mutex &mutex() { return mutex_; }
   const std::shared_ptr<MaskPool> &mask_pool() const { return mask_pool_; }
@@ -140,7 +145,7 @@ class TextSpace {
   int64_t reach(Re re);
 
   void make_room();  // drops fragments past their budget
-  size_t memory() const { return regex_.memory() + table_bytes_ + fragment_bytes_; }
+  size_t memory() const;
 
  private:
   struct State {
@@ -164,6 +169,7 @@ class TextSpace {
   Limits limits_;
   std::shared_ptr<MaskPool> mask_pool_;
   RegexSpace regex_;
+  std::unique_ptr<Lexemes> lexemes_;
   std::vector<uint32_t> mute_;  // characters that must be escaped, and whose escape no tokens spell
   std::mutex mutex_;
   std::deque<State> states_;

@@ -6,11 +6,16 @@
 
 namespace structgen {
 
-Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size)
-    : tokens_(std::move(tokens)), eos_ids_(std::move(eos_ids)), size_(size) {
+Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size,
+                       std::unordered_map<std::string, uint32_t> specials)
+    : tokens_(std::move(tokens)), eos_ids_(std::move(eos_ids)), specials_(std::move(specials)), size_(size) {
   if (size_ < tokens_.size()) throw std::invalid_argument("vocabulary size is smaller than the number of tokens");
   for (uint32_t id : eos_ids_)
     if (id >= size_) throw std::invalid_argument("EOS id " + std::to_string(id) + " is outside the vocabulary");
+
+  for (auto &[text, id] : specials_)
+    if (id >= size_ || !token(id).empty())
+      throw std::invalid_argument("the special token " + text + " is text, or outside the vocabulary");
 
   std::vector<uint32_t> order;
   for (uint32_t id = 0; id < tokens_.size(); ++id) {

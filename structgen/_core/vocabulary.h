@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "byte_kinds.h"
@@ -26,12 +27,18 @@ class Vocabulary {
   static constexpr size_t MAX_TOKEN_BYTES = 4096;  // walks recurse once per byte
 
   // `tokens[i]` empty: token i is not text. `size` >= tokens.size() is the model's padded size.
-  Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size);
+  // `specials`: tokens that constraints may name, by their text; they are not text to a constraint.
+  Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size,
+             std::unordered_map<std::string, uint32_t> specials = {});
 
   uint32_t size() const { return size_; }
   uint32_t words() const { return (size_ + 31) / 32; }
   const std::vector<uint32_t> &eos_ids() const { return eos_ids_; }
   bool is_eos(uint32_t id) const;
+  std::optional<uint32_t> special(const std::string &text) const {
+    const auto it = specials_.find(text);
+    return it == specials_.end() ? std::nullopt : std::optional(it->second);
+  }
   const std::string &token(uint32_t id) const {
     static const std::string none;
     return id < tokens_.size() ? tokens_[id] : none;
@@ -70,6 +77,7 @@ class Vocabulary {
 
   std::vector<std::string> tokens_;
   std::vector<uint32_t> eos_ids_;
+  std::unordered_map<std::string, uint32_t> specials_;
   uint32_t size_;
   uint32_t longest_ = 0;
   std::bitset<256> spellable_, single_bytes_;

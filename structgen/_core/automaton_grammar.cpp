@@ -1,0 +1,298 @@
+// Steps of grammars: lexemes go on, end, and let the parser move.
+//
+// A grammar's node holds readings of the text so far, as entries: an Earley set and what has been read since. That a
+// lexeme ends is decided by the byte after it, so between bytes nothing is decided early, and what the lexer's rule
+// forbids to follow is tested on that byte. All lexemes that end at one place lead to one set, so a place
+// has at most one reading more than those that run on.
+#include <algorithm>
+
+#include "automaton.h"
+
+namespace structgen {
+namespace {
+
+struct Ending {  // terminals that end here, with the same text forbidden to follow
+  Re after;
+  Earley::Builder builder;
+  const GrammarEntry *entry;
+  uint32_t brackets;
+};
+
+constexpr uint64_t INDENT = 71;
+
+}  // namespace
+
+const Node *Automaton::grammar_node(Reader &r, GrammarControl &g, std::span<const GrammarEntry> entries,
+                                    const Node *parent) {
+  if (entries.empty()) return nullptr;
+  auto *kept = static_cast<GrammarEntry *>(r.arena.allocate(entries.size() * sizeof(GrammarEntry)));
+  std::copy(entries.begin(), entries.end(), kept);
+  Node *n = r.arena.make<Node>();
+  n->kind = Node::Grammar;
+  n->depth = parent ? parent->depth + 1 : 0;
+  n->parent = parent;
+  n->control.grammar = &g;
+  n->entries = kept;
+  n->length = static_cast<uint32_t>(entries.size());
+  return n;
+}
+
+const Node *Automaton::begin_constraint(Reader &r, GrammarControl &g, const GrammarEntry &place, uint32_t t,
+                                        const Node *parent) {
+  auto *kept = static_cast<GrammarEntry *>(r.arena.allocate(sizeof(GrammarEntry)));
+  *kept = place;
+  Node *frame = r.arena.make<Node>();
+  frame->kind = Node::Symbol;
+  frame->depth = parent ? parent->depth + 1 : 0;
+  frame->parent = parent;
+  frame->control.grammar = &g;
+  frame->entries = kept;
+  frame->length = t;
+  return begin(r, *g.grammar().terminals[t].plan, frame);
+}
+
+bool Automaton::after_terminal(Reader &r, GrammarControl &g, const GrammarEntry &entry, uint32_t t, GrammarEntry *out) {
+  *out = entry;
+  out->lex = Lexer::FRESH;
+  out->column = 0;
+  if (g.is_newline(t) && entry.brackets > 0) return true;
+  Earley::Builder builder(g.earley(), r.reads);
+  auto move = [&](uint32_t terminal) {
+    builder.clear();
+    builder.recognised(out->set, ~static_cast<Symbol>(terminal));
+    out->set = builder.finish(r.arena);
+    return out->set != nullptr;
+  };
+  if (!move(t)) return false;
+  if (const int change = g.bracket(t)) {
+    if (change < 0 && out->brackets == 0) return false;
+    out->brackets += static_cast<uint32_t>(change);
+  }
+  if (!g.is_newline(t)) return true;
+  const IndentationRule &rule = g.grammar().indentation;
+  auto level = [](const IndentLevel *l) { return l ? l->column : 0; };
+  if (r.reads) r.reads->ask_indentation(entry.indent, entry.column);
+  if (entry.column > level(out->indent)) {
+    const Hash128 below = out->indent ? out->indent->identity : hash_words(INDENT);
+    out->indent = r.arena.make<IndentLevel>(IndentLevel{out->indent, entry.column, extend(below, entry.column)});
+    return move(rule.indent);
+  }
+  while (entry.column < level(out->indent)) {
+    out->indent = out->indent->below;
+    if (!move(rule.dedent)) return false;
+  }
+  return entry.column == level(out->indent);
+}
+
+// May a newline lexeme that began here be followed by a line, of whatever column?
+bool Automaton::newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntry &entry) {
+  if (entry.brackets > 0) return true;
+  Earley::Builder builder(g.earley(), r.reads);
+  builder.recognised(entry.set, ~static_cast<Symbol>(g.grammar().indentation.newline));
+  return builder.finish(r.arena) != nullptr;
+}
+
+const Node *Automaton::begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte,
+                                const Node *parent) {
+  const Node *out = begin_others_at(r, g, place, byte, parent);
+  const Context context = g.context(place.set->outlook, place.brackets > 0);
+  if (const LexState lex = g.lexer().begin(context, earlier, byte); lex != Lexer::DEAD) {
+    GrammarEntry entry = place;
+    entry.lex = lex;
+    if (settle(r, g, entry, byte)) out = alternatives(r, grammar_node(r, g, {&entry, 1}, parent), out);
+  }
+  return out;
+}
+
+// Other constraints, and what follows the grammar's text.
+const Node *Automaton::begin_others_at(Reader &r, GrammarControl &g, const GrammarEntry &place, uint8_t byte,
+                                       const Node *parent) {
+  const Node *out = nullptr;
+  for (uint32_t t : g.others(place.set->outlook))
+    if (g.grammar().terminals[t].kind == GrammarTerminal::Constraint)
+      if (const Node *child = begin_constraint(r, g, place, t, parent)) out = alternatives(r, step(r, child, byte), out);
+  if (place.set->accepting && parent)
+    if (const Node *after = finish(r, parent)) out = alternatives(r, step(r, after, byte), out);
+  return out;
+}
+
+// Puts an entry right after `byte` has been read into it; false where it leads nowhere.
+bool Automaton::settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_t byte) {
+  if (g.runs_newline(entry.lex)) {
+    if (byte == '\n') entry.column = 0;
+    else if (byte == ' ') entry.column += 1;
+    else if (byte == '\t') entry.column += g.grammar().indentation.tab_width;
+    if (!newline_leads_on(r, g, entry)) {
+      entry.lex = g.lexer().only(entry.lex, [&](const Lexer::Running &l) { return !g.is_newline(l.terminal); });
+      entry.column = 0;
+    }
+  } else {
+    entry.column = 0;
+  }
+  if (!g.life().always())
+    entry.lex = g.lexer().only(entry.lex, [&](const Lexer::Running &l) {
+      return g.life().lexeme(entry.set, entry.brackets > 0, l.terminal, l.lexeme, r.reads, r.arena);
+    });
+  return entry.lex != Lexer::DEAD;
+}
+
+const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
+  GrammarControl &g = *n->control.grammar;
+  Lexer &lexer = g.lexer();
+  const bool indented = g.grammar().indentation.active();
+  std::vector<GrammarEntry> entries;
+  std::vector<Ending> endings;
+  const Node *others = nullptr;
+  auto take = [&](const Node *next) {
+    if (!next) return;
+    if (next->kind == Node::Grammar && next->control.grammar == &g && next->parent == n->parent)
+      entries.insert(entries.end(), next->entries, next->entries + next->length);
+    else others = alternatives(r, next, others);
+  };
+  auto take_all = [&](const Node *next) {  // what begins at a place is a union of at most a few
+    while (next && next->kind == Node::Alternatives) {
+      take(next->control.left);
+      next = next->parent;
+    }
+    take(next);
+  };
+  for (uint32_t i = 0; i < n->length; ++i) {
+    const GrammarEntry &entry = n->entries[i];
+    if (entry.lex == Lexer::FRESH) {
+      take_all(begin_at(r, g, entry, RegexSpace::EMPTY, b, n->parent));
+      continue;
+    }
+    if (const LexState lex = lexer.step(entry.lex, b); lex != Lexer::DEAD) {
+      GrammarEntry next = entry;
+      next.lex = lex;
+      if (settle(r, g, next, b)) entries.push_back(next);
+    }
+    // Text to ignore has ended: text of the grammar goes on in the lexer itself; what else may come, here.
+    if (!lexer.ignored_ends(entry.lex).empty()) {
+      GrammarEntry place = entry;
+      place.lex = Lexer::FRESH;
+      place.column = 0;
+      take_all(begin_others_at(r, g, place, b, n->parent));
+    }
+    for (const Lexer::End &end : lexer.ends(entry.lex)) {
+      if (Re rest = g.lexemes().rest_of(end.after, b);
+          rest != RegexSpace::EMPTY && text_.regex().nullable(rest))
+        continue;
+      if (indented) {
+        GrammarEntry place;
+        if (after_terminal(r, g, entry, end.terminal, &place)) take_all(begin_at(r, g, place, end.after, b, n->parent));
+        continue;
+      }
+      Ending *same = nullptr;
+      for (Ending &e : endings)
+        if (e.after == end.after) same = &e;
+      if (!same) {
+        endings.push_back({end.after, Earley::Builder(g.earley(), r.reads), &entry, 0});
+        same = &endings.back();
+      }
+      same->builder.recognised(entry.set, ~static_cast<Symbol>(end.terminal));
+    }
+  }
+  for (Ending &e : endings) {
+    GrammarEntry place = *e.entry;
+    place.lex = Lexer::FRESH;
+    place.set = e.builder.finish(r.arena);
+    if (place.set) take_all(begin_at(r, g, place, e.after, b, n->parent));
+  }
+  if (entries.size() > 1) {
+    if (entries.size() > text_.limits().earley_items)
+      throw LimitError("a text of the grammar has more than " + std::to_string(text_.limits().earley_items) +
+                       " parallel readings (limit earley_items)");
+    std::vector<GrammarEntry> kept;
+    for (const GrammarEntry &e : entries)
+      if (std::none_of(kept.begin(), kept.end(), [&](const GrammarEntry &k) { return same_entry(e, k); })) kept.push_back(e);
+    entries = std::move(kept);
+  }
+  const Node *inside = grammar_node(r, g, entries, n->parent);
+  return alternatives(r, inside, others);
+}
+
+bool Automaton::same_entry(const GrammarEntry &a, const GrammarEntry &b) {
+  return a.lex == b.lex && a.brackets == b.brackets && a.column == b.column &&
+         (a.set == b.set || a.set->identity == b.set->identity) &&
+         (a.indent == b.indent || (a.indent && b.indent && a.indent->identity == b.indent->identity));
+}
+
+// Every place that the text may stand at if nothing more is read.
+template <class Visit>
+void Automaton::each_place(Reader &r, const Node *n, const Visit &visit) {
+  GrammarControl &g = *n->control.grammar;
+  for (uint32_t i = 0; i < n->length; ++i) {
+    const GrammarEntry &entry = n->entries[i];
+    GrammarEntry place = entry;
+    place.lex = Lexer::FRESH;
+    place.column = 0;
+    if (entry.lex == Lexer::FRESH || !g.lexer().ignored_ends(entry.lex).empty())
+      if (visit(place)) return;
+    if (entry.lex == Lexer::FRESH) continue;
+    for (const Lexer::End &end : g.lexer().ends(entry.lex))
+      if (after_terminal(r, g, entry, end.terminal, &place) && visit(place)) return;
+  }
+}
+
+bool Automaton::grammar_accepts(Reader &r, const Node *n) {
+  GrammarControl &g = *n->control.grammar;
+  bool accepting = false;
+  each_place(r, n, [&](GrammarEntry place) {
+    // Blocks that are open end with the text.
+    Earley::Builder builder(g.earley(), r.reads);
+    if (place.indent && r.reads) r.reads->ask_indentation(place.indent, 0);
+    while (place.set && place.indent) {
+      place.indent = place.indent->below;
+      builder.clear();
+      builder.recognised(place.set, ~static_cast<Symbol>(g.grammar().indentation.dedent));
+      place.set = builder.finish(r.arena);
+    }
+    return accepting = accepting || (place.set && place.set->accepting);
+  });
+  if (!accepting || !n->parent) return accepting;
+  const Node *after = finish(r, n->parent);
+  return after && accepts(r, after);
+}
+
+const Node *Automaton::special_in_grammar(Reader &r, const Node *n, uint32_t token) {
+  GrammarControl &g = *n->control.grammar;
+  std::vector<GrammarEntry> entries;
+  const Node *others = nullptr;
+  each_place(r, n, [&](const GrammarEntry &place) {
+    for (uint32_t t : g.others(place.set->outlook)) {
+      const GrammarTerminal &terminal = g.grammar().terminals[t];
+      if (terminal.kind == GrammarTerminal::Special && terminal.token == token) {
+        GrammarEntry next;
+        if (after_terminal(r, g, place, t, &next)) entries.push_back(next);
+      } else if (terminal.kind == GrammarTerminal::Constraint) {
+        if (const Node *child = begin_constraint(r, g, place, t, n->parent))
+          others = alternatives(r, step_special(r, child, token), others);
+      }
+    }
+    if (place.set->accepting && n->parent)
+      if (const Node *after = finish(r, n->parent)) others = alternatives(r, step_special(r, after, token), others);
+    return false;
+  });
+  return alternatives(r, grammar_node(r, g, entries, n->parent), others);
+}
+
+const Node *Automaton::step_special(Reader &r, const Node *n, uint32_t token) {
+  r.trace = nullptr;
+  switch (n->kind) {
+    case Node::Grammar: return special_in_grammar(r, n, token);
+    case Node::Alternatives: {
+      const Node *left = step_special(r, n->control.left, token);
+      return alternatives(r, left, step_special(r, n->parent, token));
+    }
+    case Node::Scalar: {
+      if (!n->parent || !text_.complete(n->text)) return nullptr;
+      if (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol) return nullptr;
+      const Node *after = finish(r, n->parent);  // those have no verdicts in question
+      return after ? step_special(r, after, token) : nullptr;
+    }
+    default: return nullptr;
+  }
+}
+
+}  // namespace structgen

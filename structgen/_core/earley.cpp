@@ -1,0 +1,244 @@
+#include "earley.h"
+
+
+#include <algorithm>
+#include <string>
+
+#include "grammar_control.h"
+
+namespace structgen {
+namespace {
+
+constexpr uint64_t IDENTITY = 61, SHAPE = 62, DONE = 63, ANSWER = 64;
+constexpr size_t FEW = 24;  // as many are looked through one by one
+
+}  // namespace
+
+// ---------------------------------------------------------------- reads
+
+uint32_t Reads::label(const EarleySet *s) const {
+  for (size_t i = 0; i < sets_.size(); ++i)
+    if (sets_[i] == s) return static_cast<uint32_t>(i);
+  return UINT32_MAX;
+}
+
+uint32_t Reads::number(const EarleySet *s) {
+  uint32_t at = label(s);
+  if (at == UINT32_MAX) {
+    at = static_cast<uint32_t>(sets_.size());
+    sets_.push_back(s);
+    known_.push_back(false);
+  }
+  return at;
+}
+
+void Reads::known(const EarleySet *s) {
+  const uint32_t at = number(s);
+  if (known_[at]) return;
+  known_[at] = true;
+  for (uint32_t i = 0; i < s->count; ++i)
+    if (s->origins[i]) number(s->origins[i]);
+}
+
+Hash128 Reads::answer(const EarleySet *target, Symbol as) {
+  Hash128 h = hash_words(ANSWER, number(target), static_cast<uint32_t>(as));
+  known(target);
+  h = extend(h, target->shape);
+  for (uint32_t i = 0; i < target->count; ++i)
+    h = extend(h, target->origins[i] ? number(target->origins[i]) + 1 : 0);
+  return h;
+}
+
+void Reads::ask(uint32_t label, Symbol symbol, const EarleySet *target, Symbol as) {
+  for (auto &[q, a] : asked_)
+    if (q.set == label && q.symbol == symbol) return;
+  const Hash128 h = answer(target, as);
+  asked_.push_back({{label, symbol}, h});
+}
+
+void Reads::ask_indentation(const IndentLevel *indent, uint32_t column) {
+  for (auto &[q, a] : asked_)
+    if (q.set == INDENTATION) return;
+  asked_.push_back({{INDENTATION, 0}, indentation_answer(indent, column)});
+}
+
+void Reads::ask_identity() {
+  for (auto &[q, a] : asked_)
+    if (q.set == IDENTITY) return;
+  asked_.push_back({{IDENTITY, 0}, sets_[0]->identity});
+}
+
+Hash128 Reads::indentation_answer(const IndentLevel *indent, uint32_t column) {
+  const Hash128 h = hash_words(ANSWER, column);
+  return indent ? extend(h, indent->identity) : h;
+}
+
+// ---------------------------------------------------------------- sets
+
+const EarleySet *Earley::start(Arena &arena) {
+  auto *kernels = static_cast<Kernel *>(arena.allocate(sizeof(Kernel)));
+  auto *origins = static_cast<const EarleySet **>(arena.allocate(sizeof(EarleySet *)));
+  kernels[0] = items_.start();
+  origins[0] = nullptr;
+  const Hash128 shape = hash_words(SHAPE, kernels[0]);
+  return arena.make<EarleySet>(EarleySet{hash_words(IDENTITY, kernels[0]), shape, 0, 1, items_.outlook(kernels[0]),
+                                         g_.nullable(static_cast<Symbol>(g_.start)), kernels, origins, 0, 0, nullptr});
+}
+
+bool Earley::only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) {
+  const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
+  if (scan.rest != ItemSets::NONE) return false;
+  bool found = false;
+  for (uint32_t i = 0; i < s->count; ++i) {
+    const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
+    if (move.rest != ItemSets::NONE) return false;
+    if (move.completed.empty()) continue;
+    if (found || move.completed.size() > 1 || move.completed[0] == items_.accepting_rule()) return false;
+    found = true;
+    *to = s->origins[i];
+    *as = static_cast<Symbol>(move.completed[0]);
+  }
+  return found;
+}
+
+std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol symbol, Reads *reads) {
+  const EarleySet *const first = s, *asked = nullptr;
+  const Symbol first_symbol = symbol;
+  Symbol asked_symbol = 0;
+  uint32_t asked_label = 0;
+  bool moved = false;
+  while (true) {
+    bool follow = true;  // a link would lead over sets that were not asked yet
+    if (reads && !asked)
+      if (const uint32_t label = reads->label(s); label != UINT32_MAX) {
+        if (reads->is_known(label)) {
+          follow = false;
+        } else {
+          asked = s;
+          asked_symbol = symbol;
+          asked_label = label;
+        }
+      }
+    const EarleySet *to;
+    Symbol as;
+    if (follow && s->link && s->linked == symbol) {
+      to = s->link;
+      as = s->to;
+    } else if (!only_passes_on(s, symbol, &to, &as)) {
+      break;
+    }
+    s = to;
+    symbol = as;
+    moved = true;
+  }
+  if (moved) {
+    first->linked = first_symbol;
+    first->to = symbol;
+    first->link = s;
+    if (asked && asked != first && asked != s) {
+      asked->linked = asked_symbol;
+      asked->to = symbol;
+      asked->link = s;
+    }
+  }
+  if (asked) reads->ask(asked_label, asked_symbol, s, symbol);
+  return {s, symbol};
+}
+
+void Earley::Builder::clear() {
+  entries_.clear();
+  done_.clear();
+  by_origin_.clear();
+  done_index_.clear();
+  accepting_ = false;
+  serial_ = 0;
+}
+
+bool Earley::Builder::seen(const EarleySet *set, Symbol symbol) {
+  if (done_.size() < FEW) {
+    for (auto &[s, x] : done_)
+      if (s == set && x == symbol) return true;
+  } else {
+    auto key = [](const EarleySet *s, Symbol x) {
+      return hash_words(DONE, reinterpret_cast<uint64_t>(s), static_cast<uint32_t>(x));
+    };
+    if (done_index_.empty())
+      for (auto &[s, x] : done_) done_index_[key(s, x)] = true;
+    if (!done_index_.try_emplace(key(set, symbol), true).second) return true;
+  }
+  done_.push_back({set, symbol});
+  return false;
+}
+
+void Earley::Builder::add(const EarleySet *origin, Kernel kernel) {
+  if (kernel == ItemSets::NONE) return;
+  if (entries_.size() < FEW) {
+    for (Entry &e : entries_)
+      if (e.origin == origin) {
+        e.kernel = e_.items_.merge(e.kernel, kernel);
+        return;
+      }
+  } else {
+    if (by_origin_.empty())
+      for (size_t i = 0; i < entries_.size(); ++i) by_origin_[entries_[i].origin] = i;
+    auto [it, fresh] = by_origin_.try_emplace(origin, entries_.size());
+    if (!fresh) {
+      Kernel &k = entries_[it->second].kernel;
+      k = e_.items_.merge(k, kernel);
+      return;
+    }
+    if (entries_.size() >= e_.most_entries_)
+      throw LimitError("the grammar is so ambiguous here that one place has more than " +
+                       std::to_string(e_.most_entries_) + " open beginnings of rules (limit earley_items)");
+  }
+  entries_.push_back({origin, kernel});
+}
+
+void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
+  serial_ = std::max(serial_, since->serial + 1);
+  work_.push_back({since, symbol});
+  while (!work_.empty()) {
+    auto [set, head] = work_.back();
+    work_.pop_back();
+    std::tie(set, head) = e_.resolve(set, head, reads_);
+    if (seen(set, head)) continue;
+    const ItemSets::Scan scan = e_.items_.scan(set->outlook, head);
+    add(set, scan.rest);
+    for (uint32_t i = 0; i < set->count; ++i) {
+      const ItemSets::Move &move = e_.items_.move(set->kernels[i], scan.heads);
+      add(set->origins[i], move.rest);
+      for (uint32_t rule : move.completed) {
+        if (rule == e_.items_.accepting_rule()) accepting_ = true;
+        else work_.push_back({set->origins[i], static_cast<Symbol>(rule)});
+      }
+    }
+  }
+}
+
+const EarleySet *Earley::Builder::finish(Arena &arena) {
+  if (entries_.empty() && !accepting_) return nullptr;
+  // Newest origin first, so that equal places look equal.
+  std::sort(entries_.begin(), entries_.end(), [](const Entry &a, const Entry &b) {
+    if (!a.origin || !b.origin) return a.origin && !b.origin;
+    if (a.origin->serial != b.origin->serial) return a.origin->serial > b.origin->serial;
+    return a.origin->identity.a != b.origin->identity.a ? a.origin->identity.a < b.origin->identity.a
+                                                        : a.origin->identity.b < b.origin->identity.b;
+  });
+  const size_t n = entries_.size();
+  auto *kernels = static_cast<Kernel *>(arena.allocate(n * sizeof(Kernel)));
+  auto *origins = static_cast<const EarleySet **>(arena.allocate(n * sizeof(EarleySet *)));
+  Hash128 identity = hash_words(IDENTITY, accepting_), shape = hash_words(SHAPE, accepting_);
+  Outlook outlook = 0;
+  for (size_t i = 0; i < n; ++i) {
+    kernels[i] = entries_[i].kernel;
+    origins[i] = entries_[i].origin;
+    shape = extend(shape, kernels[i]);
+    identity = extend(identity, kernels[i]);
+    if (origins[i]) identity = extend(identity, origins[i]->identity);
+    outlook = e_.items_.merge_outlooks(outlook, e_.items_.outlook(kernels[i]));
+  }
+  return arena.make<EarleySet>(EarleySet{identity, shape, serial_, static_cast<uint32_t>(n), outlook, accepting_, kernels,
+                                         origins, 0, 0, nullptr});
+}
+
+}  // namespace structgen

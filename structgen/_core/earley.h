@@ -1,0 +1,120 @@
+// Earley sets: what the text read so far can be the beginning of, at a place where a lexeme has ended.
+//
+// A set is a few (kernel, origin) pairs, an origin being an older set; see item_sets.h. It is immutable but for
+// one remembered link, and lives in the arena of the matcher that made it. Right recursion costs the same at
+// any length: a completed rule that does nothing but complete another one in an older set is looked up there
+// directly, and the way is remembered (Leo, "A general context-free parsing algorithm running in linear time on
+// every LR(k) grammar without using lookahead", 1991).
+//
+// `Reads` records what the making of a mask looked up in sets that were there before: masks are remembered under
+// just these answers, so the same place inside other text around it shares its mask.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "arena.h"
+#include "item_sets.h"
+
+namespace structgen {
+
+struct IndentLevel;
+
+struct EarleySet {
+  Hash128 identity;  // of all that can follow
+  Hash128 shape;     // of the kernels alone
+  uint32_t serial;   // greater than that of any set before it
+  uint32_t count;
+  Outlook outlook;
+  bool accepting;  // the text so far is a text of the grammar
+  const Kernel *kernels;
+  const EarleySet *const *origins;
+  // subtle: the one thing that changes; written under the turn on the space, and never wrong.
+  mutable Symbol linked;  // completing this rule here ...
+  mutable Symbol to;      // ... is completing that one ...
+  mutable const EarleySet *link;  // ... in there; null: no rule is remembered
+};
+
+// Questions to older sets while one mask is made, in order, with their answers.
+class Reads {
+ public:
+  struct Question {
+    uint32_t set;  // as numbered by earlier answers; 0: the set that the mask is made for
+    Symbol symbol;
+  };
+  explicit Reads(const EarleySet *first) { known(first); }
+
+  uint32_t label(const EarleySet *s) const;  // UINT32_MAX: a set made meanwhile
+  bool is_known(uint32_t label) const { return known_[label]; }
+  const EarleySet *set(uint32_t label) const { return sets_[label]; }
+  // `s` was asked for `symbol` and led to `target`, to be asked for `as`.
+  void ask(uint32_t label, Symbol symbol, const EarleySet *target, Symbol as);
+  // The open blocks and the column of the line count.
+  static constexpr uint32_t INDENTATION = UINT32_MAX;  // the "set" of that question
+  void ask_indentation(const IndentLevel *indent, uint32_t column);
+  // All of the first set.
+  static constexpr uint32_t IDENTITY = UINT32_MAX - 1;
+  void ask_identity();
+  static Hash128 indentation_answer(const IndentLevel *indent, uint32_t column);
+  // The answer as a hash; all that the target is made of is known from here on.
+  Hash128 answer(const EarleySet *target, Symbol as);
+  const std::vector<std::pair<Question, Hash128>> &asked() const { return asked_; }
+
+ private:
+  uint32_t number(const EarleySet *s);
+  void known(const EarleySet *s);
+  std::vector<const EarleySet *> sets_;
+  std::vector<bool> known_;
+  std::vector<std::pair<Question, Hash128>> asked_;
+};
+
+class Earley {
+ public:
+  Earley(const Grammar &grammar, ItemSets &items, size_t most_entries)
+      : g_(grammar), items_(items), most_entries_(most_entries) {}
+
+  const EarleySet *start(Arena &arena);
+
+  // The set after some symbols, each recognised since some set.
+  class Builder {
+   public:
+    Builder(Earley &earley, Reads *reads) : e_(earley), reads_(reads) {}
+    void recognised(const EarleySet *since, Symbol symbol);
+    const EarleySet *finish(Arena &arena);  // null: no item is left
+    // May the text end after these symbols?
+    bool accepting() const { return accepting_; }
+    void clear();
+
+   private:
+    friend class Earley;
+    struct Entry {
+      const EarleySet *origin;
+      Kernel kernel;
+    };
+    void add(const EarleySet *origin, Kernel kernel);
+    bool seen(const EarleySet *set, Symbol symbol);
+    Earley &e_;
+    Reads *reads_;
+    std::vector<Entry> entries_;
+    std::vector<std::pair<const EarleySet *, Symbol>> done_, work_;
+    std::unordered_map<const EarleySet *, size_t> by_origin_;  // where there are many
+    std::unordered_map<Hash128, bool, HashOf128> done_index_;
+    bool accepting_ = false;
+    uint32_t serial_ = 0;
+  };
+
+  // Where completing `symbol` in `s` really leads: itself, or the end of a chain of last symbols.
+  std::pair<const EarleySet *, Symbol> resolve(const EarleySet *s, Symbol symbol, Reads *reads);
+
+  ItemSets &items() { return items_; }
+
+ private:
+  // Is completing `symbol` in `s` nothing but completing one rule in one origin?
+  bool only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as);
+
+  const Grammar &g_;
+  ItemSets &items_;
+  size_t most_entries_;
+};
+
+}  // namespace structgen

@@ -1,0 +1,85 @@
+// A context-free grammar as the core keeps it: flat productions over rules and terminals.
+//
+// A *symbol* is one integer: a rule (>= 0), a terminal (~index, negative) or END, which closes every
+// production. An *item* is an index into the array of all symbols: the production it points into, with the dot
+// before that symbol. So moving the dot is adding one.
+//
+// Invariant after `reduce`: every rule that is left in a production derives a text, and no text terminal has the
+// empty text (`nullable` says that it had).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "regex.h"
+
+namespace structgen {
+
+struct Plan;
+
+using Symbol = int32_t;
+using Item = uint32_t;
+
+enum class Lexing : uint8_t { Scannerless, Longest, Ordered };
+
+struct GrammarTerminal {
+  enum Kind : uint8_t { Text, Special, Constraint } kind = Text;
+  std::string name;
+  Re language = RegexSpace::EMPTY;  // Text
+  bool nullable = false;
+  uint32_t scanner = 0;        // Text, where Lexing is Ordered: the scanner that finds it
+  uint32_t token = 0;          // Special: the token's id
+  std::unique_ptr<Plan> plan;  // Constraint
+};
+
+// Lark's indentation rule: after the lexeme `newline` the column decides whether `indent` or `dedent`s follow.
+struct IndentationRule {
+  static constexpr uint32_t NONE = UINT32_MAX;
+  uint32_t newline = NONE, indent = NONE, dedent = NONE;  // terminals
+  std::vector<uint32_t> open, close;                      // between these, newlines mean nothing
+  uint32_t tab_width = 8;
+  bool active() const { return newline != NONE; }
+};
+
+struct Grammar {
+  static constexpr Symbol END = std::numeric_limits<Symbol>::min();
+
+  Lexing lexing = Lexing::Scannerless;
+  bool contextual = false;
+  uint32_t start = 0;
+  std::vector<std::string> rules;  // names
+  std::vector<GrammarTerminal> terminals;
+  std::vector<Re> scanners;
+  std::vector<uint32_t> ignore;  // terminals
+  IndentationRule indentation;
+  Re product = RegexSpace::ANY_TEXT;  // the whole text must be in this language, too
+
+  // Productions, by rule: those of rule r begin at the items first[first_of[r]], ..., first[first_of[r + 1] - 1].
+  std::vector<Symbol> symbols;
+  std::vector<uint32_t> head;  // of the item's production: its rule
+  std::vector<Item> first;
+  std::vector<uint32_t> first_of;
+  std::vector<bool> nullable_rule;
+
+  std::span<const Item> productions(uint32_t rule) const {
+    return {first.data() + first_of[rule], first.data() + first_of[rule + 1]};
+  }
+  bool nullable(Symbol s) const {
+    if (s == END) return false;
+    return s >= 0 ? nullable_rule[static_cast<uint32_t>(s)] : terminals[static_cast<uint32_t>(~s)].nullable;
+  }
+
+  struct Production {
+    uint32_t head = 0;
+    std::vector<Symbol> body;
+  };
+  // Lays out `productions`, without those that derive no text: `dead` says which terminals have none.
+  // False when the start itself derives none.
+  bool lay_out(std::vector<Production> productions, const std::vector<bool> &dead);
+};
+
+}  // namespace structgen

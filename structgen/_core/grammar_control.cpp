@@ -1,0 +1,60 @@
+#include "grammar_control.h"
+
+#include "automaton.h"
+
+namespace structgen {
+
+GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production> productions, TextSpace &space)
+    : g_(std::move(grammar)) {
+  const size_t most = space.limits().automaton_states;
+  lexer_ = std::make_unique<Lexer>(g_, space.lexemes(), most);
+  std::vector<bool> dead(g_.terminals.size());
+  for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
+    if (g_.terminals[t].kind == GrammarTerminal::Text) dead[t] = lexer_->dead()[t];
+    if (g_.terminals[t].kind == GrammarTerminal::Special) specials_.push_back(t);
+  }
+  if (g_.indentation.active()) {
+    dead[g_.indentation.indent] = dead[g_.indentation.dedent] = false;
+    brackets_.resize(g_.terminals.size());
+    for (uint32_t t : g_.indentation.open) brackets_[t] = 1;
+    for (uint32_t t : g_.indentation.close) brackets_[t] = -1;
+  }
+  empty_ = !g_.lay_out(std::move(productions), dead);
+  if (empty_) return;
+  items_ = std::make_unique<ItemSets>(g_, most);
+  earley_ = std::make_unique<Earley>(g_, *items_, space.limits().earley_items);
+  life_ = std::make_unique<GrammarLife>(g_, *items_, *lexer_, *earley_, space.limits().oracle_budget);
+  empty_ = life_->empty();
+}
+
+Context GrammarControl::context(Outlook outlook, bool in_brackets) {
+  const uint64_t key = static_cast<uint64_t>(outlook) << 1 | in_brackets;
+  if (auto it = contexts_.find(key); it != contexts_.end()) return it->second;
+  Context made;
+  if (in_brackets) {
+    const auto expected = items_->expected(outlook);
+    std::vector<uint32_t> more(expected.begin(), expected.end());
+    more.push_back(g_.indentation.newline);
+    made = lexer_->context(more);
+  } else {
+    made = lexer_->context(items_->expected(outlook));
+  }
+  return contexts_[key] = made;
+}
+
+const std::vector<uint32_t> &GrammarControl::others(Outlook outlook) {
+  auto [it, fresh] = others_.try_emplace(outlook);
+  if (fresh)
+    for (uint32_t t : items_->expected(outlook))
+      if (g_.terminals[t].kind != GrammarTerminal::Text) it->second.push_back(t);
+  return it->second;
+}
+
+bool GrammarControl::runs_newline(LexState s) const {
+  if (!g_.indentation.active() || s == Lexer::FRESH) return false;
+  for (const Lexer::Running &r : lexer_->running(s))
+    if (r.terminal == g_.indentation.newline) return true;
+  return false;
+}
+
+}  // namespace structgen

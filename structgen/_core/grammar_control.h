@@ -1,0 +1,63 @@
+// What the states of one grammar share: its item sets, its lexer, and what follows from both.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "earley.h"
+#include "grammar_life.h"
+#include "lexer.h"
+
+namespace structgen {
+
+struct IndentLevel {  // an open block
+  const IndentLevel *below;
+  uint32_t column;
+  Hash128 identity;
+};
+
+struct GrammarEntry {  // one reading of the text so far
+  const EarleySet *set;       // where the running lexeme began
+  LexState lex;               // what is being read since; Lexer::FRESH: nothing
+  const IndentLevel *indent;  // open blocks, innermost first
+  uint32_t brackets;          // open ones, between which newlines mean nothing
+  uint32_t column;            // of the line, while a newline lexeme runs
+};
+
+class GrammarControl {
+ public:
+  // Takes a grammar whose productions are still to be laid out.
+  GrammarControl(Grammar grammar, std::vector<Grammar::Production> productions, TextSpace &space);
+
+  const Grammar &grammar() const { return g_; }
+  bool empty() const { return empty_; }
+  ItemSets &items() { return *items_; }
+  Lexer &lexer() { return *lexer_; }
+  Lexemes &lexemes() { return lexer_->lexemes(); }
+  Earley &earley() { return *earley_; }
+  GrammarLife &life() { return *life_; }
+
+  // The lexer's context where these are expected; `in_brackets`: newlines are ignored.
+  Context context(Outlook outlook, bool in_brackets);
+  // Expected terminals that are special tokens or other constraints.
+  const std::vector<uint32_t> &others(Outlook outlook);
+  const std::vector<uint32_t> &specials() const { return specials_; }
+  bool is_newline(uint32_t terminal) const { return g_.indentation.newline == terminal; }
+  bool runs_newline(LexState s) const;
+  int bracket(uint32_t terminal) const { return brackets_.empty() ? 0 : brackets_[terminal]; }
+  size_t memory() const { return items_->memory() + lexer_->memory(); }
+
+ private:
+  Grammar g_;
+  bool empty_ = false;
+  std::unique_ptr<Lexer> lexer_;
+  std::unique_ptr<ItemSets> items_;
+  std::unique_ptr<Earley> earley_;
+  std::unique_ptr<GrammarLife> life_;
+  std::vector<uint32_t> specials_;
+  std::vector<int8_t> brackets_;
+  std::unordered_map<uint64_t, Context> contexts_;
+  std::unordered_map<Outlook, std::vector<uint32_t>> others_;
+};
+
+}  // namespace structgen

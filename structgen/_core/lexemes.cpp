@@ -1,0 +1,221 @@
+#include "lexemes.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace structgen {
+namespace {
+
+constexpr uint32_t WIDE = 24;  // trie nodes below a leave that are walked in place rather than merged
+constexpr uint64_t STATE = 41;
+
+// Suffixes of tokens as a flat trie, without an entry for the empty suffix.
+RestTrie merge_rests(std::vector<std::pair<std::string_view, uint32_t>> tokens) {
+  std::sort(tokens.begin(), tokens.end());
+  RestTrie trie;
+  trie.bytes.push_back(0);
+  trie.ends.push_back(0);
+  trie.depths.push_back(0);
+  trie.first_item.push_back(0);
+  std::vector<uint32_t> path{0};  // trie nodes of the latest suffix
+  std::string_view last;
+  for (auto &[text, id] : tokens) {
+    size_t common = 0;
+    while (common < text.size() && common < last.size() && text[common] == last[common]) ++common;
+    for (size_t i = common + 1; i < path.size(); ++i) trie.ends[path[i]] = static_cast<uint32_t>(trie.bytes.size());
+    path.resize(common + 1);
+    for (size_t i = common; i < text.size(); ++i) {
+      path.push_back(static_cast<uint32_t>(trie.bytes.size()));
+      trie.bytes.push_back(static_cast<uint8_t>(text[i]));
+      trie.ends.push_back(0);
+      trie.depths.push_back(static_cast<uint16_t>(i + 1));
+      trie.first_item.push_back(static_cast<uint32_t>(trie.items.size()));
+    }
+    trie.items.push_back({id, 0});
+    last = text;
+  }
+  for (uint32_t n : path) trie.ends[n] = static_cast<uint32_t>(trie.bytes.size());
+  trie.first_item.push_back(static_cast<uint32_t>(trie.items.size()));
+  return trie;
+}
+
+size_t memory_of(const Lexemes::Leaves &l) {
+  size_t total = l.wide.size() * sizeof(Lexemes::Leave);
+  for (auto &r : l.merged) total += r.trie.bytes.size() * 11 + r.trie.items.size() * sizeof(RestTrie::Item) + sizeof(r);
+  return total;
+}
+
+}  // namespace
+
+size_t Lexemes::Fragment::memory() const {
+  return sizeof(*this) + (bits.size() + ids.size() + ends.size()) * 4 + memory_of(leaves) +
+         (overlapping ? memory_of(*overlapping) : 0);
+}
+
+Lexemes::Lexemes(TextSpace &space) : space_(space), regex_(space.regex()), v_(space.vocabulary()) {
+  states_.push_back({RegexSpace::EMPTY, RegexSpace::EMPTY, RegexSpace::EMPTY, RegexSpace::EMPTY, false, nullptr, nullptr});
+}
+
+LexemeState Lexemes::begin(Re language, Re beyond, Re earlier) {
+  if (earlier != RegexSpace::EMPTY) {
+    const Re longer = regex_.intersect(earlier, regex_.complement(RegexSpace::EPSILON));
+    if (!regex_.alive(longer)) earlier = RegexSpace::EMPTY;
+    else language = regex_.intersect(language, regex_.complement(regex_.concat(longer, RegexSpace::ANY_TEXT)));
+  }
+  return intern(language, beyond, earlier);
+}
+
+LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
+  if (!regex_.alive(language)) return DEAD;
+  const Hash128 key = hash_words(STATE, language, beyond, earlier);
+  if (auto it = index_.find(key); it != index_.end()) return it->second;
+  const Re after = beyond == earlier ? beyond : regex_.alternate(beyond, earlier);
+  states_.push_back({language, beyond, earlier, after, regex_.nullable(language), nullptr, nullptr});
+  bytes_ += sizeof(State) + 64;
+  return index_[key] = static_cast<LexemeState>(states_.size() - 1);
+}
+
+LexemeState Lexemes::first_step(LexemeState s, uint8_t byte) {
+  if (s == DEAD) return DEAD;
+  auto row = std::make_unique<Row>();
+  row->fill(UNKNOWN);
+  const structgen::Row &language = regex_.row(states_[s].language);
+  for (size_t b = 0; b < 256; ++b)
+    if (language[b] == RegexSpace::EMPTY) (*row)[b] = DEAD;
+  states_[s].row = std::move(row);
+  bytes_ += sizeof(Row);
+  const LexemeState to = (*states_[s].row)[byte];
+  return to != UNKNOWN ? to : next(s, byte);
+}
+
+LexemeState Lexemes::next(LexemeState s, uint8_t byte) {
+  const State &st = states_[s];
+  const Re language = regex_.row(st.language)[byte], beyond = st.beyond, earlier = st.earlier;
+  const LexemeState to = intern(language, rest_of(beyond, byte), rest_of(earlier, byte));
+  return (*states_[s].row)[byte] = to;
+}
+
+std::vector<LexemeState> Lexemes::successors(LexemeState s) {
+  std::vector<LexemeState> out;
+  if (s == DEAD) return out;
+  const std::bitset<256> bytes = first(s);
+  for (size_t b = 0; b < 256; ++b)
+    if (bytes.test(b))
+      if (const LexemeState to = step(s, static_cast<uint8_t>(b)); to != DEAD && (out.empty() || out.back() != to))
+        out.push_back(to);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+const std::bitset<256> &Lexemes::first(LexemeState s) {
+  State &st = states_[s];
+  if (!st.first) st.first = std::make_unique<std::bitset<256>>(first_of(st.language));
+  return *st.first;
+}
+
+const std::bitset<256> &Lexemes::first_of(Re re) {
+  auto [it, fresh] = first_bytes_.try_emplace(re);
+  if (fresh && re != RegexSpace::EMPTY) {
+    const structgen::Row &row = regex_.row(re);
+    for (size_t b = 0; b < 256; ++b) it->second[b] = row[b] != RegexSpace::EMPTY;
+  }
+  return it->second;
+}
+
+// The trie is in depth-first order: one scan, with the states of the path on a stack.
+template <class OnInside, class OnLeave>
+void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnLeave &leave) {
+  const uint32_t base = v_.depth(node);
+  std::vector<LexemeState> path{s};
+  const Vocabulary::Node end = v_.end(node);
+  auto visit = [&](Vocabulary::Node n) -> Vocabulary::Node {
+    const uint32_t depth = v_.depth(n) - base;
+    path.resize(depth);
+    const LexemeState before = path.back();
+    const uint8_t byte = v_.byte(n);
+    const LexemeState now = step(before, byte);
+    if (depth > 1 && states_[before].complete) leave(n, before, now != DEAD);
+    if (now == DEAD) return v_.end(n);
+    inside(n, now);
+    path.push_back(now);
+    return n + 1;
+  };
+  for (Vocabulary::Node n = node + 1; n < end;) n = visit(n);
+}
+
+Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
+  const uint64_t key = static_cast<uint64_t>(node) << 32 | s;
+  if (auto it = fragments_.find(key); it != fragments_.end()) return *it->second;
+  auto made = std::make_unique<Fragment>();
+  std::vector<Leave> found;
+  std::unordered_map<LexemeState, bool> ends;
+  LexemeState last = DEAD;
+  walk(
+      node, s,
+      [&](Vocabulary::Node n, LexemeState now) {
+        const auto ids = v_.ids(n);
+        if (ids.empty()) return;
+        made->ids.insert(made->ids.end(), ids.begin(), ids.end());
+        if (now != last && ends.try_emplace(now, true).second) made->ends.push_back(now);
+        last = now;
+      },
+      [&](Vocabulary::Node n, LexemeState before, bool goes_on) {
+        const uint8_t byte = v_.byte(n);
+        if (!may_follow(before, byte)) return;
+        if (goes_on) made->overlaps.set(byte);
+        else found.push_back({n, states_[before].after});
+      });
+  made->leaves = gather(found);
+  if (made->ids.size() > v_.words()) {
+    made->dense = true;
+    made->bits.assign(v_.words(), 0);
+    for (uint32_t id : made->ids) made->bits[id >> 5] |= 1u << (id & 31);
+    made->ids = {};
+  }
+  made->ids.shrink_to_fit();
+  fragment_bytes_ += made->memory();
+  auto &place = fragments_[key];
+  place = std::move(made);
+  return *place;
+}
+
+const Lexemes::Leaves &Lexemes::overlapping(Vocabulary::Node node, LexemeState s, Fragment &f) {
+  if (!f.overlapping) {
+    std::vector<Leave> found;
+    walk(
+        node, s, [](Vocabulary::Node, LexemeState) {},
+        [&](Vocabulary::Node n, LexemeState before, bool goes_on) {
+          if (goes_on && may_follow(before, v_.byte(n))) found.push_back({n, states_[before].after});
+        });
+    f.overlapping = std::make_unique<Leaves>(gather(found));
+    fragment_bytes_ += memory_of(*f.overlapping);
+  }
+  return *f.overlapping;
+}
+
+Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found) {
+  Leaves out;
+  std::map<Re, std::vector<std::pair<std::string_view, uint32_t>>> merged;
+  for (const Leave &l : found) {
+    out.bytes.set(v_.byte(l.node));
+    if (v_.end(l.node) - l.node > WIDE) {
+      out.wide.push_back(l);
+      continue;
+    }
+    const size_t skip = v_.depth(l.node) - 1;
+    auto &tokens = merged[l.after];
+    for (uint32_t id : v_.ids_within(l.node)) tokens.emplace_back(std::string_view(v_.token(id)).substr(skip), id);
+  }
+  for (auto &[after, tokens] : merged) out.merged.push_back({after, merge_rests(std::move(tokens))});
+  return out;
+}
+
+void Lexemes::make_room() {
+  if (fragment_bytes_ <= space_.limits().fragment_cache_bytes) return;
+  fragments_.clear();
+  fragment_bytes_ = 0;
+}
+
+}  // namespace structgen

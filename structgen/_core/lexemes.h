@@ -1,0 +1,125 @@
+// Lexemes while they are read, and which tokens stay inside one.
+//
+// A *lexeme state* is three regular expressions: what the rest of the lexeme may be, what text must not follow
+// once it has ended (a longer or an earlier match of the lexer; of whole matches, not of their beginnings), and
+// what must not follow since an earlier lexeme ended. The last is taken out of the first when the lexeme begins,
+// so a state that is not dead has a completion; it is carried for the next lexeme only. Without a lexer's rule both
+// are empty.
+//
+// Lexeme states belong to the vocabulary, so grammars with the same names, numbers and strings share their
+// *fragments*: which tokens below a trie node stay inside the lexeme, and where others leave it.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "hashing.h"
+#include "text_space.h"
+
+namespace structgen {
+
+using LexemeState = uint32_t;
+
+class Lexemes {
+ public:
+  static constexpr LexemeState DEAD = 0;
+
+  explicit Lexemes(TextSpace &space);
+
+  // A lexeme of `language`, after which nothing of `beyond` may follow; nothing of `earlier` may begin it, where a
+  // lexeme has ended just before.
+  LexemeState begin(Re language, Re beyond, Re earlier);
+  // The same lexeme where no text of `earlier` may be a beginning of what is left of it.
+  LexemeState restricted(LexemeState s, Re earlier) {
+    return begin(states_[s].language, states_[s].beyond, earlier);
+  }
+
+  LexemeState step(LexemeState s, uint8_t byte) {
+    State &st = states_[s];
+    if (!st.row) return first_step(s, byte);
+    const LexemeState to = (*st.row)[byte];
+    return to != UNKNOWN ? to : next(s, byte);
+  }
+  bool complete(LexemeState s) const { return states_[s].complete; }
+  // No text in here may be the beginning of what follows the lexeme, if it ends here.
+  Re after(LexemeState s) const { return states_[s].after; }
+  // Bytes by which a lexeme that ends in `s` may go on to another: those of no whole match of `after`.
+  bool may_follow(LexemeState s, uint8_t byte) {
+    const Re after = states_[s].after;
+    if (after == RegexSpace::EMPTY) return true;
+    const Re rest = regex_.row(after)[byte];
+    return rest == RegexSpace::EMPTY || !regex_.nullable(rest);
+  }
+  Re rest_of(Re after, uint8_t byte) { return after == RegexSpace::EMPTY ? after : regex_.row(after)[byte]; }
+  bool nullable(Re re) const { return regex_.nullable(re); }
+  // The states that one more byte leads to, each once.
+  std::vector<LexemeState> successors(LexemeState s);
+  Re language(LexemeState s) const { return states_[s].language; }
+  // The bytes that it can go on with.
+  const std::bitset<256> &first(LexemeState s);
+  // Bytes that some text of `re` begins with.
+  const std::bitset<256> &first_of(Re re);
+
+  // Where a lexeme ends inside a token. The token's rest begins with the byte of trie node `node`.
+  struct Leave {
+    Vocabulary::Node node;
+    Re after;
+  };
+  struct Rests {  // those with few tokens, merged by what follows the lexeme
+    Re after;
+    RestTrie trie;
+  };
+  struct Leaves {
+    std::vector<Leave> wide;
+    std::vector<Rests> merged;
+    std::bitset<256> bytes;  // that the rests begin with
+  };
+  struct Fragment {
+    bool dense = false;
+    std::vector<uint32_t> bits;      // of all tokens, where `dense`
+    std::vector<uint32_t> ids;       // otherwise
+    std::vector<LexemeState> ends;   // states in which these tokens end, each once
+    Leaves leaves;                   // by a byte that the lexeme cannot go on with
+    std::bitset<256> overlaps;       // bytes that may be in the lexeme and may be in what follows it
+    std::unique_ptr<Leaves> overlapping;  // made on demand
+    size_t memory() const;
+  };
+  // Tokens below trie node `node`, whose own bytes led to `s`.
+  Fragment &fragment(Vocabulary::Node node, LexemeState s);
+  const Leaves &overlapping(Vocabulary::Node node, LexemeState s, Fragment &f);
+
+  TextSpace &space() { return space_; }
+  void make_room();  // drops fragments past their budget
+  size_t memory() const { return bytes_ + fragment_bytes_; }
+
+ private:
+  using Row = std::array<LexemeState, 256>;
+  static constexpr LexemeState UNKNOWN = UINT32_MAX;
+  struct State {
+    Re language, beyond, earlier, after;
+    bool complete;
+    std::unique_ptr<Row> row;
+    std::unique_ptr<std::bitset<256>> first;
+  };
+  LexemeState intern(Re language, Re beyond, Re earlier);
+  LexemeState first_step(LexemeState s, uint8_t byte);
+  LexemeState next(LexemeState s, uint8_t byte);
+  template <class OnInside, class OnLeave>
+  void walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnLeave &leave);
+  Leaves gather(const std::vector<Leave> &found);
+
+  TextSpace &space_;
+  RegexSpace &regex_;
+  const Vocabulary &v_;
+  std::deque<State> states_;
+  std::unordered_map<Hash128, LexemeState, HashOf128> index_;
+  std::unordered_map<Re, std::bitset<256>> first_bytes_;
+  std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
+  size_t bytes_ = 0, fragment_bytes_ = 0;
+};
+
+}  // namespace structgen

@@ -1,0 +1,229 @@
+#include "lexer.h"
+
+#include <algorithm>
+
+namespace structgen {
+namespace {
+
+constexpr uint64_t CONTEXT = 51, STATE = 52, BEGUN = 53;
+
+}  // namespace
+
+Lexer::Lexer(const Grammar &grammar, Lexemes &lexemes, size_t most)
+    : g_(grammar), lexemes_(lexemes), regex_(lexemes.space().regex()), most_(most) {
+  const size_t n = g_.terminals.size();
+  ignores_.resize(n);
+  dead_.resize(n);
+  literal_.resize(n);
+  words_.resize(n);
+  for (uint32_t t : g_.ignore) ignores_[t] = true;
+  contexts_.emplace_back();
+  states_.emplace_back();
+  std::vector<uint32_t> texts;
+  for (uint32_t t = 0; t < n; ++t) {
+    if (g_.terminals[t].kind != GrammarTerminal::Text) continue;
+    texts.push_back(t);
+    if (g_.lexing == Lexing::Scannerless) continue;
+    std::vector<std::string> one;
+    regex_.few_texts(g_.terminals[t].language, 1, &one);
+    if (one.size() == 1) literal_[t] = std::move(one[0]);
+  }
+  const std::vector<Words> words = compete(texts);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    words_[texts[i]] = words[i];
+    // Where only some compete a terminal may win that never does among all.
+    dead_[texts[i]] = !regex_.alive(g_.contextual ? g_.terminals[texts[i]].language : words[i].language);
+  }
+}
+
+void Lexer::charge(size_t bytes) {
+  bytes_ += bytes;
+  if (states_.size() + contexts_.size() > most_)
+    throw LimitError("the lexer of the grammar has more than " + std::to_string(most_) +
+                     " states (limit automaton_states)");
+}
+
+// ---------------------------------------------------------------- the rule
+
+std::vector<Lexer::Words> Lexer::compete(const std::vector<uint32_t> &terminals) {
+  switch (g_.lexing) {
+    case Lexing::Longest: return longest(terminals);
+    case Lexing::Ordered: return ordered(terminals);
+    case Lexing::Scannerless: break;
+  }
+  std::vector<Words> out;
+  for (uint32_t t : terminals) out.push_back({g_.terminals[t].language, RegexSpace::EMPTY});
+  return out;
+}
+
+bool Lexer::overlap(uint32_t a, uint32_t b) {
+  if (a > b) std::swap(a, b);
+  const Re x = g_.terminals[a].language, y = g_.terminals[b].language;
+  if (literal_[a] && literal_[b]) return x == y;
+  if (literal_[a]) return regex_.matches(y, *literal_[a]);
+  if (literal_[b]) return regex_.matches(x, *literal_[b]);
+  auto [it, fresh] = overlaps_.try_emplace(static_cast<uint64_t>(a) << 32 | b, true);
+  if (fresh)
+    it->second = (lexemes_.first_of(x) & lexemes_.first_of(y)).any() && regex_.alive(regex_.intersect(x, y));
+  return it->second;
+}
+
+std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals) {
+  std::vector<Re> all;
+  for (uint32_t t : terminals) {
+    // What another terminal matches anyway need not be said twice.
+    const bool covered = literal_[t] && std::any_of(terminals.begin(), terminals.end(), [&](uint32_t u) {
+      return !literal_[u] && overlap(t, u);
+    });
+    if (!covered) all.push_back(g_.terminals[t].language);
+  }
+  const Re any = regex_.alternate(all);
+  std::vector<Words> out;
+  for (size_t i = 0; i < terminals.size(); ++i) {
+    const uint32_t t = terminals[i];
+    std::vector<std::string> literals;
+    std::vector<Re> better;
+    for (size_t j = 0; j < i; ++j) {
+      const uint32_t u = terminals[j];
+      if (!overlap(t, u)) continue;
+      if (literal_[u]) literals.push_back(*literal_[u]);
+      else better.push_back(g_.terminals[u].language);
+    }
+    if (!literals.empty()) better.push_back(regex_.literals(literals));
+    Re language = g_.terminals[t].language;
+    if (!better.empty()) language = regex_.intersect(language, regex_.complement(regex_.alternate(better)));
+    out.push_back({language, any});
+  }
+  return out;
+}
+
+std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals) {
+  std::vector<Words> out;
+  for (size_t i = 0; i < terminals.size(); ++i) {
+    const GrammarTerminal &t = g_.terminals[terminals[i]];
+    std::vector<Re> better, scanners;
+    for (size_t j = 0; j < i; ++j)
+      if (g_.terminals[terminals[j]].scanner == t.scanner && overlap(terminals[i], terminals[j]))
+        better.push_back(g_.terminals[terminals[j]].language);
+    for (uint32_t s = 0; s <= t.scanner; ++s) {
+      const Re scanner = g_.scanners[s];
+      scanners.push_back(scanner);
+      if (s == t.scanner || (lexemes_.first_of(scanner) & lexemes_.first_of(t.language)).none()) continue;
+      const Re begins = regex_.concat(scanner, RegexSpace::ANY_TEXT);
+      if (regex_.alive(regex_.intersect(t.language, begins))) better.push_back(begins);
+    }
+    Re language = t.language;
+    if (!better.empty()) language = regex_.intersect(language, regex_.complement(regex_.alternate(better)));
+    out.push_back({language, regex_.alternate(scanners)});
+  }
+  return out;
+}
+
+// ---------------------------------------------------------------- contexts and states
+
+Context Lexer::context(std::span<const uint32_t> expected) {
+  std::vector<uint32_t> terminals;
+  for (uint32_t t : expected)
+    if (g_.terminals[t].kind == GrammarTerminal::Text && !dead_[t]) terminals.push_back(t);
+  terminals.insert(terminals.end(), g_.ignore.begin(), g_.ignore.end());
+  if (terminals.empty()) return 0;
+  std::sort(terminals.begin(), terminals.end());
+  terminals.erase(std::unique(terminals.begin(), terminals.end()), terminals.end());
+  Hash128 key = hash_words(CONTEXT);
+  for (uint32_t t : terminals) key = extend(key, t);
+  if (auto it = context_index_.find(key); it != context_index_.end()) return it->second;
+  std::vector<Words> words;
+  if (g_.contextual) words = compete(terminals);
+  ContextData c;
+  for (size_t i = 0; i < terminals.size(); ++i) {
+    const Words &w = g_.contextual ? words[i] : words_[terminals[i]];
+    const LexemeState begin = lexemes_.begin(w.language, w.beyond, RegexSpace::EMPTY);
+    if (begin == Lexemes::DEAD) continue;
+    c.beginnings.push_back({terminals[i], begin});
+    c.first |= lexemes_.first(begin);
+  }
+  charge(c.beginnings.size() * sizeof(Running) + sizeof(ContextData) + 64);
+  contexts_.push_back(std::move(c));
+  return context_index_[key] = static_cast<Context>(contexts_.size() - 1);
+}
+
+void Lexer::add_beginnings(Context c, Re earlier, uint8_t byte, std::vector<Running> &out) {
+  const Re rest = lexemes_.rest_of(earlier, byte);
+  if (rest != RegexSpace::EMPTY && regex_.nullable(rest)) return;
+  for (const Running &r : contexts_[c].beginnings) {
+    if (!lexemes_.first(r.lexeme).test(byte)) continue;
+    // subtle: restricted before the byte is read, which may be the first of a character's.
+    const LexemeState begin = rest == RegexSpace::EMPTY ? r.lexeme : lexemes_.restricted(r.lexeme, earlier);
+    const LexemeState to = lexemes_.step(begin, byte);
+    if (to != Lexemes::DEAD) out.push_back({r.terminal, to});
+  }
+}
+
+LexState Lexer::begin(Context c, Re earlier, uint8_t byte) {
+  if (!contexts_[c].first.test(byte)) return DEAD;
+  const Re rest = lexemes_.rest_of(earlier, byte);
+  if (rest != RegexSpace::EMPTY) {
+    if (regex_.nullable(rest)) return DEAD;
+    const Hash128 key = hash_words(BEGUN, c, earlier, byte);
+    if (auto it = begun_.find(key); it != begun_.end()) return it->second;
+    std::vector<Running> running;
+    add_beginnings(c, earlier, byte, running);
+    charge(64);
+    return begun_[key] = intern(std::move(running), c);
+  }
+  ContextData &data = contexts_[c];
+  if (!data.row) {
+    data.row = std::make_unique<Row>();
+    data.row->fill(UNKNOWN);
+    bytes_ += sizeof(Row);
+  }
+  LexState &to = (*data.row)[byte];
+  if (to == UNKNOWN) {
+    std::vector<Running> running;
+    add_beginnings(c, RegexSpace::EMPTY, byte, running);
+    to = intern(std::move(running), c);
+  }
+  return to;
+}
+
+LexState Lexer::intern(std::vector<Running> running, Context context) {
+  if (running.empty()) return DEAD;
+  std::sort(running.begin(), running.end(), [](const Running &a, const Running &b) {
+    return a.terminal != b.terminal ? a.terminal < b.terminal : a.lexeme < b.lexeme;
+  });
+  running.erase(std::unique(running.begin(), running.end()), running.end());
+  // Only after text to ignore does it matter where it began.
+  if (std::none_of(running.begin(), running.end(), [&](const Running &r) { return ignores_[r.terminal]; })) context = 0;
+  Hash128 key = hash_words(STATE, context);
+  for (const Running &r : running) key = extend(key, static_cast<uint64_t>(r.terminal) << 32 | r.lexeme);
+  if (auto it = state_index_.find(key); it != state_index_.end()) return it->second;
+  State s;
+  s.context = context;
+  for (const Running &r : running)
+    if (lexemes_.complete(r.lexeme)) {
+      if (ignores_[r.terminal]) s.ignored.push_back(lexemes_.after(r.lexeme));
+      else s.ends.push_back({r.terminal, lexemes_.after(r.lexeme)});
+    }
+  s.running = std::move(running);
+  charge(s.running.size() * sizeof(Running) + s.ends.size() * sizeof(End) + sizeof(State) + 64);
+  states_.push_back(std::move(s));
+  return state_index_[key] = static_cast<LexState>(states_.size() - 1);
+}
+
+LexState Lexer::next(LexState s, uint8_t byte) {
+  if (s == DEAD) return DEAD;
+  std::vector<Running> running;
+  for (const Running &r : states_[s].running)
+    if (const LexemeState to = lexemes_.step(r.lexeme, byte); to != Lexemes::DEAD) running.push_back({r.terminal, to});
+  for (Re after : states_[s].ignored) add_beginnings(states_[s].context, after, byte, running);
+  const LexState to = intern(std::move(running), states_[s].context);
+  State &st = states_[s];
+  if (!st.row) {
+    st.row = std::make_unique<Row>();
+    st.row->fill(UNKNOWN);
+    bytes_ += sizeof(Row);
+  }
+  return (*st.row)[byte] = to;
+}
+
+}  // namespace structgen

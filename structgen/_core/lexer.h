@@ -1,0 +1,133 @@
+// The lexer of one grammar: which terminals are being read, from which context on.
+//
+// A *context* is what the parser expects at a place: the terminals that may come next (those to ignore included). A
+// state is the set of lexemes that are possible since that place, as (terminal, lexeme state) pairs. Text to
+// ignore is read over in here: after it the context begins anew, and the parser never hears of it.
+//
+// The rule of a lexer is laid down once, as two regular languages for each terminal: its texts that win against
+// all other terminals, and what must not follow, since the lexer would have taken more or something else
+//   longest:  texts that no better terminal has; no beginning of the rest may make a longer match of any
+//   ordered:  texts that do not begin with a match of an earlier scanner; nor may the rest let one of those, or
+//             the terminal's own scanner, match (more)
+// Without a rule (scannerless) a terminal's texts are its language, and anything may follow.
+#pragma once
+
+#include <bitset>
+#include <deque>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar.h"
+#include "lexemes.h"
+
+namespace structgen {
+
+using Context = uint32_t;  // 0: nothing may come
+using LexState = uint32_t;  // 0: dead
+
+class Lexer {
+ public:
+  static constexpr LexState DEAD = 0;
+  static constexpr LexState FRESH = UINT32_MAX;  // nothing of a lexeme has been read
+
+  struct Running {
+    uint32_t terminal;
+    LexemeState lexeme;
+    bool operator==(const Running &) const = default;
+  };
+  struct End {  // a terminal that may end here, if what follows has no beginning in `after`
+    uint32_t terminal;
+    Re after;
+  };
+
+  Lexer(const Grammar &grammar, Lexemes &lexemes, size_t most);
+
+  // Terminals that no lexeme can be, by the lexer's rule and the bytes there are.
+  const std::vector<bool> &dead() const { return dead_; }
+
+  // A lexeme of `t` where all terminals compete; where none does.
+  LexemeState plain(uint32_t t) { return lexemes_.begin(words_[t].language, words_[t].beyond, RegexSpace::EMPTY); }
+  LexemeState alone(uint32_t t) {
+    return lexemes_.begin(g_.terminals[t].language, g_.terminals[t].language, RegexSpace::EMPTY);
+  }
+
+  Context context(std::span<const uint32_t> expected);
+  // The lexemes that a context can begin with; not a state to step from where text to ignore was read.
+  std::span<const Running> beginnings(Context c) const { return contexts_[c].beginnings; }
+  const std::bitset<256> &first(Context c) const { return contexts_[c].first; }
+  // The first byte in context `c`, where `earlier` must not match.
+  LexState begin(Context c, Re earlier, uint8_t byte);
+  LexState step(LexState s, uint8_t byte) {
+    State &st = states_[s];
+    if (st.row) {
+      const LexState to = (*st.row)[byte];
+      if (to != UNKNOWN) return to;
+    }
+    return next(s, byte);
+  }
+  std::span<const Running> running(LexState s) const { return states_[s].running; }
+  Context context_of(LexState s) const { return states_[s].context; }
+  std::span<const End> ends(LexState s) const { return states_[s].ends; }
+  // Text to ignore may end here; what must not follow.
+  std::span<const Re> ignored_ends(LexState s) const { return states_[s].ignored; }
+  bool ignores(uint32_t terminal) const { return ignores_[terminal]; }
+  // The state with only those running lexemes for which `keep` holds.
+  template <class Keep>
+  LexState only(LexState s, const Keep &keep) {
+    std::vector<Running> kept;
+    for (const Running &r : states_[s].running)
+      if (keep(r)) kept.push_back(r);
+    if (kept.size() == states_[s].running.size()) return s;
+    return intern(std::move(kept), states_[s].context);
+  }
+
+  Lexemes &lexemes() { return lexemes_; }
+  size_t memory() const { return bytes_; }
+
+ private:
+  using Row = std::array<LexState, 256>;
+  static constexpr LexState UNKNOWN = UINT32_MAX;
+  struct Words {
+    Re language = RegexSpace::EMPTY, beyond = RegexSpace::EMPTY;
+  };
+  struct ContextData {
+    std::vector<Running> beginnings;
+    std::bitset<256> first;
+    std::unique_ptr<Row> row;
+  };
+  struct State {
+    std::vector<Running> running;
+    Context context = 0;
+    std::vector<End> ends;
+    std::vector<Re> ignored;
+    std::unique_ptr<Row> row;
+  };
+
+  LexState intern(std::vector<Running> running, Context context);
+  LexState next(LexState s, uint8_t byte);
+  void add_beginnings(Context c, Re earlier, uint8_t byte, std::vector<Running> &out);
+  // What the lexer's rule makes of terminals that compete.
+  std::vector<Words> compete(const std::vector<uint32_t> &terminals);
+  std::vector<Words> longest(const std::vector<uint32_t> &terminals);
+  std::vector<Words> ordered(const std::vector<uint32_t> &terminals);
+  bool overlap(uint32_t a, uint32_t b);
+  void charge(size_t bytes);
+
+  const Grammar &g_;
+  Lexemes &lexemes_;
+  RegexSpace &regex_;
+  size_t most_;
+  std::vector<bool> ignores_, dead_;
+  std::vector<std::optional<std::string>> literal_;  // terminals with a single text
+  std::vector<Words> words_;                         // by terminal, unless contextual
+  std::unordered_map<uint64_t, bool> overlaps_;
+  std::deque<ContextData> contexts_;
+  std::unordered_map<Hash128, Context, HashOf128> context_index_;
+  std::deque<State> states_;
+  std::unordered_map<Hash128, LexState, HashOf128> state_index_;
+  std::unordered_map<Hash128, LexState, HashOf128> begun_;  // with something that must not match
+  size_t bytes_ = 0;
+};
+
+}  // namespace structgen

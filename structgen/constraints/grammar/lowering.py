@@ -1,0 +1,239 @@
+"""From a grammar as its front end read it to productions over numbered symbols, as the core takes them.
+
+Why: the core knows rules, terminals and productions alone; repetition, choices inside sequences and what of a
+scannerless grammar is regular are settled here, once for all front ends.
+Invariant: the language stays the same. A repetition becomes a rule that repeats itself on the left, where an item
+keeps its origin, or (counted) a chain whose length is the logarithm of the count; each text of it has one
+derivation, so that nothing becomes ambiguous by being counted.
+Cost: linear in the grammar; a count adds its logarithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from structgen.constraints.base import Constraint
+
+from .ir import Body, Grammar, Terminal
+from .regular import Regular
+
+__all__ = ["GrammarIR", "lower"]
+
+_FEW = 8
+"""Counts up to this are written out."""
+
+
+class GrammarIR(dict[str, Any]):
+    """The IR as one value that never changes and can be hashed."""
+
+    __slots__ = ("_hash",)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        try:
+            return self._hash  # type: ignore[no-any-return,has-type]
+        except AttributeError:
+            productions = self["productions"]
+            self._hash = hash((self["rules"], len(productions), productions[:8], self["terminals"][:8]))
+            return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GrammarIR, (dict(self),)
+
+
+def lower(grammar: Grammar) -> tuple[str, Any]:
+    """The core's IR of `grammar`: of a regular expression, where the whole of it is regular."""
+    regular = Regular(grammar) if grammar.lexer is None else None
+    if regular is not None and (whole := regular.rule(grammar.start)) is not None:
+        return ("regex", whole)
+    return ("grammar", _Lowering(grammar, regular).run())
+
+
+class _Lowering:
+    """Symbols are numbered when first met: rules from 0 up, terminals from -1 down."""
+
+    def __init__(self, grammar: Grammar, regular: Regular | None) -> None:
+        self._grammar = grammar
+        self._regular = regular
+        self._bodies = {rule.name: rule.body for rule in grammar.rules}
+        self._rules: dict[Any, int] = {}
+        self._names: list[str] = []
+        self._terminals: list[tuple[str, str, Any, int]] = []
+        self._terminal_index: dict[Any, int] = {}
+        self._productions: list[tuple[int, ...]] = []
+        self._repeats: dict[Any, int] = {}
+
+    def run(self) -> GrammarIR:
+        lexer = self._grammar.lexer
+        if lexer is not None:
+            for terminal in lexer.terminals:
+                self._lexed(terminal)
+        start = self._rule(self._grammar.start)
+        done = 0
+        names = list(self._rules)
+        while done < len(names):
+            name = names[done]
+            done += 1
+            self._alternatives(self._rules[name], self._bodies[name])
+            if len(self._rules) > len(names):
+                names = list(self._rules)
+        indentation = None
+        if lexer is not None and lexer.indentation is not None:
+            made = lexer.indentation
+            indentation = (
+                *(~self._declared(name) for name in (made.newline, made.indent, made.dedent)),
+                tuple(~self._terminal_index[name] for name in made.open_brackets),
+                tuple(~self._terminal_index[name] for name in made.close_brackets),
+                made.tab_width,
+            )
+        return GrammarIR(
+            lexing="scannerless" if lexer is None else lexer.rule,
+            contextual=lexer is not None and lexer.contextual,
+            start=start,
+            rules=tuple(self._names),
+            terminals=tuple(self._terminals),
+            scanners=() if lexer is None else lexer.scanners,
+            ignore=() if lexer is None else tuple(~self._terminal_index[name] for name in lexer.ignore),
+            indentation=indentation,
+            productions=tuple(self._productions),
+        )
+
+    # Symbols.
+
+    def _rule(self, name: str) -> int:
+        known = self._rules.get(name)
+        if known is None:
+            known = self._rules[name] = self._new_rule(name)
+        return known
+
+    def _new_rule(self, name: str) -> int:
+        self._names.append(name)
+        return len(self._names) - 1
+
+    def _terminal(self, key: Any, kind: str, name: str, payload: Any, scanner: int = 0) -> int:
+        known = self._terminal_index.get(key)
+        if known is None:
+            self._terminals.append((kind, name, payload, scanner))
+            known = self._terminal_index[key] = -len(self._terminals)
+        return known
+
+    def _lexed(self, terminal: Terminal) -> int:
+        return self._terminal(terminal.name, "text", terminal.name, terminal.language, terminal.scanner)
+
+    def _declared(self, name: str) -> int:
+        """A terminal that only the indentation makes."""
+        return self._terminal(name, "declared", name, None)
+
+    # Bodies.
+
+    def _alternatives(self, head: int, body: Body) -> None:
+        for one in body[1] if body[0] == "choice" else (body,):
+            self._productions.append((head, *self._sequence(one)))
+
+    def _sequence(self, body: Body) -> list[int]:
+        if body[0] != "sequence":
+            return self._symbols(body)
+        parts = self._regular.joined(body[1]) if self._regular is not None else body[1]
+        return [symbol for part in parts for symbol in self._symbols(part)]
+
+    def _symbols(self, body: Body) -> list[int]:
+        """The symbols that stand for `body`, one after the other."""
+        kind = body[0]
+        if self._regular is not None and (text := self._regular.body(body)) is not None:
+            return [] if text == ("literal", "") else [self._terminal(("text", text), "text", "", text)]
+        if kind == "rule":
+            return [self._rule(body[1])]
+        if kind == "terminal":
+            known = self._terminal_index.get(body[1])
+            return [self._declared(body[1]) if known is None else known]
+        if kind == "special":
+            return [self._terminal(body, "special", body[1], body[1])]
+        if kind == "constraint":
+            constraint: Constraint = body[1]
+            return [self._terminal(body, "constraint", constraint.describe(), constraint.lower())]
+        if kind == "sequence":
+            return self._sequence(body)
+        known = self._repeats.get(body)
+        if known is None:
+            known = self._repeats[body] = self._new_rule(_name_of(body))
+            if kind == "choice":
+                self._alternatives(known, body)
+            else:
+                self._repeat(known, body[1], body[2], body[3])
+        return [known]
+
+    # Repetition.
+
+    def _repeat(self, head: int, body: Body, low: int, high: int | None) -> None:
+        if high is not None and high < low:
+            return  # no text
+        if high is None:
+            if low == 0:
+                self._productions += [(head,), (head, head, *self._sequence(body))]
+            elif low == 1:
+                unit = self._unit(body)
+                self._productions += [(head, *unit), (head, head, *unit)]
+            else:
+                self._productions.append((head, *self._exactly(body, low), *self._at_least(body, 0)))
+        else:
+            self._productions.append((head, *self._exactly(body, low), *self._at_most(body, high - low)))
+
+    def _unit(self, body: Body) -> list[int]:
+        return self._sequence(body)
+
+    def _at_least(self, body: Body, low: int) -> list[int]:
+        return self._symbols(("repeat", body, low, None))
+
+    def _exactly(self, body: Body, count: int) -> list[int]:
+        """`count` of them: small counts are written out, of others the powers of two that they are made of."""
+        if count <= _FEW:
+            return self._unit(body) * count
+        symbols: list[int] = []
+        for power in range(count.bit_length()):
+            if count >> power & 1:
+                symbols.append(self._power(body, power))
+        return symbols
+
+    def _power(self, body: Body, power: int) -> int:
+        """2 ** power of them."""
+        key = ("power", body, power)
+        known = self._repeats.get(key)
+        if known is None:
+            known = self._repeats[key] = self._new_rule(f"{_name_of(body)}{{{2**power}}}")
+            half = self._unit(body) if power == 0 else [self._power(body, power - 1)] * 2
+            self._productions.append((known, *half))
+        return known
+
+    def _at_most(self, body: Body, count: int) -> list[int]:
+        """0 to `count` of them, each number in one way.
+
+        With 2 ** k the greatest power that is at most count + 1: fewer than 2 ** k of them, or 2 ** k and at
+        most the rest.
+        """
+        if count == 0:
+            return []
+        key = ("at most", body, count)
+        known = self._repeats.get(key)
+        if known is None:
+            known = self._repeats[key] = self._new_rule(f"{_name_of(body)}{{,{count}}}")
+            if count == 1:
+                self._productions += [(known,), (known, *self._unit(body))]
+            elif count <= _FEW:
+                self._productions += [(known,), (known, *self._unit(body), *self._at_most(body, count - 1))]
+            else:
+                power = (count + 1).bit_length() - 1
+                below = 2**power - 1
+                if below == count:
+                    power -= 1
+                    below = 2**power - 1
+                self._productions.append((known, *self._at_most(body, below)))
+                self._productions.append(
+                    (known, self._power(body, power), *self._at_most(body, count - 2**power))
+                )
+        return [known]
+
+
+def _name_of(body: Body) -> str:
+    """A short name for messages."""
+    names: Iterable[str] = (body[1],) if body[0] in ("rule", "terminal") else ("...",)
+    return "".join(names)

@@ -1,0 +1,236 @@
+"""Which parts of a scannerless grammar are regular, and their regular expressions.
+
+Why: a regular part is read by a table, byte by byte, with the masks of its texts made once for a vocabulary; the
+parser has only to see what is left. Grammars without a lexer write their words, numbers, strings and white space
+as rules, so most of what they say is regular.
+Invariant: the expression of a body has the body's language, exactly.
+Cost: linear; bodies are looked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from structgen.constraints.expressions import EPSILON, NOTHING, RE, alternate, concat, repeat
+
+from .ir import Body, Grammar
+
+__all__ = ["Regular"]
+
+_LARGEST = 5_000
+"""Nodes of an expression beyond which it stays a rule: what many places share would be many times as large."""
+
+
+class Regular:
+    """Of one grammar."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._bodies = {rule.name: rule.body for rule in grammar.rules}
+        self._rules: dict[str, RE | None] = {}
+        self._sizes: dict[int, int] = {}
+        self._kept: list[RE] = []  # their ids are keys of `_sizes`
+        for name in _innermost_first(self._bodies):
+            self._rules[name] = self._of_rule(name)
+
+    def rule(self, name: str) -> RE | None:
+        """The expression of a rule; None if it is not known to be regular."""
+        return self._rules.get(name)
+
+    def body(self, body: Body) -> RE | None:
+        """The expression of a body; None if it is not known to be regular."""
+        kind = body[0]
+        if kind == "text":
+            return body[1]  # type: ignore[no-any-return]
+        if kind == "rule":
+            return self._rules.get(body[1])
+        if kind == "repeat":
+            inner = self.body(body[1])
+            return None if inner is None else repeat(inner, body[2], body[3])
+        if kind in ("sequence", "choice"):
+            parts = []
+            for part in body[1]:
+                expression = self.body(part)
+                if expression is None:
+                    return None
+                parts.append(expression)
+            return concat(parts) if kind == "sequence" else _choice(parts)
+        return None
+
+    def joined(self, parts: Sequence[Body]) -> list[Body]:
+        """The parts of a sequence, where short regular neighbours are one.
+
+        What holds free text stays apart: the tokens inside it are looked up for the expression that is left, and
+        are shared only where that is the same.
+        """
+        out: list[Body] = []
+        run: list[RE] = []
+
+        def end_run() -> None:
+            if run:
+                out.append(("text", concat(run)))
+                run.clear()
+
+        for part in parts:
+            expression = self.body(part)
+            if expression is None or _holds_free_text(expression):
+                end_run()
+                out.append(part if expression is None else ("text", expression))
+            else:
+                run.append(expression)
+        end_run()
+        return out
+
+    def _of_rule(self, name: str) -> RE | None:
+        body = self._bodies[name]
+        if name in _used_rules(body):
+            expression = self._linear(name, body)
+        else:
+            expression = self.body(body)
+        if expression is None or self._size(expression) > _LARGEST:
+            return None
+        return expression
+
+    def _linear(self, name: str, body: Body) -> RE | None:
+        """A rule that repeats itself on one side only: `A = x A | y` is `x* y`."""
+        around: list[RE] = []
+        ends: list[RE] = []
+        sides = set()
+        for parts in _distributed(body, name):
+            places = [i for i, part in enumerate(parts) if name in _used_rules(part)]
+            if not places:
+                expression = self.body(("sequence", tuple(parts)))
+                if expression is None:
+                    return None
+                ends.append(expression)
+                continue
+            if len(places) > 1 or parts[places[0]] != ("rule", name):
+                return None
+            if len(parts) == 1:
+                continue  # A = A says nothing
+            place = places[0]
+            if place not in (0, len(parts) - 1):
+                return None
+            sides.add("left" if place == 0 else "right")
+            expression = self.body(("sequence", tuple(parts[:place] + parts[place + 1 :])))
+            if expression is None:
+                return None
+            around.append(expression)
+        if len(sides) > 1:
+            return None
+        loop, end = repeat(_choice(around), 0, None), _choice(ends)
+        if end == NOTHING:
+            return NOTHING
+        return concat([end, loop] if sides == {"left"} else [loop, end])
+
+    def _size(self, expression: RE) -> int:
+        """Nodes, shared ones as often as they occur; of large expressions a lower bound."""
+        known = self._sizes.get(id(expression))
+        if known is not None:
+            return known
+        kind = expression[0]
+        if kind in ("concat", "alternate", "intersect"):
+            size = 1 + sum(map(self._size, expression[1]))
+        elif kind in ("repeat", "complement", "scope"):
+            size = 1 + self._size(expression[1])
+        elif kind == "look":
+            size = 1 + self._size(expression[3])
+        else:
+            size = 1
+        self._sizes[id(expression)] = size
+        self._kept.append(expression)
+        return size
+
+
+def _choice(parts: Sequence[RE]) -> RE:
+    return alternate(parts) if parts else NOTHING
+
+
+def _holds_free_text(expression: RE) -> bool:
+    """Does it repeat a class of many characters without end?"""
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        kind = node[0]
+        if kind == "text":
+            return True
+        if kind == "repeat":
+            if (node[3] is None or node[3] > 8) and _is_wide(node[1]):
+                return True
+            pending.append(node[1])
+        elif kind in ("concat", "alternate", "intersect"):
+            pending.extend(node[1])
+        elif kind in ("complement", "scope"):
+            pending.append(node[1])
+    return False
+
+
+def _is_wide(expression: RE) -> bool:
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        if node[0] == "any" or (node[0] == "class" and sum(high - low + 1 for low, high in node[1]) > 16):
+            return True
+        if node[0] in ("concat", "alternate", "intersect"):
+            pending.extend(node[1])
+        elif node[0] in ("repeat", "complement"):
+            pending.append(node[1])
+    return False
+
+
+def _used_rules(body: Body) -> set[str]:
+    found: set[str] = set()
+    pending = [body]
+    while pending:
+        one = pending.pop()
+        if one[0] == "rule":
+            found.add(one[1])
+        elif one[0] in ("sequence", "choice"):
+            pending.extend(one[1])
+        elif one[0] == "repeat":
+            pending.append(one[1])
+    return found
+
+
+_MOST_ALTERNATIVES = 64
+
+
+def _distributed(body: Body, name: str) -> list[list[Body]]:
+    """The alternatives of a body as flat sequences, where choices and options that hold `name` are taken apart."""
+    if name not in _used_rules(body):
+        return [[body]]
+    kind = body[0]
+    if kind == "choice":
+        out = [parts for one in body[1] for parts in _distributed(one, name)]
+    elif kind == "repeat" and body[2] == 0 and body[3] == 1:
+        out = [[("text", EPSILON)], *_distributed(body[1], name)]
+    elif kind == "sequence":
+        out = [[]]
+        for part in body[1]:
+            out = [before + after for before in out for after in _distributed(part, name)]
+            if len(out) > _MOST_ALTERNATIVES:
+                return [[body]]
+    else:
+        return [[body]]
+    return out
+
+
+def _innermost_first(bodies: dict[str, Body]) -> list[str]:
+    """Rule names, those that a rule uses before it (as far as that goes); without recursion."""
+    order: list[str] = []
+    state: dict[str, int] = {}
+    for root in bodies:
+        if root in state:
+            continue
+        state[root] = 0
+        stack = [(root, iter(sorted(_used_rules(bodies[root]))))]
+        while stack:
+            name, uses = stack[-1]
+            for used in uses:
+                if used in bodies and used not in state:
+                    state[used] = 0
+                    stack.append((used, iter(sorted(_used_rules(bodies[used])))))
+                    break
+            else:
+                order.append(name)
+                stack.pop()
+    return order

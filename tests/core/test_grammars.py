@@ -1,0 +1,209 @@
+"""Grammars in the core against enumeration: texts, beginnings, masks; both lexer rules and none.
+
+All random grammars come from fixed seeds. The alphabet is small and the grammars are hard: left and right
+recursion, cycles, empty rules, ambiguity, terminals that overlap, rules that no text satisfies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from typing import Any, NamedTuple
+
+import pytest
+
+from structgen import _core
+from structgen.vocabulary import Vocabulary
+
+from .grammar_twin import derives, lexemes, texts_of
+from .small_vocabulary import allowed
+
+EOS = 0
+Productions = tuple[tuple[int, ...], ...]
+
+
+def vocabulary(letters: str, *tokens: bytes) -> Vocabulary:
+    return Vocabulary.from_tokens([None, *(letter.encode() for letter in letters), *tokens], [EOS])
+
+
+class Case(NamedTuple):
+    patterns: list[str]
+    ignore: list[int]
+    productions: Productions
+    ir: tuple[str, dict[str, Any]]
+
+
+def literal(text: str) -> tuple[Any, ...]:
+    return ("literal", text)
+
+
+AB = ("class", ((97, 98),))
+EXPRESSIONS: dict[str, tuple[Any, ...]] = {
+    "a": literal("a"),
+    "b": literal("b"),
+    r"\(": literal("("),
+    "ab": literal("ab"),
+    "aab": literal("aab"),
+    "a+": ("repeat", literal("a"), 1, None),
+    "a*": ("repeat", literal("a"), 0, None),
+    "b?": ("repeat", literal("b"), 0, 1),
+    "[ab]": AB,
+    "[ab]+": ("repeat", AB, 1, None),
+    "(?:a|ab)": ("alternate", (literal("a"), literal("ab"))),
+    "(?:aa|b)": ("alternate", (literal("aa"), literal("b"))),
+    "a{2,3}": ("repeat", literal("a"), 2, 3),
+    "a(?:ba)?": ("concat", (literal("a"), ("repeat", literal("ba"), 0, 1))),
+    "ab*": ("concat", (literal("a"), ("repeat", literal("b"), 0, None))),
+    r"\([ab]*\(": ("concat", (literal("("), ("repeat", AB, 0, None), literal("("))),
+    "a a": literal("a a"),
+    " +": ("repeat", literal(" "), 1, None),
+    " ": literal(" "),
+    r"\(a*": ("concat", (literal("("), ("repeat", literal("a"), 0, None))),
+}
+SCANNERLESS = ["a", "b", r"\(", "ab", "a+", "a*", "b?", "[ab]", "[ab]+", "(?:a|ab)", "a{2,3}"]
+LEXED = ["a", "b", "ab", "a+", "[ab]+", "a(?:ba)?", "ab*", r"\(", r"\([ab]*\(", "(?:aa|b)", "aab", "a a"]
+IGNORED = [" +", " ", r"\(a*"]
+
+
+def ir_of(
+    lexing: str, patterns: list[str], ignore: list[int], productions: Productions
+) -> tuple[str, dict[str, Any]]:
+    rules = max(max(production) for production in productions) + 1
+    expressions = [EXPRESSIONS[pattern] for pattern in patterns]
+    return (
+        "grammar",
+        {
+            "lexing": lexing,
+            "contextual": False,
+            "start": 0,
+            "rules": tuple(f"r{i}" for i in range(rules)),
+            "terminals": tuple(
+                ("text", patterns[i], expression, i) for i, expression in enumerate(expressions)
+            ),
+            "scanners": tuple(expressions) if lexing == "ordered" else (),
+            "ignore": tuple(ignore),
+            "indentation": None,
+            "productions": productions,
+        },
+    )
+
+
+def random_case(rng: random.Random, lexing: str) -> Case:
+    rules = rng.randint(1, 4)
+    patterns = rng.sample(SCANNERLESS if lexing == "scannerless" else LEXED, rng.randint(1, 4))
+    ignore: list[int] = []
+    if lexing != "scannerless" and rng.random() < 0.6:
+        pattern = rng.choice(IGNORED)
+        patterns.insert(rng.randint(0, len(patterns)), pattern)
+        ignore = [patterns.index(pattern)]
+    used = [i for i in range(len(patterns)) if i not in ignore]
+    productions = [
+        (
+            rule,
+            *(
+                rng.choice([rng.randrange(rules), ~rng.choice(used), ~rng.choice(used)])
+                for _ in range(rng.choice([0, 1, 1, 2, 2, 3]))
+            ),
+        )
+        for rule in range(rules)
+        for _ in range(rng.randint(1, 3))
+    ]
+    return Case(patterns, ignore, tuple(productions), ir_of(lexing, patterns, ignore, tuple(productions)))
+
+
+def language(case: Case, texts: list[str], lexing: str) -> set[str]:
+    if lexing == "scannerless":
+        longest = max(map(len, texts))
+        sets = [frozenset(t for t in texts if re.fullmatch(pattern, t)) for pattern in case.patterns]
+        return set(texts_of(case.productions, 0, sets, longest))
+    found = set()
+    for text in texts:
+        cut = lexemes(text, case.patterns, lexing)
+        if cut is not None and derives(case.productions, 0, [t for t in cut if t not in case.ignore]):
+            found.add(text)
+    return found
+
+
+def check_texts(program: Any, letters: str, texts: list[str], inside: set[str], case: Case) -> None:
+    beginnings = {text[:i] for text in inside for i in range(len(text) + 1)}
+    for text in texts:
+        matcher = _core.Matcher(program)
+        read = sum(1 for _ in itertools.takewhile(matcher.advance, (1 + letters.index(c) for c in text)))
+        complete = read == len(text) and matcher.is_complete()
+        assert complete == (text in inside), (text, case)
+        if text in beginnings:
+            assert read == len(text), (text, case)
+
+
+def check_masks(program: Any, known: Vocabulary, rng: random.Random, case: Case) -> None:
+    """The mask is what single steps allow, every byte that may come leads on, and what stops is complete."""
+    matcher = _core.Matcher(program)
+    for _ in range(6):
+        expected = {
+            i
+            for i in range(1, known.size)
+            if matcher.viable_bytes(data := known.token_bytes(i) or b"") == len(data)
+        }
+        for i in range(1, known.size):
+            assert matcher.fork().advance(i) == (i in expected), (matcher.text, i, case)
+        if matcher.is_complete():
+            expected.add(EOS)
+        assert allowed(matcher.mask()) == expected, (matcher.text, case)
+        assert expected, (matcher.text, case)
+        onwards = sorted(expected - {EOS})
+        if not onwards:
+            return
+        matcher.advance(rng.choice(onwards))
+
+
+@pytest.mark.parametrize("lexing", ["scannerless", "longest", "ordered"])
+@pytest.mark.parametrize("seed", range(12))
+def test_random_grammars_have_the_texts_that_enumeration_finds(lexing: str, seed: int) -> None:
+    rng = random.Random(f"{lexing} {seed}")
+    letters = "ab(" if lexing == "scannerless" else "ab ("
+    known = vocabulary(
+        letters, b"aa", b"ab", b"ba", b"(a", b"a(", b"((", b"aab", b"abab", b"b(a", b"aaaa",
+        *([b" a", b"a ", b"  ", b"a b", b" ab", b"b ("] if " " in letters else []),
+    )  # fmt: skip
+    longest = 5 if lexing == "scannerless" else 4
+    texts = ["".join(p) for n in range(longest + 1) for p in itertools.product(letters, repeat=n)]
+    for _ in range(12):
+        case = random_case(rng, lexing)
+        inside = language(case, texts, lexing)
+        program = known.engine.compile(case.ir)
+        if program.empty_parts() is not None:
+            assert not inside, case
+            continue
+        sample = rng.sample(texts, 60) + rng.sample(sorted(inside), min(len(inside), 30))
+        check_texts(program, letters, sample, inside, case)
+        for _ in range(2):
+            check_masks(program, known, rng, case)
+        assert program.unproven == 0
+
+
+def test_two_names_without_anything_between_them_are_no_language() -> None:
+    known = vocabulary("ab ")
+    names: Productions = ((0, -1, -1),)
+    assert known.engine.compile(ir_of("longest", ["a+"], [], names)).empty_parts() is not None
+    assert known.engine.compile(ir_of("ordered", ["a+"], [], names)).empty_parts() is not None
+    assert known.engine.compile(ir_of("scannerless", ["a+"], [], names)).empty_parts() is None
+    apart = known.engine.compile(ir_of("longest", ["a+", " +"], [1], names))
+    matcher = _core.Matcher(apart)
+    assert matcher.viable_bytes(b"aa aa ") == 6
+    assert matcher.next_bytes(b"a") == (b" a", False)
+
+
+def test_right_recursion_is_linear() -> None:
+    """The states of a long right-recursive text stay as small as those of a short one."""
+    known = vocabulary("ab")
+    program = known.engine.compile(
+        ir_of("scannerless", ["a", "b"], [], ((0, -1, 0), (0, -2), (0, -1, 0, -2)))
+    )
+    assert _core.Matcher(program).viable_bytes(b"a" * 200 + b"b" * 201) == 401
+    program = known.engine.compile(ir_of("scannerless", ["a", "b"], [], ((0, -1, 0), (0, -1, -2))))
+    matcher = _core.Matcher(program)
+    for _ in range(20_000):
+        assert matcher.advance(1)
+    assert matcher.next_bytes(b"b") == (b"", True)
+    assert matcher.memory < 20_000 * 700
