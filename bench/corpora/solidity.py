@@ -58,4 +58,4 @@ def is_valid(text: str) -> bool:
     if _parser is None:
         compiler = npm("solc@0.8.37") / "package" / "soljson.js"
         _parser = NodeProgram(_PARSER % json.dumps(str(compiler)))
-    return _parser.ask(text) == []
+    return bool(_parser.ask(text) == [])
