@@ -27,7 +27,7 @@ def is_valid(text: str) -> bool:
     graphql = tool(_TOOL, "graphql")
     try:
         graphql.parse(text, no_location=True)
-    except (graphql.GraphQLSyntaxError, RecursionError):
+    except (graphql.GraphQLSyntaxError, RecursionError, IndexError):  # IndexError: a backslash at the end
         return False
     return True
 
