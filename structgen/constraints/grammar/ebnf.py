@@ -1,0 +1,260 @@
+r"""EBNF as XGrammar 0.2 writes it: GBNF's relative, in which a rule ends where the next ``name ::=`` begins.
+
+Why: grammars written for XGrammar, by hand or printed by it, are read as they are.
+Invariant: the language is the one that XGrammar's documentation describes, over characters. What XGrammar does
+otherwise by oversight is not followed: a string does not end at ``\0``, ``[\^a]`` is no negation, and counts are not
+cut to 32 bits.
+Cost: that of `notation.Reader`; a `TagDispatch` costs the comparison of its tags, which are bounded in number.
+
+    rules        name ::= body; a name begins its line: letters, digits, _ - and dots, no digit first
+    items        "text"  [a-z]  [^a-z]  []  [^]  name  (body)  ()  TagDispatch(...)
+    repetitions  * + ? {m} {m,} {m,n}; a repetition of a repetition needs a group
+    escapes      \n \r \t \b \f \a \v \0 \e \" \\ \/ \' \? \xH... \uHHHH \UHHHHHHHH; in a class also
+                 \^ \$ \. \* \+ \( \) \[ \] \{ \} \| \-
+
+    TagDispatch(("tag", rule), ..., loop_after_dispatch=true, excludes=("text", ...)) is represented as it is
+    documented: free text without tags and excluded texts; after a tag its rule; then free text again. Of tags that
+    end at the same place the longest counts, as in XGrammar.
+
+Unsupported: ``(= ...)`` at the end of a rule (a promise about what follows, which XGrammar uses for masks and does
+not check), tokens by number (`Token`, `ExcludeToken`, `TokenTagDispatch`), `Regex`, which XGrammar does not document,
+and options of rules (``name[temperature=0.7] ::=``). A `TagDispatch` is unsupported where one tag has another one in
+it before its end: XGrammar's documentation and its matcher disagree there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from structgen.constraints.expressions import (
+    ANY,
+    NOTHING,
+    RE,
+    TEXT,
+    complement,
+    concat,
+    intersect,
+    literal,
+    literals,
+)
+from structgen.errors import GrammarSyntaxError
+
+from .ir import Body, Grammar
+from .notation import DEFAULT_LIMITS, WIDE_BLANK, NotationLimits, Reader, escape_patterns, token_pattern
+
+__all__ = ["read_ebnf"]
+
+
+def read_ebnf(source: str, start: str = "root", *, limits: NotationLimits = DEFAULT_LIMITS) -> Grammar:
+    """The grammar that a text in XGrammar's EBNF describes; `start` is the rule that a whole text follows."""
+    return _Reader(source, limits).read(start)
+
+
+_NAME = r"[A-Za-z_.-][A-Za-z0-9_.-]*+"
+_STRING = r'"(?:[^"\\\r\n]|\\[^\r\n])*+"'
+_STRING_ESCAPES = {
+    "n": 0x0A, "r": 0x0D, "t": 0x09, "b": 0x08, "f": 0x0C, "a": 0x07, "v": 0x0B, "0": 0x00, "e": 0x1B,
+    '"': 0x22, "\\": 0x5C, "/": 0x2F, "'": 0x27, "?": 0x3F,
+}  # fmt: skip
+_CLASS_ESCAPES = _STRING_ESCAPES | {letter: ord(letter) for letter in "^$.*+()[]{}|-"}
+_HINTS = {
+    ".": "Any character is [^].",
+    "true": 'Quote it if it is text: "true".',
+    "false": 'Quote it if it is text: "false".',
+    "<": "XGrammar's EBNF has no tokens by their text; GBNF has: <text>.",
+    "!": "Nothing can be negated but classes: [^...].",
+    "\\d": "Write [0-9].",
+    "\\D": "Write [^0-9].",
+    "\\s": "Write [ \\t\\n\\r].",
+    "\\S": "Write [^ \\t\\n\\r].",
+    "\\w": "Write [0-9A-Za-z_].",
+    "\\W": "Write [^0-9A-Za-z_].",
+}
+_TOKENS = ("Token", "ExcludeToken", "TokenTagDispatch")
+_ARGUMENT = re.compile(rf"{WIDE_BLANK}(?:({_STRING})|({_NAME})|([(),=])|(\Z)|(.))", re.DOTALL)
+
+
+class _Reader(Reader):
+    notation = "EBNF"
+    tokens = token_pattern(
+        name=_NAME,
+        leaf=rf"{_STRING}|\[(?:[^\]\\\r\n]|\\[^\r\n])*+\]|\(=",
+        blank=WIDE_BLANK,
+        options=r"\[[^\]\r\n]*+\][ \t]*+::=",
+    )
+    escape, class_item = escape_patterns("[0-9A-Fa-f]++")
+    string_escapes = _STRING_ESCAPES
+    class_escapes = _CLASS_ESCAPES
+    hints = _HINTS
+    newline_ends_rule = False
+    empty_alternatives = False
+    repeats_twice = False
+    minus_one = True
+    newline_in_text = False
+    duplicates = "XGrammar refuses it, too: rename one, or join them with |."
+    macros = frozenset((*_TOKENS, "TagDispatch", "Regex"))
+
+    def special(self, raw: str, position: int) -> Body:
+        raise self.unsupported(
+            "assertions about what follows are not supported", position, len(raw),
+            hint="Remove it: XGrammar only builds masks with it, and here they need no such help.",
+        )  # fmt: skip
+
+    def empty_class(self, raw: str, position: int) -> RE:
+        return ANY if raw == "[^]" else NOTHING
+
+    def macro(self, name: str, position: int, end: int) -> tuple[Body, int]:
+        if name == "TagDispatch":
+            return _TagDispatch(self, position, end).read()
+        if name == "Regex":
+            hint = "Write what it matches as classes, groups and repetitions."
+        else:
+            hint = (
+                "A number means another token with each tokenizer. GBNF names special tokens by text: <text>."
+            )
+        raise self.unsupported(f"{name}(...) is not supported", position, len(name), hint=hint)
+
+
+class _TagDispatch:
+    """Reads the arguments of a `TagDispatch` and makes the body."""
+
+    def __init__(self, reader: _Reader, position: int, end: int) -> None:
+        self.reader = reader
+        self.position = position
+        self.end = end
+        self.pairs: list[tuple[str, Body]] = []
+        self.excludes: list[str] | None = None
+        self.loops: bool | None = None
+        self.words = 0
+
+    def read(self) -> tuple[Body, int]:
+        self._take("(", "the arguments in parentheses")
+        if self._peek() != ")":
+            self._argument()
+            while self._peek() == ",":
+                self._take(",", "")
+                self._argument()
+        self._take(")", "a comma or the closing parenthesis")
+        return self._body(), self.end
+
+    # Arguments.
+
+    def _next(self) -> re.Match[str]:
+        match = _ARGUMENT.match(self.reader.source, self.end)
+        assert match is not None  # its last group is any character, the one before it the end
+        return match
+
+    def _peek(self) -> str:
+        match = self._next()
+        return match[match.lastindex or 0]
+
+    def _take(self, wanted: str | int, meaning: str) -> tuple[str, int]:
+        """The next token, a sign or one of a group, and its position."""
+        match = self._next()
+        kind = match.lastindex or 0
+        if wanted != (match[kind] if isinstance(wanted, str) else kind):
+            raise self._fault(
+                f"here TagDispatch needs {meaning}", match.start(kind), max(1, len(match[kind]))
+            )
+        self.end = match.end()
+        return match[kind], match.start(kind)
+
+    def _argument(self) -> None:
+        if self._peek() == "(":
+            self._take("(", "")
+            tag = self._text("a tag, a string")
+            self._take(",", "a comma and the name of the tag's rule")
+            name, at = self._take(2, "the name of the tag's rule")
+            self._end_of_tuple()
+            self.pairs.append((tag, self.reader.reference(name, at)))
+            return
+        option, at = self._take(2, 'a pair of a tag and its rule, ("tag", rule), or an option')
+        if option not in ("loop_after_dispatch", "excludes"):
+            message = f"TagDispatch has no option {option!r:.60}"
+            raise self._fault(message, at, len(option), "Its options are loop_after_dispatch and excludes.")
+        if (self.loops if option == "loop_after_dispatch" else self.excludes) is not None:
+            raise self._fault(f"{option} is given a second time", at, len(option), "Give it once.")
+        self._take("=", f"{option}=...")
+        if option == "loop_after_dispatch":
+            value, at = self._take(2, "true or false")
+            if value not in ("true", "false"):
+                raise self._fault("here TagDispatch needs true or false", at, len(value))
+            self.loops = value == "true"
+            return
+        self._take("(", "a tuple of strings")
+        self.excludes = []
+        if self._peek() == ")":
+            self._take(")", "")
+            return
+        self.excludes.append(self._text("a string"))
+        while not self._end_of_tuple(more=True):
+            self.excludes.append(self._text("a string"))
+
+    def _text(self, meaning: str) -> str:
+        raw, at = self._take(1, meaning)
+        text = self.reader.string(raw, at)
+        if not text:
+            raise self._fault("the empty text cannot be looked for", at, len(raw))
+        self.words += 1
+        if self.words > self.reader.limits.tags:
+            raise self.reader.limit("tags", "a TagDispatch has too many tags and excluded texts", at)
+        if len(text) > self.reader.limits.tag_length:
+            raise self.reader.limit("tag_length", f"a text of {len(text)} characters is looked for", at)
+        return text
+
+    def _end_of_tuple(self, *, more: bool = False) -> bool:
+        """Takes ``)`` or ``,)``; where there may be `more`, a comma alone, and the answer is False."""
+        if self._peek() == ",":
+            self._take(",", "")
+            if more and self._peek() != ")":
+                return False
+        self._take(")", "a closing parenthesis")
+        return True
+
+    # The body.
+
+    def _body(self) -> Body:
+        tags, excludes = [tag for tag, _ in self.pairs], self.excludes or []
+        self._check(tags, excludes)
+        ends = literals([*tags, *excludes])
+        free: Body = ("text", TEXT if ends == NOTHING else complement(concat([TEXT, ends, TEXT])))
+        if not tags:
+            return free
+        # A tag's text ends with it; no tag has ended before, and no excluded text at all.
+        first = [complement(concat([TEXT, literals(tags), ANY, TEXT]))]
+        if excludes:
+            first.append(complement(concat([TEXT, literals(excludes), TEXT])))
+        calls: list[Body] = []
+        for tag, rule in self.pairs:
+            found = [concat([TEXT, literal(tag)]), *first]
+            longer = [other for other in tags if other != tag and other.endswith(tag)]
+            if longer:
+                found.append(complement(concat([TEXT, literals(longer)])))
+            calls.append(("sequence", (("text", intersect(found)), rule)))
+        call: Body = calls[0] if len(calls) == 1 else ("choice", tuple(calls))
+        if self.loops is False:
+            return ("choice", (free, call))
+        return ("sequence", (("repeat", call, 0, None), free))
+
+    def _check(self, tags: Sequence[str], excludes: Sequence[str]) -> None:
+        """Refuses tags and excluded texts that together have no clear meaning."""
+        for tag in tags:
+            for other in excludes:
+                if tag.startswith(other):
+                    message = f"the tag {tag!r:.60} begins with an excluded text, {other!r:.60}"
+                    raise self._fault(message, self.position, len("TagDispatch"), "It could never appear.")
+            for other in tags:
+                if other in tag[:-1]:
+                    raise self.reader.unsupported(
+                        f"the tag {tag!r:.60} with another tag in it, {other!r:.60}, is not supported",
+                        self.position, len("TagDispatch"),
+                        hint="Make the tags differ: XGrammar leaves open which of the two is meant.",
+                    )  # fmt: skip
+
+    def _fault(self, message: str, position: int, length: int, hint: str | None = None) -> GrammarSyntaxError:
+        hint = (
+            hint
+            or 'The form is TagDispatch(("tag", rule), ..., loop_after_dispatch=true, excludes=("text",)).'
+        )
+        return self.reader.fault(message, position, length, hint=hint)

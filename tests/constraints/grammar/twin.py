@@ -1,0 +1,88 @@
+"""What a grammar accepts, straight from the definitions: the slow, obvious twin of whatever reads, lowers or runs one.
+
+A body means a set of spans of a text. The spans of all rules are found together, as the least solution of their
+equations: begin with none, and add what follows from those known until nothing new does. So left recursion and rules
+that call themselves without text need no thought. Texts are strings, or sequences in which a special token is one
+item. For grammars without a lexer and without constraints in them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from structgen.constraints.grammar.ir import Body, Grammar
+from tests.oracles import regex_twin
+
+_matches = lru_cache(maxsize=200_000)(regex_twin.accepts)
+
+
+def accepts(grammar: Grammar, text: Sequence[str]) -> bool:
+    """Is the whole text in the language?"""
+    rules = {rule.name: rule.body for rule in grammar.rules}
+    places = range(len(text) + 1)
+    known: dict[tuple[str, int], set[int]] = {(name, start): set() for name in rules for start in places}
+
+    def ends(body: Body, start: int) -> set[int]:
+        kind = body[0]
+        if kind == "rule":
+            return known[body[1], start]
+        if kind == "text":
+            return {
+                end for end in places[start:] if is_text(start, end) and _matches(body[1], joined(start, end))
+            }
+        if kind == "special":
+            return {start + 1} if start < len(text) and text[start] == body[1] else set()
+        if kind == "choice":
+            return set().union(*(ends(part, start) for part in body[1]))
+        if kind == "sequence":
+            current = {start}
+            for part in body[1]:
+                current = {end for place in current for end in ends(part, place)}
+            return current
+        if kind == "repeat":
+            return repeated(body[1], start, body[2], body[3])
+        raise AssertionError(f"no such body: {kind}")
+
+    def repeated(body: Body, start: int, low: int, high: int | None) -> set[int]:
+        current, result = {start}, {start} if low == 0 else set()
+        # After as many rounds as there are places, a round without text can be added or left out at will.
+        most = low + len(text) + 1 if high is None else high
+        for turn in range(1, most + 1):
+            current = {end for place in current for end in ends(body, place)}
+            if turn >= low:
+                if current <= result:
+                    break
+                result |= current
+            elif turn > len(text) + 1 and current == {end for place in current for end in ends(body, place)}:
+                result |= current
+                break
+        return result
+
+    def is_text(start: int, end: int) -> bool:
+        return all(len(item) == 1 for item in text[start:end])
+
+    def joined(start: int, end: int) -> str:
+        return "".join(text[start:end])
+
+    changed = True
+    while changed:
+        changed = False
+        for (name, start), found in known.items():
+            new = ends(rules[name], start) - found
+            if new:
+                found |= new
+                changed = True
+    return len(text) in known[grammar.start, 0]
+
+
+def words(alphabet: str, longest: int) -> Iterable[str]:
+    """Every text over an alphabet, up to a length."""
+    for length in range(longest + 1):
+        yield from map("".join, itertools.product(alphabet, repeat=length))
+
+
+def language(grammar: Grammar, alphabet: str, longest: int) -> set[str]:
+    """The accepted ones of them."""
+    return {word for word in words(alphabet, longest) if accepts(grammar, word)}
