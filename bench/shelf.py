@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import string
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -122,7 +123,7 @@ def measure(corpus: Corpus, reader: Reader, *, limit: int | None, edits: int, se
 
 
 def edited(text: str, source: random.Random) -> str:
-    """The text after one or two small edits with characters of its own."""
+    """The text after one or two small edits, most of them with characters of its own."""
     for _ in range(source.choice((1, 1, 2))):
         start = source.randrange(len(text) + 1)
         end = min(len(text), start + source.choice((1, 1, 1, 2, _SPAN)))
@@ -130,14 +131,18 @@ def edited(text: str, source: random.Random) -> str:
         if kind == 0:
             text = text[:start] + text[end:]
         elif kind == 1:
-            text = text[:start] + source.choice(text or " ") + text[start:]
+            text = text[:start] + _character(text, source) + text[start:]
         elif kind == 2:
-            text = text[:start] + source.choice(text or " ") + text[end:]
+            text = text[:start] + _character(text, source) + text[end:]
         elif kind == 3:
             text = text[:end] + text[start:end] + text[end:]
         else:
             text = text[:start] + text[start:end][::-1] + text[end:]
     return text
+
+
+def _character(text: str, source: random.Random) -> str:
+    return source.choice(text) if text and source.random() < 0.7 else source.choice(string.printable)
 
 
 def _reads(reader: Reader, text: str, figures: Figures) -> bool:
