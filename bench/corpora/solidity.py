@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from bench.corpora import npm, sample, texts
 from bench.node import NodeProgram
 
-__all__ = ["NAME", "files", "is_valid"]
+__all__ = ["NAME", "beyond_form", "files", "is_valid"]
 
 NAME = "solidity"
 
@@ -38,6 +38,13 @@ return text => {
 };
 """
 
+_BEYOND_FORM = (
+    "different compiler version",  # a pragma that excludes this one
+    "SPDX license identifier",  # what a comment says
+    'Builtin function "',  # which Yul names are built in
+    'Keyword "',  # where `break`, `continue` and `leave` may stand
+)
+
 _parser: NodeProgram | None = None
 
 
@@ -54,8 +61,18 @@ def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
 
 def is_valid(text: str) -> bool:
     """What `solc` says of a file when it stops after parsing."""
+    return not _messages(text)
+
+
+def beyond_form(text: str) -> bool:
+    """Is a text rejected for reasons only that are no matter of form?"""
+    return all(any(part in message for part in _BEYOND_FORM) for message in _messages(text))
+
+
+def _messages(text: str) -> list[str]:
     global _parser
     if _parser is None:
         compiler = npm("solc@0.8.37") / "package" / "soljson.js"
         _parser = NodeProgram(_PARSER % json.dumps(str(compiler)))
-    return bool(_parser.ask(text) == [])
+    messages: list[str] = _parser.ask(text)
+    return messages

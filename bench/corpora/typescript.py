@@ -1,0 +1,66 @@
+"""TypeScript: sources and declaration files in npm packages; the tool is the TypeScript compiler's parser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import structgen as sg
+from bench.corpora import npm, sample, texts
+from bench.node import NodeProgram
+from structgen.constraints.base import Constraint
+
+__all__ = ["NAME", "constraint", "files", "is_valid"]
+
+NAME = "typescript"
+
+_PACKAGES = (
+    "effect@4.1.0",
+    "rxjs@7.8.2",
+    "zod@3.25.76",
+    "@reduxjs/toolkit@2.14.0",
+    "@trpc/server@11.25.2",
+    "mobx@7.1.3",
+    "immer@11.2.10",
+    "redux@5.0.1",
+    "typescript@5.9.3",
+    "@types/node@22.20.5",
+    "@types/react@18.3.31",
+    "type-fest@5.10.0",
+    "kysely@0.28.18",
+    "typeorm@1.1.1",
+)
+
+_PARSER = """
+const ts = require(%s);
+return text => ts.createSourceFile('file.ts', text, ts.ScriptTarget.Latest).parseDiagnostics.length === 0;
+"""
+
+_parser: NodeProgram | None = None
+
+
+def constraint() -> Constraint:
+    """The grammar is contextual."""
+    path = Path(__file__).parents[2] / "grammars" / "typescript.lark"
+    return sg.lark(path.read_text(encoding="utf-8"), lexer="longest", contextual=True)
+
+
+def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
+    """Files that the compiler's parser has nothing to say about."""
+    kept = 0
+    for name, text in sample(texts(map(npm, _PACKAGES), ".ts"), None if limit is None else 2 * limit):
+        if kept == limit:
+            return
+        if is_valid(text):
+            kept += 1
+            yield name, text
+
+
+def is_valid(text: str) -> bool:
+    """What the compiler's parser says; JSX is off."""
+    global _parser
+    if _parser is None:
+        compiler = npm("typescript@5.9.3") / "package" / "lib" / "typescript.js"
+        _parser = NodeProgram(_PARSER % json.dumps(str(compiler)))
+    return bool(_parser.ask(text))
