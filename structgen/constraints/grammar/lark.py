@@ -1,0 +1,187 @@
+"""Grammars in Lark's language, read by lark itself, as `ir.Grammar`.
+
+Why: people have grammars for lark, and tools for language models (llguidance, XGrammar) have made its language their
+own. Whatever lark accepts means here what it means there: its loader reads the text, its lexer orders the terminals,
+and Python's `re` decides what a pattern takes.
+Invariant: no approximation: what cannot be said exactly is refused, with its place and what to write instead; every
+error is a `StructgenError`.
+Cost: lark's loader, about a millisecond for a rule, and a few milliseconds for each pattern.
+
+What is read
+    lark 1.3: all of its syntax; `%import` of the modules that come with lark, and from `import_paths`.
+    llguidance: `%json`, `%regex` (substrings), special tokens, `@name`, `x{2,5}`, `&` and `~` in terminals, rules with
+    `[lazy]` and `[suffix=...]`. Its other options are refused.
+
+What differs from lark
+    Whether a terminal is tried only where a rule allows it (``contextual``) follows the grammar exactly here, where
+    lark follows the states of its LALR parser, and merges some.
+    Aliases, `!`, `?` and priorities of rules shape trees; a constraint has none, so they change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Literal
+
+from lark.indenter import Indenter
+
+from structgen.constraints.base import Constraint
+from structgen.errors import LimitExceeded, OptionError, a_kind
+
+from .ir import Body, Grammar, Indentation, Lexer, Place, Rule
+from .lark_dialect import Rewritten, rewrite
+from .lark_loading import ImportPath, Loaded, load
+from .lark_rules import EMPTY, Following, rule_bodies
+from .lark_source import Source
+from .lark_terminals import Lexemes, lexemes_longest, lexemes_ordered
+
+__all__ = ["read_lark"]
+
+
+def read_lark(
+    source: str,
+    start: str = "start",
+    *,
+    lexer: Literal["longest", "ordered"],
+    contextual: bool = False,
+    indenter: Indenter | type[Indenter] | Indentation | None = None,
+    import_paths: Sequence[ImportPath] = (),
+    constraints: Mapping[str, Constraint] | None = None,
+) -> Grammar:
+    """The grammar that `source` describes.
+
+    lexer         "ordered": as lark's basic lexer; "longest": the longest lexeme, as most lexers
+    contextual    only terminals that the grammar allows at a place compete there
+    indenter      lark's `Indenter` (`lark.indenter.PythonIndenter`), or what it says as `ir.Indentation`
+    import_paths  folders (or lark's loaders) in which `%import` looks, before lark's own modules
+    constraints   what ``@name`` in rules stands for
+
+    Raises `GrammarSyntaxError`, `GrammarUnsupported`, `LimitExceeded` or `OptionError`.
+    """
+    if lexer not in ("longest", "ordered"):
+        raise OptionError(
+            f"there is no lexer {lexer!r}", hint="The rules are 'ordered' (lark's) and 'longest'."
+        )
+    if not isinstance(source, str):
+        raise OptionError(f"a grammar is a str, not {a_kind(source)}", hint="Read the file first.")
+    indentation = _indentation(indenter)
+    try:
+        rewritten = rewrite(Source(source), constraints)
+        keep = [indentation.newline] if indentation else []
+        loaded = load(rewritten, start, keep, import_paths)
+        return _grammar(loaded, rewritten, start, lexer, contextual, indentation)
+    except RecursionError:
+        raise LimitExceeded(
+            "the grammar is nested too deeply",
+            limit="recursion",
+            hint="Name parts of it as rules of their own.",
+        ) from None
+
+
+def _grammar(
+    loaded: Loaded,
+    rewritten: Rewritten,
+    start: str,
+    rule: Literal["longest", "ordered"],
+    contextual: bool,
+    indentation: Indentation | None,
+) -> Grammar:
+    made = {indentation.indent, indentation.dedent} if indentation else set()
+    _check_declared(loaded, rewritten, made)
+
+    @cache
+    def following() -> Following:
+        bodies: dict[str, Body] = {one.name: ("terminal", one.name) for one in loaded.terminals}
+        bodies |= dict.fromkeys(made, EMPTY)
+        silent = [*loaded.ignore, *([indentation.newline] if indentation else [])]
+        return Following(rule_bodies(loaded, bodies, rewritten.bodies), silent)
+
+    def after(names: Iterable[str]) -> frozenset[str] | None:
+        return following().after(names)
+
+    if rule == "ordered":
+        lexemes = lexemes_ordered(loaded, rewritten, after)
+    else:
+        lexemes = lexemes_longest(loaded, rewritten, after, contextual)
+    lexemes.bodies |= {name: ("terminal", name) for name in made}
+    bodies = rule_bodies(loaded, lexemes.bodies, rewritten.bodies)
+    return Grammar(
+        rules=tuple(Rule(name, body, _place(rewritten, name)) for name, body in bodies.items()),
+        start=start,
+        lexer=Lexer(
+            rule=rule,
+            terminals=tuple(lexemes.terminals),
+            scanners=tuple(lexemes.scanners),
+            ignore=tuple(lexemes.ignore),
+            contextual=contextual,
+            indentation=_renamed(indentation, lexemes, rewritten) if indentation else None,
+        ),
+        source=rewritten.source.text,
+    )
+
+
+def _place(rewritten: Rewritten, name: str) -> Place | None:
+    offset = rewritten.source.definition(rewritten.written(name))
+    return None if offset is None else rewritten.source.place(offset)
+
+
+def _check_declared(loaded: Loaded, rewritten: Rewritten, made: set[str]) -> None:
+    for name in sorted(loaded.declared - made):
+        rewritten.source.fail(
+            f"the terminal {name} is declared, but nothing makes it",
+            rewritten.source.definition(rewritten.written(name)),
+            len(name),
+            hint="Define it, or pass the indenter that makes it: indenter=lark.indenter.PythonIndenter.",
+        )
+
+
+def _indentation(indenter: object) -> Indentation | None:
+    """What an indenter of lark says."""
+    if indenter is None or isinstance(indenter, Indentation):
+        return indenter
+    if isinstance(indenter, type) and issubclass(indenter, Indenter):
+        indenter = indenter()
+    if not isinstance(indenter, Indenter):
+        raise OptionError(
+            f"an indenter is a lark.indenter.Indenter or an Indentation, not {a_kind(indenter)}",
+            hint="As in indenter=lark.indenter.PythonIndenter.",
+        )
+    for method in ("process", "_process", "handle_NL"):
+        if getattr(type(indenter), method) is not getattr(Indenter, method):
+            raise OptionError(
+                f"{type(indenter).__name__} does more than lark's Indenter: it has its own {method}()",
+                hint="Only the names of terminals and tab_len may differ.",
+            )
+    return Indentation(
+        indenter.NL_type,
+        indenter.INDENT_type,
+        indenter.DEDENT_type,
+        tuple(indenter.OPEN_PAREN_types),
+        tuple(indenter.CLOSE_PAREN_types),
+        indenter.tab_len,
+    )
+
+
+def _renamed(indentation: Indentation, lexemes: Lexemes, rewritten: Rewritten) -> Indentation:
+    """In the names of the terminals here; brackets that the grammar does not have are left out."""
+    newline = lexemes.names.get(indentation.newline, [])
+    if len(newline) != 1:
+        several = "is found by several patterns" if newline else "is not in the grammar"
+        rewritten.source.fail(
+            f"the newline terminal {indentation.newline} of the indenter {several}",
+            rewritten.source.definition(indentation.newline),
+            hint="Define it as one pattern that the grammar does not ignore: _NEWLINE: /(\\r?\\n[\\t ]*)+/",
+        )
+
+    def known(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(one for name in names for one in lexemes.names.get(name, []))
+
+    return Indentation(
+        newline[0],
+        indentation.indent,
+        indentation.dedent,
+        known(indentation.open_brackets),
+        known(indentation.close_brackets),
+        indentation.tab_width,
+    )

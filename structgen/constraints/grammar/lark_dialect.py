@@ -1,0 +1,513 @@
+"""The additions of llguidance and XGrammar to Lark's language, rewritten into what lark itself reads.
+
+Why: grammars for language models use them, and lark's own reader is to read all the rest, with its own messages.
+Each addition is replaced by a name that nothing else has, and what the name stands for is kept beside the text:
+
+    %json {...}, <|token|>, <[123]>, @name      a rule, in `Rewritten.bodies`
+    %regex {...}, A & B, ~A, name[lazy]: ...    a terminal whose pattern is a mark, in `Rewritten.stand_ins`
+    x{2}, x{2,5}, x{2,}                         lark's x~2..5; without an upper bound, up to `UNBOUNDED`
+    names-with-hyphens                          underscores
+
+Invariant: every character of the new text knows where it came from, so that errors point into what was written; what
+is refused (options other than lazy and suffix, among others) is refused with its place.
+Cost: linear in the text.
+Source: llguidance, docs/syntax.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, NoReturn
+
+from structgen.constraints.base import Constraint
+from structgen.constraints.expressions import EPSILON, RE, alternate, concat, literal, repeat
+from structgen.constraints.json_schema import json_schema
+from structgen.errors import LimitExceeded, SchemaError
+
+from .ir import Body
+from .lark_source import Piece, Source
+
+__all__ = ["MARK", "UNBOUNDED", "Rewritten", "StandIn", "rewrite"]
+
+UNBOUNDED = 4_000_000_007
+"""The count that is written for none."""
+
+MARK = re.compile(r"\(\?#structgen ([0-9]+)\)")
+"""The pattern of a terminal that stands for something that no pattern can say."""
+
+_WRITTEN_OUT = 100_000
+"""Parts of one terminal, those of the terminals in it included: lark writes them all out."""
+
+_CHUNKS = 300
+"""Pieces of a text that ``%regex`` may take substrings of; of those there are quadratically many."""
+
+_TOKENS = 1000
+"""Special tokens that one ``<[1-100]>`` may name."""
+
+_DIRECTIVES = frozenset(["%ignore", "%import", "%declare", "%override", "%extend"])
+_NAME = re.compile(r"_?[a-z][a-z0-9_]*|_?[A-Z][A-Z0-9_]*")
+_COUNT = re.compile(r"\{\s*([0-9]*)\s*(,?)\s*([0-9]*)\s*\}")
+_IDS = re.compile(r"<\[([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]>")
+_WORDS = re.compile(r"\s+|\w+|[^\s\w]+")
+
+_OPTION_HINTS = {
+    "capture": "Captures change no text; read the parts from what was generated.",
+    "stop": "Use suffix, or lazy with the ending in the pattern; the ending stays a part of the text.",
+    "max_tokens": "Bound the length in the pattern, as in /(.|\\n){0,200}/.",
+    "temperature": "The temperature is an option of generation.",
+}
+
+StandIn = tuple[Any, ...]
+"""("and", (terminal, ...)) | ("not", terminal) | ("lazy", terminal) | ("language", RE)"""
+
+_Out = list[tuple[str, int, bool]]
+"""Text, the offset that it came from, and whether it is a copy of what is there."""
+
+
+@dataclass
+class Rewritten:
+    """A text that lark reads, and what the names in it stand for."""
+
+    source: Source
+    out: _Out = field(default_factory=list)
+    bodies: dict[str, Body] = field(default_factory=dict)
+    stand_ins: list[StandIn] = field(default_factory=list)
+    helpers: dict[str, int] = field(default_factory=dict)
+    """Terminals that are not in the source, and the offset of what they are made from."""
+    spelled: dict[str, str] = field(default_factory=dict)
+    """How names that were changed are written in the source."""
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _, _ in self.out)
+
+    def written(self, name: str) -> str:
+        """A rule's or terminal's name as it is in the source; of a template's use, the template's."""
+        return self.spelled.get(name.split("{")[0], name.split("{")[0])
+
+    def origin(self, line: int, column: int) -> int:
+        """The offset in the source that a line and column of `text` came from."""
+        offset = Source(self.text).offset(line, column)
+        starts = list(accumulate((len(text) for text, _, _ in self.out), initial=0))
+        index = min(bisect_right(starts, offset), len(self.out)) - 1
+        _, origin, copied = self.out[index] if self.out else ("", 0, False)
+        return min(origin + (offset - starts[index] if copied else 0), len(self.source.text))
+
+
+def rewrite(source: Source, constraints: Mapping[str, Constraint] | None = None) -> Rewritten:
+    """The text without the additions; `constraints` are what ``@name`` may stand for."""
+    if str(UNBOUNDED) in source.text:
+        raise LimitExceeded(
+            f"the count {UNBOUNDED} is too large", limit="UNBOUNDED", hint="Leave it out: x{2,}."
+        )
+    return _Rewriter(source, constraints or {}).run()
+
+
+class _Rewriter:
+    def __init__(self, source: Source, constraints: Mapping[str, Constraint]) -> None:
+        self.source = source
+        self.pieces = [*(piece for piece in source.pieces if piece.kind != "comment")]
+        self.pieces.append(Piece("newline", "\n", len(source.text)))
+        self.constraints = constraints
+        self.result = Rewritten(source)
+        self.taken = {piece.text for piece in self.pieces if piece.kind == "name"}
+        self.renamed: dict[str, str] = {}
+        self.extra: _Out = []
+        self.position = 0
+        self.parts: dict[str, list[str]] = {}
+
+    def run(self) -> Rewritten:
+        while self.position < len(self.pieces):
+            self.result.out += self._statement()
+        self._check_sizes()
+        if self.result.bodies:
+            declared = " ".join(self.result.bodies)
+            self.extra.append((f"%declare {declared}\n", len(self.source.text), False))
+        self.result.out += self.extra
+        return self.result
+
+    # -- pieces
+
+    @property
+    def _now(self) -> Piece:
+        return self.pieces[self.position]
+
+    def _copy(self) -> _Out:
+        piece = self._now
+        self.position += 1
+        if piece.kind != "name" or piece.text[0] in "%@":
+            return [(piece.text, piece.offset, True)]
+        if _NAME.fullmatch(piece.text.replace("-", "_")) is None:
+            what = "two underscores, which lark keeps for itself" if piece.text.startswith("__") else None
+            message = f"the name {piece.text} starts with {what}" if what else f"{piece.text} is no name"
+            hint = "Rules are named in lower case, terminals in upper case; one underscore may come first."
+            self.source.fail(message, piece.offset, len(piece.text), hint)
+        if "-" in piece.text:
+            return [(self._without_hyphens(piece.text), piece.offset, False)]
+        return [(piece.text, piece.offset, True)]
+
+    def _spaces(self) -> _Out:
+        return self._copy() if self._now.kind == "space" else []
+
+    def _next(self, start: int) -> Piece:
+        """The next piece that is no space."""
+        return next((one for one in self.pieces[start:] if one.kind != "space"), self.pieces[-1])
+
+    def _over(self) -> bool:
+        """Is this the end of a statement? Alternatives may go on in the next line."""
+        if self._now.kind != "newline":
+            return False
+        place = self.position
+        while place < len(self.pieces) and self.pieces[place].kind in ("newline", "space"):
+            place += 1
+        return place == len(self.pieces) or self.pieces[place].text != "|"
+
+    # -- names
+
+    def _unused(self, wish: str) -> str:
+        name, number = wish, 1
+        while name in self.taken:
+            number += 1
+            name = f"{wish}_{number}"
+        self.taken.add(name)
+        return name
+
+    def _without_hyphens(self, name: str) -> str:
+        if name not in self.renamed:
+            self.renamed[name] = self._unused(name.replace("-", "_"))
+            self.result.spelled[self.renamed[name]] = name
+        return self.renamed[name]
+
+    def _define(self, wish: str, out: _Out, offset: int) -> str:
+        """The name of a new terminal."""
+        name = self._unused(wish)
+        self.result.helpers[name] = offset
+        self.extra += [(f"{name}: ", offset, False), *out, ("\n", offset, False)]
+        return name
+
+    def _stand_in(self, wish: str, meaning: StandIn, offset: int) -> _Out:
+        """The name of a new terminal that means something that no pattern can say."""
+        mark = f"/(?#structgen {len(self.result.stand_ins)})/"
+        self.result.stand_ins.append(meaning)
+        return [(self._define(wish, [(mark, offset, False)], offset), offset, False)]
+
+    def _rule(self, wish: str, body: Body, offset: int) -> _Out:
+        name = self._unused(wish)
+        self.result.bodies[name] = body
+        return [(name, offset, False)]
+
+    # -- statements
+
+    def _statement(self) -> _Out:
+        """A definition, a directive or an empty line, with its end."""
+        out = self._spaces()
+        piece = self._now
+        if piece.text in ("%override", "%extend"):
+            out += self._copy() + self._spaces()
+        while self._now.text in ("?", "!"):
+            out += self._copy()
+        if self._now.kind == "name" and self._now.text[0] not in "%@":
+            out += self._definition()
+        elif piece.text == "%ignore":
+            out += self._copy() + self._body(terminal=True)
+        elif piece.kind == "block" and piece.text.startswith("%llguidance"):
+            self._settings(piece)
+        elif piece.kind == "name" and piece.text[0] == "%" and piece.text not in _DIRECTIVES:
+            message = f"there is no directive {piece.text}"
+            self.source.fail(message, piece.offset, len(piece.text), f"Known are {_KNOWN}.")
+        while self._now.kind != "newline":
+            out += self._item(terminal=False)
+        return out + self._copy()
+
+    def _definition(self) -> _Out:
+        """``name: ...``, with template parameters, options and a priority."""
+        name = self._now
+        out = self._copy() + self._spaces()
+        while self._now.kind != "newline":
+            here = self._now
+            if here.text == "::":
+                self._refuse("parametric rules are not supported", here, "Write the cases out as rules.")
+            if here.text == "[":
+                return out + self._optional_rule(name)
+            out += self._copy()
+            if here.text == ":":
+                terminal = name.text.lstrip("_")[:1].isupper()
+                start = self.position
+                out += self._body(terminal)
+                if terminal:
+                    used = (piece for piece in self.pieces[start : self.position] if piece.kind != "space")
+                    self.parts.setdefault(name.text, []).extend(piece.text for piece in used)
+                return out
+        return out
+
+    def _check_sizes(self) -> None:
+        """Terminals are written out where they are used: a few lines can ask for any amount of text."""
+        sizes: dict[str, int] = {}
+        total = 0
+        pending = list(self.parts)
+        open_names: set[str] = set()
+        while pending:
+            name = pending[-1]
+            inner = [part for part in self.parts[name] if part in self.parts]
+            missing = [part for part in inner if part not in sizes and part not in open_names]
+            if missing and name not in sizes:
+                open_names.add(name)
+                pending.extend(missing)
+                continue
+            pending.pop()
+            if name in sizes:
+                continue
+            sizes[name] = len(self.parts[name]) + sum(sizes.get(part, 1) for part in inner)
+            total += sizes[name]
+            if sizes[name] > _WRITTEN_OUT or total > 5 * _WRITTEN_OUT:
+                raise LimitExceeded(
+                    f"the terminal {name}, with the terminals in it, has more than {_WRITTEN_OUT} parts",
+                    limit="_WRITTEN_OUT",
+                    hint="Make the larger parts of it rules (lower-case names).",
+                )
+
+    def _settings(self, block: Piece) -> None:
+        if json.loads(self.source.text[block.content : block.offset + len(block.text)]):
+            hint = "Remove it; limits are arguments of the functions that compile a constraint."
+            self._refuse("options of llguidance are not supported", block, hint)
+        self.position += 1
+
+    def _optional_rule(self, name: Piece) -> _Out:
+        """``name[lazy, suffix="</end>"]: ...``: its body is one terminal, the shortest match of it."""
+        suffix: Piece | None = None
+        lazy = False
+        self.position += 1
+        while self._now.text != "]":
+            option = self._now
+            if option.kind == "newline":
+                self.source.fail("these options are not closed", option.offset, hint="Add the missing ']'.")
+            self.position += 1
+            if option.text == "lazy":
+                lazy = True
+            elif option.text == "suffix" and self._next(self.position).text == "=":
+                while self._now.kind == "space" or self._now.text == "=":
+                    self.position += 1
+                suffix = self._now
+                if suffix.kind not in ("string", "regexp", "name"):
+                    self.source.fail("a suffix is a text, a pattern or a terminal", suffix.offset)
+                self.position += 1
+            elif option.kind != "space" and option.text != ",":
+                hint = _OPTION_HINTS.get(option.text, "The options that are supported are lazy and suffix.")
+                self._refuse(f"the option {option.text} is not supported", option, hint)
+        self.position += 1
+        while self._now.text != ":":
+            if self._now.kind == "newline":
+                self.source.fail(
+                    "a ':' is missing after the options", self._now.offset, hint="As in name[lazy]: /.*/"
+                )
+            self.position += 1
+        self.position += 1
+        body = self._body(terminal=True)
+        if suffix is not None:
+            body = [("(", name.offset, False), *body, (") ", name.offset, False)]
+            body.append((suffix.text, suffix.offset, True))
+        if not lazy and suffix is None:
+            return [(": ", name.offset, False), *body]
+        part = self._define("PART_1", body, name.offset)
+        wish = re.sub("[^A-Z0-9_]", "_", name.text.upper())
+        return [(": ", name.offset, False), *self._stand_in(wish, ("lazy", part), name.offset)]
+
+    # -- bodies
+
+    def _body(self, terminal: bool) -> _Out:
+        """What stands behind a colon, without the end of the line."""
+        out: _Out = []
+        if terminal:
+            out += self._choice()
+        while not self._over():
+            out += self._item(terminal)
+        return out
+
+    def _choice(self) -> _Out:
+        out = self._conjunction()
+        while True:
+            while self._now.kind == "space" or (self._now.kind == "newline" and not self._over()):
+                out += self._copy()
+            if self._now.text != "|":
+                return out
+            out += self._copy() + self._conjunction()
+
+    def _conjunction(self) -> _Out:
+        """``A B & C``."""
+        start = self._now.offset
+        parts = [self._sequence()]
+        while self._now.text == "&":
+            self.position += 1
+            parts.append(self._sequence())
+        if len(parts) == 1:
+            return parts[0]
+        names = tuple(self._define("PART_1", part, start) for part in parts)
+        return self._stand_in("AND_1", ("and", names), start)
+
+    def _sequence(self) -> _Out:
+        out = self._spaces()
+        while self._now.text not in ("|", "&", ")", "]") and self._now.kind != "newline":
+            out += self._complement() if self._now.text == "~" else self._atom()
+            out += self._spaces()
+            if self._now.text == "~" and self._next(self.position + 1).kind == "number":
+                out += self._copy() + self._spaces() + self._copy() + self._spaces()
+                if self._now.text == "..":
+                    out += self._item(terminal=True) + self._spaces() + self._copy()
+            elif self._now.text in ("?", "*", "+"):
+                out += self._copy()
+            out += self._spaces()
+        return out
+
+    def _complement(self) -> _Out:
+        """``~A``, which binds tighter than what repeats it."""
+        start = self._now.offset
+        self.position += 1
+        self._spaces()
+        inner = self._complement() if self._now.text == "~" else self._atom()
+        return self._stand_in("NOT_1", ("not", self._define("PART_1", inner, start)), start)
+
+    def _atom(self) -> _Out:
+        closer = {"(": ")", "[": "]"}.get(self._now.text)
+        if closer:
+            out = self._copy() + self._choice()
+            return out + (self._copy() if self._now.text == closer else [])
+        return self._item(terminal=True)
+
+    def _item(self, terminal: bool) -> _Out:
+        """One piece of a body."""
+        piece = self._now
+        if piece.kind == "block":
+            return self._block(piece, terminal)
+        if piece.kind == "special" or (piece.kind == "name" and piece.text[0] == "@"):
+            if terminal:
+                what = "special tokens are" if piece.kind == "special" else "other constraints are"
+                self._refuse(f"{what} not part of terminals", piece, "Use them in rules (lower-case names).")
+            self.position += 1
+            return self._token(piece) if piece.kind == "special" else self._reference(piece)
+        if piece.text == "{":
+            found = _COUNT.match(self.source.text, piece.offset)
+            if found and (found[1] or found[3]):
+                return self._repetition(found)
+        if terminal and piece.text == "->":
+            hint = "Only alternatives of rules have such names."
+            self.source.fail("'->' stands in a terminal", piece.offset, 2, hint)
+        if piece.text == "..":
+            self._check_range()
+        if not terminal and (piece.text == "&" or (piece.text == "~" and self._is_prefix())):
+            hint = "Join them in a terminal (upper-case name), and use that in the rule."
+            self._refuse(f"{piece.text!r} joins terminals, not rules", piece, hint)
+        return self._copy()
+
+    def _check_range(self) -> None:
+        """``~2..5``: the counts in order."""
+        before = [
+            one for one in self.pieces[max(self.position - 3, 0) : self.position] if one.kind != "space"
+        ]
+        after = self._next(self.position + 1)
+        if before and before[-1].kind == after.kind == "number" and len(before[-1].text + after.text) < 100:
+            start, end = before[-1].offset, after.offset + len(after.text)
+            if not 0 <= int(before[-1].text) <= int(after.text):
+                hint = "The smaller comes first, as in x~2..5."
+                self.source.fail("these counts are out of order", start, end - start, hint)
+
+    def _is_prefix(self) -> bool:
+        return self._next(self.position + 1).kind in ("string", "regexp", "name") or (
+            self._next(self.position + 1).text in ("(", "[")
+        )
+
+    def _repetition(self, found: re.Match[str]) -> _Out:
+        low, comma, high = int(found[1] or 0), found[2], found[3]
+        last = int(high) if high else UNBOUNDED if comma else low
+        if last < low:
+            length = found.end() - found.start()
+            self.source.fail(
+                "these counts are out of order", found.start(), length, hint="The smaller comes first."
+            )
+        while self.position < len(self.pieces) and self._now.offset < found.end():
+            self.position += 1
+        return [(f" ~ {low}..{last} ", found.start(), False)]
+
+    def _block(self, block: Piece, terminal: bool) -> _Out:
+        content = self.source.text[block.content : block.offset + len(block.text)]
+        self.position += 1
+        if block.text.startswith("%regex"):
+            return self._stand_in(
+                "REGEX_1", ("language", self._substrings(json.loads(content), block)), block.offset
+            )
+        if not block.text.startswith("%json"):
+            self._refuse("options of llguidance stand on a line of their own", block, "Remove them.")
+        if terminal:
+            self._refuse("JSON is not part of terminals", block, "Use it in a rule (lower-case name).")
+        try:
+            schema = json_schema(content)
+        except SchemaError as error:
+            place = self.source.place(block.offset)
+            error.add_note(f"in the schema at line {place.line}, column {place.column} of the grammar")
+            raise
+        return self._rule("json_1", ("constraint", schema), block.offset)
+
+    def _substrings(self, value: dict[str, Any], block: Piece) -> RE:
+        """``{"substring_chunks": [...]}``: any run of these, joined."""
+        kinds = {"substring_chunks": list, "substring_words": str, "substring_chars": str}
+        [(key, content)] = value.items() if len(value) == 1 else [("", None)]
+        if key not in kinds or not isinstance(content, kinds[key]):
+            hint = (
+                'It is {"substring_chunks": [...]}, {"substring_words": "..."} or {"substring_chars": "..."}.'
+            )
+            self._refuse("this %regex is not supported", block, hint)
+        chunks = _WORDS.findall(content) if key == "substring_words" else list(content)
+        if not all(isinstance(chunk, str) for chunk in chunks):
+            self._refuse("chunks are texts", block, 'As in {"substring_chunks": ["one ", "two"]}.')
+        if len(chunks) > _CHUNKS:
+            raise LimitExceeded(
+                f"%regex has {len(chunks)} pieces, more than {_CHUNKS}",
+                limit="_CHUNKS",
+                hint="Use larger chunks: substring_words, or substring_chunks with sentences.",
+            )
+        runs: list[RE] = [EPSILON]
+        rest: RE = EPSILON
+        for chunk in reversed(chunks):
+            runs.append(concat([literal(chunk), rest]))
+            rest = repeat(runs[-1], 0, 1)
+        return alternate(runs)
+
+    def _token(self, piece: Piece) -> _Out:
+        """A special token by its text, or by numbers."""
+        if not piece.text.startswith("<["):
+            return self._rule("special_1", ("special", piece.text), piece.offset)
+        found = _IDS.fullmatch(piece.text)
+        if found is None:
+            hint = "Write numbers and ranges, as in <[5,10-12]>, or the token's text, as in <|name|>."
+            self._refuse("this set of tokens is not supported", piece, hint)
+        ranges = [one.split("-") for one in found[1].split(",")]
+        spans = [
+            range(int(one[0]), int(one[-1]) + 1) for one in ranges if len(one[0]) < 10 and len(one[-1]) < 10
+        ]
+        if len(spans) < len(ranges) or sum(map(len, spans)) > _TOKENS:
+            raise LimitExceeded(
+                f"{piece.text} has more than {_TOKENS} tokens",
+                limit="_TOKENS",
+                hint="Name fewer special tokens.",
+            )
+        ids = [("special", f"<[{number}]>") for number in sorted({one for span in spans for one in span})]
+        return self._rule("special_1", ids[0] if len(ids) == 1 else ("choice", tuple(ids)), piece.offset)
+
+    def _reference(self, piece: Piece) -> _Out:
+        name = piece.text[1:]
+        constraint = self.constraints.get(name)
+        if constraint is None:
+            known = ", ".join(f"@{one}" for one in self.constraints)
+            hint = f"There are {known}." if known else f"Pass it: constraints={{{name!r}: ...}}."
+            self.source.fail(f"there is no constraint {name!r}", piece.offset, len(piece.text), hint)
+        return self._rule("constraint_1", ("constraint", constraint), piece.offset)
+
+    def _refuse(self, message: str, piece: Piece, hint: str) -> NoReturn:
+        raise self.source.unsupported(message, piece.offset, len(piece.text.split("\n")[0]), hint)
+
+
+_KNOWN = ", ".join(sorted([*_DIRECTIVES, "%json", "%regex"]))

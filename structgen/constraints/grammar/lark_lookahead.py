@@ -1,0 +1,200 @@
+r"""Look-ahead at the end of a terminal, judged by what may stand behind it.
+
+Why: ``/if\b/``, or Python's ``"(?!"")...`` and ``0(?![1-9])``, ask for a character that is not part of the lexeme,
+while a scanner of ours sees the lexeme only. Let V be the forbidden texts: a match and one excluded character, where
+that is not a match again. Where the longest match is followed by an excluded character, the text begins with one of
+V that is longer than all matches; elsewhere the longest match is longer than all of V. So a scanner for matches and
+V at once tells the two apart: what it finds is a lexeme, or a forbidden text, which is no terminal and an error.
+An error is right there if no other terminal can take the forbidden text up:
+  - a shorter match of the pattern, or of a terminal that is tried later, must be one behind which no terminal fits
+    that may follow it, so that the text is wrong anyway;
+  - a terminal whose matches there are as long as the forbidden text at least is tried first, on such texts alone.
+Invariant: what this cannot prove is refused, with the terminal and its place.
+Cost: some questions of emptiness to the regex engine for each such terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from structgen.constraints.expressions import (
+    ANY,
+    RE,
+    TEXT,
+    alternate,
+    character_class,
+    complement,
+    concat,
+    intersect,
+    negate_ranges,
+)
+
+from .lark_languages import Languages
+from .lark_preference import Condition
+
+__all__ = ["Entry", "Follow", "Refuse", "Scanner", "guard_longest", "guard_ordered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A kind of lexeme that a scanner finds."""
+
+    name: str
+    language: RE
+    ignored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scanner:
+    """A pattern: the longest text of `language` is its match."""
+
+    name: str
+    language: RE
+    entries: tuple[Entry, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    matches: RE | None = None
+    """All that the pattern matches, where it prefers short matches."""
+
+
+Follow = Callable[[Iterable[str]], list[RE] | None]
+"""The languages of the terminals that may follow these; None if anything may."""
+Refuse = Callable[[str, str], NoReturn]
+"""Of the terminal, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """`forbidden` is V."""
+
+    languages: Languages
+    follow: Follow
+    refuse: Refuse
+
+    def forbidden(self, scanner: Scanner) -> RE | None:
+        wrong = alternate(concat([one.language, character_class(one.excluded)]) for one in scanner.conditions)
+        wrong = intersect([wrong, complement(scanner.language)])
+        if not scanner.conditions or not self.languages.meet(wrong, TEXT):
+            return None
+        if scanner.matches is not None and self.languages.meet(concat([wrong, TEXT]), scanner.matches):
+            self.refuse(scanner.name, "where a character after it is excluded, a longer match may be taken")
+        return wrong
+
+    def shorter(self, scanner: Scanner, forbidden: RE) -> bool:
+        """Does the pattern itself have a shorter match there? If so, nothing may follow it."""
+        if not self.languages.meet(_allowed(scanner, concat([ANY, TEXT])), forbidden):
+            return False
+        following = self.follow([entry.name for entry in scanner.entries])
+        texts = concat([forbidden, TEXT])
+        if following is None or any(
+            self.languages.meet(_allowed(scanner, concat([one, TEXT])), texts) for one in following
+        ):
+            self.refuse(scanner.name, "a shorter match may be taken, and another terminal follow it")
+        return True
+
+    def takes_over(self, other: Scanner, forbidden: RE) -> bool:
+        """Where a text begins with a forbidden one: is every match of this, the longest, at least as long?"""
+        if self.languages.includes(other.language, forbidden):
+            return True
+        return not self.languages.meet(concat([other.language, ANY, TEXT]), forbidden)
+
+    def doomed(self, other: Scanner, forbidden: RE) -> bool:
+        """Where a text begins with a forbidden one: can nothing follow a match that is shorter than that?"""
+        texts = concat([forbidden, TEXT])
+        left = other.language
+        for entry in other.entries:
+            lexemes = intersect([left, entry.language])
+            left = intersect([left, complement(entry.language)])
+            if not self.languages.meet(concat([lexemes, ANY, TEXT]), forbidden):
+                continue
+            following = self.follow([entry.name])
+            if following is None or any(
+                self.languages.meet(concat([lexemes, one, TEXT]), texts) for one in following
+            ):
+                return False
+        return True
+
+
+def _allowed(scanner: Scanner, rest: RE) -> RE:
+    """Matches that what follows them allows, and this behind them."""
+    conditional = alternate(condition.language for condition in scanner.conditions)
+    cases = [concat([intersect([scanner.language, complement(conditional)]), rest])]
+    for condition in scanner.conditions:
+        first = concat([character_class(negate_ranges(condition.excluded)), TEXT])
+        cases.append(concat([condition.language, intersect([rest, first])]))
+    return alternate(cases)
+
+
+def guard_ordered(
+    scanners: list[Scanner], languages: Languages, follow: Follow, refuse: Refuse
+) -> list[Scanner]:
+    """The scanners of rule "ordered", those with look-ahead made to find what it forbids as well."""
+    judge = _Judge(languages, follow, refuse)
+    result = list(scanners)
+    for scanner in reversed(scanners):
+        forbidden = judge.forbidden(scanner)
+        if forbidden is None:
+            continue
+        texts = concat([forbidden, TEXT])
+        goes_on = languages.meet(texts, scanner.language)
+        lost = [scanner.language] if judge.shorter(scanner, forbidden) else []
+        first: list[Scanner] = []
+        for other in result[result.index(scanner) + 1 :]:
+            both = intersect([concat([other.language, TEXT]), texts])
+            if not languages.meet(both, TEXT):
+                continue
+            if goes_on or other.conditions or not judge.takes_over(other, forbidden):
+                if not judge.doomed(other, forbidden):
+                    refuse(scanner.name, f"where it is forbidden, {other.name} may match instead")
+                lost.append(other.language)
+                continue
+            if any(languages.meet(concat([one, TEXT]), both) for one in lost):
+                refuse(scanner.name, f"where it is forbidden, {other.name} may match, but not before others")
+            if languages.includes(texts, other.language):
+                result.remove(other)
+                first.append(other)
+            else:
+                only = intersect([other.language, texts])
+                first.append(replace(other, name=f"not {scanner.name}", language=only))
+        place = result.index(scanner)
+        result[place : place + 1] = [*first, _with_errors(scanner, forbidden)]
+    return result
+
+
+def _with_errors(scanner: Scanner, forbidden: RE) -> Scanner:
+    """The scanner that finds what is forbidden, too, but as no terminal."""
+    entries = (replace(one, language=intersect([one.language, scanner.language])) for one in scanner.entries)
+    language = alternate([scanner.language, forbidden])
+    return replace(scanner, language=language, entries=tuple(entries), conditions=())
+
+
+def guard_longest(
+    terminals: list[Scanner], languages: Languages, follow: Follow, contextual: bool, refuse: Refuse
+) -> list[Scanner]:
+    """Terminals to add, after all others, for the look-ahead of these under rule "longest".
+
+    Where only terminals that the grammar allows compete (`contextual`), none can be added: there the rules must say
+    that what is excluded does not follow.
+    """
+    judge = _Judge(languages, follow, refuse)
+    result: list[Scanner] = []
+    for terminal in terminals:
+        forbidden = judge.forbidden(terminal)
+        if forbidden is None:
+            continue
+        others = [one for one in terminals if one is not terminal]
+        if not contextual and languages.includes(alternate([one.language for one in others]), forbidden):
+            continue  # a longer match always wins
+        judge.shorter(terminal, forbidden)
+        for other in others:
+            if not judge.takes_over(other, forbidden) and not judge.doomed(other, forbidden):
+                refuse(terminal.name, f"where it is forbidden, {other.name} may match a shorter text")
+        if not contextual:
+            result.append(Scanner(f"not {terminal.name}", forbidden))
+            continue
+        following = follow([entry.name for entry in terminal.entries])
+        excluded = [concat([character_class(one.excluded), TEXT]) for one in terminal.conditions]
+        if following is None or any(languages.meet(one, two) for one in following for two in excluded):
+            refuse(terminal.name, "with contextual=True, no terminal that begins so may follow; one does")
+    return result

@@ -1,0 +1,148 @@
+"""The bodies of a Lark grammar's rules, and which terminals may follow one another.
+
+Why: lark's trees become `ir` bodies here, with repetitions kept as such; what may follow a terminal is what decides
+whether a look-ahead at its end can matter (`lark_lookahead`).
+Invariant: a body means what lark's tree means; `Following` may name a terminal too many, never one too few.
+Cost: linear in the grammar, for `Following` times the number of terminals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lark.grammar import NonTerminal
+from lark.grammar import Terminal as LarkTerminal
+
+from .ir import Body
+from .lark_loading import Loaded, Node, count_of
+
+__all__ = ["EMPTY", "Following", "choice", "optional", "rule_bodies", "sequence"]
+
+EMPTY: Body = ("sequence", ())
+
+
+def sequence(parts: Iterable[Body]) -> Body:
+    """One after the other; what is empty is left out."""
+    flat: list[Body] = []
+    for part in parts:
+        flat.extend(part[1] if part[0] == "sequence" else (part,))
+    return flat[0] if len(flat) == 1 else ("sequence", tuple(flat))
+
+
+def choice(parts: Iterable[Body]) -> Body:
+    """Any of them, each once."""
+    flat: dict[Body, None] = {}
+    for part in parts:
+        flat.update(dict.fromkeys(part[1] if part[0] == "choice" else (part,)))
+    return next(iter(flat)) if len(flat) == 1 else ("choice", tuple(flat))
+
+
+def optional(body: Body) -> Body:
+    """The body, or nothing."""
+    return ("repeat", body, 0, 1)
+
+
+def rule_bodies(
+    loaded: Loaded, terminals: Mapping[str, Body], placeholders: Mapping[str, Body]
+) -> dict[str, Body]:
+    """The body of each rule, with what stands for each terminal, and for rules that are not lark's."""
+
+    def body(node: Node) -> Body:
+        if isinstance(node, NonTerminal):
+            return placeholders.get(node.name) or ("rule", str(node.name))
+        if isinstance(node, LarkTerminal):
+            return terminals[node.name]
+        if node.data == "expansions":
+            return choice([body(child) for child in node.children])
+        if node.data == "expansion":
+            return sequence([body(child) for child in node.children])
+        if node.data == "alias":
+            return body(node.children[0])
+        if node.data == "maybe":
+            return optional(body(node.children[0]))
+        assert node.data == "expr", node.data
+        inner, low, high = count_of(node)
+        if high == 0:
+            return EMPTY
+        return body(inner) if (low, high) == (1, 1) else ("repeat", body(inner), low, high)
+
+    return {name: body(tree) for name, tree in loaded.rules.items()}
+
+
+@dataclass
+class _Ends:
+    """The terminals that a body may begin and end with, and whether it may be empty."""
+
+    first: set[str] = field(default_factory=set)
+    last: set[str] = field(default_factory=set)
+    empty: bool = False
+
+    def size(self) -> int:
+        return len(self.first) + len(self.last) + self.empty
+
+
+OTHER = ""
+"""Stands for a text of another constraint, which may begin with anything."""
+
+
+class Following:
+    """Which terminals may stand behind which; `silent` are terminals that may be there without a rule saying so."""
+
+    def __init__(self, bodies: Mapping[str, Body], silent: Iterable[str]) -> None:
+        self.silent = frozenset(silent)
+        self.rules = {name: _Ends() for name in bodies}
+        grown = True
+        while grown:
+            grown = False
+            for name, body in bodies.items():
+                now = self._ends(body, None)
+                if now.size() != self.rules[name].size():
+                    self.rules[name] = now
+                    grown = True
+        self.pairs: dict[str, set[str]] = {}
+        for body in bodies.values():
+            self._ends(body, self._note)
+
+    def after(self, names: Iterable[str]) -> frozenset[str] | None:
+        """The terminals that may follow any of these; None if anything may."""
+        found: set[str] = set(self.silent)
+        for name in names:
+            if name in self.silent:
+                return None
+            found |= self.pairs.get(name, set())
+        return None if OTHER in found else frozenset(found)
+
+    def _note(self, before: set[str], after: set[str]) -> None:
+        for name in before:
+            self.pairs.setdefault(name, set()).update(after)
+
+    def _ends(self, body: Body, note: Callable[[set[str], set[str]], None] | None) -> _Ends:
+        kind = body[0]
+        if kind == "rule":
+            return self.rules[body[1]]
+        if kind == "terminal":
+            return _Ends({body[1]}, {body[1]})
+        if kind == "special":  # between two texts, not one
+            return _Ends()
+        if kind == "constraint":
+            return _Ends({OTHER}, {OTHER}, True)
+        if kind == "repeat":
+            inner = self._ends(body[1], note)
+            if note and (body[3] is None or body[3] > 1):
+                note(inner.last, inner.first)
+            return _Ends(inner.first, inner.last, inner.empty or body[2] == 0)
+        parts = [self._ends(part, note) for part in body[1]]
+        if kind == "choice":
+            first = set[str]().union(*(part.first for part in parts))
+            last = set[str]().union(*(part.last for part in parts))
+            return _Ends(first, last, any(part.empty for part in parts))
+        result = _Ends(empty=True)
+        for part in parts:
+            if note:
+                note(result.last, part.first)
+            if result.empty:
+                result.first = result.first | part.first
+            result.last = result.last | part.last if part.empty else part.last
+            result.empty = result.empty and part.empty
+        return result

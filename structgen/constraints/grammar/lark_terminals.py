@@ -1,0 +1,387 @@
+"""Lark's terminals as the scanners and terminals of `ir.Lexer`.
+
+Why: what a terminal's pattern matches, which of the terminals is tried first, and which pattern finds a keyword, are
+rules of lark's lexer (`lark.lexer.BasicLexer`); this module turns them into languages.
+
+Rule "ordered" is that of lark's basic lexer. Terminals are tried by priority, longest possible text, length of the
+pattern, name; the first that matches wins, with the match that `re` prefers. A text that a pattern of the same
+priority takes as a whole is not tried on its own: what the pattern finds is that text's terminal if it is that text.
+A terminal that several patterns find is several terminals here: ``IF``, ``IF@NAME``. What lark ignores never reaches
+its rules, so neither does it here.
+
+Rule "longest" has no model in lark. Terminals are ordered by priority, then texts before patterns, then as lark
+does; a pattern without lazy quantifiers is its language, one with them is what `re` prefers. A terminal that matches
+the empty text, which lark refuses, may be left out where it stands.
+
+Invariant: exact, or refused with the terminal's place.
+Cost: a few milliseconds for each pattern, remembered.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from lark.common import LexerConf
+from lark.lexer import BasicLexer, PatternRE, PatternStr, TerminalDef
+from lark.utils import get_regexp_width
+
+from structgen.constraints.expressions import (
+    ANY,
+    EPSILON,
+    RE,
+    TEXT,
+    complement,
+    concat,
+    intersect,
+    scope,
+)
+from structgen.constraints.regex.looks import close
+from structgen.constraints.regex.parser import NO_FLAGS
+from structgen.constraints.regex.python import PythonParser
+from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexUnsupported, StructgenError
+
+from .ir import Body, Place, Terminal
+from .lark_dialect import MARK, Rewritten
+from .lark_languages import Languages
+from .lark_loading import Loaded
+from .lark_lookahead import Entry, Follow, Scanner, guard_longest, guard_ordered
+from .lark_pattern import compile_pattern
+from .lark_preference import Preference, preference, shortest
+from .lark_rules import choice, optional
+
+__all__ = ["Lexemes", "lexemes_longest", "lexemes_ordered"]
+
+_ENDLESS: int = get_regexp_width("a*")[1]
+
+
+@dataclass
+class Lexemes:
+    """What rules and the lexer need to know of the terminals."""
+
+    terminals: list[Terminal] = field(default_factory=list)
+    scanners: list[RE] = field(default_factory=list)
+    ignore: list[str] = field(default_factory=list)
+    bodies: dict[str, Body] = field(default_factory=dict)
+    """What stands in a rule for a terminal of lark."""
+    names: dict[str, list[str]] = field(default_factory=dict)
+    """The terminals here that are one of lark's."""
+
+
+@dataclass
+class _Kinds:
+    """The terminals of one grammar, and what their patterns match."""
+
+    loaded: Loaded
+    rewritten: Rewritten
+    languages: Languages = field(default_factory=Languages)
+    stand_ins: dict[int, RE | None] = field(default_factory=dict)
+
+    def ordered(self) -> list[TerminalDef]:
+        """In the order of lark's lexer."""
+        for terminal in self.loaded.terminals:
+            self._check(terminal)
+            if MARK.search(terminal.pattern.value) and isinstance(terminal.pattern, PatternRE):
+                terminal.pattern._width = _width(
+                    self._marked(terminal)
+                )  # lark would take the mark for nothing
+        conf = LexerConf(self.loaded.terminals, re, self.loaded.ignore, skip_validation=True)
+        return list(BasicLexer(conf).terminals)
+
+    def preferred(self, terminal: TerminalDef) -> Preference:
+        """What `re` takes."""
+        if isinstance(terminal.pattern, PatternStr) or MARK.search(terminal.pattern.value):
+            language = self._language(terminal)
+            return Preference("longest", language, language, False)
+        try:
+            return preference(terminal.pattern.to_regexp())
+        except (RegexError, LimitExceeded) as error:
+            raise self.refusal(terminal, error) from None
+
+    def any_match(self, terminal: TerminalDef) -> Preference:
+        """The language of a pattern that has no lazy quantifiers, and what `re` takes otherwise."""
+        if not isinstance(terminal.pattern, PatternStr) and not MARK.search(terminal.pattern.value):
+            try:
+                program = compile_pattern(terminal.pattern.to_regexp())
+            except (RegexError, LimitExceeded) as error:
+                raise self.refusal(terminal, error) from None
+            if program.lazy or program.looks:
+                found = self.preferred(terminal)
+                if found.lazy:
+                    return found
+                if found.kind != "longest" and found.conditions:
+                    self.refuse(terminal.name, "the order of its alternatives matters as well")
+                return Preference("longest", found.matches, found.matches, False, found.conditions)
+        language = self._language(terminal)
+        return Preference("longest", language, language, False)
+
+    # -- languages
+
+    def _language(self, terminal: TerminalDef) -> RE:
+        if MARK.search(terminal.pattern.value):
+            return self._marked(terminal)
+        try:
+            parser = PythonParser(terminal.pattern.to_regexp(), NO_FLAGS)
+            expression = parser.parse()
+            if parser.has_looks and preference(terminal.pattern.to_regexp()).conditions:
+                self.refuse(terminal.name, "it is a part of another terminal")
+            return scope(close(expression, EPSILON, parser.has_looks))
+        except (RegexError, LimitExceeded) as error:
+            raise self.refusal(terminal, error) from None
+
+    def _marked(self, terminal: TerminalDef) -> RE:
+        """Of a pattern with marks in it."""
+        try:
+            parser = _MarkedParser(terminal.pattern.to_regexp(), NO_FLAGS)
+            parser.kinds = self
+            expression = parser.parse()
+            if parser.has_looks:
+                raise RegexUnsupported(
+                    "conditions do not join with &, ~, %regex and lazy",
+                    pattern=terminal.pattern.value,
+                    hint="Give the part that has them a terminal of its own.",
+                )
+            return close(expression, EPSILON, False)
+        except (RegexError, LimitExceeded) as error:
+            raise self.refusal(terminal, error) from None
+
+    def stand_in(self, number: int) -> RE:
+        """What a mark stands for."""
+        if number in self.stand_ins:
+            known = self.stand_ins[number]
+            if known is None:
+                raise RegexSyntaxError(
+                    "the terminal is defined by itself",
+                    hint="Terminals are regular: use a rule, or '*' and '+'.",
+                )
+            return known
+        self.stand_ins[number] = None
+        kind, content = self.rewritten.stand_ins[number]
+        result: RE
+        if kind == "language":
+            result = content
+        elif kind == "and":
+            result = intersect([self._named(name) for name in content])
+        elif kind == "not":
+            result = complement(self._named(content))
+        else:
+            result = shortest(self._named(content))
+        self.stand_ins[number] = result
+        return result
+
+    def _named(self, name: str) -> RE:
+        terminal = self.loaded.all_terminals[name]
+        self._check(terminal)
+        return self._language(terminal)
+
+    def _check(self, terminal: TerminalDef) -> None:
+        """Python itself must be able to read the pattern, on its own and among others."""
+        pattern = terminal.pattern.to_regexp()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)
+                re.compile(pattern)
+                re.compile(f"(?:{pattern})")
+        except (re.error, OverflowError) as error:
+            hint = "Patterns are those of Python's re; flags come after the last slash: /.../imsx."
+            why = getattr(error, "msg", str(error))
+            message = f"Python cannot read the pattern of {self._called(terminal)}: {why}"
+            raise self.rewritten.source.error(message, *self._span(terminal), hint) from None
+
+    # -- places and errors
+
+    def offset(self, terminal: TerminalDef) -> int | None:
+        """Where the terminal is defined, or first written."""
+        source = self.rewritten.source
+        known = self.rewritten.helpers.get(terminal.name)
+        if known is None:
+            known = source.definition(self.rewritten.written(terminal.name))
+        if known is not None:
+            return known
+        return next((one.offset for one in source.pieces if one.text == terminal.pattern.raw), None)
+
+    def place(self, terminal: TerminalDef) -> Place | None:
+        offset = self.offset(terminal)
+        return None if offset is None else self.rewritten.source.place(offset)
+
+    def _span(self, terminal: TerminalDef) -> tuple[int | None, int]:
+        offset = self.offset(terminal)
+        if offset is None:
+            return None, 1
+        piece = next(one for one in self.rewritten.source.pieces if one.offset == offset)
+        return offset, len(piece.text.split("\n")[0])
+
+    def _called(self, terminal: TerminalDef) -> str:
+        """What the terminal is called in messages."""
+        if terminal.name in self.rewritten.helpers or terminal.name.startswith("__"):
+            return "this terminal"
+        return f"the terminal {terminal.name}"
+
+    def refusal(self, terminal: TerminalDef, error: RegexError | LimitExceeded) -> StructgenError:
+        source = self.rewritten.source
+        if isinstance(error, LimitExceeded):
+            error.where = error.where or self._called(terminal)
+            return error
+        make = source.error if isinstance(error, RegexSyntaxError) else source.unsupported
+        message = f"{self._called(terminal)} cannot be matched: {error.message}"
+        return make(message, *self._span(terminal), error.hint)
+
+    def refuse(self, name: str, reason: str) -> NoReturn:
+        terminal = self.loaded.all_terminals[name]
+        hint = "Leave the look-ahead out, and say in the rules what may follow; or use lexer='longest'."
+        message = f"{self._called(terminal)} asks what follows it: {reason}"
+        raise self.rewritten.source.unsupported(message, *self._span(terminal), hint)
+
+    def refuse_empty(self, terminal: TerminalDef, hint: str) -> NoReturn:
+        message = f"{self._called(terminal)} matches the empty text"
+        raise self.rewritten.source.error(message, *self._span(terminal), hint)
+
+    def scanner(self, terminal: TerminalDef, found: Preference, entries: tuple[Entry, ...]) -> Scanner:
+        if found.conditions and found.kind == "other":
+            self.refuse(terminal.name, "the order of its alternatives matters as well")
+        matches = found.matches if found.kind != "longest" else None
+        return Scanner(terminal.name, found.language, entries, found.conditions, matches)
+
+
+class _MarkedParser(PythonParser):
+    """Reads marks as what they stand for."""
+
+    kinds: _Kinds
+
+    def extension(self, position: int) -> None:
+        mark = MARK.match(self.pattern, position)
+        if mark is None:
+            super().extension(position)
+        else:
+            self.add(self.kinds.stand_in(int(mark[1])), len(mark[0]))
+
+
+After = Callable[[Iterable[str]], frozenset[str] | None]
+"""The terminals that may stand behind any of these; None if anything may."""
+
+
+def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After) -> Lexemes:
+    """By the rule of lark's basic lexer."""
+    kinds = _Kinds(loaded, rewritten)
+    order = kinds.ordered()
+    for terminal in order:
+        if terminal.pattern.min_width == 0:
+            kinds.refuse_empty(terminal, "Use + for *, and mark what may be left out by '?' in the rule.")
+    found = {terminal.name: kinds.preferred(terminal) for terminal in order}
+    texts = [terminal for terminal in order if isinstance(terminal.pattern, PatternStr)]
+    embedded: set[str] = set()
+    scanners = []
+    for terminal in order:
+        inner = [] if terminal in texts else _inside(terminal, texts, found, kinds.languages)
+        embedded.update(text.name for text in inner if set(text.pattern.flags) <= set(terminal.pattern.flags))
+        ignored = terminal.name in loaded.ignore
+        entries = [Entry(text.name, found[text.name].language) for text in inner if not ignored]
+        entries.append(Entry(terminal.name, found[terminal.name].language, ignored))
+        scanners.append(kinds.scanner(terminal, found[terminal.name], tuple(entries)))
+    scanners = [scanner for scanner in scanners if scanner.name not in embedded]
+    scanners = guard_ordered(scanners, kinds.languages, _languages_after(after, found), kinds.refuse)
+    result = Lexemes(scanners=[scanner.language for scanner in scanners])
+    _name(result, scanners, kinds)
+    return result
+
+
+def _inside(
+    pattern: TerminalDef, texts: list[TerminalDef], found: Mapping[str, Preference], languages: Languages
+) -> list[TerminalDef]:
+    """The texts that a pattern of the same priority takes as a whole."""
+    language = found[pattern.name].language
+    same = (text for text in texts if text.priority == pattern.priority)
+    return [text for text in same if languages.holds(language, text.pattern.value)]
+
+
+def _languages_after(after: After, found: Mapping[str, Preference]) -> Follow:
+    def follow(names: Iterable[str]) -> list[RE] | None:
+        following = after(names)
+        return (
+            None
+            if following is None
+            else [found[name].matches for name in sorted(following) if name in found]
+        )
+
+    return follow
+
+
+def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
+    """A terminal for each kind of lexeme of each scanner; one that lark drops is none that rules could name."""
+    result.bodies = {terminal.name: ("choice", ()) for terminal in kinds.loaded.terminals}
+    taken: set[str] = set()
+    own = {entry.name for scanner in scanners for entry in scanner.entries if entry.name == scanner.name}
+    for number, scanner in enumerate(scanners):
+        for entry in scanner.entries:
+            name = entry.name
+            if name in taken or (name in own and name != scanner.name):
+                name = f"{entry.name}@{scanner.name}"
+            while name in taken:
+                name += "'"
+            taken.add(name)
+            place = kinds.place(kinds.loaded.all_terminals[entry.name])
+            result.terminals.append(Terminal(name, entry.language, number, place))
+            if entry.ignored:
+                result.ignore.append(name)
+            else:
+                result.bodies[entry.name] = choice([result.bodies[entry.name], ("terminal", name)])
+                result.names.setdefault(entry.name, []).append(name)
+
+
+def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextual: bool) -> Lexemes:
+    """By length first."""
+    kinds = _Kinds(loaded, rewritten)
+    order = sorted(kinds.ordered(), key=lambda one: (-one.priority, not isinstance(one.pattern, PatternStr)))
+    found = {terminal.name: kinds.any_match(terminal) for terminal in order}
+    result = Lexemes(ignore=list(loaded.ignore))
+    scanners = []
+    for terminal in order:
+        name, scanner = terminal.name, kinds.scanner(terminal, found[terminal.name], ())
+        result.bodies[name] = ("terminal", name)
+        result.names[name] = [name]
+        if kinds.languages.holds(scanner.language, ""):
+            some = intersect([scanner.language, concat([ANY, TEXT])])
+            if not kinds.languages.meet(some, TEXT):
+                kinds.refuse_empty(
+                    terminal, "And only that: a lazy quantifier at its end takes as little as it can."
+                )
+            scanner = replace(scanner, language=some)
+            result.bodies[name] = optional(("terminal", name))
+        scanners.append(replace(scanner, entries=(Entry(name, scanner.language),)))
+    follow = _languages_after(after, found)
+    wrong = guard_longest(scanners, kinds.languages, follow, contextual, kinds.refuse)
+    places = {terminal.name: kinds.place(terminal) for terminal in order}
+    result.terminals = [
+        Terminal(one.name, one.language, 0, places.get(one.name)) for one in [*scanners, *wrong]
+    ]
+    return result
+
+
+def _width(expression: RE) -> tuple[int, int]:
+    """The fewest and the most characters of a text, as lark counts them for patterns."""
+    kind = expression[0]
+    if kind == "literal":
+        return len(expression[1]), len(expression[1])
+    if kind == "literals":
+        lengths = [len(text) for text in expression[1]]
+        return min(lengths), max(lengths)
+    if kind in ("class", "any"):
+        return 1, 1
+    if kind in ("look", "boundary", "empty"):
+        return 0, 0
+    if kind == "scope":
+        return _width(expression[1])
+    if kind == "repeat":
+        low, high = _width(expression[1])
+        most = _ENDLESS if expression[3] is None and high else high * (expression[3] or 0)
+        return min(low * expression[2], _ENDLESS), min(most, _ENDLESS)
+    if kind in ("concat", "alternate", "intersect"):
+        widths = [_width(part) for part in expression[1]]
+        lows, highs = [low for low, _ in widths], [high for _, high in widths]
+        if kind == "concat":
+            return min(sum(lows), _ENDLESS), min(sum(highs), _ENDLESS)
+        return (min(lows), max(highs)) if kind == "alternate" else (max(lows), min(highs))
+    return 0, _ENDLESS
