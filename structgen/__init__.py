@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .api import generate, run, stream
     from .constraints.base import Constraint
     from .constraints.choice import choice
+    from .constraints.grammar.constraint import ebnf, gbnf, lark
     from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.regex import regex
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
@@ -53,8 +54,11 @@ _HOMES = {
     "check": "constraints.json_schema",
     "choice": "constraints.choice",
     "constraint_for_type": "types",
+    "ebnf": "constraints.grammar.constraint",
+    "gbnf": "constraints.grammar.constraint",
     "generate": "api",
     "json_schema": "constraints.json_schema",
+    "lark": "constraints.grammar.constraint",
     "load": "models",
     "prompt": "prompts",
     "regex": "constraints.regex",
@@ -82,8 +86,11 @@ __all__ = [
     "check",
     "choice",
     "constraint_for_type",
+    "ebnf",
+    "gbnf",
     "generate",
     "json_schema",
+    "lark",
     "load",
     "prompt",
     "regex",

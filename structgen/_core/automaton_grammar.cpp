@@ -241,8 +241,13 @@ bool Automaton::grammar_accepts(Reader &r, const Node *n) {
   each_place(r, n, [&](GrammarEntry place) {
     // Blocks that are open end with the text.
     Earley::Builder builder(g.earley(), r.reads);
-    if (place.indent && r.reads) r.reads->ask_indentation(place.indent, 0);
     while (place.set && place.indent) {
+      if (g.items().expects(place.set->outlook, g.grammar().indentation.dedent)) {
+        if (r.reads) r.reads->ask_indentation(place.indent, 0);
+      } else {
+        place.set = nullptr;
+        break;
+      }
       place.indent = place.indent->below;
       builder.clear();
       builder.recognised(place.set, ~static_cast<Symbol>(g.grammar().indentation.dedent));

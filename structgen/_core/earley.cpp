@@ -56,22 +56,31 @@ void Reads::ask(uint32_t label, Symbol symbol, const EarleySet *target, Symbol a
   asked_.push_back({{label, symbol}, h});
 }
 
-void Reads::ask_indentation(const IndentLevel *indent, uint32_t column) {
+void Reads::put(Question question, const Hash128 &answer) {
   for (auto &[q, a] : asked_)
-    if (q.set == INDENTATION) return;
-  asked_.push_back({{INDENTATION, 0}, indentation_answer(indent, column)});
+    if (q.set == question.set && q.symbol == question.symbol) return;
+  asked_.push_back({question, answer});
 }
 
-void Reads::ask_identity() {
-  for (auto &[q, a] : asked_)
-    if (q.set == IDENTITY) return;
-  asked_.push_back({{IDENTITY, 0}, sets_[0]->identity});
+void Reads::ask_indentation(const IndentLevel *indent, uint32_t column) {
+  if (indent == indent_) put({INDENTATION, static_cast<Symbol>(column)}, indentation_answer(indent_, column));
+  else put({ALL_INDENTATION, 0}, all_indentation_answer(indent_));
 }
 
 Hash128 Reads::indentation_answer(const IndentLevel *indent, uint32_t column) {
-  const Hash128 h = hash_words(ANSWER, column);
-  return indent ? extend(h, indent->identity) : h;
+  uint32_t levels = 0;
+  while (indent && indent->column > column) {
+    ++levels;
+    indent = indent->below;
+  }
+  return hash_words(ANSWER, levels, column == (indent ? indent->column : 0));
 }
+
+Hash128 Reads::all_indentation_answer(const IndentLevel *indent) {
+  return indent ? indent->identity : hash_words(ANSWER);
+}
+
+void Reads::ask_identity() { put({IDENTITY, 0}, sets_[0]->identity); }
 
 // ---------------------------------------------------------------- sets
 

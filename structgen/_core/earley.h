@@ -42,20 +42,22 @@ class Reads {
     uint32_t set;  // as numbered by earlier answers; 0: the set that the mask is made for
     Symbol symbol;
   };
-  explicit Reads(const EarleySet *first) { known(first); }
+  Reads(const EarleySet *first, const IndentLevel *indent) : indent_(indent) { known(first); }
 
   uint32_t label(const EarleySet *s) const;  // UINT32_MAX: a set made meanwhile
   bool is_known(uint32_t label) const { return known_[label]; }
   const EarleySet *set(uint32_t label) const { return sets_[label]; }
   // `s` was asked for `symbol` and led to `target`, to be asked for `as`.
   void ask(uint32_t label, Symbol symbol, const EarleySet *target, Symbol as);
-  // The open blocks and the column of the line count.
-  static constexpr uint32_t INDENTATION = UINT32_MAX;  // the "set" of that question
+  // How the open blocks compare with a line's column; all of them, where a token has read them before.
+  static constexpr uint32_t INDENTATION = UINT32_MAX;  // the "set" of that question, the column its symbol
+  static constexpr uint32_t ALL_INDENTATION = UINT32_MAX - 2;
   void ask_indentation(const IndentLevel *indent, uint32_t column);
+  static Hash128 indentation_answer(const IndentLevel *indent, uint32_t column);
+  static Hash128 all_indentation_answer(const IndentLevel *indent);
   // All of the first set.
   static constexpr uint32_t IDENTITY = UINT32_MAX - 1;
   void ask_identity();
-  static Hash128 indentation_answer(const IndentLevel *indent, uint32_t column);
   // The answer as a hash; all that the target is made of is known from here on.
   Hash128 answer(const EarleySet *target, Symbol as);
   const std::vector<std::pair<Question, Hash128>> &asked() const { return asked_; }
@@ -63,6 +65,8 @@ class Reads {
  private:
   uint32_t number(const EarleySet *s);
   void known(const EarleySet *s);
+  void put(Question question, const Hash128 &answer);
+  const IndentLevel *indent_;
   std::vector<const EarleySet *> sets_;
   std::vector<bool> known_;
   std::vector<std::pair<Question, Hash128>> asked_;

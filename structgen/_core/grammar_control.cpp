@@ -1,5 +1,7 @@
 #include "grammar_control.h"
 
+#include <algorithm>
+
 #include "automaton.h"
 
 namespace structgen {
@@ -25,6 +27,45 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
   earley_ = std::make_unique<Earley>(g_, *items_, space.limits().earley_items);
   life_ = std::make_unique<GrammarLife>(g_, *items_, *lexer_, *earley_, space.limits().oracle_budget);
   empty_ = life_->empty();
+  if (g_.indentation.active()) after_newline_ = first_after({g_.indentation.newline, g_.indentation.indent, g_.indentation.dedent});
+}
+
+// Bytes of lexemes that the grammar has right after one of these terminals, or that are ignored.
+std::bitset<256> GrammarControl::first_after(std::initializer_list<uint32_t> terminals) {
+  std::vector<bool> ends(g_.rules.size()), begins(g_.rules.size());  // rules that end with one; that come after one
+  std::bitset<256> out;
+  auto is_one = [&](Symbol s) {
+    if (s >= 0) return static_cast<bool>(ends[static_cast<uint32_t>(s)]);
+    return std::find(terminals.begin(), terminals.end(), static_cast<uint32_t>(~s)) != terminals.end();
+  };
+  auto text = [&](uint32_t t) {
+    if (g_.terminals[t].kind == GrammarTerminal::Text && !lexer_->dead()[t]) out |= lexemes().first_of(g_.terminals[t].language);
+    else if (g_.terminals[t].plan) out.set();
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    auto note = [&](std::vector<bool> &of, uint32_t rule) {
+      if (!of[rule]) of[rule] = changed = true;
+    };
+    for (uint32_t r = 0; r < g_.rules.size(); ++r)
+      for (Item first : g_.productions(r)) {
+        bool after = begins[r];  // may the symbol come right after one?
+        for (Item i = first;; ++i) {
+          const Symbol s = g_.symbols[i];
+          if (s == Grammar::END) {
+            if (after && i > first) note(ends, r);
+            break;
+          }
+          if (after) {
+            if (s >= 0) note(begins, static_cast<uint32_t>(s));
+            else text(static_cast<uint32_t>(~s));
+          }
+          after = is_one(s) || (after && g_.nullable(s));
+        }
+      }
+  }
+  for (uint32_t t : g_.ignore) text(t);
+  return out;
 }
 
 Context GrammarControl::context(Outlook outlook, bool in_brackets) {

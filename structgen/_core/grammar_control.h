@@ -1,6 +1,8 @@
 // What the states of one grammar share: its item sets, its lexer, and what follows from both.
 #pragma once
 
+#include <bitset>
+#include <initializer_list>
 #include <memory>
 #include <unordered_map>
 
@@ -44,10 +46,14 @@ class GrammarControl {
   const std::vector<uint32_t> &specials() const { return specials_; }
   bool is_newline(uint32_t terminal) const { return g_.indentation.newline == terminal; }
   bool runs_newline(LexState s) const;
+  // Bytes that some text after a newline lexeme begins with.
+  const std::bitset<256> &after_newline() const { return after_newline_; }
   int bracket(uint32_t terminal) const { return brackets_.empty() ? 0 : brackets_[terminal]; }
   size_t memory() const { return items_->memory() + lexer_->memory(); }
 
  private:
+  std::bitset<256> first_after(std::initializer_list<uint32_t> terminals);
+
   Grammar g_;
   bool empty_ = false;
   std::unique_ptr<Lexer> lexer_;
@@ -56,6 +62,7 @@ class GrammarControl {
   std::unique_ptr<GrammarLife> life_;
   std::vector<uint32_t> specials_;
   std::vector<int8_t> brackets_;
+  std::bitset<256> after_newline_;
   std::unordered_map<uint64_t, Context> contexts_;
   std::unordered_map<Outlook, std::vector<uint32_t>> others_;
 };

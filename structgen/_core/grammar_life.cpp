@@ -108,8 +108,13 @@ bool GrammarLife::free(LexemeState s) {
   return free_[s] = found;
 }
 
-bool GrammarLife::all_free(std::span<const LexemeState> states) {
-  return std::all_of(states.begin(), states.end(), [&](LexemeState s) { return free(s); });
+bool GrammarLife::all_free(Lexemes::Fragment &f) {
+  if (always_) return true;
+  if (f.asked_by != this) {
+    f.free = std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState s) { return free(s); });
+    f.asked_by = this;
+  }
+  return f.free;
 }
 
 // ---------------------------------------------------------------- without separators
@@ -376,25 +381,38 @@ bool GrammarLife::empty() {
   return !alive;
 }
 
-bool GrammarLife::place(const EarleySet *set, bool in_brackets, Re boundary, Reads *reads) {
+// What the terminals that may come next tell by themselves.
+GrammarLife::Near GrammarLife::near(Outlook outlook, bool in_brackets, Re boundary) {
+  const Hash128 key = hash_words(NEAR, outlook, boundary, in_brackets);
+  if (auto it = near_.find(key); it != near_.end()) return it->second;
+  Near found = Near::Dead;
+  auto look_at = [&](uint32_t t) {
+    const GrammarTerminal &terminal = g_.terminals[t];
+    if (terminal.kind != GrammarTerminal::Text) {
+      // What an indentation makes comes right after a newline only, and is no text.
+      if (terminal.token != UINT32_MAX || terminal.kind != GrammarTerminal::Special) found = Near::Open;
+      return false;
+    }
+    const LexemeState s = begin(t, boundary);
+    if (s == Lexemes::DEAD) return false;
+    found = Near::Open;
+    return free(s);
+  };
+  const auto expected = items_.expected(outlook);
+  if (std::any_of(expected.begin(), expected.end(), look_at) ||
+      std::any_of(g_.ignore.begin(), g_.ignore.end(), look_at) || (in_brackets && look_at(g_.indentation.newline)))
+    found = Near::Free;
+  return near_[key] = found;
+}
+
+bool GrammarLife::place(const EarleySet *set, bool in_brackets, bool after_newline, Re boundary, Reads *reads) {
   if (set->accepting || separable(boundary)) return true;
-  // Is a terminal expected that is free?
-  const Hash128 near = hash_words(NEAR, set->outlook, boundary, in_brackets);
-  auto [it, fresh] = near_.try_emplace(near, false);
-  if (fresh) {
-    auto is_free = [&](uint32_t t) {
-      if (g_.terminals[t].kind != GrammarTerminal::Text) return false;
-      const LexemeState s = begin(t, boundary);
-      return s != Lexemes::DEAD && free(s);
-    };
-    const auto expected = items_.expected(set->outlook);
-    const bool found = std::any_of(expected.begin(), expected.end(), is_free) ||
-                       std::any_of(g_.ignore.begin(), g_.ignore.end(), is_free) ||
-                       (in_brackets && is_free(g_.indentation.newline));
-    near_[near] = found;
-    if (found) return true;
-  } else if (it->second) {
-    return true;
+  switch (near(set->outlook, in_brackets, boundary)) {
+    case Near::Free: return true;
+    case Near::Dead:
+      if (!after_newline) return false;
+      break;
+    case Near::Open: break;
   }
   if (reads) reads->ask_identity();
   const Hash128 key = extend(hash_words(PLACE, boundary, in_brackets), set->identity);
@@ -422,7 +440,7 @@ bool GrammarLife::lexeme(const EarleySet *set, bool in_brackets, uint32_t t, Lex
     after = builder.finish(scratch);
   }
   const bool alive = after && std::any_of(boundaries.after.begin(), boundaries.after.end(), [&](Re boundary) {
-    return place(after, in_brackets, boundary, reads);
+    return place(after, in_brackets, t == g_.indentation.newline, boundary, reads);
   });
   scratch.release(mark);
   return alive;

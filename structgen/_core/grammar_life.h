@@ -30,8 +30,8 @@ class GrammarLife {
   bool always() const { return always_; }
   // Can lexeme `s` of terminal `t`, which began at `set`, be completed and then the text?
   bool lexeme(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Reads *reads, Arena &scratch);
-  // Of these states of one lexeme, is each alive wherever the terminal is expected?
-  bool all_free(std::span<const LexemeState> states);
+  // Is every token of the fragment alive wherever the terminal is expected?
+  bool all_free(Lexemes::Fragment &fragment);
   bool empty();  // no text at all
   uint64_t unproven() const { return unproven_; }
 
@@ -54,7 +54,9 @@ class GrammarLife {
   const Ends &ends(LexemeState s);
   // A lexeme of `t` after `boundary`, among all terminals.
   LexemeState begin(uint32_t t, Re boundary);
-  bool place(const EarleySet *set, bool in_brackets, Re boundary, Reads *reads);
+  enum class Near : uint8_t { Free, Dead, Open };
+  Near near(Outlook outlook, bool in_brackets, Re boundary);
+  bool place(const EarleySet *set, bool in_brackets, bool after_newline, Re boundary, Reads *reads);
 
   const Grammar &g_;
   ItemSets &items_;
@@ -68,7 +70,8 @@ class GrammarLife {
   std::unordered_map<LexemeState, bool> free_;
   std::unordered_map<Re, bool> separable_;
   std::unordered_map<LexemeState, Ends> ends_;
-  std::unordered_map<Hash128, bool, HashOf128> places_, near_, lexeme_life_;
+  std::unordered_map<Hash128, bool, HashOf128> places_;
+  std::unordered_map<Hash128, Near, HashOf128> near_;
   uint64_t unproven_ = 0;
 };
 

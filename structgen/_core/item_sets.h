@@ -10,6 +10,7 @@
 // rules completed that way are found out once for each outlook: they are the symbol's *heads*.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -52,6 +53,10 @@ class ItemSets {
   Outlook merge_outlooks(Outlook a, Outlook b);
   // Terminals that the items of an outlook, and of the kernels it comes from, stand before; sorted.
   std::span<const uint32_t> expected(Outlook outlook) const { return outlooks_[outlook].expected; }
+  bool expects(Outlook outlook, uint32_t terminal) const {
+    const auto &e = outlooks_[outlook].expected;
+    return std::binary_search(e.begin(), e.end(), terminal);
+  }
   std::span<const Item> items(Kernel kernel) const { return kernels_[kernel].items; }
   Symbol symbol_before(Item item) const { return symbol_at(item); }  // the symbol that its dot is before
   uint32_t head(Item item) const { return head_of(item); }

@@ -7,7 +7,7 @@
 namespace structgen {
 namespace {
 
-constexpr uint32_t WIDE = 24;  // trie nodes below a leave that are walked in place rather than merged
+constexpr uint32_t WIDE = 24;  // trie nodes after a lexeme that are walked in place rather than merged
 constexpr uint64_t STATE = 41;
 
 // Suffixes of tokens as a flat trie, without an entry for the empty suffix.
@@ -41,7 +41,7 @@ RestTrie merge_rests(std::vector<std::pair<std::string_view, uint32_t>> tokens) 
 }
 
 size_t memory_of(const Lexemes::Leaves &l) {
-  size_t total = l.wide.size() * sizeof(Lexemes::Leave);
+  size_t total = 0;
   for (auto &r : l.merged) total += r.trie.bytes.size() * 11 + r.trie.items.size() * sizeof(RestTrie::Item) + sizeof(r);
   return total;
 }
@@ -49,7 +49,7 @@ size_t memory_of(const Lexemes::Leaves &l) {
 }  // namespace
 
 size_t Lexemes::Fragment::memory() const {
-  return sizeof(*this) + (bits.size() + ids.size() + ends.size()) * 4 + memory_of(leaves) +
+  return sizeof(*this) + turns.capacity() * sizeof(Turn) + (bits.size() + ids.size() + ends.size()) * 4 + memory_of(leaves) +
          (overlapping ? memory_of(*overlapping) : 0);
 }
 
@@ -124,25 +124,39 @@ const std::bitset<256> &Lexemes::first_of(Re re) {
   return it->second;
 }
 
-// The trie is in depth-first order: one scan, with the states of the path on a stack.
+// The trie is in depth-first order: one scan, with the states of the path on a stack. `leave` is asked at nodes whose
+// parent may be the end of the lexeme, with the parent's state.
 template <class OnInside, class OnLeave>
 void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnLeave &leave) {
   const uint32_t base = v_.depth(node);
   std::vector<LexemeState> path{s};
   const Vocabulary::Node end = v_.end(node);
-  auto visit = [&](Vocabulary::Node n) -> Vocabulary::Node {
+  for (Vocabulary::Node n = node + 1; n < end;) {
     const uint32_t depth = v_.depth(n) - base;
     path.resize(depth);
     const LexemeState before = path.back();
-    const uint8_t byte = v_.byte(n);
-    const LexemeState now = step(before, byte);
-    if (depth > 1 && states_[before].complete) leave(n, before, now != DEAD);
-    if (now == DEAD) return v_.end(n);
-    inside(n, now);
+    const LexemeState now = step(before, v_.byte(n));
+    if (depth > 1 && states_[before].complete) leave(n, depth, before, now != DEAD);
+    if (now == DEAD) {
+      n = v_.end(n);
+      continue;
+    }
+    inside(n, depth, now);
     path.push_back(now);
-    return n + 1;
-  };
-  for (Vocabulary::Node n = node + 1; n < end;) n = visit(n);
+    ++n;
+  }
+}
+
+// Do many tokens below `node` go on after a lexeme that ends there?
+bool Lexemes::turns(Vocabulary::Node node, LexemeState s) {
+  const Vocabulary::Node end = v_.end(node);
+  if (!states_[s].complete || end - node <= WIDE) return false;
+  uint32_t many = 0;
+  for (Vocabulary::Node c = node + 1; c < end && many <= WIDE; c = v_.end(c)) {
+    const uint8_t byte = v_.byte(c);
+    if (step(s, byte) == DEAD && may_follow(s, byte)) many += v_.end(c) - c;
+  }
+  return many > WIDE;
 }
 
 Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
@@ -152,18 +166,22 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
   std::vector<Leave> found;
   std::unordered_map<LexemeState, bool> ends;
   LexemeState last = DEAD;
+  std::vector<bool> turned{false};  // by depth
   walk(
       node, s,
-      [&](Vocabulary::Node n, LexemeState now) {
+      [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
+        turned.resize(depth);
+        turned.push_back(turns(n, now));
+        if (turned.back()) made->turns.push_back({n, states_[now].after});
         const auto ids = v_.ids(n);
         if (ids.empty()) return;
         made->ids.insert(made->ids.end(), ids.begin(), ids.end());
         if (now != last && ends.try_emplace(now, true).second) made->ends.push_back(now);
         last = now;
       },
-      [&](Vocabulary::Node n, LexemeState before, bool goes_on) {
+      [&](Vocabulary::Node n, uint32_t depth, LexemeState before, bool goes_on) {
         const uint8_t byte = v_.byte(n);
-        if (!may_follow(before, byte)) return;
+        if (turned[depth - 1] || !may_follow(before, byte)) return;
         if (goes_on) made->overlaps.set(byte);
         else found.push_back({n, states_[before].after});
       });
@@ -184,10 +202,15 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
 const Lexemes::Leaves &Lexemes::overlapping(Vocabulary::Node node, LexemeState s, Fragment &f) {
   if (!f.overlapping) {
     std::vector<Leave> found;
+    std::vector<bool> turned{false};
     walk(
-        node, s, [](Vocabulary::Node, LexemeState) {},
-        [&](Vocabulary::Node n, LexemeState before, bool goes_on) {
-          if (goes_on && may_follow(before, v_.byte(n))) found.push_back({n, states_[before].after});
+        node, s,
+        [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
+          turned.resize(depth);
+          turned.push_back(turns(n, now));
+        },
+        [&](Vocabulary::Node n, uint32_t depth, LexemeState before, bool goes_on) {
+          if (goes_on && !turned[depth - 1] && may_follow(before, v_.byte(n))) found.push_back({n, states_[before].after});
         });
     f.overlapping = std::make_unique<Leaves>(gather(found));
     fragment_bytes_ += memory_of(*f.overlapping);
@@ -195,15 +218,24 @@ const Lexemes::Leaves &Lexemes::overlapping(Vocabulary::Node node, LexemeState s
   return *f.overlapping;
 }
 
+const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, LexemeState s) {
+  auto [it, fresh] = each_leave_.try_emplace(static_cast<uint64_t>(node) << 32 | s);
+  if (fresh) {
+    walk(
+        node, s, [](Vocabulary::Node, uint32_t, LexemeState) {},
+        [&](Vocabulary::Node n, uint32_t, LexemeState before, bool) {
+          if (may_follow(before, v_.byte(n))) it->second.push_back({n, states_[before].after});
+        });
+    fragment_bytes_ += it->second.size() * sizeof(Leave);
+  }
+  return it->second;
+}
+
 Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found) {
   Leaves out;
   std::map<Re, std::vector<std::pair<std::string_view, uint32_t>>> merged;
   for (const Leave &l : found) {
     out.bytes.set(v_.byte(l.node));
-    if (v_.end(l.node) - l.node > WIDE) {
-      out.wide.push_back(l);
-      continue;
-    }
     const size_t skip = v_.depth(l.node) - 1;
     auto &tokens = merged[l.after];
     for (uint32_t id : v_.ids_within(l.node)) tokens.emplace_back(std::string_view(v_.token(id)).substr(skip), id);
@@ -215,7 +247,9 @@ Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found) {
 void Lexemes::make_room() {
   if (fragment_bytes_ <= space_.limits().fragment_cache_bytes) return;
   fragments_.clear();
+  each_leave_.clear();
   fragment_bytes_ = 0;
+  ++generation_;
 }
 
 }  // namespace structgen

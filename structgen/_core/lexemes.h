@@ -35,7 +35,10 @@ class Lexemes {
   LexemeState begin(Re language, Re beyond, Re earlier);
   // The same lexeme where no text of `earlier` may be a beginning of what is left of it.
   LexemeState restricted(LexemeState s, Re earlier) {
-    return begin(states_[s].language, states_[s].beyond, earlier);
+    const uint64_t key = static_cast<uint64_t>(s) << 32 | earlier;
+    if (auto it = restricted_.find(key); it != restricted_.end()) return it->second;
+    const LexemeState made = begin(states_[s].language, states_[s].beyond, earlier);
+    return restricted_[key] = made;
   }
 
   LexemeState step(LexemeState s, uint8_t byte) {
@@ -64,17 +67,16 @@ class Lexemes {
   // Bytes that some text of `re` begins with.
   const std::bitset<256> &first_of(Re re);
 
-  // Where a lexeme ends inside a token. The token's rest begins with the byte of trie node `node`.
-  struct Leave {
+  // Where a lexeme ends inside tokens.
+  struct Turn {  // at trie node `node`, below which many tokens go on after the lexeme
     Vocabulary::Node node;
     Re after;
   };
-  struct Rests {  // those with few tokens, merged by what follows the lexeme
+  struct Rests {  // at many nodes with few such tokens each, merged by what follows the lexeme
     Re after;
     RestTrie trie;
   };
   struct Leaves {
-    std::vector<Leave> wide;
     std::vector<Rests> merged;
     std::bitset<256> bytes;  // that the rests begin with
   };
@@ -83,17 +85,29 @@ class Lexemes {
     std::vector<uint32_t> bits;      // of all tokens, where `dense`
     std::vector<uint32_t> ids;       // otherwise
     std::vector<LexemeState> ends;   // states in which these tokens end, each once
-    Leaves leaves;                   // by a byte that the lexeme cannot go on with
+    std::vector<Turn> turns;
+    Leaves leaves;                   // elsewhere, by a byte that the lexeme cannot go on with
     std::bitset<256> overlaps;       // bytes that may be in the lexeme and may be in what follows it
     std::unique_ptr<Leaves> overlapping;  // made on demand
+    const void *asked_by = nullptr;  // whose answer `free` is (grammar_life.h)
+    bool free = false;
+    bool leaves_any() const { return !turns.empty() || leaves.bytes.any() || overlaps.any(); }
     size_t memory() const;
   };
   // Tokens below trie node `node`, whose own bytes led to `s`.
   Fragment &fragment(Vocabulary::Node node, LexemeState s);
   const Leaves &overlapping(Vocabulary::Node node, LexemeState s, Fragment &f);
+  // Every trie node below `node` whose byte comes right after a lexeme, with what must not follow it.
+  struct Leave {
+    Vocabulary::Node node;
+    Re after;
+  };
+  const std::vector<Leave> &each_leave(Vocabulary::Node node, LexemeState s);
 
   TextSpace &space() { return space_; }
   void make_room();  // drops fragments past their budget
+  uint64_t generation() const { return generation_; }  // of fragments: those of earlier ones are gone
+  void charge_fragments(size_t bytes) { fragment_bytes_ += bytes; }
   size_t memory() const { return bytes_ + fragment_bytes_; }
 
  private:
@@ -110,6 +124,7 @@ class Lexemes {
   LexemeState next(LexemeState s, uint8_t byte);
   template <class OnInside, class OnLeave>
   void walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnLeave &leave);
+  bool turns(Vocabulary::Node node, LexemeState s);
   Leaves gather(const std::vector<Leave> &found);
 
   TextSpace &space_;
@@ -118,8 +133,11 @@ class Lexemes {
   std::deque<State> states_;
   std::unordered_map<Hash128, LexemeState, HashOf128> index_;
   std::unordered_map<Re, std::bitset<256>> first_bytes_;
+  std::unordered_map<uint64_t, LexemeState> restricted_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
+  std::unordered_map<uint64_t, std::vector<Leave>> each_leave_;
   size_t bytes_ = 0, fragment_bytes_ = 0;
+  uint64_t generation_ = 0;
 };
 
 }  // namespace structgen

@@ -83,6 +83,7 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
   made->complete = a_.accepts(reader, node);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
+  forget_places();
   arena.release(mark);
   *lowest = reader.leaned ? LEANED : reader.lowest;
   r_ = nullptr;

@@ -20,7 +20,8 @@ namespace structgen {
 
 class Masks {
  public:
-  Masks(Automaton &automaton) : a_(automaton), text_(automaton.text()), v_(text_.vocabulary()) {}
+  explicit Masks(Automaton &automaton);
+  ~Masks();
 
   std::shared_ptr<const Mask> mask(Arena &arena, const Node *node);
   uint64_t hits() const { return hits_; }
@@ -58,11 +59,21 @@ class Masks {
   std::shared_ptr<const Mask> of_grammar(Arena &arena, const Node *node);
   std::shared_ptr<const Mask> of_entry(Arena &arena, const Node *node, const GrammarEntry &entry);
   struct Place;
+  struct ContextFragment;
   void grammar_below(Vocabulary::Node at, const Node *node);
-  void lexeme_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, uint32_t terminal, LexemeState s);
+  void inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
+                    Lexemes::Fragment &f);
+  void lexeme_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
+  void leaves_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running,
+                    Lexemes::Fragment &f);
+  void line_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
   void place_below(Vocabulary::Node at, const Node *node, const GrammarEntry &place, Re earlier);
-  void leaves(const Lexemes::Leaves &leaves, const Node *node, Place &place);
+  void leaves(const Lexemes::Leaves &leaves, const Node *node, const Place &place);
+  Place place_after(const Node *node, const GrammarEntry &entry, uint32_t terminal);
+  void forget_places();
+  const ContextFragment &context_fragment(Vocabulary::Node at, GrammarControl &g, Context context);
   bool reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const;
+  void add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids);
   void specials(const Node *node);
   void rests(const RestTrie &trie, const Node *after, uint64_t least, uint64_t most);
   bool token_allowed(const Node *node, uint32_t id, size_t skip);
@@ -77,7 +88,10 @@ class Masks {
   uint64_t hits_ = 0, misses_ = 0;
   uint32_t *out_ = nullptr;  // the mask that is being made
   Reader *r_ = nullptr;
-  std::unique_ptr<Reads> reads_;  // of the mask that is looked up
+  std::unordered_map<Hash128, std::unique_ptr<ContextFragment>, HashOf128> context_fragments_;
+  // Of the mask that is made: where the parser stands after terminals, and the memory of that.
+  std::vector<Place> places_;
+  Arena place_memory_;
 };
 
 }  // namespace structgen

@@ -3,7 +3,8 @@
 // A state is a union of readings, so its mask is the union of theirs. For one reading: tokens that stay inside a
 // running lexeme come from its fragment at once; tokens that leave it go on at the place where the parser then
 // stands, and there lexemes that may begin have fragments in turn. So the parser moves once for each terminal that
-// a token can end with, not once for each token.
+// a token can end with, not once for each token. What all lexemes of a context allow below a trie node is one
+// more fragment, made when it is first needed.
 //
 // A mask is remembered under the state of the lexer, the kernels of the reading's Earley set, and the answers that
 // older sets gave while it was made (earley.h).
@@ -15,14 +16,35 @@
 
 namespace structgen {
 
-// Where the parser stands after a lexeme; found out when first asked for.
+namespace {
+
+constexpr uint64_t ENTRY = 9, CONTEXT = 11;
+
+}  // namespace
+
+// Where the parser stands after a lexeme.
 struct Masks::Place {
-  enum class Life : uint8_t { Unknown, Dead, Alive } life = Life::Unknown;
-  const GrammarEntry &entry;
+  const EarleySet *set;  // where the lexeme began
   uint32_t terminal;
+  const IndentLevel *indent;
+  uint32_t brackets;
+  bool alive;
   GrammarEntry at{};
   std::bitset<256> first{};  // bytes that may come there
 };
+
+// What lexemes that begin in a context allow below a trie node, those apart of which some tokens go on to others.
+struct Masks::ContextFragment {
+  uint64_t generation;
+  bool dense = false;
+  std::vector<uint32_t> bits, ids;
+  std::vector<std::pair<Lexer::Running, Lexemes::Fragment *>> leaving;
+  std::vector<Lexer::Running> dependent;  // it depends on the parser which of their tokens are alive
+  std::vector<Lexer::Running> lines;      // newline lexemes
+};
+
+Masks::Masks(Automaton &automaton) : a_(automaton), text_(automaton.text()), v_(text_.vocabulary()) {}
+Masks::~Masks() = default;
 
 std::shared_ptr<const Mask> Masks::of_grammar(Arena &arena, const Node *node) {
   if (node->length == 1) return of_entry(arena, node, node->entries[0]);
@@ -32,47 +54,49 @@ std::shared_ptr<const Mask> Masks::of_grammar(Arena &arena, const Node *node) {
 }
 
 std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, const GrammarEntry &entry) {
-  Hash128 h = hash_words(9, entry.lex, entry.brackets > 0, reinterpret_cast<uint64_t>(node->control.grammar));
+  GrammarControl &g = *node->control.grammar;
+  Hash128 h = hash_words(ENTRY, entry.lex, static_cast<uint64_t>(entry.column) << 2 | (entry.brackets > 0) << 1 | (entry.indent != nullptr),
+                         reinterpret_cast<uint64_t>(&g));
   h = extend(h, entry.set->shape);
   for (const Node *f = node->parent; f; f = f->parent) h = extend(h, a_.signature(f));
   const Hash128 first = h;
-  Earley &earley = node->control.grammar->earley();
-  {
-    Reads reads(entry.set);
-    while (true) {
-      auto it = cache_.find(h);
-      if (it == cache_.end()) break;
-      if (it->second.mask) {
-        ++hits_;
-        return it->second.mask;
-      }
+  auto it = cache_.find(h);
+  if (it != cache_.end() && !it->second.mask) {
+    Reads reads(entry.set, entry.indent);
+    while (it != cache_.end() && !it->second.mask) {
       const Reads::Question q = it->second.question;
       if (q.set == Reads::INDENTATION) {
-        h = extend(h, Reads::indentation_answer(entry.indent, entry.column));
-        continue;
-      }
-      if (q.set == Reads::IDENTITY) {
+        h = extend(h, Reads::indentation_answer(entry.indent, static_cast<uint32_t>(q.symbol)));
+      } else if (q.set == Reads::ALL_INDENTATION) {
+        h = extend(h, Reads::all_indentation_answer(entry.indent));
+      } else if (q.set == Reads::IDENTITY) {
         h = extend(h, entry.set->identity);
-        continue;
+      } else {
+        const auto [target, as] = g.earley().resolve(reads.set(q.set), q.symbol, nullptr);
+        h = extend(h, reads.answer(target, as));
       }
-      const auto [target, as] = earley.resolve(reads.set(q.set), q.symbol, nullptr);
-      h = extend(h, reads.answer(target, as));
+      it = cache_.find(h);
     }
   }
+  if (it != cache_.end()) {
+    ++hits_;
+    return it->second.mask;
+  }
   ++misses_;
-  Reads reads(entry.set);
+  Reads reads(entry.set, entry.indent);
   Reader reader{arena};
   reader.reads = &reads;
   Arena::Mark mark = arena.mark();
   auto made = std::make_shared<Mask>(text_.mask_pool());
   r_ = &reader;
   out_ = made->data();
-  const Node *one = node->length == 1 ? node : a_.grammar_node(reader, *node->control.grammar, {&entry, 1}, node->parent);
+  const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
   grammar_below(Vocabulary::ROOT, one);
   specials(one);
   made->complete = a_.accepts(reader, one);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
+  forget_places();
   arena.release(mark);
   r_ = nullptr;
   text_.make_room();
@@ -91,6 +115,11 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   return made;
 }
 
+void Masks::forget_places() {
+  places_.clear();
+  place_memory_.release({});
+}
+
 void Masks::specials(const Node *node) {
   for (uint32_t token : a_.special_tokens()) {
     Arena::Mark mark = r_->arena.mark();
@@ -99,7 +128,14 @@ void Masks::specials(const Node *node) {
   }
 }
 
-// Does it take the bytes one by one to know where this lexeme leads? The column of the line is then in play.
+void Masks::add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids) {
+  if (dense)
+    for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= bits[w];
+  else
+    for (uint32_t id : ids) set(id);
+}
+
+// Does it take the column of the line to know where this lexeme leads?
 bool Masks::reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const {
   return g.is_newline(terminal) && entry.brackets == 0;
 }
@@ -112,77 +148,86 @@ void Masks::grammar_below(Vocabulary::Node at, const Node *n) {
       place_below(at, n, entry, RegexSpace::EMPTY);
       continue;
     }
-    bool line = false;
     for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
-      if (reads_line(g, running.terminal, entry)) line = true;
-      else lexeme_below(at, n, entry, running.terminal, running.lexeme);
+      if (reads_line(g, running.terminal, entry)) line_below(at, n, entry, running);
+      else lexeme_below(at, n, entry, running);
     }
-    if (!line) continue;
-    GrammarEntry only = entry;
-    only.lex = g.lexer().only(entry.lex, [&](const Lexer::Running &r) { return g.is_newline(r.terminal); });
-    Arena::Mark mark = r_->arena.mark();
-    walk(at, a_.grammar_node(*r_, g, {&only, 1}, n->parent));
-    r_->arena.release(mark);
   }
 }
 
-// Tokens that go on with terminal `t`, of which `s` is left to read.
-void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, uint32_t t, LexemeState s) {
-  GrammarControl &g = *n->control.grammar;
-  Lexemes &lexemes = g.lexemes();
-  Lexemes::Fragment &f = lexemes.fragment(at, s);
+// Tokens that stay inside a lexeme, which in turn can be completed.
+void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
+                         Lexemes::Fragment &f) {
+  if (g.life().all_free(f)) return add(f.dense, f.bits, f.ids);
   auto lives = [&](LexemeState end) {
-    return g.life().lexeme(entry.set, entry.brackets > 0, t, end, r_->reads, r_->arena);
+    return g.life().lexeme(entry.set, entry.brackets > 0, running.terminal, end, r_->reads, r_->arena);
   };
-  if (g.life().always() || g.life().all_free(f.ends) || std::all_of(f.ends.begin(), f.ends.end(), lives)) {
-    if (f.dense)
-      for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
-    else
-      for (uint32_t id : f.ids) set(id);
-  } else if (std::any_of(f.ends.begin(), f.ends.end(), lives)) {
-    const size_t skip = v_.depth(at);
-    auto each = [&](uint32_t id) {
-      LexemeState end = s;
-      for (unsigned char c : std::string_view(v_.token(id)).substr(skip)) end = lexemes.step(end, c);
-      if (lives(end)) set(id);
-    };
-    for (uint32_t id : f.ids) each(id);
-    for (uint32_t w = 0; w < f.bits.size(); ++w)
-      for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1) each(w * 32 + static_cast<uint32_t>(std::countr_zero(rest)));
-  }
-  const bool ends = lexemes.complete(s);
-  if (!ends && f.leaves.bytes.none() && f.overlaps.none()) return;
-  Arena::Mark mark = r_->arena.mark();
-  Place place{Place::Life::Unknown, entry, t};
+  std::vector<LexemeState> alive;
+  for (LexemeState end : f.ends)
+    if (lives(end)) alive.push_back(end);
+  if (alive.size() == f.ends.size()) return add(f.dense, f.bits, f.ids);
+  if (alive.empty()) return;
+  const size_t skip = v_.depth(at);
+  auto each = [&](uint32_t id) {
+    LexemeState end = running.lexeme;
+    for (unsigned char c : std::string_view(v_.token(id)).substr(skip)) end = g.lexemes().step(end, c);
+    if (std::find(alive.begin(), alive.end(), end) != alive.end()) set(id);
+  };
+  for (uint32_t id : f.ids) each(id);
+  for (uint32_t w = 0; w < f.bits.size(); ++w)
+    for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1) each(w * 32 + static_cast<uint32_t>(std::countr_zero(rest)));
+}
+
+// Where the parser stands after terminal `t`; found out once for a mask where it is asked of a set that lasts as long.
+Masks::Place Masks::place_after(const Node *n, const GrammarEntry &entry, uint32_t t) {
+  const bool lasts = !r_->arena.contains(entry.set);
+  if (lasts)
+    for (const Place &p : places_)
+      if (p.set == entry.set && p.terminal == t && p.indent == entry.indent && p.brackets == entry.brackets) return p;
+  GrammarControl &g = *n->control.grammar;
+  Place place{entry.set, t, entry.indent, entry.brackets, true};
   if (g.lexer().ignores(t)) {
     place.at = entry;
     place.at.lex = Lexer::FRESH;
     place.at.column = 0;
-  } else if (!a_.after_terminal(*r_, g, entry, t, &place.at)) {
-    r_->arena.release(mark);
-    return;
+  } else {
+    // subtle: what lasts is kept apart, since the walk's own memory is given back branch by branch.
+    Reader reader{lasts ? place_memory_ : r_->arena};
+    reader.reads = r_->reads;
+    place.alive = a_.after_terminal(reader, g, entry, t, &place.at);
   }
-  const Context context = g.context(place.at.set->outlook, place.at.brackets > 0);
-  place.first = g.lexer().first(context);
-  if (!g.others(place.at.set->outlook).empty() || (place.at.set->accepting && n->parent)) place.first.set();
-  if ((f.leaves.bytes & place.first).any()) leaves(f.leaves, n, place);
-  if ((f.overlaps & place.first).any()) leaves(lexemes.overlapping(at, s, f), n, place);
-  if (ends) place_below(at, n, place.at, lexemes.after(s));
-  r_->arena.release(mark);
+  if (place.alive) {
+    place.first = g.lexer().first(g.context(place.at.set->outlook, place.at.brackets > 0));
+    if (!g.others(place.at.set->outlook).empty() || (place.at.set->accepting && n->parent)) place.first.set();
+  }
+  if (lasts) places_.push_back(place);
+  return place;
 }
 
-void Masks::leaves(const Lexemes::Leaves &leaves, const Node *n, Place &place) {
+// Tokens that go on with a running lexeme.
+void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
   GrammarControl &g = *n->control.grammar;
-  for (const Lexemes::Leave &l : leaves.wide) {
-    const uint8_t byte = v_.byte(l.node);
-    if (!place.first.test(byte)) continue;
-    Arena::Mark mark = r_->arena.mark();
-    if (const Node *next = a_.begin_at(*r_, g, place.at, l.after, byte, n->parent)) {
-      for (uint32_t id : v_.ids(l.node)) set(id);
-      below(l.node, next);
-    }
-    r_->arena.release(mark);
-  }
+  Lexemes::Fragment &f = g.lexemes().fragment(at, running.lexeme);
+  inside_below(at, g, entry, running, f);
+  leaves_below(at, n, entry, running, f);
+}
+
+void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running,
+                         Lexemes::Fragment &f) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  const bool ends = lexemes.complete(running.lexeme);
+  if (!ends && !f.leaves_any()) return;
+  const Place place = place_after(n, entry, running.terminal);
+  if (!place.alive) return;
+  if ((f.leaves.bytes & place.first).any()) leaves(f.leaves, n, place);
+  if ((f.overlaps & place.first).any()) leaves(lexemes.overlapping(at, running.lexeme, f), n, place);
+  for (const Lexemes::Turn &turn : f.turns) place_below(turn.node, n, place.at, turn.after);
+  if (ends) place_below(at, n, place.at, lexemes.after(running.lexeme));
+}
+
+void Masks::leaves(const Lexemes::Leaves &leaves, const Node *n, const Place &place) {
+  GrammarControl &g = *n->control.grammar;
   for (const Lexemes::Rests &rests : leaves.merged) {
     const RestTrie &trie = rests.trie;
     auto emit = [&](uint32_t at) {
@@ -212,17 +257,110 @@ void Masks::leaves(const Lexemes::Leaves &leaves, const Node *n, Place &place) {
   }
 }
 
+// A newline lexeme leads where the column of its last line says, so its ends are looked at one by one.
+void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  Lexemes::Fragment &f = lexemes.fragment(at, running.lexeme);
+  inside_below(at, g, entry, running, f);
+  const size_t skip = v_.depth(at);
+  GrammarEntry ended = entry;
+  std::vector<std::pair<uint32_t, Place>> places;  // by column
+  auto place_at = [&](std::string_view read) -> const Place & {
+    ended.column = entry.column;
+    for (char c : read) {
+      if (c == '\n') ended.column = 0;
+      else if (c == ' ') ended.column += 1;
+      else if (c == '\t') ended.column += g.grammar().indentation.tab_width;
+    }
+    for (auto &[column, place] : places)
+      if (column == ended.column) return place;
+    Place place{entry.set, running.terminal, entry.indent, entry.brackets, true};
+    place.alive = a_.after_terminal(*r_, g, ended, running.terminal, &place.at);
+    if (place.alive) place.first = g.lexer().first(g.context(place.at.set->outlook, false));
+    return places.emplace_back(ended.column, place).second;
+  };
+  for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
+    const uint8_t byte = v_.byte(leave.node);
+    if (!g.after_newline().test(byte)) continue;
+    const std::string path = v_.path(leave.node);
+    const Place place = place_at(std::string_view(path).substr(skip, path.size() - skip - 1));
+    if (!place.alive || !place.first.test(byte)) continue;
+    Arena::Mark mark = r_->arena.mark();
+    if (const Node *next = a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent)) from_exit(leave.node, next);
+    r_->arena.release(mark);
+  }
+  if (lexemes.complete(running.lexeme)) {
+    const Place place = place_at({});
+    if (place.alive) place_below(at, n, place.at, lexemes.after(running.lexeme));
+  }
+}
+
+const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, GrammarControl &g, Context context) {
+  const uint64_t generation = g.lexemes().generation();
+  const Hash128 key = hash_words(CONTEXT, at, context, reinterpret_cast<uint64_t>(&g));
+  auto it = context_fragments_.find(key);
+  if (it != context_fragments_.end() && it->second->generation == generation) return *it->second;
+  auto made = std::make_unique<ContextFragment>();
+  made->generation = generation;
+  std::vector<uint32_t> bits(v_.words());
+  size_t count = 0;
+  for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
+    if (g.is_newline(begin.terminal)) {
+      made->lines.push_back(begin);
+      continue;
+    }
+    Lexemes::Fragment &f = g.lexemes().fragment(at, begin.lexeme);
+    if (!g.life().all_free(f)) {
+      made->dependent.push_back(begin);
+      continue;
+    }
+    if (f.leaves_any()) made->leaving.push_back({begin, &f});
+    if (f.dense)
+      for (uint32_t w = 0; w < v_.words(); ++w) bits[w] |= f.bits[w];
+    else
+      for (uint32_t id : f.ids) bits[id >> 5] |= 1u << (id & 31);
+  }
+  for (uint32_t word : bits) count += static_cast<size_t>(std::popcount(word));
+  made->dense = count > v_.words();
+  if (made->dense) {
+    made->bits = std::move(bits);
+  } else {
+    made->ids.reserve(count);
+    for (uint32_t w = 0; w < v_.words(); ++w)
+      for (uint32_t rest = bits[w]; rest; rest &= rest - 1)
+        made->ids.push_back(w * 32 + static_cast<uint32_t>(std::countr_zero(rest)));
+  }
+  g.lexemes().charge_fragments(sizeof(ContextFragment) + (made->bits.size() + made->ids.size()) * 4 +
+                               made->leaving.size() * 24);
+  auto &place = context_fragments_[key];
+  place = std::move(made);
+  return *place;
+}
+
 // Tokens that begin at a place, where no beginning of them may be in `earlier`.
 void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &place, Re earlier) {
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
   const Context context = g.context(place.set->outlook, place.brackets > 0);
   std::bitset<256> one_by_one;
-  const std::bitset<256> &touched = lexemes.first_of(earlier);
-  for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
-    const std::bitset<256> &first = lexemes.first(begin.lexeme);
-    if (reads_line(g, begin.terminal, place) || (first & touched).any()) one_by_one |= first;
-    else lexeme_below(at, n, place, begin.terminal, begin.lexeme);
+  if (earlier == RegexSpace::EMPTY || (lexemes.first_of(earlier) & g.lexer().first(context)).none()) {
+    const ContextFragment &f = context_fragment(at, g, context);
+    add(f.dense, f.bits, f.ids);
+    for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, place, begin, *fragment);
+    for (const Lexer::Running &begin : f.dependent) lexeme_below(at, n, place, begin);
+    for (const Lexer::Running &begin : f.lines) {
+      if (place.brackets > 0) lexeme_below(at, n, place, begin);
+      else line_below(at, n, place, begin);
+    }
+  } else {
+    const std::bitset<256> &touched = lexemes.first_of(earlier);
+    for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
+      const std::bitset<256> &first = lexemes.first(begin.lexeme);
+      if ((first & touched).any()) one_by_one |= first;
+      else if (reads_line(g, begin.terminal, place)) line_below(at, n, place, begin);
+      else lexeme_below(at, n, place, begin);
+    }
   }
   if (!g.others(place.set->outlook).empty() || (place.set->accepting && n->parent)) one_by_one.set();
   if (one_by_one.none()) return;

@@ -6,17 +6,26 @@ Invariant: what the grammar means is settled when the constraint is made; its mi
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.expressions import RE
+from structgen.errors import OptionError
 
 from .ebnf import read_ebnf
 from .gbnf import read_gbnf
-from .ir import Grammar
+from .ir import Grammar, Indentation
 from .lowering import lower
 
-__all__ = ["GrammarConstraint", "ebnf", "gbnf"]
+if TYPE_CHECKING:
+    from lark.indenter import Indenter
+
+    from .lark_loading import ImportPath
+
+__all__ = ["GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
+
+LexerRule = Literal["lark", "longest"]
 
 
 class GrammarConstraint(Constraint):
@@ -55,3 +64,36 @@ def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
 def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in XGrammar's EBNF; `start` is the rule that a whole text must be."""
     return GrammarConstraint(read_ebnf(source, start), "EBNF")
+
+
+def lark(
+    source: str,
+    *,
+    start: str = "start",
+    lexer: LexerRule = "lark",
+    contextual: bool = False,
+    indenter: Indenter | type[Indenter] | Indentation | None = None,
+    import_paths: Sequence[ImportPath] = (),
+    constraints: Mapping[str, Constraint] | None = None,
+) -> GrammarConstraint:
+    """Texts of a grammar in Lark's language, which the `lark` package loads; `start` is the rule that a text must be.
+
+    `lexer` is how a text is cut into terminals: ``"lark"`` as lark's basic lexer does (the first terminal that
+    matches, in its order), ``"longest"`` the longest match of any. With `contextual` only terminals compete that the
+    grammar allows at the place. `indenter` is one of lark's (``lark.indenter.PythonIndenter``); `import_paths` are
+    folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule.
+    """
+    from .lark import read_lark
+
+    if lexer not in ("lark", "longest"):
+        raise OptionError(f"there is no lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
+    grammar = read_lark(
+        source,
+        start,
+        lexer="longest" if lexer == "longest" else "ordered",
+        contextual=contextual,
+        indenter=indenter,
+        import_paths=import_paths,
+        constraints=constraints,
+    )
+    return GrammarConstraint(grammar, "Lark")

@@ -188,11 +188,7 @@ class _Lowering:
         """`count` of them: small counts are written out, of others the powers of two that they are made of."""
         if count <= _FEW:
             return self._unit(body) * count
-        symbols: list[int] = []
-        for power in range(count.bit_length()):
-            if count >> power & 1:
-                symbols.append(self._power(body, power))
-        return symbols
+        return [self._power(body, power) for power in range(count.bit_length()) if count >> power & 1]
 
     def _power(self, body: Body, power: int) -> int:
         """2 ** power of them."""

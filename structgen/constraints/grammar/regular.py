@@ -82,10 +82,7 @@ class Regular:
 
     def _of_rule(self, name: str) -> RE | None:
         body = self._bodies[name]
-        if name in _used_rules(body):
-            expression = self._linear(name, body)
-        else:
-            expression = self.body(body)
+        expression = self._linear(name, body) if name in _used_rules(body) else self.body(body)
         if expression is None or self._size(expression) > _LARGEST:
             return None
         return expression
