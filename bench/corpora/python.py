@@ -1,0 +1,105 @@
+"""Python: the standard library and large packages; judged by `ast.parse`.
+
+The judge is Python 3.12, or a later one told to read 3.12: this Python, or one that is installed beside it. Where there
+is none, this Python judges, and refuses what 3.12 brought: type parameters, quotes again within f-strings.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import random
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from lark.indenter import PythonIndenter
+
+import structgen as sg
+from bench.corpora import pypi, texts
+from structgen.constraints.base import Constraint
+
+NAME = "python"
+
+_PACKAGES = ("sympy==1.13.3", "Django==5.1.4", "hypothesis==6.122.3", "rich==13.9.4", "networkx==3.4.2")
+_GRAMMAR = Path(__file__).resolve().parents[2] / "grammars" / "python.lark"
+_MOST = 128 * 1024
+
+_JUDGE = """
+import ast, json, sys, warnings
+warnings.simplefilter("ignore")
+version = min(sys.version_info[:2], (3, 12))
+for line in sys.stdin:
+    try:
+        ast.parse(json.loads(line), feature_version=version)
+        print("True", flush=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        print("False", flush=True)
+"""
+
+
+def constraint() -> Constraint:
+    """A module."""
+    return sg.lark(_GRAMMAR.read_text("utf-8"), start="file_input", lexer="longest", indenter=PythonIndenter)
+
+
+def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
+    """Of the standard library and of these packages."""
+    yield from drawn([standard_library(), *map(pypi, _PACKAGES)], limit)
+
+
+def drawn(folders: Iterable[Path], limit: int | None, most: int = _MOST) -> Iterator[tuple[str, str]]:
+    """Files below the folders, of at most so many bytes, that are Python: some of tests are not."""
+    found = list(texts(folders, ".py", most=most))
+    random.Random(0).shuffle(found)  # drawn before they are judged
+    yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
+
+
+def standard_library() -> Path:
+    """That of this Python."""
+    return Path(sysconfig.get_path("stdlib"))
+
+
+def is_valid(text: str) -> bool:
+    """The verdict of Python's own parser."""
+    judge = _judge()
+    assert judge.stdin is not None and judge.stdout is not None
+    judge.stdin.write(json.dumps(text) + "\n")
+    judge.stdin.flush()
+    return judge.stdout.readline().strip() == "True"
+
+
+@functools.cache
+def _judge() -> subprocess.Popen[str]:
+    command = [_python(), "-c", _JUDGE]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.kill)
+    return process
+
+
+def reads_3_12() -> bool:
+    """Is the judge Python 3.12 or later?"""
+    return _runs(_python())
+
+
+def _python() -> str:
+    """Of 3.12 or later, if there is one."""
+    if sys.version_info >= (3, 12):
+        return sys.executable
+    beside = Path(sys.base_prefix).parent  # where pyenv and uv keep them
+    found = [*map(shutil.which, ("python3.12", "python3.13"))]
+    found += sorted(map(str, beside.glob("*3.1[23].*/bin/python3")))
+    for name in found:
+        if name and _runs(name):
+            return name
+    return sys.executable
+
+
+def _runs(python: str) -> bool:
+    check = "import sys; sys.exit(sys.version_info < (3, 12))"
+    return subprocess.run([python, "-c", check], capture_output=True, check=False).returncode == 0
