@@ -2,8 +2,9 @@
 
 Why: constraints are automata over bytes, so every token must be known as exactly the bytes it joins into the
 output, never as what ``decode()`` shows (it strips, cleans up and cannot show half a character).
-Invariant: special, unused and padding ids have no bytes and are never text; ends of text are never text. Ids up
-to `size`, the width of the model's logits, exist for masks.
+Invariant: special, unused and padding ids have no bytes and are never text; ends of text are never text. Special
+tokens have a name, their text in the tokenizer, by which a constraint may ask for them. Ids up to `size`, the
+width of the model's logits, exist for masks.
 Where SentencePiece drops a space at the start of a text, here it does not: constrained text begins in the
 middle of one, after a prompt, and a token that begins with a space spells that space.
 Cost: about 1 µs a token to read a tokenizer, and as much again for the native trie, which is built when it is
@@ -56,20 +57,32 @@ class Vocabulary:
         size: int | None = None,
         encoder: Callable[[str], Sequence[int]] | None = None,
         limits: Mapping[str, int] | None = None,
+        specials: Mapping[str, int] | None = None,
     ) -> None:
         self.limits = _checked_limits(limits or {})
         self.eos_ids = tuple(dict.fromkeys(eos_ids))
         self.size = len(tokens) if size is None else size
         self.words = (self.size + 31) // 32
         self._tokens = _checked(tokens, self.eos_ids, self.size)
+        self.specials: Mapping[str, int] = _checked_specials(specials or {}, self._tokens, self.size)
+        self._special_texts = {i: text for text, i in self.specials.items()}
         self._encoder = encoder
 
     @classmethod
     def from_tokens(
-        cls, tokens: Sequence[bytes | None], eos_ids: Iterable[int], *, size: int | None = None
+        cls,
+        tokens: Sequence[bytes | None],
+        eos_ids: Iterable[int],
+        *,
+        size: int | None = None,
+        specials: Mapping[str, int] | None = None,
     ) -> Vocabulary:
-        """From the bytes of each token, None for what is not text. `size`: the width of the model's logits."""
-        return cls(tokens, eos_ids, size=size)
+        """From the bytes of each token, None for what is not text. `size`: the width of the model's logits.
+
+        `specials` are the tokens that constraints may name by a text (``structgen.special``): ids of tokens that
+        are not text.
+        """
+        return cls(tokens, eos_ids, size=size, specials=specials)
 
     @classmethod
     def from_tokenizer(
@@ -90,7 +103,14 @@ class Vocabulary:
                 "this tokenizer does not say which token ends a text",
                 hint="Pass eos_ids=[...] with the ids of its end-of-text tokens.",
             )
-        return cls(table.tokens, ends, size=size, encoder=table.encode)
+        specials = dict(table.specials)
+        for i in ends:  # an end that is text to the tokenizer is a control token all the same
+            data = table.tokens[i] if 0 <= i < len(table.tokens) else None
+            if data:
+                specials.setdefault(data.decode("utf-8", "replace"), i)
+        most = len(table.tokens) if size is None else size
+        specials = {text: i for text, i in specials.items() if text and i < most}
+        return cls(table.tokens, ends, size=size, encoder=table.encode, specials=specials)
 
     def __len__(self) -> int:
         return self.size
@@ -105,6 +125,12 @@ class Vocabulary:
     def decode(self, ids: Iterable[int]) -> bytes:
         """The bytes of tokens, joined; what is not text adds nothing."""
         return b"".join([self.token_bytes(i) or b"" for i in ids])
+
+    def spelled(self, ids: Iterable[int]) -> str:
+        """The text of tokens in which special tokens stand by the text that names them."""
+        names = self._special_texts
+        parts = [names[i].encode() if i in names else self.token_bytes(i) or b"" for i in ids]
+        return b"".join(parts).decode("utf-8", "replace")
 
     def encode(self, text: str | bytes) -> list[int] | None:
         """Tokens that spell exactly `text`, as the tokenizer splits it in the middle of a text.
@@ -146,7 +172,7 @@ class Vocabulary:
     @cached_property
     def native(self) -> _core.Vocabulary:
         """The core's vocabulary trie."""
-        return _core.Vocabulary(self._tokens, list(self.eos_ids), self.size)
+        return _core.Vocabulary(self._tokens, list(self.eos_ids), self.size, self.specials)
 
     @cached_property
     def engine(self) -> _core.Engine:
@@ -164,6 +190,7 @@ class Vocabulary:
             size=self.size,
             encoder=self._encoder,
             limits={**self.limits, **limits},
+            specials=self.specials,
         )
 
 
@@ -177,6 +204,26 @@ def _checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
                 f"the limit {name} is {value!r:.60}; it must be an int from 1 to {_LIMITS[name]:,}"
             )
     return dict(limits)
+
+
+def _checked_specials(
+    specials: Mapping[str, int], tokens: Sequence[bytes | None], size: int
+) -> dict[str, int]:
+    """A copy of the special tokens; raises where one is text, empty, or not there."""
+    for text, i in specials.items():
+        if not isinstance(text, str) or not text or not isinstance(i, int):
+            raise VocabularyError(
+                f"the special token {text!r:.40}: {i!r:.40} is not a text and an id",
+                hint='Write, for example, specials={"<|im_end|>": 2}.',
+            )
+        if not 0 <= i < size:
+            raise VocabularyMismatch(f"the special token {text!r:.40}, {i}, is outside of the {size} tokens")
+        if i < len(tokens) and tokens[i]:
+            raise VocabularyError(
+                f"the special token {text!r:.40} is text, the bytes {tokens[i]!r:.40}",
+                hint="Give None for its bytes: a special token is never read as text.",
+            )
+    return dict(specials)
 
 
 def _checked(tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int) -> list[bytes | None]:

@@ -45,7 +45,8 @@ def read_file(path: Path) -> TokenTable:
         for text, type_ in zip(texts, types, strict=True)
     ]
     ends = [pairs[_PREFIX + name] for name in _ENDS if _PREFIX + name in pairs]
-    return TokenTable(tokens, tuple(dict.fromkeys(ends)))
+    specials = {text.decode("utf-8", "replace"): i for i, text in enumerate(texts) if types[i] == _CONTROL}
+    return TokenTable(tokens, tuple(dict.fromkeys(ends)), specials=specials)
 
 
 def _byte_level_token(text: str, type_: int) -> bytes | None:

@@ -42,7 +42,8 @@ def read_backend(backend: Any, eos_ids: Iterable[int] = (), special_ids: Iterabl
     rule = byte_rule(*(_component(backend, name) for name in ("decoder", "pre_tokenizer", "normalizer")))
     added = backend.get_added_tokens_decoder()
     vocab: dict[str, int] = backend.get_vocab(with_added_tokens=True)
-    skipped = {i for i, token in added.items() if token.special} | set(special_ids)
+    control = {i for i, token in added.items() if token.special} | set(special_ids)
+    skipped = set(control)
     unknown = getattr(model, "unk_token", None)
     if isinstance(unknown, str) and unknown in vocab:
         skipped.add(vocab[unknown])
@@ -54,6 +55,7 @@ def read_backend(backend: Any, eos_ids: Iterable[int] = (), special_ids: Iterabl
         tuple(eos_ids),
         lambda text: list(backend.encode(text, add_special_tokens=False).ids),
         rule.strips_first_space,
+        {text: i for text, i in vocab.items() if i in control},
     )
 
 
@@ -114,6 +116,7 @@ def read_byte_decoder(tokenizer: Any) -> TokenTable:
         tokens,
         () if eos is None else (eos,),
         lambda text: list(tokenizer.encode(text, add_special_tokens=False)),
+        specials={text: i for text, i in vocab.items() if i in special},
     )
 
 

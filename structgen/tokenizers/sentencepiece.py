@@ -39,6 +39,7 @@ def read_processor(processor: Any) -> TokenTable:
         () if eos < 0 else (eos,),
         lambda text: processor.encode(text, out_type=int, add_bos=False, add_eos=False),
         strips_first_space=True,
+        specials={processor.id_to_piece(i): i for i in range(len(tokens)) if processor.is_control(i)},
     )
 
 
@@ -47,15 +48,20 @@ def read_slow_tokenizer(tokenizer: Any) -> TokenTable:
     table = read_processor(tokenizer.sp_model)
     tokens = list(table.tokens)
     special = set(tokenizer.all_special_ids)
+    specials = dict(table.specials)
     for i, token in tokenizer.added_tokens_decoder.items():
         tokens.extend([None] * (i + 1 - len(tokens)))
-        tokens[i] = None if token.special or i in special else token.content.encode()
+        if token.special or i in special:
+            tokens[i], specials[token.content] = None, i
+        else:
+            tokens[i] = token.content.encode()
     eos = tokenizer.eos_token_id
     return TokenTable(
         tokens,
         table.eos_ids if eos is None else (eos,),
         lambda text: tokenizer.encode(text, add_special_tokens=False),
         strips_first_space=True,
+        specials={text: i for text, i in specials.items() if tokens[i] is None},
     )
 
 

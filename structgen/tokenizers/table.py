@@ -6,8 +6,8 @@ adds none (control tokens, unused ids).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 __all__ = ["BYTE_ALPHABET", "TokenTable", "byte_level", "fallback_byte"]
 
@@ -22,6 +22,8 @@ class TokenTable:
     """The tokenizer's own encoding, without markers of beginning and end; it may lose or add text."""
     strips_first_space: bool = False
     """Whether the tokenizer's ``decode`` drops a space at the start of a text."""
+    specials: Mapping[str, int] = field(default_factory=dict)
+    """The control tokens (ends of text, turns, channels, tool calls) by the text that names them; they add none."""
 
 
 def _byte_alphabet() -> dict[int, int]:
