@@ -33,7 +33,7 @@ _STATEMENT = re.compile(
 
 _FORM = re.compile(
     "syntax error|incomplete input|unrecognized token|null character|unknown join type|unknown table option|"
-    "should come after|is required before|NATURAL join may not|not allowed on (INSERT|UPDATE)"
+    "should come after|is required before|NATURAL join may not|error in generated column|not allowed on (INSERT|UPDATE)"
 )
 """What SQLite says of texts that are not SQL; all else is about names, types and numbers."""
 
