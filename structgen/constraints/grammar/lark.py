@@ -20,6 +20,7 @@ What differs from lark
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Literal
@@ -67,10 +68,12 @@ def read_lark(
         raise OptionError(f"a grammar is a str, not {a_kind(source)}", hint="Read the file first.")
     indentation = _indentation(indenter)
     try:
-        rewritten = rewrite(Source(source), constraints)
-        keep = [indentation.newline] if indentation else []
-        loaded = load(rewritten, start, keep, import_paths)
-        return _grammar(loaded, rewritten, start, lexer, contextual, indentation)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of `re`, about brackets in sets
+            rewritten = rewrite(Source(source), constraints)
+            keep = [indentation.newline] if indentation else []
+            loaded = load(rewritten, start, keep, import_paths)
+            return _grammar(loaded, rewritten, start, lexer, contextual, indentation)
     except RecursionError:
         raise LimitExceeded(
             "the grammar is nested too deeply",

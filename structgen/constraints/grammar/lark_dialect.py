@@ -217,6 +217,10 @@ class _Rewriter:
             out += self._copy() + self._body(terminal=True)
         elif piece.kind == "block" and piece.text.startswith("%llguidance"):
             self._settings(piece)
+        elif piece.kind == "block":
+            name = piece.text.split("{")[0].strip()
+            hint = f"As in start: {name} {{...}}"
+            self.source.fail(f"{name} stands in a definition", piece.offset, len(name), hint)
         elif piece.kind == "name" and piece.text[0] == "%" and piece.text not in _DIRECTIVES:
             message = f"there is no directive {piece.text}"
             self.source.fail(message, piece.offset, len(piece.text), f"Known are {_KNOWN}.")
@@ -294,7 +298,8 @@ class _Rewriter:
                     self.position += 1
                 suffix = self._now
                 if suffix.kind not in ("string", "regexp", "name"):
-                    self.source.fail("a suffix is a text, a pattern or a terminal", suffix.offset)
+                    hint = 'As in suffix="</end>".'
+                    self.source.fail("a suffix is a text, a pattern or a terminal", suffix.offset, hint=hint)
                 self.position += 1
             elif option.kind != "space" and option.text != ",":
                 hint = _OPTION_HINTS.get(option.text, "The options that are supported are lazy and suffix.")
@@ -339,15 +344,16 @@ class _Rewriter:
 
     def _conjunction(self) -> _Out:
         """``A B & C``."""
-        start = self._now.offset
-        parts = [self._sequence()]
+        start = self._next(self.position).offset
+        first = self._sequence()
+        if self._now.text != "&":
+            return first
+        names = [self._define("PART_1", first, start)]
         while self._now.text == "&":
             self.position += 1
-            parts.append(self._sequence())
-        if len(parts) == 1:
-            return parts[0]
-        names = tuple(self._define("PART_1", part, start) for part in parts)
-        return self._stand_in("AND_1", ("and", names), start)
+            offset = self._next(self.position).offset
+            names.append(self._define("PART_1", self._sequence(), offset))
+        return self._stand_in("AND_1", ("and", tuple(names)), start)
 
     def _sequence(self) -> _Out:
         out = self._spaces()
@@ -357,7 +363,8 @@ class _Rewriter:
             if self._now.text == "~" and self._next(self.position + 1).kind == "number":
                 out += self._copy() + self._spaces() + self._copy() + self._spaces()
                 if self._now.text == "..":
-                    out += self._item(terminal=True) + self._spaces() + self._copy()
+                    out += self._item(terminal=True) + self._spaces()
+                    out += self._copy() if self._now.kind == "number" else []
             elif self._now.text in ("?", "*", "+"):
                 out += self._copy()
             out += self._spaces()
@@ -368,6 +375,8 @@ class _Rewriter:
         start = self._now.offset
         self.position += 1
         self._spaces()
+        if self._now.kind == "newline" or self._now.text in ("|", "&", ")", "]"):
+            self.source.fail("'~' has nothing to work on", start, hint='As in ~"text" or ~NAME.')
         inner = self._complement() if self._now.text == "~" else self._atom()
         return self._stand_in("NOT_1", ("not", self._define("PART_1", inner, start)), start)
 

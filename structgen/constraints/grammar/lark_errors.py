@@ -14,18 +14,16 @@ from pathlib import Path
 
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 from lark.lexer import Token
-from lark.load_grammar import _literal_to_pattern
+from lark.load_grammar import _get_parser, _literal_to_pattern
 
-from structgen.errors import GrammarError, GrammarSyntaxError, LimitExceeded, StructgenError
+from structgen.errors import GrammarSyntaxError, LimitExceeded, StructgenError
 
 from .lark_dialect import Rewritten
 from .lark_source import Source
 
 __all__ = ["explain"]
 
-_AT = re.compile(
-    r"(?P<what>.*?)(?:,)? at line (?P<line>\d+),? column (?P<column>\d+)(?: in (?P<file>.*?))?(?::|\n|$)"
-)
+_AT = re.compile(r"(.*?), at line \d+")
 
 _WORDS = {
     "_NL": "the end of the line",
@@ -244,33 +242,34 @@ def explain(
         offset = next((p.offset for p in source.pieces if p.text == module.split(".")[-1]), None)
         hint = "Pass the folder that holds it: import_paths=[...]."
         return source.error(f"there is no grammar {module!r} to import", offset, len(module), hint)
-    text = str(error)
-    if isinstance(error, UnexpectedInput):
-        what, line, column = _unexpected(error), error.line, error.column
-    else:
-        found = _AT.match(text)
-        if found is None:
-            return _without_place(text, rewritten)
-        what, line, column = _verdict(found["what"]), int(found["line"]), int(found["column"])
+    read_text = read(files[-1]) if files else rewritten.text  # all before the last file could be read
+    failed = _parse_error(read_text)
+    if failed is None:
+        return _without_place(str(error), rewritten)
+    verdict = _AT.match(str(error))
+    shape = _SHAPES.get(verdict[1].strip()) if verdict else None
+    what = shape or _unexpected(failed)
     if files:
-        imported = Source(read(files[-1]))
-        return _in_file(imported.error(what, imported.offset(line, column)), str(_path(files[-1])))
-    offset = rewritten.origin(line, column) if line > 0 else len(source.text)
+        imported = Source(read_text)
+        wrong = imported.error(what, imported.offset(failed.line, failed.column), hint=_SYNTAX_HINT)
+        wrong.where = Path(str(getattr(files[-1], "path", files[-1]))).name
+        return wrong
+    offset = rewritten.origin(failed.line, failed.column) if failed.line > 0 else len(source.text)
     return source.error(what, offset, hint=_SYNTAX_HINT)
+
+
+def _parse_error(text: str) -> UnexpectedInput | None:
+    """Where lark cannot go on; its own loader does not always tell."""
+    try:
+        _get_parser().parse(text + "\n", "start")  # type: ignore[no-untyped-call]
+    except UnexpectedInput as error:
+        return error
+    return None
 
 
 _SYNTAX_HINT = (
     'The syntax is that of Lark: name: part part | part, with "texts", /patterns/, names, ( ), [ ], * + ?.'
 )
-
-
-def _path(file: object) -> object:
-    return getattr(file, "path", file)
-
-
-def _in_file(error: GrammarSyntaxError, path: str) -> GrammarError:
-    error.where = Path(path).name
-    return error
 
 
 def _unexpected(error: UnexpectedInput) -> str:
@@ -289,12 +288,6 @@ def _unexpected(error: UnexpectedInput) -> str:
     return "the grammar ends too early"
 
 
-def _verdict(what: str) -> str:
-    if what.startswith("Unexpected input"):
-        return "this is not part of Lark's language"
-    return _SHAPES.get(what.strip(), what.strip())
-
-
 def _without_place(text: str, rewritten: Rewritten) -> GrammarSyntaxError:
     source = rewritten.source
     for rule in _RULES:
@@ -309,28 +302,31 @@ def _without_place(text: str, rewritten: Rewritten) -> GrammarSyntaxError:
             hint = rule.hint.format(kind=kind, name=name)
             hint = f"Did you mean {near}? {hint}" if near else hint
             return source.error(rule.message.format(kind=kind, name=name), offset, len(name), hint)
-    culprit = _wrong_literal(source)
+    offset, length, why = _wrong_literal(source)
     for pattern, message, hint in _PLAIN:
         if re.search(pattern, text):
-            return source.error(message, *culprit, hint=hint)
-    if culprit[0] is not None:
-        hint = 'Escapes are those of Python; a range is two single characters, as in "a".."z".'
-        return source.error("lark cannot read this", *culprit, hint=hint)
+            return source.error(message, offset, length, hint)
+    if offset is not None:
+        hint = 'Escapes are those of Python; a range is between two single characters, as in "a".."z".'
+        return source.error(f"lark cannot read this{why}", offset, length, hint)
     shown = text.strip().split("\n")[0][:200] or "it gives no reason"
     return source.error(f"lark cannot load this grammar: {shown}", None, hint=_SYNTAX_HINT)
 
 
-def _wrong_literal(source: Source) -> tuple[int | None, int]:
-    """The first text or pattern that lark cannot read, and its length."""
+def _wrong_literal(source: Source) -> tuple[int | None, int, str]:
+    """The first text or pattern that lark or Python cannot read, its length, and why."""
     pieces = [piece for piece in source.pieces if piece.kind not in ("space", "comment")]
     for index, piece in enumerate(pieces):
         if piece.kind not in ("string", "regexp"):
             continue
         try:
             pattern = _literal_to_pattern(Token(piece.kind.upper(), piece.text))  # type: ignore[no-untyped-call]
+            re.compile(pattern.to_regexp())
+        except re.error as error:
+            return piece.offset, len(piece.text), f": {error.msg}"
         except Exception:  # a syntax error, an assertion, a value error, ...
-            return piece.offset, len(piece.text)
+            return piece.offset, len(piece.text), ""
         ranged = any(one.text == ".." for one in pieces[max(index - 1, 0) : index + 2])
         if ranged and piece.kind == "string" and len(pattern.value) != 1:
-            return piece.offset, len(piece.text)
-    return None, 1
+            return piece.offset, len(piece.text), ""
+    return None, 1, ""

@@ -11,7 +11,6 @@ Source: lark 1.3, load_grammar.Grammar.compile.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,10 +68,8 @@ def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Se
     paths = [path if callable(path) else str(path) for path in import_paths]
     builder = GrammarBuilder(False, paths, {})
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of `re`, about sets in patterns
-            builder.load_grammar(rewritten.text, "<string>")
-            return _compile(builder, rewritten, start, frozenset(keep))
+        builder.load_grammar(rewritten.text, "<string>")
+        return _compile(builder, rewritten, start, frozenset(keep))
     except Exception as error:  # lark raises what Python raises, too: assertions, key errors
         files: list[object] = list(builder.used_files)
         raise explain(error, rewritten, files, _read) from (

@@ -170,7 +170,9 @@ class Source:
 
     def definitions(self, name: str) -> list[int]:
         """Every place where a line starts with this name."""
-        pattern = re.compile(rf"^[ \t]*[?!]*({re.escape(name)})\b", re.MULTILINE)
+        pattern = re.compile(
+            rf"^[ \t]*(?:%(?:override|extend)[ \t]+)?[?!]*({re.escape(name)})\b", re.MULTILINE
+        )
         starts = {piece.offset for piece in self.pieces if piece.kind == "name"}
         return [found.start(1) for found in pattern.finditer(self.text) if found.start(1) in starts]
 

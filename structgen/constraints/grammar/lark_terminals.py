@@ -20,7 +20,6 @@ Cost: a few milliseconds for each pattern, remembered.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
@@ -181,10 +180,8 @@ class _Kinds:
         """Python itself must be able to read the pattern, on its own and among others."""
         pattern = terminal.pattern.to_regexp()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)
-                re.compile(pattern)
-                re.compile(f"(?:{pattern})")
+            re.compile(pattern)
+            re.compile(f"(?:{pattern})")
         except (re.error, OverflowError) as error:
             hint = "Patterns are those of Python's re; flags come after the last slash: /.../imsx."
             why = getattr(error, "msg", str(error))

@@ -1,0 +1,272 @@
+"""The additions of llguidance to Lark's language: what they become, what is refused, and where errors point."""
+
+from __future__ import annotations
+
+import pytest
+
+from structgen.constraints.grammar.ir import Body, Grammar, Terminal
+from structgen.constraints.grammar.lark import read_lark
+from structgen.constraints.json_schema import json_schema
+from structgen.constraints.regex import regex
+from structgen.errors import (
+    GrammarSyntaxError,
+    GrammarUnsupported,
+    LimitExceeded,
+    SchemaInvalid,
+    StructgenError,
+)
+from tests.constraints.grammar.lexer_twin import lexemes
+from tests.oracles.regex_twin import accepts
+
+
+def read(source: str, **options: object) -> Grammar:
+    return read_lark(source, **{"lexer": "longest", **options})  # type: ignore[arg-type]
+
+
+def body(grammar: Grammar, name: str = "start") -> Body:
+    return next(rule.body for rule in grammar.rules if rule.name == name)
+
+
+def terminal(grammar: Grammar, name: str) -> Terminal:
+    assert grammar.lexer is not None
+    return next(one for one in grammar.lexer.terminals if one.name == name)
+
+
+def holds(grammar: Grammar, name: str, texts: list[str]) -> list[bool]:
+    return [accepts(terminal(grammar, name).language, text) for text in texts]
+
+
+def test_json() -> None:
+    grammar = read(SCHEMA)
+    assert body(grammar, "call") == (
+        "sequence",
+        (("constraint", json_schema('{"type": "object", "maxProperties": 1}')), ("terminal", "Y")),
+    )
+    assert [(rule.name, rule.place and rule.place.line) for rule in grammar.rules] == [
+        ("start", 1),
+        ("call", 2),
+        ("z", 6),
+    ]
+    place = terminal(grammar, "Z").place
+    assert place is not None and (place.line, place.column) == (6, 4)
+
+
+SCHEMA = 'start: "x" call z\ncall: %json {\n  "type": "object",\n  "maxProperties": 1\n} "y"\nz: "z"\n'
+
+
+def test_special_tokens() -> None:
+    grammar = read("start: <|im_start|> text </think> <[12]> <[3,5-7]>\ntext: /[a-z]+/")
+    assert body(grammar) == (
+        "sequence",
+        (
+            ("special", "<|im_start|>"),
+            ("rule", "text"),
+            ("special", "</think>"),
+            ("special", "<[12]>"),
+            ("choice", tuple(("special", f"<[{number}]>") for number in (3, 5, 6, 7))),
+        ),
+    )
+
+
+def test_constraints_by_name() -> None:
+    number = regex("[0-9]+")
+    grammar = read(
+        'start: "(" @my-number ")" | @other', constraints={"my-number": number, "other": regex("x")}
+    )
+    assert body(grammar) == (
+        "choice",
+        (
+            ("sequence", (("terminal", "LPAR"), ("constraint", number), ("terminal", "RPAR"))),
+            ("constraint", regex("x")),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "low", "high"),
+    [
+        ("{3}", 3, 3),
+        ("{2,5}", 2, 5),
+        ("{2,}", 2, None),
+        ("{,4}", 0, 4),
+        ("{ 1 , 2 }", 1, 2),
+        ("~2..5", 2, 5),
+        ("~3", 3, 3),
+    ],
+)
+def test_counts(written: str, low: int, high: int | None) -> None:
+    assert body(read(f'start: (x "!"){written} "."\nx: "x"'))[1][0][2:] == (low, high)
+    grammar = read(f'start: X "."\nX: "ab"{written} "."')
+    texts = ["ab" * count + "." for count in range(8)]
+    assert holds(grammar, "X", texts) == [
+        low <= count and (high is None or count <= high) for count in range(8)
+    ]
+
+
+def test_templates_keep_their_braces() -> None:
+    grammar = read('start: pair{"a", x}{2}\npair{p, q}: p q\nx: "x"')
+    assert body(grammar)[0] == "repeat"
+    assert body(grammar, "pair{A,x}") == ("sequence", (("terminal", "A"), ("rule", "x")))
+
+
+def test_and_and_not() -> None:
+    grammar = read(
+        "start: LINES | A | B | C | D\n"
+        "LINES: /[a-c\\n]+/ & ~/(?s:.*)\\n\\n(?s:.*)/\n"
+        'A: "x" | /[ab]{2}/ & ~"aa" | "y"\n'
+        "B: ~/[^b]/+ & /.{1,2}/ & /[bc]*/\n"
+        'C: ("c" & /./)~2 "!" | ~A & /[xyz]/ \n'
+        "  | ~ ~ /q/\n"
+        'D.2: [A] "d"\n'
+    )
+    assert holds(grammar, "LINES", ["a\nb", "a\n\nb", "\n", "ab"]) == [True, False, True, True]
+    assert holds(grammar, "A", ["x", "aa", "ab", "y", "a"]) == [True, False, True, True, False]
+    assert holds(grammar, "B", ["b", "c", "bc", "cc", "bbb"]) == [True, False, True, True, False]
+    assert holds(grammar, "C", ["cc!", "c!", "z", "x", "q"]) == [True, False, True, False, True]
+    assert holds(grammar, "D", ["d", "xd", "aad", "abd"]) == [True, True, False, True]
+
+
+def test_and_keeps_the_order_of_lark() -> None:
+    """A terminal with & or ~ is as long as it may be, for lark's order."""
+    grammar = read('start: (A | B)+\nA: /[a-z]+/ & ~"if"\nB: /[a-z]{1,5}/', lexer="ordered")
+    assert grammar.lexer is not None
+    assert lexemes(grammar.lexer, "iff") == [("A", "iff")]
+    assert lexemes(grammar.lexer, "if") == [("A", "i"), ("A", "f")]
+    longest = read('start: (A | B)+\nA: /[a-z]+/ & ~"if"\nB: /[a-z]{1,5}/').lexer
+    assert longest is not None
+    assert lexemes(longest, "if") == [("B", "if")]
+
+
+def test_lazy_and_suffix() -> None:
+    source = 'start: head "x" | other\nhead[lazy]: TEXT "<f"\nother[suffix="</t>"]: TEXT\nTEXT: /(.|\\n)*/'
+    grammar = read(source)
+    assert body(grammar, "head") == ("terminal", "HEAD")
+    assert holds(grammar, "HEAD", ["<f", "ab<f", "<f<f", "ab", "a<fb<f"]) == [True, True, False, False, False]
+    assert holds(grammar, "OTHER", ["</t>", "x</t>", "</t></t>", "x"]) == [True, True, False, False]
+    assert terminal(grammar, "HEAD").place == next(
+        rule.place for rule in grammar.rules if rule.name == "head"
+    )
+
+
+def test_substrings() -> None:
+    grammar = read(
+        'start: %regex {"substring_words": "foo bar. baz"} "!" | C | D\n'
+        'C: "c" %regex {"substring_chunks": ["ab", "c"]}\n'
+        'D: "d" %regex {"substring_chars": "xyz"}'
+    )
+    assert body(grammar)[1][0] == (
+        "sequence",
+        (("repeat", ("terminal", "REGEX_1"), 0, 1), ("terminal", "BANG")),
+    )
+    assert holds(grammar, "REGEX_1", ["foo", "foo bar", " bar.", "fo", "", "foo bar. baz", ". b"]) == [
+        True, True, True, False, False, True, False,
+    ]  # fmt: skip
+    assert holds(grammar, "C", ["c", "cab", "cabc", "cc", "cb"]) == [True, True, True, True, False]
+    assert holds(grammar, "D", ["d", "dxy", "dyz", "dxz", "dxyz"]) == [True, True, True, False, True]
+
+
+def test_hyphens() -> None:
+    grammar = read('start: tool-call TOOL-NAME tool_call\ntool-call: "a"\ntool_call: "b"\nTOOL-NAME: "c"')
+    assert body(grammar) == (
+        "sequence",
+        (("rule", "tool_call_2"), ("terminal", "TOOL_NAME"), ("rule", "tool_call")),
+    )
+    assert [rule.place and rule.place.line for rule in grammar.rules] == [1, 2, 3]
+
+
+def test_empty_settings() -> None:
+    assert read('%llguidance {}\nstart: "a"') == read('start: "a"')
+
+
+def test_terminals_that_may_be_empty() -> None:
+    grammar = read("start: TEXT X\nTEXT: /(.|\\n)*/\nX: /x?/\n%ignore /[ ]*/")
+    assert body(grammar)[1][1] == ("repeat", ("terminal", "X"), 0, 1)
+    assert holds(grammar, "X", ["", "x"]) == [False, True]
+    with pytest.raises(GrammarSyntaxError, match="the terminal TEXT matches the empty text"):
+        read("start: TEXT\nTEXT: /(.|\\n)*/", lexer="ordered")
+    with pytest.raises(GrammarSyntaxError, match="matches the empty text"):
+        read("start: TEXT\nTEXT: /(.|\\n)*?/")
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "message", "place"),
+    [
+        ('start[capture]: "a"', GrammarUnsupported, "the option capture is not supported", (1, 7)),
+        ('start[max_tokens=3]: "a"', GrammarUnsupported, "the option max_tokens", (1, 7)),
+        ('start[lazy, stop="x"]: "a"', GrammarUnsupported, "the option stop", (1, 13)),
+        ('start[lazy: "a"', GrammarUnsupported, "the option", (1, 11)),
+        ('start[lazy\n: "a"', GrammarSyntaxError, "options are not closed", (1, 11)),
+        ("start[suffix=(]: X", GrammarSyntaxError, "a suffix is", (1, 14)),
+        ('start[lazy] "a"', GrammarSyntaxError, "a ':' is missing", (1, 16)),
+        ('%llguidance {"no_forcing": true}\nstart: "a"', GrammarUnsupported, "options of llguidance", (1, 1)),
+        ('%grammar {}\nstart: "a"', GrammarSyntaxError, "no directive %grammar", (1, 1)),
+        ("start: %json [1]", GrammarSyntaxError, "needs an object", (1, 8)),
+        ('start: %json {"a": }', GrammarSyntaxError, "not JSON", (1, 20)),
+        ('start: A\nA: %json {"type": "null"}', GrammarUnsupported, "JSON is not part of terminals", (2, 4)),
+        ("start: A\nA: <|x|>", GrammarUnsupported, "special tokens are not part of terminals", (2, 4)),
+        ("start: A\nA: @x", GrammarUnsupported, "other constraints are not part", (2, 4)),
+        ("start: <[^5]>", GrammarUnsupported, "this set of tokens", (1, 8)),
+        ("start: <[*]>", GrammarUnsupported, "this set of tokens", (1, 8)),
+        ('start: "a" & "b"', GrammarUnsupported, "'&' joins terminals", (1, 12)),
+        ('start: ~"b"', GrammarUnsupported, "'~' joins terminals", (1, 8)),
+        ("start: @nowhere", GrammarSyntaxError, "there is no constraint 'nowhere'", (1, 8)),
+        ('start: "a"{5,2}', GrammarSyntaxError, "counts are out of order", (1, 11)),
+        ('start: "a"~5..2', GrammarSyntaxError, "counts are out of order", (1, 12)),
+        ('start: %regex {"pattern": "x"}', GrammarUnsupported, "this %regex", (1, 8)),
+        ('start: %regex {"substring_chunks": [1]}', GrammarUnsupported, "chunks are texts", (1, 8)),
+        ("rule::x: y", GrammarUnsupported, "parametric rules", (1, 5)),
+        ('start: A\nA: B & ~A\nB: "b"', GrammarSyntaxError, "defined by itself", None),
+        ('start: A\nA: /b\\b/ & /./', GrammarUnsupported, "asks what follows it", (2, 4)),
+        ('start: X\n%json {}\nX: "a"', GrammarSyntaxError, "%json stands in a definition", (2, 1)),
+    ],
+)  # fmt: skip
+def test_refused(
+    source: str, kind: type[StructgenError], message: str, place: tuple[int, int] | None
+) -> None:
+    with pytest.raises(kind) as caught:
+        read(source)
+    error = caught.value
+    assert message in str(error)
+    assert error.hint
+    if place is not None:
+        assert (error.line, error.column) == place  # type: ignore[attr-defined]
+
+
+def test_schemas_are_checked() -> None:
+    with pytest.raises(SchemaInvalid) as caught:
+        read('start: "a"\n  | %json {"type": "strin"}')
+    assert "line 2, column 5" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "start: <[1-100000]>",
+        "start: <[1-99999999999999999999]>",
+        f'start: %regex {{"substring_chars": "{"ab" * 500}"}}',
+        "start: %json " + '{"a":' * 100_000,
+        'start: "a"{4000000007}',
+    ],
+)
+def test_limits(source: str) -> None:
+    with pytest.raises((LimitExceeded, GrammarSyntaxError)):
+        read(source)
+
+
+def test_errors_of_lark_point_into_the_source() -> None:
+    """What stands before the mistake was rewritten, and is of another length."""
+    source = 'start: %json {\n  "type": "object"\n} <|x|> "y"{2,3} foo-bar ) \nfoo-bar: "x"\n'
+    with pytest.raises(GrammarSyntaxError) as caught:
+        read(source)
+    error = caught.value
+    assert (error.line, error.column) == (3, 26)
+    assert source.split("\n")[2][error.column - 1] == ")"
+
+
+def test_errors_in_parts_of_terminals_point_into_the_source() -> None:
+    with pytest.raises(GrammarSyntaxError) as caught:
+        read('start: A\nA: "x" & "y" ) \n')
+    assert (caught.value.line, caught.value.column) == (2, 14)
+    with pytest.raises(GrammarSyntaxError, match="there is no terminal NONE") as caught:
+        read('start: A\nA: "x" & NONE\n')
+    assert (caught.value.line, caught.value.column) == (2, 10)
