@@ -1,0 +1,59 @@
+"""The grammar benchmark: five languages, two notations, structgen beside llguidance and XGrammar.
+
+Why: a grammar engine is as fast as on real grammars and real texts, and "fast" means beside what people use today.
+What: each language has one grammar in Lark, which structgen and llguidance read unchanged, and one in EBNF, which
+structgen and XGrammar read unchanged. `texts` finds texts that nobody here wrote, `engines` puts the engines behind
+one interface, `worker` measures in a process of its own, and ``python -m bench.grammars`` runs it all.
+Invariant: timed are only texts that every engine accepts as a whole; every token is checked in the mask before it is
+read. A worker that crashes or takes too long costs its own figures and no others.
+Cost: about five minutes for everything with two tokenizers.
+
+The languages: JSON; SQL (statements, keywords in upper case); a Python without blocks (simple statements and
+expressions, one on a line); C++ functions (definitions, statements and expressions, no classes and no
+preprocessor); arithmetic. The EBNF grammars have no lexer: they write their white space and do not tell names from
+keywords, so their language is a little larger; the head of each file says where.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+__all__ = ["ENDINGS", "LANGUAGES", "grammar", "rules", "with_renamed_rule"]
+
+LANGUAGES = ("json", "sql", "python", "cpp", "arithmetic")
+ENDINGS = {"Lark": ".lark", "EBNF": ".ebnf"}
+
+_FOLDER = Path(__file__).parent
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_SYMBOLS = {
+    "Lark": re.compile(rf"{_STRING}|//[^\n]*|/(?:[^/\\\n]|\\.)+/|(?P<name>[a-z_][A-Za-z0-9_]*)"),
+    "EBNF": re.compile(rf"{_STRING}|#[^\n]*|\[(?:[^\]\\\n]|\\.)*\]|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"),
+}
+_DEFINITION = {
+    "Lark": re.compile(r"^([a-z_][a-z0-9_]*):", re.MULTILINE),
+    "EBNF": re.compile(r"^([A-Za-z_][A-Za-z0-9_]*) ::=", re.MULTILINE),
+}
+
+
+def grammar(language: str, notation: str) -> str:
+    """The text of a language's grammar."""
+    return (_FOLDER / f"{language}{ENDINGS[notation]}").read_text("utf-8")
+
+
+def rules(source: str, notation: str) -> list[str]:
+    """The names of the rules, the start first."""
+    return _DEFINITION[notation].findall(source)
+
+
+def with_renamed_rule(source: str, notation: str, number: int) -> str:
+    """The same language in another text, so that nobody who remembers whole grammars knows it.
+
+    The rule after the start gets another name, everywhere.
+    """
+    old = rules(source, notation)[1]
+
+    def renamed(match: re.Match[str]) -> str:
+        return f"{old}_{number}" if match["name"] == old else match[0]
+
+    return _SYMBOLS[notation].sub(renamed, source)

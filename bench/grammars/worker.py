@@ -1,0 +1,192 @@
+"""One engine with one tokenizer in a process of its own, which measures what it is asked for.
+
+    python -m bench.grammars.worker ENGINE TOKENIZER CORE
+
+A request is a line of JSON on the standard input, its answer one on the standard output:
+
+    accept   grammar, texts      which texts it accepts, and in how many tokens
+    compile  grammars            for each, the engine fresh: µs to read and compile it, and µs of the first mask
+    read     grammar, texts      the µs of every mask and every `accept`, the texts one after another, until all are
+             seconds             read or so much time has gone; then what was read again, which is the second pass;
+                                 then once more, not timed: a checksum of each mask
+
+Times are CPU time: of the process for compiling, of the thread for masks. The process stays on one core (none with
+-1). Peak memory is that of the whole process, counted anew for each `read`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import math
+import os
+import sys
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["main"]
+
+_PROCESS = time.process_time_ns
+_THREAD = time.thread_time_ns
+_LONGEST_REASON = 300
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    name, folder, core = sys.argv[1:4] if arguments is None else arguments
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what an engine prints is not an answer
+    if int(core) >= 0:
+        os.sched_setaffinity(0, {int(core)})
+    os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", RAYON_NUM_THREADS="1")
+    from transformers import AutoTokenizer
+
+    worker = _Worker(name, AutoTokenizer.from_pretrained(folder))
+    answers.write(json.dumps({"ready": True}) + "\n")
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = getattr(worker, request.pop("do"))(**request)
+        except Exception as error:  # an engine's own words, for the table
+            answer = {"error": _reason(error)}
+        answers.write(json.dumps(answer) + "\n")
+
+
+class _Worker:
+    def __init__(self, name: str, tokenizer: Any) -> None:
+        from bench.grammars.engines import ENGINES, SMALLEST
+
+        self.tokenizer = tokenizer
+        self.engine = ENGINES[name](tokenizer)
+        self.engine.compile(SMALLEST[self.engine.notation]).mask()
+        special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
+        plain = np.array([i not in special for i in range(len(tokenizer))], dtype=np.uint8)
+        self.plain = np.packbits(plain, bitorder="little")
+
+    def accept(self, grammar: str, texts: list[str]) -> dict[str, Any]:
+        session = self.engine.compile(grammar)
+        found = []
+        for text in texts:
+            found.append(self._refusal(session, self._tokens(text)))
+            if found[-1] is not None:  # llguidance does not recover
+                session = self.engine.compile(grammar)
+        return {"refusals": found, "tokens": [len(self._tokens(text)) for text in texts]}
+
+    def compile(self, grammars: list[str]) -> dict[str, Any]:
+        times = []
+        for source in grammars:
+            self.engine.fresh()
+            gc.collect()
+            start = _PROCESS()
+            session = self.engine.compile(source)
+            compiled = _PROCESS()
+            session.mask()
+            times.append([(compiled - start) / 1e3, (_PROCESS() - compiled) / 1e3])
+            del session
+        return {"times": times}
+
+    def read(self, grammar: str, texts: list[str], seconds: float) -> dict[str, Any]:
+        self.engine.fresh()
+        gc.collect()
+        _count_memory_anew()
+        session = self.engine.compile(grammar)
+        walks = [self._tokens(text) for text in texts]
+        first, advance = self._pass(session, walks, seconds)
+        walks = [walk[: len(times)] for walk, times in zip(walks, first, strict=False)]
+        second, _ = self._pass(session, walks)
+        peak = _peak_memory()
+        return {
+            "mask": first,
+            "advance": advance,
+            "second": second,
+            "checksums": self._checksums(session, walks),
+            "pieces": [[self.tokenizer.decode([token]) for token in walk] for walk in walks],
+            "peak": peak,
+        }
+
+    def _tokens(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def _refusal(self, session: Any, walk: list[int]) -> str | None:
+        """Why the session does not accept the tokens; None where it does."""
+        session.reset()
+        try:
+            for place, token in enumerate(walk):
+                if not session.accept(token):
+                    before = self.tokenizer.decode(walk[:place])[-30:]
+                    return f"{self.tokenizer.decode([token])!r} is refused after {before!r}"
+        except Exception as error:
+            return _reason(error)
+        return None if self.engine.ended(session) else "the text may not end"
+
+    def _pass(
+        self, session: Any, walks: list[list[int]], seconds: float = math.inf
+    ) -> tuple[list[list[float]], list[list[float]]]:
+        """µs of masks and of `accept`, by text; no token is begun after so much time."""
+        masks, advances = [], []
+        end = time.process_time() + seconds
+        for walk in walks:
+            session.reset()
+            mask: list[float] = []
+            advance: list[float] = []
+            for token in walk:
+                if time.process_time() > end:
+                    break
+                start = _THREAD()
+                session.mask()
+                mask.append((_THREAD() - start) / 1e3)
+                if not session.allowed(token):
+                    raise ValueError(f"{self.tokenizer.decode([token])!r} is not in the mask")
+                start = _THREAD()
+                taken = session.accept(token)
+                advance.append((_THREAD() - start) / 1e3)
+                if not taken:
+                    raise ValueError("a token of the mask is refused")
+            masks.append(mask)
+            advances.append(advance)
+        return masks, advances
+
+    def _checksums(self, session: Any, walks: list[list[int]]) -> list[list[int]]:
+        """Of the tokens that are text, in each mask."""
+        found = []
+        for walk in walks:
+            session.reset()
+            sums = []
+            for token in walk:
+                session.mask()
+                bits = getattr(session, "rows", None)
+                bytes_ = np.ascontiguousarray(session.bits if bits is None else bits[0]).view(np.uint8)
+                sums.append(zlib.crc32((bytes_[: self.plain.size] & self.plain).tobytes()))
+                session.accept(token)
+            found.append(sums)
+        return found
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+
+
+def _count_memory_anew() -> None:
+    """Gives free memory back and starts the peak again where the system can."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    except (OSError, AttributeError):
+        return  # the peak is then that of the whole process
+
+
+def _peak_memory() -> float:
+    """MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+if __name__ == "__main__":
+    main()
