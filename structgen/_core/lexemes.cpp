@@ -4,6 +4,8 @@
 #include <map>
 #include <string_view>
 
+#include "looping.h"
+
 namespace structgen {
 namespace {
 
@@ -49,12 +51,11 @@ size_t memory_of(const Lexemes::Leaves &l) {
 }  // namespace
 
 size_t Lexemes::Fragment::memory() const {
-  return sizeof(*this) + turns.capacity() * sizeof(Turn) + (bits.size() + ids.size() + ends.size()) * 4 + memory_of(leaves) +
-         (overlapping ? memory_of(*overlapping) : 0);
+  return sizeof(*this) + turns.capacity() * sizeof(Turn) + (bits.size() + ids.size() + ends.size()) * 4 + memory_of(leaves);
 }
 
 Lexemes::Lexemes(TextSpace &space) : space_(space), regex_(space.regex()), v_(space.vocabulary()) {
-  states_.push_back({RegexSpace::EMPTY, RegexSpace::EMPTY, RegexSpace::EMPTY, RegexSpace::EMPTY, false, nullptr, nullptr});
+  states_.emplace_back();
 }
 
 LexemeState Lexemes::begin(Re language, Re beyond, Re earlier) {
@@ -71,7 +72,13 @@ LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
   const Hash128 key = hash_words(STATE, language, beyond, earlier);
   if (auto it = index_.find(key); it != index_.end()) return it->second;
   const Re after = beyond == earlier ? beyond : regex_.alternate(beyond, earlier);
-  states_.push_back({language, beyond, earlier, after, regex_.nullable(language), nullptr, nullptr});
+  State made;
+  made.language = language;
+  made.beyond = beyond;
+  made.earlier = earlier;
+  made.after = after;
+  made.complete = regex_.nullable(language);
+  states_.push_back(std::move(made));
   bytes_ += sizeof(State) + 64;
   return index_[key] = static_cast<LexemeState>(states_.size() - 1);
 }
@@ -124,10 +131,28 @@ const std::bitset<256> &Lexemes::first_of(Re re) {
   return it->second;
 }
 
-// The trie is in depth-first order: one scan, with the states of the path on a stack. `leave` is asked at nodes whose
-// parent may be the end of the lexeme, with the parent's state.
-template <class OnInside, class OnLeave>
-void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnLeave &leave) {
+const Lexemes::State &Lexemes::looked_at(LexemeState s) {
+  if (!states_[s].looked_at) {
+    const Kinds loops =
+        looping_kinds(s, v_.spellable(), [&](LexemeState from, uint8_t b) { return from == DEAD ? DEAD : step(from, b); });
+    std::bitset<256> overlaps;
+    if (states_[s].complete)
+      for (size_t b = 0; b < 256; ++b)
+        overlaps[b] = step(s, static_cast<uint8_t>(b)) != DEAD && may_follow(s, static_cast<uint8_t>(b));
+    State &st = states_[s];
+    st.loops = loops;
+    st.overlaps = overlaps;
+    st.looked_at = true;
+  }
+  return states_[s];
+}
+
+// The trie is in depth-first order: one scan, with the states of the path on a stack. `whole` may take a subtree that
+// stays in one state as it is. `leave` is asked at nodes whose parent may be the end of the lexeme, with the
+// parent's state.
+template <class OnInside, class OnWhole, class OnLeave>
+void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnWhole &whole,
+                   const OnLeave &leave) {
   const uint32_t base = v_.depth(node);
   std::vector<LexemeState> path{s};
   const Vocabulary::Node end = v_.end(node);
@@ -138,6 +163,10 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside,
     const LexemeState now = step(before, v_.byte(n));
     if (depth > 1 && states_[before].complete) leave(n, depth, before, now != DEAD);
     if (now == DEAD) {
+      n = v_.end(n);
+      continue;
+    }
+    if (stays(n, now) && whole(n, now)) {
       n = v_.end(n);
       continue;
     }
@@ -167,17 +196,24 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
   std::unordered_map<LexemeState, bool> ends;
   LexemeState last = DEAD;
   std::vector<bool> turned{false};  // by depth
+  auto add = [&](std::span<const uint32_t> ids, LexemeState end) {
+    if (ids.empty()) return;
+    made->ids.insert(made->ids.end(), ids.begin(), ids.end());
+    if (end != last && ends.try_emplace(end, true).second) made->ends.push_back(end);
+    last = end;
+  };
   walk(
       node, s,
       [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
         turned.resize(depth);
         turned.push_back(turns(n, now));
         if (turned.back()) made->turns.push_back({n, states_[now].after});
-        const auto ids = v_.ids(n);
-        if (ids.empty()) return;
-        made->ids.insert(made->ids.end(), ids.begin(), ids.end());
-        if (now != last && ends.try_emplace(now, true).second) made->ends.push_back(now);
-        last = now;
+        add(v_.ids(n), now);
+      },
+      [&](Vocabulary::Node n, LexemeState now) {
+        add(v_.ids_within(n), now);
+        made->overlaps |= looked_at(now).overlaps;  // or some of these
+        return true;
       },
       [&](Vocabulary::Node n, uint32_t depth, LexemeState before, bool goes_on) {
         const uint8_t byte = v_.byte(n);
@@ -199,23 +235,29 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
   return *place;
 }
 
-const Lexemes::Leaves &Lexemes::overlapping(Vocabulary::Node node, LexemeState s, Fragment &f) {
-  if (!f.overlapping) {
-    std::vector<Leave> found;
-    std::vector<bool> turned{false};
-    walk(
-        node, s,
-        [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
-          turned.resize(depth);
-          turned.push_back(turns(n, now));
-        },
-        [&](Vocabulary::Node n, uint32_t depth, LexemeState before, bool goes_on) {
-          if (goes_on && !turned[depth - 1] && may_follow(before, v_.byte(n))) found.push_back({n, states_[before].after});
-        });
-    f.overlapping = std::make_unique<Leaves>(gather(found));
-    fragment_bytes_ += memory_of(*f.overlapping);
+void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f, const std::bitset<256> &bytes) {
+  std::bitset<256> missing = bytes;
+  for (auto &[byte, leaves] : f.overlapping) missing.reset(byte);
+  if (missing.none()) return;
+  std::array<std::vector<Leave>, 256> found;
+  std::vector<bool> turned{false};
+  walk(
+      node, s,
+      [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
+        turned.resize(depth);
+        turned.push_back(turns(n, now));
+      },
+      [&](Vocabulary::Node, LexemeState now) { return (looked_at(now).overlaps & missing).none(); },
+      [&](Vocabulary::Node n, uint32_t depth, LexemeState before, bool goes_on) {
+        const uint8_t byte = v_.byte(n);
+        if (goes_on && missing.test(byte) && !turned[depth - 1] && may_follow(before, byte))
+          found[byte].push_back({n, states_[before].after});
+      });
+  for (size_t b = 0; b < 256; ++b) {
+    if (!missing.test(b)) continue;
+    auto &made = f.overlapping[static_cast<uint8_t>(b)] = gather(found[b]);
+    fragment_bytes_ += memory_of(made);
   }
-  return *f.overlapping;
 }
 
 const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, LexemeState s) {
@@ -223,6 +265,7 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
   if (fresh) {
     walk(
         node, s, [](Vocabulary::Node, uint32_t, LexemeState) {},
+        [&](Vocabulary::Node, LexemeState now) { return looked_at(now).overlaps.none(); },
         [&](Vocabulary::Node n, uint32_t, LexemeState before, bool) {
           if (may_follow(before, v_.byte(n))) it->second.push_back({n, states_[before].after});
         });

@@ -88,7 +88,7 @@ class Lexemes {
     std::vector<Turn> turns;
     Leaves leaves;                   // elsewhere, by a byte that the lexeme cannot go on with
     std::bitset<256> overlaps;       // bytes that may be in the lexeme and may be in what follows it
-    std::unique_ptr<Leaves> overlapping;  // made on demand
+    std::unordered_map<uint8_t, Leaves> overlapping;  // by that byte, made on demand
     const void *asked_by = nullptr;  // whose answer `free` is (grammar_life.h)
     bool free = false;
     bool leaves_any() const { return !turns.empty() || leaves.bytes.any() || overlaps.any(); }
@@ -96,7 +96,8 @@ class Lexemes {
   };
   // Tokens below trie node `node`, whose own bytes led to `s`.
   Fragment &fragment(Vocabulary::Node node, LexemeState s);
-  const Leaves &overlapping(Vocabulary::Node node, LexemeState s, Fragment &f);
+  // Leaves by bytes that may be in the lexeme as well; makes those of `bytes` that are not there yet.
+  void make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f, const std::bitset<256> &bytes);
   // Every trie node below `node` whose byte comes right after a lexeme, with what must not follow it.
   struct Leave {
     Vocabulary::Node node;
@@ -113,18 +114,28 @@ class Lexemes {
  private:
   using Row = std::array<LexemeState, 256>;
   static constexpr LexemeState UNKNOWN = UINT32_MAX;
+  static constexpr uint32_t SMALL_SUBTREE = 12;
   struct State {
-    Re language, beyond, earlier, after;
-    bool complete;
+    Re language = RegexSpace::EMPTY, beyond = RegexSpace::EMPTY, earlier = RegexSpace::EMPTY, after = RegexSpace::EMPTY;
+    bool complete = false;
     std::unique_ptr<Row> row;
     std::unique_ptr<std::bitset<256>> first;
+    bool looked_at = false;  // what follows has been found out
+    Kinds loops = 0;
+    std::bitset<256> overlaps;  // bytes that may be in the lexeme and may be in what follows it
   };
   LexemeState intern(Re language, Re beyond, Re earlier);
   LexemeState first_step(LexemeState s, uint8_t byte);
   LexemeState next(LexemeState s, uint8_t byte);
-  template <class OnInside, class OnLeave>
-  void walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnLeave &leave);
+  template <class OnInside, class OnWhole, class OnLeave>
+  void walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnWhole &whole, const OnLeave &leave);
   bool turns(Vocabulary::Node node, LexemeState s);
+  const State &looked_at(LexemeState s);
+  // Does every token below `node` stay in `s`?
+  bool stays(Vocabulary::Node node, LexemeState s) {
+    return v_.end(node) - node > SMALL_SUBTREE && step(s, v_.byte(node + 1)) == s &&
+           (v_.kinds_below(node) & ~looked_at(s).loops) == 0;
+  }
   Leaves gather(const std::vector<Leave> &found);
 
   TextSpace &space_;

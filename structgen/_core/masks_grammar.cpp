@@ -221,7 +221,11 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   const Place place = place_after(n, entry, running.terminal);
   if (!place.alive) return;
   if ((f.leaves.bytes & place.first).any()) leaves(f.leaves, n, place);
-  if ((f.overlaps & place.first).any()) leaves(lexemes.overlapping(at, running.lexeme, f), n, place);
+  if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
+    lexemes.make_overlapping(at, running.lexeme, f, both);
+    for (auto &[byte, overlapping] : f.overlapping)
+      if (both.test(byte)) leaves(overlapping, n, place);
+  }
   for (const Lexemes::Turn &turn : f.turns) place_below(turn.node, n, place.at, turn.after);
   if (ends) place_below(at, n, place.at, lexemes.after(running.lexeme));
 }

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "lexemes.h"
+#include "looping.h"
 
 namespace structgen {
 namespace {
@@ -207,37 +208,9 @@ int64_t TextSpace::needs(Fragment &f) {
 
 // The kinds of bytes and characters that lead from `s` back to it.
 Kinds TextSpace::loops(TextState s) {
-  if (states_[s].loops != NO_KINDS_YET) return states_[s].loops;
-  const TextRow &next = row(s);
-  Kinds all = 0, leaving = 0;
-  for (uint8_t b = 0; b < 128; ++b) (next[b] == s ? all : leaving) |= kind_of(b);
-  Kinds out = all & ~leaving;
-  if (out == 0) return states_[s].loops = 0;
-  // Do `more` + 1 bytes, the first of them from `low` to `high`, always lead from `from` to `s`?
-  auto returns = [&](auto &self, TextState from, int low, int high, int more) -> bool {
-    TextState checked = LEAVE;
-    for (int b = low; b <= high; ++b) {
-      if (!vocabulary_->spellable().test(static_cast<size_t>(b))) continue;
-      const TextState to = row(from)[static_cast<size_t>(b)];
-      if (to == checked) continue;
-      if (more == 0 ? to != s : to == DEAD || !self(self, to, 0x80, 0xbf, more - 1)) return false;
-      checked = to;
-    }
-    return true;
-  };
-  for (size_t i = 0; i < std::size(kinds::BEYOND_ASCII); ++i) {
-    const kinds::Led &led = kinds::BEYOND_ASCII[i];
-    TextState checked = LEAVE;
-    bool all = true;
-    for (int b = led.from; b <= led.to && all; ++b) {
-      const TextState to = next[static_cast<size_t>(b)];
-      if (to == checked || !vocabulary_->spellable().test(static_cast<size_t>(b))) continue;
-      all = to != DEAD && returns(returns, to, led.low, led.high, led.more);
-      checked = to;
-    }
-    if (all) out |= kinds::of_led(i);
-  }
-  return states_[s].loops = out;
+  if (states_[s].loops == NO_KINDS_YET)
+    states_[s].loops = looping_kinds(s, vocabulary_->spellable(), [&](TextState from, uint8_t b) { return row(from)[b]; });
+  return states_[s].loops;
 }
 
 std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
