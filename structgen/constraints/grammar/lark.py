@@ -14,8 +14,12 @@ What is read
 
 What differs from lark
     Whether a terminal is tried only where a rule allows it (``contextual``) follows the grammar exactly here, where
-    lark follows the states of its LALR parser, and merges some.
-    Aliases, `!`, `?` and priorities of rules shape trees; a constraint has none, so they change nothing.
+    lark follows the states of its LALR parser, and merges some. A keyword that a name's pattern finds is found by it
+    there, too, where lark would try the keyword alone.
+    Aliases, `!`, `?` and priorities of rules shape trees; a constraint has none, so they change nothing, and rules
+    that lark refuses only because two alternatives would make the same tree are taken.
+    Under rule "longest" a terminal may match the empty text: then it may be left out where it stands.
+    A terminal called "not X" is an error: no rule names it, so that where it is the lexeme the text is wrong.
 """
 
 from __future__ import annotations

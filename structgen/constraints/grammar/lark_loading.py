@@ -11,6 +11,7 @@ Source: lark 1.3, load_grammar.Grammar.compile.
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +23,12 @@ from lark.lexer import Pattern, PatternRE, TerminalDef
 from lark.load_grammar import (
     ApplyTemplates,
     GrammarBuilder,
+    PackageResource,
     PrepareAnonTerminals,
     PrepareLiterals,
     TerminalTreeToPattern,
     ValidateSymbols,
     nr_deepcopy_tree,
-    stdlib_loader,
 )
 
 from structgen.errors import GrammarSyntaxError, LimitExceeded
@@ -78,13 +79,13 @@ def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Se
 
 
 def _read(file: Any) -> str:
-    """The text of an imported file."""
-    path = getattr(file, "path", None)
-    if path is not None:
-        return stdlib_loader(None, Path(path).name)[1]
+    """The text of an imported file, for messages; empty if it is not to be had."""
     try:
+        if isinstance(file, PackageResource):
+            content = pkgutil.get_data(file.pkg_name, file.path)
+            return (content or b"").decode("utf-8")
         return Path(file).read_text(encoding="utf-8")
-    except OSError:
+    except (OSError, TypeError, ValueError):
         return ""
 
 

@@ -271,9 +271,13 @@ def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After) -> Lexem
     texts = [terminal for terminal in order if isinstance(terminal.pattern, PatternStr)]
     embedded: set[str] = set()
     scanners = []
-    for terminal in order:
+    for place, terminal in enumerate(order):
         inner = [] if terminal in texts else _inside(terminal, texts, found, kinds.languages)
-        embedded.update(text.name for text in inner if set(text.pattern.flags) <= set(terminal.pattern.flags))
+        for text in inner:
+            if set(text.pattern.flags) <= set(terminal.pattern.flags) or (
+                place < order.index(text) and _hides(found[terminal.name], found[text.name], kinds.languages)
+            ):
+                embedded.add(text.name)
         ignored = terminal.name in loaded.ignore
         entries = [Entry(text.name, found[text.name].language) for text in inner if not ignored]
         entries.append(Entry(terminal.name, found[terminal.name].language, ignored))
@@ -292,6 +296,11 @@ def _inside(
     language = found[pattern.name].language
     same = (text for text in texts if text.priority == pattern.priority)
     return [text for text in same if languages.holds(language, text.pattern.value)]
+
+
+def _hides(first: Preference, later: Preference, languages: Languages) -> bool:
+    """Does the first pattern match wherever the later one does, so that it is never that one's turn?"""
+    return not first.conditions and languages.includes(concat([first.language, TEXT]), later.language)
 
 
 def _languages_after(after: After, found: Mapping[str, Preference]) -> Follow:
