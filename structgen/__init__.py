@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .api import generate, run, stream
     from .constraints.base import Constraint
     from .constraints.choice import choice
+    from .constraints.composition import dispatch, optional, reasoning, repeat, special, text
     from .constraints.grammar.constraint import ebnf, gbnf, lark
     from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.regex import regex
@@ -54,16 +55,22 @@ _HOMES = {
     "check": "constraints.json_schema",
     "choice": "constraints.choice",
     "constraint_for_type": "types",
+    "dispatch": "constraints.composition",
     "ebnf": "constraints.grammar.constraint",
     "gbnf": "constraints.grammar.constraint",
     "generate": "api",
     "json_schema": "constraints.json_schema",
     "lark": "constraints.grammar.constraint",
     "load": "models",
+    "optional": "constraints.composition",
     "prompt": "prompts",
+    "reasoning": "constraints.composition",
     "regex": "constraints.regex",
+    "repeat": "constraints.composition",
     "run": "api",
+    "special": "constraints.composition",
     "stream": "api",
+    "text": "constraints.composition",
     "wrap": "models",
 }
 
@@ -86,16 +93,22 @@ __all__ = [
     "check",
     "choice",
     "constraint_for_type",
+    "dispatch",
     "ebnf",
     "gbnf",
     "generate",
     "json_schema",
     "lark",
     "load",
+    "optional",
     "prompt",
+    "reasoning",
     "regex",
+    "repeat",
     "run",
+    "special",
     "stream",
+    "text",
     "wrap",
 ]
 

@@ -27,17 +27,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from structgen.constraints.expressions import (
-    ANY,
-    NOTHING,
-    RE,
-    TEXT,
-    complement,
-    concat,
-    intersect,
-    literal,
-    literals,
-)
+from structgen.constraints.expressions import ANY, NOTHING, RE
+from structgen.constraints.occurrences import ends_first, without
 from structgen.errors import GrammarSyntaxError
 
 from .ir import Body, Grammar
@@ -217,21 +208,12 @@ class _TagDispatch:
     def _body(self) -> Body:
         tags, excludes = [tag for tag, _ in self.pairs], self.excludes or []
         self._check(tags, excludes)
-        ends = literals([*tags, *excludes])
-        free: Body = ("text", TEXT if ends == NOTHING else complement(concat([TEXT, ends, TEXT])))
+        free: Body = ("text", without([*tags, *excludes]))
         if not tags:
             return free
-        # A tag's text ends with it; no tag has ended before, and no excluded text at all.
-        first = [complement(concat([TEXT, literals(tags), ANY, TEXT]))]
-        if excludes:
-            first.append(complement(concat([TEXT, literals(excludes), TEXT])))
-        calls: list[Body] = []
-        for tag, rule in self.pairs:
-            found = [concat([TEXT, literal(tag)]), *first]
-            longer = [other for other in tags if other != tag and other.endswith(tag)]
-            if longer:
-                found.append(complement(concat([TEXT, literals(longer)])))
-            calls.append(("sequence", (("text", intersect(found)), rule)))
+        calls: list[Body] = [
+            ("sequence", (("text", ends_first(tag, tags, excludes)), rule)) for tag, rule in self.pairs
+        ]
         call: Body = calls[0] if len(calls) == 1 else ("choice", tuple(calls))
         if self.loops is False:
             return ("choice", (free, call))

@@ -1,0 +1,22 @@
+"""Constraints made of constraints: free text, special tokens, repetition, dispatch on triggers, reasoning.
+
+What they say is a scannerless grammar whose symbols may be other constraints; what is regular stays one expression.
+"""
+
+from .composed import Composition, body_of
+from .dispatching import dispatch
+from .parts import Special, optional, repeat, special, text
+from .thinking import Reasoning, reasoning
+
+__all__ = [
+    "Composition",
+    "Reasoning",
+    "Special",
+    "body_of",
+    "dispatch",
+    "optional",
+    "reasoning",
+    "repeat",
+    "special",
+    "text",
+]

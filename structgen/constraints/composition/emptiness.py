@@ -1,0 +1,58 @@
+"""Does a constraint accept the empty text?
+
+Why: a symbol of a grammar that stands for another constraint is read by at least one byte, so a constraint that may
+be empty is that symbol or nothing.
+Invariant: exact, by the IR, which is all that the core sees.
+Cost: linear in the IR; a regular expression with look-around is compiled.
+"""
+
+from __future__ import annotations
+
+from structgen import _core
+from structgen.constraints.base import IR
+from structgen.constraints.expressions import RE, nullable
+from structgen.constraints.grammar.lowering import GrammarIR
+
+__all__ = ["accepts_empty"]
+
+
+def accepts_empty(ir: IR) -> bool:
+    """Is the empty text in the language of this IR?"""
+    kind, content = ir
+    if kind == "regex":
+        return _expression(content)
+    if kind == "sequence":
+        return all(map(accepts_empty, content))
+    if kind == "union":
+        return any(map(accepts_empty, content))
+    if kind == "grammar":
+        return _grammar(content)
+    return False  # JSON has at least one character
+
+
+def _expression(expression: RE) -> bool:
+    answer = nullable(expression)
+    if answer is None:
+        space = _core.RegexSpace()
+        answer = space.nullable(space.compile(expression))
+    return answer
+
+
+def _grammar(grammar: GrammarIR) -> bool:
+    empty = {
+        -1 - place for place, terminal in enumerate(grammar["terminals"]) if _terminal(grammar, terminal)
+    }
+    grown = True
+    while grown:
+        heads = {head for head, *body in grammar["productions"] if empty.issuperset(body)}
+        grown = not heads <= empty
+        empty |= heads
+    return grammar["start"] in empty
+
+
+def _terminal(grammar: GrammarIR, terminal: tuple[str, str, object, int]) -> bool:
+    """A lexeme has at least one character; without a lexer a terminal is any text of its language."""
+    kind, _, content, _ = terminal
+    if grammar["lexing"] != "scannerless" or kind not in ("text", "constraint"):
+        return False
+    return _expression(content) if kind == "text" else accepts_empty(content)  # type: ignore[arg-type]

@@ -1,0 +1,126 @@
+"""Free text, one special token, and repetition: the small parts of compositions.
+
+Invariant: `text` never holds what ends it; a special token is never text, and a tokenizer that lacks it spells the
+text that names it.
+Cost: that of the operands; a count adds its logarithm, but a bounded free text has a state for each length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.expressions import ANY, intersect
+from structgen.constraints.expressions import repeat as repeat_expression
+from structgen.constraints.occurrences import without
+from structgen.errors import ConstraintError, OptionError, with_kind
+
+from .composed import EMPTY, Composition, body_of, sequence_of
+
+__all__ = ["Special", "checked_count", "checked_texts", "optional", "repeat", "special", "text"]
+
+
+class Special(Composition):
+    """Made by `special`."""
+
+    __slots__ = ("token",)
+
+    token: str
+
+    def __init__(self, token: str) -> None:
+        object.__setattr__(self, "token", token)
+        super().__init__(("special", token), f"the special token {token!r}")
+
+    def __repr__(self) -> str:
+        return f"special({self.token!r})"
+
+
+def special(token: str) -> Special:
+    """One special token of the tokenizer, by its text: ``special("<|im_end|>")``.
+
+    A tokenizer without it reads that text as any other, so that the same constraint serves models whose markers
+    are tokens and models whose markers are words.
+    """
+    (token,) = checked_texts(token, "special()")
+    return Special(token)
+
+
+def text(
+    until: str | Iterable[str] | None = None, *, max_chars: int | None = None, min_chars: int = 0
+) -> Composition:
+    """Free text in which none of `until` occurs, of `min_chars` to `max_chars` characters.
+
+    The text that ends it is not a part: ``text("</think>") + "</think>"``.
+    """
+    ends = () if until is None else checked_texts(until, "text()")
+    low, high = checked_count(min_chars, "min_chars"), _checked_limit(max_chars, "max_chars", min_chars)
+    parts = [without(ends)]
+    if low or high is not None:
+        parts.append(repeat_expression(ANY, low, high))
+    shown = " or ".join(map(repr, ends))
+    return Composition(("text", intersect(parts)), f"free text until {shown}" if ends else "free text")
+
+
+def repeat(
+    constraint: Constraint | str,
+    min: int = 0,
+    max: int | None = None,
+    separator: Constraint | str | None = None,
+) -> Composition:
+    """`constraint` from `min` to `max` times (None: without bound), with `separator` between any two."""
+    operand = as_constraint(constraint)
+    low, high = checked_count(min, "min"), _checked_limit(max, "max", min)
+    name = f"{operand.describe()} {low} to {'any number of' if high is None else high} times"
+    one = body_of(operand)
+    if high == 0:
+        return Composition(EMPTY, name)
+    if separator is None:
+        return Composition(("repeat", one, low, high), name)
+    more = sequence_of((body_of(as_constraint(separator)), one))
+    least, most = (low - 1 if low else 0), None if high is None else high - 1
+    several = sequence_of((one, ("repeat", more, least, most)))
+    return Composition(several if low else ("repeat", several, 0, 1), name)
+
+
+def optional(constraint: Constraint | str) -> Composition:
+    """`constraint`, or nothing."""
+    operand = as_constraint(constraint)
+    return Composition(("repeat", body_of(operand), 0, 1), f"optionally {operand.describe()}")
+
+
+def checked_texts(given: str | Iterable[str], where: str) -> tuple[str, ...]:
+    """One text or several, none of them empty, each once."""
+    texts = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    for one in texts:
+        if not isinstance(one, str):
+            raise ConstraintError(
+                f"{where} looks for texts, not for {with_kind(one)}",
+                hint='Give one text or several: ["a", "b"].',
+            )
+        if not one:
+            raise ConstraintError(
+                f"{where} cannot look for the empty text, which is everywhere", hint="Leave it out."
+            )
+        if any("\ud800" <= character <= "\udfff" for character in one):
+            raise ConstraintError(
+                f"{one!r:.60} holds a lone surrogate, which no UTF-8 text can spell",
+                hint="Decode the text correctly first.",
+            )
+    return tuple(dict.fromkeys(texts))
+
+
+def checked_count(value: int, name: str) -> int:
+    """A whole number of 0 or more."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise OptionError(f"{name} is {value!r:.60}; it must be a whole number of 0 or more")
+    return value
+
+
+def _checked_limit(value: int | None, name: str, least: int) -> int | None:
+    if value is None:
+        return None
+    if checked_count(value, name) < least:
+        raise OptionError(
+            f"{name} is {value}, below the least, {least}", hint="Nothing satisfies that; exchange the two."
+        )
+    return value
