@@ -55,7 +55,7 @@ def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
 
 def drawn(folders: Iterable[Path], limit: int | None, most: int = _MOST) -> Iterator[tuple[str, str]]:
     """Files below the folders, of at most so many bytes, that are Python: some of tests are not."""
-    found = list(texts(folders, ".py", most=most))
+    found = [one for one in texts(folders, ".py", most=most) if "/site-packages/" not in one[0]]
     random.Random(0).shuffle(found)  # drawn before they are judged
     yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
 
