@@ -186,19 +186,36 @@ class _Walk:
     def language(self, wanted: Callable[[Obligations], object]) -> RE:
         """The texts at whose end the automaton matches with a debt that is `wanted`."""
         nodes = self._nodes()
-        if len(nodes) > _STATES:
+        blocks = self._blocks(nodes, [node.end is not None and bool(wanted(node.end)) for node in nodes])
+        if len(set(blocks.values())) > _STATES:
             self._too_large()
-        numbers = {node: number for number, node in enumerate(nodes, 1)}
         last = len(nodes) + 1
-        edges: dict[int, dict[int, RE]] = {0: {1: EPSILON}}
-        for node, number in numbers.items():
+        edges: dict[int, dict[int, RE]] = {0: {blocks[self.start]: EPSILON}}
+        for node, block in blocks.items():
+            if block in edges:
+                continue
             pieces: dict[int, list[tuple[int, int]]] = {}
             for atom, after in enumerate(self.next(node)):
-                pieces.setdefault(numbers[after], []).extend(self.threads.atoms[atom])
-            edges[number] = {to: character_class(normalise_ranges(ranges)) for to, ranges in pieces.items()}
+                pieces.setdefault(blocks[after], []).extend(self.threads.atoms[atom])
+            edges[block] = {to: character_class(normalise_ranges(ranges)) for to, ranges in pieces.items()}
             if node.end is not None and wanted(node.end):
-                edges[number][last] = EPSILON
-        return _eliminate(edges, last, self._too_large)
+                edges[block][last] = EPSILON
+        return _eliminate(_alive(edges, last), last, self._too_large)
+
+    def _blocks(self, nodes: list[Node], accepting: list[bool]) -> dict[Node, int]:
+        """Nodes with the same future have the same number, from 1 on (E. Moore's refinement)."""
+        blocks = {node: 1 + accepts for node, accepts in zip(nodes, accepting, strict=True)}
+        count = 0
+        while len(set(blocks.values())) > count:
+            count = len(set(blocks.values()))
+            seen: dict[tuple[int, ...], int] = {}
+            blocks = {
+                node: seen.setdefault(
+                    (blocks[node], *(blocks[after] for after in self.next(node))), len(seen) + 1
+                )
+                for node in nodes
+            }
+        return blocks
 
     def _too_large(self) -> NoReturn:
         raise LimitExceeded(
@@ -208,6 +225,23 @@ class _Walk:
             pattern=self.threads.pattern,
             hint="Put alternatives that begin with one another longest first, or make them terminals of their own.",
         )
+
+
+def _alive(edges: dict[int, dict[int, RE]], last: int) -> dict[int, dict[int, RE]]:
+    """Without the states from which the last one is out of reach."""
+    reaching = {last}
+    grown = True
+    while grown:
+        more = {
+            state for state, ways in edges.items() if state not in reaching and not reaching.isdisjoint(ways)
+        }
+        grown = bool(more)
+        reaching |= more
+    return {
+        state: {to: way for to, way in ways.items() if to in reaching}
+        for state, ways in edges.items()
+        if state in reaching or state == 0
+    }
 
 
 def _eliminate(edges: dict[int, dict[int, RE]], last: int, too_large: Callable[[], NoReturn]) -> RE:
