@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .prompts import PromptFunction, prompt
     from .results import Result
     from .sampling import SamplingOptions
+    from .tools import tools
     from .types import BoundCall, constraint_for_type
     from .vocabulary import Vocabulary
 
@@ -71,6 +72,7 @@ _HOMES = {
     "special": "constraints.composition",
     "stream": "api",
     "text": "constraints.composition",
+    "tools": "tools",
     "wrap": "models",
 }
 
@@ -109,6 +111,7 @@ __all__ = [
     "special",
     "stream",
     "text",
+    "tools",
     "wrap",
 ]
 

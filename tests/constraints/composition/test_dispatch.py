@@ -12,7 +12,7 @@ import structgen as sg
 from structgen.constraints.composition import Special, dispatch, special
 from structgen.errors import ConstraintError, EmptyConstraint, LimitExceeded, OptionError
 
-from .small import LETTERS, PLAIN, WITH_SPECIALS, accepted, check_walks, texts, tokenisations
+from .small import LETTERS, NEEDS_ENDS, PLAIN, WITH_SPECIALS, accepted, check_walks, texts, tokenisations
 
 
 def twin(text: str, triggers: dict[str, str], **options: Any) -> bool:
@@ -110,6 +110,7 @@ def gbnf_of(pattern: str) -> str:
 
 
 @pytest.mark.parametrize(("triggers", "options"), CASES)
+@NEEDS_ENDS
 def test_triggers_that_are_special_tokens(triggers: dict[str, str], options: dict[str, Any]) -> None:
     """The same texts, whether the tokenizer has the tokens or not; and where it has them, only they are triggers."""
     marks: list[str | Special] = [
@@ -122,26 +123,8 @@ def test_triggers_that_are_special_tokens(triggers: dict[str, str], options: dic
         assert accepted(made, PLAIN, letters(text)) == wanted, text
         spellings = tokenisations(WITH_SPECIALS, text, specials=True)
         assert any(accepted(made, WITH_SPECIALS, ids) for ids in spellings) == wanted, text
-    if options.get("stop_after_first") and "" in triggers.values():
-        return  # see below
     for _ in range(5):
         assert twin(check_walks(made, WITH_SPECIALS, rng), triggers, **options)
-
-
-@pytest.mark.xfail(reason="the core takes the end of a grammar after a special token for its beginning")
-def test_a_text_may_end_with_a_special_token() -> None:
-    made = dispatch({special("<a>"): ""}, stop_after_first=True, at_least_one=True)
-    for seed in range(20):
-        check_walks(made, WITH_SPECIALS, random.Random(seed))
-
-
-def test_a_special_trigger_is_its_token_and_nothing_else() -> None:
-    made = dispatch({special("<a>"): "b"})
-    token = WITH_SPECIALS.specials["<a>"]
-    assert accepted(made, WITH_SPECIALS, [*letters("a<"), token, *letters("ba")])
-    assert not accepted(made, WITH_SPECIALS, letters("<a>b"))  # the free text may not spell it
-    assert not accepted(made, WITH_SPECIALS, [token, *letters("a")])
-    assert accepted(made, PLAIN, letters("<a>b"))
 
 
 def test_what_follows_may_be_a_schema_and_a_trigger_may_lie_inside_a_token() -> None:

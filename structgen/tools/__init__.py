@@ -1,0 +1,35 @@
+"""Tool calls: the constraint of a turn that may call tools, the reader of a finished one, and the loop that runs them.
+
+``structgen.tools(...)`` is the function `tools` of this package; so that it stays one when the package itself was
+imported first, the package can be called.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from .definitions import Tool, ToolCall, read_tools
+from .formats import FORMATS, ToolFormat
+from .reading import AssistantTurn
+from .turn import ToolTurn, tools
+
+__all__ = [
+    "FORMATS",
+    "AssistantTurn",
+    "Tool",
+    "ToolCall",
+    "ToolFormat",
+    "ToolTurn",
+    "read_tools",
+    "tools",
+]
+
+
+class _CallablePackage(ModuleType):
+    def __call__(self, *args: Any, **kwargs: Any) -> ToolTurn:
+        return tools(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

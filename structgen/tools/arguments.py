@@ -1,0 +1,57 @@
+"""The arguments of a call in each notation: what may be written, and what was.
+
+Why: formats differ in their markers, which are data, and in the notation of arguments, which are these three.
+Invariant: what is written reads back as arguments that the tool's schema accepts; a schema that a notation cannot
+write exactly is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.constraints.composition import body_of
+from structgen.constraints.grammar.ir import Body
+from structgen.constraints.json_schema import json_schema
+from structgen.errors import OutputInvalid
+
+from .definitions import Tool
+from .formats import ToolFormat
+from .pythonic import python_arguments, read_python_arguments
+from .xml_parameters import read_xml_parameters, xml_parameters
+
+__all__ = ["NOTATIONS", "Notation"]
+
+
+@dataclass(frozen=True)
+class Notation:
+    """Both directions of one notation."""
+
+    write: Callable[[Tool, ToolFormat], Body]
+    read: Callable[[str, int, Tool], tuple[dict[str, Any], int]]
+    """From a text and the place where the arguments begin to them and the place where they end."""
+
+
+def _write_json(tool: Tool, format: ToolFormat) -> Body:
+    return body_of(
+        json_schema(tool.parameters, ordered=True, whitespace=format.whitespace, integers="digits")
+    )
+
+
+def _read_json(text: str, start: int, tool: Tool) -> tuple[dict[str, Any], int]:
+    try:
+        value, end = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError) as error:
+        raise OutputInvalid(f"the arguments of {tool.name} are no JSON: {error}", text=text) from error
+    if not isinstance(value, dict):
+        raise OutputInvalid(f"the arguments of {tool.name} are no object", text=text)
+    return value, end
+
+
+NOTATIONS: Mapping[str, Notation] = {
+    "json": Notation(_write_json, _read_json),
+    "python": Notation(lambda tool, format: python_arguments(tool), read_python_arguments),
+    "xml": Notation(lambda tool, format: xml_parameters(tool), read_xml_parameters),
+}

@@ -1,0 +1,163 @@
+"""What a model may call: a name, a description, the schema of the arguments, perhaps a Python function.
+
+Why: tools come as the definitions of OpenAI's interface or as Python functions; both are one thing here.
+Invariant: arguments that are not declared are not written, unless the schema speaks of them (``additionalProperties``
+and its relatives): a function cannot take what it does not declare.
+Cost: reading a function's annotations is pydantic's.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from structgen.errors import ConstraintError, OutputInvalid, StructgenError, with_kind
+from structgen.types import BoundCall, OutputType, output_type
+from structgen.types.functions import arguments_model, is_function
+from structgen.types.schemas import describing_schema, generating_schema
+
+__all__ = ["Tool", "ToolCall", "names_of", "read_tool", "read_tools"]
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_OPENING = frozenset(
+    {
+        "additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf",
+        "oneOf", "not", "if", "$ref", "$dynamicRef", "dependentSchemas", "dependencies",
+    }
+)  # fmt: skip
+"""Keywords by which an object may have more keys than its `properties`."""
+_FORM = 'A definition is {"type": "function", "function": {"name": ..., "description": ..., "parameters": {...}}}.'
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call as the model wrote it."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """Made by `read_tool`."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """The schema that arguments follow: an object."""
+    function: Callable[..., Any] | None = None
+    described: dict[str, Any] = field(default_factory=dict)
+    """The schema as the model is told of it."""
+
+    def definition(self) -> dict[str, Any]:
+        """As OpenAI's interface writes it."""
+        told = {"name": self.name, "description": self.description, "parameters": self.described}
+        return {"type": "function", "function": {key: value for key, value in told.items() if value}}
+
+    def validate(self, arguments: Mapping[str, Any]) -> Callable[[], Any] | dict[str, Any]:
+        """The call, ready to be made, of a function; of a definition alone the arguments.
+
+        Raises `OutputInvalid` where they are not what the tool takes.
+        """
+        if self.function is not None:
+            call: BoundCall = self._output.validate(json.dumps(arguments, ensure_ascii=False))
+            return call
+        import jsonschema  # type: ignore[import-untyped]
+
+        kind = jsonschema.validators.validator_for(self.parameters, jsonschema.Draft202012Validator)
+        error = jsonschema.exceptions.best_match(kind(self.parameters).iter_errors(dict(arguments)))
+        if error is not None:
+            raise OutputInvalid(
+                f"the arguments of {self.name} are not what it takes: {error.message}",
+                text=json.dumps(arguments, ensure_ascii=False),
+            )
+        return dict(arguments)
+
+    @functools.cached_property
+    def _output(self) -> OutputType:
+        return output_type(self.function)
+
+
+def read_tools(given: Any) -> tuple[Tool, ...]:
+    """The tools of a list of definitions and functions."""
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise ConstraintError(f"tools are a list, not {with_kind(given)}", hint=_FORM)
+    tools = tuple(read_tool(one, f"tool {place}") for place, one in enumerate(given))
+    if not tools:
+        raise ConstraintError(
+            "there are no tools in this list", hint="Without tools a plain constraint serves."
+        )
+    names = [tool.name for tool in tools]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConstraintError(
+                f"two tools are called {name!r}", hint="Calls are told apart by their names."
+            )
+    return tools
+
+
+def read_tool(given: Any, where: str = "tool") -> Tool:
+    """A tool: one of OpenAI's definitions, the inner part of one, or a Python function."""
+    if isinstance(given, Tool):
+        return given
+    if is_function(given):
+        return _of_function(given)
+    if not isinstance(given, Mapping):
+        raise ConstraintError(f"{with_kind(given)} is no tool", where=where, hint=_FORM)
+    if given.get("type", "function") != "function":
+        raise ConstraintError(
+            f"it has the type {given['type']!r:.60}", where=where, hint="Only functions can be called."
+        )
+    inner = given.get("function", given)
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
+        raise ConstraintError("it has no name", where=where, hint=_FORM)
+    described = inner.get("parameters") or {"type": "object", "properties": {}}
+    if not isinstance(described, Mapping):
+        raise ConstraintError(
+            f"its parameters are {with_kind(described)}, not a schema", where=where, hint=_FORM
+        )
+    name = _checked_name(inner["name"], where)
+    return Tool(name, str(inner.get("description") or ""), _closed(described), None, dict(described))
+
+
+def _of_function(function: Callable[..., Any]) -> Tool:
+    from pydantic import TypeAdapter
+
+    try:
+        adapter = TypeAdapter(arguments_model(function))
+        parameters, described = generating_schema(adapter), describing_schema(adapter)
+    except StructgenError:
+        raise
+    except Exception as error:  # pydantic raises many kinds
+        raise ConstraintError(f"the parameters of {function!r:.80} cannot be described: {error}") from error
+    described = {key: value for key, value in described.items() if key not in ("title", "description")}
+    name = _checked_name(str(parameters.get("title") or getattr(function, "__name__", "function")), "tool")
+    return Tool(name, inspect.getdoc(function) or "", parameters, function, described)
+
+
+def _closed(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    schema = dict(parameters)
+    schema.setdefault("type", "object")
+    if not _OPENING & schema.keys():
+        schema["additionalProperties"] = False
+    return schema
+
+
+def _checked_name(name: str, where: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ConstraintError(
+            f"{name!r:.80} is no name that a model could call",
+            where=where,
+            hint="A name has letters, digits, _, - and dots, at most 128 of them.",
+        )
+    return name
+
+
+def names_of(tools: Sequence[Tool]) -> str:
+    """Their names, for messages."""
+    return ", ".join(tool.name for tool in tools)

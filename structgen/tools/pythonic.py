@@ -1,0 +1,236 @@
+"""Arguments as keyword arguments of Python: ``city="Paris", days=3, exact=True``.
+
+What: JSON is Python where no true, false or null is in it (strings are written with the escapes that both have), so
+values of such schemas are left to the JSON automaton whole; around the others this builds what Python writes.
+Invariant: a schema that can neither be left to JSON nor taken apart exactly is refused with its keyword.
+Cost: linear in the schema; optional arguments take the square of their number.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import keyword
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from structgen.constraints.composition import body_of
+from structgen.constraints.grammar.ir import Body
+from structgen.constraints.json_schema import json_schema
+from structgen.errors import ConstraintError, OutputInvalid, UnsupportedKeyword
+
+from .bodies import EMPTY, choice_of, listed, sequence_of, text_of
+from .definitions import Tool
+from .fields import ANNOTATIONS, parameters_of, resolved, within
+
+__all__ = ["python_arguments", "read_python_arguments"]
+
+_SCALARS = frozenset({"string", "integer", "number"})
+_STRINGS = frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"})
+_NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_ARRAYS = frozenset({"items", "minItems", "maxItems"})
+_OBJECTS = frozenset({"properties", "required", "additionalProperties"})
+_UNIONS = frozenset({"anyOf"})
+
+
+def python_arguments(tool: Tool) -> Body:
+    """Everything between the parentheses."""
+    items = []
+    for name, schema, required in parameters_of(tool, "Python"):
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ConstraintError(
+                f"{name!r:.60} is no name of a keyword argument",
+                where=f"the parameters of {tool.name}",
+                hint="Rename it, or use a format whose arguments are JSON.",
+            )
+        value = _Values(tool).write(schema, f"#/properties/{name}", ())
+        items.append((sequence_of((text_of(f"{name}="), value)), required))
+    return listed(items, text_of(", "))
+
+
+class _Values:
+    """Writes the values of one tool."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    def write(self, schema: Any, pointer: str, inside: tuple[int, ...]) -> Body:
+        schema = resolved(self._tool, schema)
+        if id(schema) in inside:
+            raise self._unsupported(pointer, "$ref", "a value inside itself that may be True, False or None")
+        inside = (*inside, id(schema))
+        if self._is_json(schema, ()):
+            return self._json(schema)
+        if not isinstance(schema, Mapping):
+            raise self._unsupported(pointer, "type", "a value of any type")
+        said = schema.keys() - ANNOTATIONS
+        if "const" in said or "enum" in said:
+            return self._listed(schema, pointer)
+        if "anyOf" in said:
+            self._only(schema, pointer, _UNIONS)
+            branches = enumerate(schema["anyOf"])
+            return choice_of([self.write(one, f"{pointer}/anyOf/{i}", inside) for i, one in branches])
+        kind = schema.get("type")
+        if isinstance(kind, Sequence) and not isinstance(kind, str):
+            return choice_of([self._of_type(schema, one, pointer, inside) for one in kind])
+        return self._of_type(schema, kind, pointer, inside)
+
+    def _of_type(self, schema: Mapping[str, Any], kind: Any, pointer: str, inside: tuple[int, ...]) -> Body:
+        if kind == "boolean":
+            return choice_of([text_of("True"), text_of("False")])
+        if kind == "null":
+            return text_of("None")
+        if kind in _SCALARS:
+            return self._json({**schema, "type": kind})
+        if kind == "array":
+            self._only(schema, pointer, _ARRAYS | _STRINGS | _NUMBERS)
+            one = self.write(schema.get("items", True), f"{pointer}/items", inside)
+            return self._several("[]", one, schema.get("minItems", 0), schema.get("maxItems"))
+        if kind == "object":
+            return self._object(schema, pointer, inside)
+        raise self._unsupported(pointer, "type", "a value of any type")
+
+    def _object(self, schema: Mapping[str, Any], pointer: str, inside: tuple[int, ...]) -> Body:
+        self._only(schema, pointer, _OBJECTS)
+        properties: Mapping[str, Any] = schema.get("properties", {})
+        more = schema.get("additionalProperties", not properties)
+        required = schema.get("required", ())
+        if (more is not False and properties) or any(name not in properties for name in required):
+            raise self._unsupported(pointer, "additionalProperties", "an object with declared and other keys")
+        if more is not False:
+            value = self.write(more, f"{pointer}/additionalProperties", inside)
+            return self._several(
+                "{}", sequence_of((self._json({"type": "string"}), text_of(": "), value)), 0, None
+            )
+        items = [
+            (
+                sequence_of(
+                    (
+                        text_of(f"{json.dumps(name, ensure_ascii=False)}: "),
+                        self.write(one, f"{pointer}/properties/{name}", inside),
+                    )
+                ),
+                name in required,
+            )
+            for name, one in properties.items()
+        ]
+        return sequence_of((text_of("{"), listed(items, text_of(", ")), text_of("}")))
+
+    def _several(self, brackets: str, one: Body, least: int, most: int | None) -> Body:
+        if most == 0:
+            return text_of(brackets)
+        more: Body = (
+            "repeat",
+            sequence_of((text_of(", "), one)),
+            max(least - 1, 0),
+            None if most is None else most - 1,
+        )
+        several = sequence_of((one, more))
+        content = several if least else choice_of([EMPTY, several])
+        return sequence_of((text_of(brackets[0]), content, text_of(brackets[1])))
+
+    def _listed(self, schema: Mapping[str, Any], pointer: str) -> Body:
+        self._only(schema, pointer, frozenset({"const", "enum", "type"}))
+        values = [schema["const"]] if "const" in schema else list(schema["enum"])
+        import jsonschema  # type: ignore[import-untyped]
+
+        kind = jsonschema.Draft202012Validator(dict(schema))
+        return choice_of([text_of(_literal(value)) for value in values if kind.is_valid(value)])
+
+    def _json(self, schema: Any) -> Body:
+        whole = within(self._tool, schema)
+        return body_of(json_schema(whole, ordered=True, whitespace="json.dumps", integers="digits"))
+
+    def _is_json(self, schema: Any, inside: tuple[int, ...]) -> bool:
+        """Can no true, false or null be in a value? Where that is not clear, the answer is no."""
+        schema = resolved(self._tool, schema)
+        if not isinstance(schema, Mapping) or "$ref" in schema:
+            return False
+        if id(schema) in inside:
+            return True
+        inside = (*inside, id(schema))
+        if "const" in schema or "enum" in schema:
+            return all(map(_is_plain, [schema["const"]] if "const" in schema else schema["enum"]))
+        branches = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
+        if branches and "type" not in schema:
+            return all(self._is_json(one, inside) for one in branches)
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            return _SCALARS.issuperset(kind)
+        if kind in _SCALARS:
+            return True
+        if kind == "array":
+            parts = [*schema.get("prefixItems", ()), schema.get("items", True)]
+            if schema.get("maxItems", -1) == len(parts) - 1:
+                parts.pop()  # nothing comes after the first ones
+            return all(part is False or self._is_json(part, inside) for part in parts)
+        if kind == "object" and schema.keys() - ANNOTATIONS <= {"type", *_OBJECTS}:
+            more = schema.get("additionalProperties", True)
+            parts = [*schema.get("properties", {}).values(), *([] if more is False else [more])]
+            return all(self._is_json(part, inside) for part in parts)
+        return False
+
+    def _only(self, schema: Mapping[str, Any], pointer: str, known: frozenset[str]) -> None:
+        for keyword_ in sorted(schema.keys() - ANNOTATIONS - known - {"type", "$defs", "definitions"}):
+            raise self._unsupported(pointer, keyword_, f"{keyword_} together with True, False or None")
+
+    def _unsupported(self, pointer: str, keyword_: str, what: str) -> UnsupportedKeyword:
+        return UnsupportedKeyword(
+            f"{what} cannot be written as Python in the arguments of {self._tool.name}",
+            pointer=pointer,
+            keyword=keyword_,
+            hint="Declare the type of every value, or use a format whose arguments are JSON, such as hermes.",
+        )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is not None and not isinstance(value, bool)
+
+
+def _literal(value: Any) -> str:
+    """JSON's spelling with Python's words."""
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_literal(key)}: {_literal(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def read_python_arguments(source: str, start: int, tool: Tool) -> tuple[dict[str, Any], int]:
+    """The arguments up to the parenthesis that closes them; they are literals, nothing is run."""
+    end = _closing(source, start)
+    try:
+        call = ast.parse(f"f({source[start:end]})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        if call.args or any(one.arg is None for one in call.keywords):
+            raise ValueError("there are arguments without a name")
+        return {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}, end
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise OutputInvalid(
+            f"the arguments of {tool.name} are no Python literals: {error}", text=source
+        ) from error
+
+
+def _closing(source: str, start: int) -> int:
+    """The place of the first closing parenthesis outside of strings and brackets."""
+    depth, place = 0, start
+    while place < len(source):
+        letter = source[place]
+        if letter in "\"'":
+            place += 1
+            while place < len(source) and source[place] != letter:
+                place += 2 if source[place] == "\\" else 1
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            if depth == 0:
+                return place
+            depth -= 1
+        place += 1
+    return len(source)

@@ -1,0 +1,128 @@
+"""From the text of a finished turn to its reasoning, its text and its calls.
+
+Why: a loop runs the calls; it must read exactly what the constraint lets a model write, in every format.
+What: the text is read from left to right by the same templates that the constraint was made of. Arguments are read by
+their own notation, so a marker inside a string is no marker.
+Invariant: what `tools` allows is read; what is cut off or no turn is `OutputInvalid`.
+Cost: linear in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from structgen.errors import OutputInvalid
+
+from .arguments import NOTATIONS
+from .definitions import Tool, ToolCall
+from .formats import ToolFormat
+
+__all__ = ["AssistantTurn", "TurnReader"]
+
+
+@dataclass(frozen=True)
+class AssistantTurn:
+    """What an assistant said."""
+
+    text: str
+    """The answer, or what was said before the calls."""
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str | None = None
+
+
+class TurnReader:
+    """Of one format and its tools."""
+
+    def __init__(self, format: ToolFormat, tools: Sequence[Tool], reasoning: bool | str) -> None:
+        self.format = format
+        self.tools = sorted(tools, key=lambda tool: len(tool.name), reverse=True)
+        self.reasoning = reasoning
+
+    def read(self, text: str) -> AssistantTurn:
+        thought, start = self._thought(text)
+        place = self._first_call(text, start)
+        if place is not None and self.format.at_start:
+            try:
+                return AssistantTurn("", self._calls(text, place), thought)
+            except OutputInvalid:
+                place = None  # an answer that begins as calls do
+        if place is None:
+            return AssistantTurn(self._answer(text, start), (), thought)
+        return AssistantTurn(self._said(text, start, place), self._calls(text, place), thought)
+
+    def _thought(self, text: str) -> tuple[str | None, int]:
+        begin, end = self.format.think
+        if self.reasoning is False or (self.reasoning == "optional" and not text.startswith(begin)):
+            return None, 0
+        start = 0 if self.reasoning == "begun" else self._expect(text, 0, begin)
+        stop = text.find(end, start)
+        if stop < 0:
+            raise OutputInvalid(f"the reasoning has no end, {end!r}", text=text, hint="Raise max_tokens.")
+        after = stop + len(end)
+        if not self.format.is_framed:
+            for _ in range(2):
+                after += text.startswith("\n", after)
+        return text[start:stop], after
+
+    def _first_call(self, text: str, start: int) -> int | None:
+        """Where calls begin; None if there are none."""
+        opening = self.format.begin + self.format.call.partition("$name")[0]
+        if self.format.at_start:
+            return start if text.startswith(opening, start) else None
+        place = text.find(opening if self.format.is_framed else self.format.marker, start)
+        return None if place < 0 else place
+
+    def _said(self, text: str, start: int, stop: int) -> str:
+        begin, end = self.format.say
+        if start == stop or not begin:
+            return text[start:stop]
+        inside = self._expect(text, start, begin)
+        if not text.endswith(end, inside, stop):
+            raise OutputInvalid(f"the text before the calls does not end with {end!r}", text=text)
+        return text[inside : stop - len(end)]
+
+    def _answer(self, text: str, start: int) -> str:
+        begin, end = self.format.answer
+        return text[self._expect(text, start, begin) :].removesuffix(end)
+
+    def _calls(self, text: str, place: int) -> tuple[ToolCall, ...]:
+        format = self.format
+        opening = format.call.partition("$name")[0]
+        place = self._expect(text, place, format.begin)
+        calls: list[ToolCall] = []
+        while True:
+            call, place = self._call(text, place)
+            calls.append(call)
+            if format.between is None or not text.startswith(format.between + opening, place):
+                break
+            if not opening and not format.between:
+                break
+            place += len(format.between)
+        place = self._expect(text, place, format.end)
+        if place != len(text):
+            raise OutputInvalid(f"after the calls there is more: {text[place : place + 40]!r}", text=text)
+        return tuple(calls)
+
+    def _call(self, text: str, place: int) -> tuple[ToolCall, int]:
+        opening, _, rest = self.format.call.partition("$name")
+        middle, _, closing = rest.partition("$arguments")
+        place = self._expect(text, place, opening)
+        for tool in self.tools:
+            if text.startswith(tool.name + middle, place):
+                start = place + len(tool.name) + len(middle)
+                arguments, end = NOTATIONS[self.format.arguments].read(text, start, tool)
+                return ToolCall(tool.name, arguments), self._expect(text, end, closing)
+        raise OutputInvalid(f"{text[place : place + 40]!r} calls no tool", text=text)
+
+    def _expect(self, text: str, place: int, wanted: str) -> int:
+        """The place after `wanted`; a special token that ended the text may be missing at its very end."""
+        if text.startswith(wanted, place):
+            return place + len(wanted)
+        if place == len(text) and wanted in self.format.specials:
+            return place
+        raise OutputInvalid(
+            f"{wanted!r} is missing at character {place}: {text[place : place + 40]!r}",
+            text=text,
+            hint="Read the text with its special tokens, from Vocabulary.spelled; or it was cut off.",
+        )

@@ -1,0 +1,229 @@
+"""One turn of an assistant that may call tools, as a constraint; and what a finished turn says.
+
+What, in this order: reasoning if it is wanted, then the answer or calls. Without a constraint for the answer it is free
+text, and such text may also stand before calls (where the format has that).
+Invariant: a text of the constraint is read back by `ToolTurn.read` as exactly one turn, and the arguments of its calls
+are what the tools' schemas accept. Free text never holds what begins calls, so it cannot be taken for one.
+Cost: one symbol of a grammar for each tool; the schemas' automata are made when they are first reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.composition import Composition, body_of
+from structgen.constraints.expressions import (
+    ANY,
+    RE,
+    TEXT,
+    complement,
+    concat,
+    intersect,
+    literal,
+    repeat,
+    scope,
+)
+from structgen.constraints.grammar.ir import Body
+from structgen.constraints.occurrences import before, without
+from structgen.errors import OptionError
+
+from .arguments import NOTATIONS
+from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of
+from .definitions import Tool, names_of, read_tools
+from .formats import ToolFormat, tool_format
+from .reading import AssistantTurn, TurnReader
+
+__all__ = ["ReasoningChoice", "ToolTurn", "tools"]
+
+ReasoningChoice = bool | Literal["optional", "begun"]
+_MOST_LINES = 2
+"""Line ends between the reasoning and what comes after it."""
+
+
+class ToolTurn(Composition):
+    """Made by `tools`."""
+
+    __slots__ = ("format", "reasoning", "tools")
+
+    tools: tuple[Tool, ...]
+    format: ToolFormat
+    reasoning: ReasoningChoice
+
+    def __init__(
+        self, body: Body, tools: tuple[Tool, ...], format: ToolFormat, reasoning: ReasoningChoice
+    ) -> None:
+        object.__setattr__(self, "tools", tools)
+        object.__setattr__(self, "format", format)
+        object.__setattr__(self, "reasoning", reasoning)
+        super().__init__(body, f"a turn with the tools {names_of(tools)} as {format.name} writes them")
+
+    def read(self, text: str) -> AssistantTurn:
+        """What a finished turn says: its reasoning, its text and its calls.
+
+        `text` has its special tokens in it, as `Vocabulary.spelled` tells it from the tokens. Raises `OutputInvalid`
+        where it is no whole turn.
+        """
+        return TurnReader(self.format, self.tools, self.reasoning).read(text)
+
+
+def tools(
+    definitions: Sequence[Any],
+    *,
+    format: str | ToolFormat = "hermes",
+    tool_choice: str = "auto",
+    parallel: bool | None = None,
+    max_calls: int | None = None,
+    reasoning: ReasoningChoice = False,
+    max_reasoning: int | None = None,
+    answer: Constraint | str | None = None,
+    max_text: int | None = None,
+) -> ToolTurn:
+    """The constraint of an assistant's turn that may call tools.
+
+    definitions    OpenAI's tool definitions, or Python functions
+    format         who will write it: a name of `structgen.tools.FORMATS`, or a `ToolFormat`
+    tool_choice    "auto", "required" (calls at once), "none" (no calls), or the name of the one tool to call
+    parallel       several calls in one turn; None: if the format has that
+    max_calls      at most so many of them
+    reasoning      True: the turn begins with it; "optional"; "begun": the prompt has opened it already
+    max_reasoning  its most characters
+    answer         the constraint of the final answer: a turn is this, or calls; None: free text
+    max_text       most characters of free text
+    """
+    chosen, offered = tool_format(format), read_tools(definitions)
+    _check_options(reasoning, max_reasoning, max_text, max_calls)
+    most = _most_calls(chosen, parallel, max_calls, tool_choice)
+    turn = _Turn(chosen, reasoning, max_text)
+    called = _called(offered, tool_choice)
+    parts: list[Body] = []
+    if tool_choice in ("auto", "none"):
+        parts.append(turn.answer(None if answer is None else as_constraint(answer)))
+    if called:
+        calls = turn.calls(called, most)
+        parts.append(turn.preamble(calls) if tool_choice == "auto" and answer is None else calls)
+    body = sequence_of((turn.thought(max_reasoning), choice_of(parts)))
+    return ToolTurn(body, offered, chosen, reasoning)
+
+
+class _Turn:
+    """The parts of a turn in one format."""
+
+    def __init__(self, format: ToolFormat, reasoning: ReasoningChoice, max_text: int | None) -> None:
+        self.format = format
+        self.reasoning = reasoning
+        self.max_text = max_text
+        thinks = () if reasoning is False or format.is_framed else format.think
+        self.never = tuple(dict.fromkeys((*format.specials, *thinks)))
+        self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.is_framed else format.think))))
+
+    def thought(self, most: int | None) -> Body:
+        """The reasoning with what is around it."""
+        if self.reasoning is False:
+            return EMPTY
+        begin, end = self.format.think
+        first = next(special for special in self.specials if end.startswith(special))
+        others = tuple(one for one in self.format.specials if one != first)
+        inside: Body = ("text", _bounded(before(first, (first,), others), most))
+        lines: Body = EMPTY if self.format.is_framed else ("text", repeat(literal("\n"), 0, _MOST_LINES))
+        opened = EMPTY if self.reasoning == "begun" else pieces(begin, self.specials)
+        whole = sequence_of((opened, inside, pieces(end, self.specials), lines))
+        return choice_of((EMPTY, whole)) if self.reasoning == "optional" else whole
+
+    def answer(self, constraint: Constraint | None) -> Body:
+        """The final answer with what is around it."""
+        begin, end = self.format.answer
+        expression = _bounded(TEXT, self.max_text) if constraint is None else constraint.regular()
+        if expression is None:
+            assert constraint is not None
+            inside = body_of(constraint)
+        else:
+            parts = [scope(expression), without(self.never)]
+            if self.format.at_start:
+                parts.append(complement(concat([literal(self.format.marker), TEXT])))
+            inside = ("text", intersect(parts))
+        return sequence_of((pieces(begin, self.specials), inside, pieces(end, self.specials)))
+
+    def preamble(self, calls: Body) -> Body:
+        """Free text, if the format has it there, then calls."""
+        if self.format.at_start:
+            return calls
+        begin, end = self.format.say
+        if begin:
+            said: Body = ("text", _bounded(without(self.never), self.max_text))
+            framed = sequence_of((pieces(begin, self.specials), said, pieces(end, self.specials)))
+            return sequence_of((choice_of((EMPTY, framed)), calls))
+        marker = self.format.marker
+        others = tuple(one for one in self.never if one not in marker)
+        return sequence_of((("text", _bounded(before(marker, (marker,), others), self.max_text)), calls))
+
+    def calls(self, called: Sequence[Tool], most: int | None) -> Body:
+        """One call or several, with what is around them."""
+        one = self.call(called)
+        between = pieces(self.format.between or "", self.specials)
+        least_more, most_more = 0, None if most is None else most - 1
+        more: Body = ("repeat", sequence_of((between, one)), least_more, most_more)
+        parts = [pieces(self.format.begin, self.specials), one, *([] if most == 1 else [more])]
+        return sequence_of((*parts, pieces(self.format.end, self.specials)))
+
+    def call(self, called: Sequence[Tool]) -> Body:
+        """A call of any of the tools; what all of them begin and end with stands once."""
+        start, rest = self.format.call.split("$name")
+        middle, end = rest.split("$arguments")
+        write = NOTATIONS[self.format.arguments].write
+        each = [
+            sequence_of((text_of(tool.name), pieces(middle, self.specials), write(tool, self.format)))
+            for tool in called
+        ]
+        return sequence_of((pieces(start, self.specials), choice_of(each), pieces(end, self.specials)))
+
+
+def _bounded(expression: RE, most: int | None) -> RE:
+    return expression if most is None else intersect([expression, repeat(ANY, 0, most)])
+
+
+def _called(offered: tuple[Tool, ...], choice: str) -> tuple[Tool, ...]:
+    if choice in ("auto", "required"):
+        return offered
+    if choice == "none":
+        return ()
+    named = tuple(tool for tool in offered if tool.name == choice)
+    if not named:
+        raise OptionError(
+            f"tool_choice is {choice!r:.60}, which is no tool",
+            hint=f"It is 'auto', 'required', 'none', or one of {names_of(offered)}.",
+        )
+    return named
+
+
+def _most_calls(format: ToolFormat, parallel: bool | None, max_calls: int | None, choice: str) -> int | None:
+    several = format.between is not None
+    if not several and (parallel or (max_calls or 1) > 1):
+        raise OptionError(
+            f"a turn of the format {format.name} has one call at most",
+            hint="Leave out parallel and max_calls, or use another format.",
+        )
+    if parallel is False and (max_calls or 1) > 1:
+        raise OptionError(f"max_calls is {max_calls} without parallel calls", hint="Give one of the two.")
+    one = (
+        not several or parallel is False or (parallel is None and max_calls is None and choice not in _MODES)
+    )
+    return 1 if one else max_calls
+
+
+_MODES = ("auto", "required", "none")
+
+
+def _check_options(
+    reasoning: ReasoningChoice, max_reasoning: int | None, max_text: int | None, max_calls: int | None
+) -> None:
+    if reasoning not in (True, False, "optional", "begun"):
+        raise OptionError(f"reasoning is {reasoning!r:.60}; it is True, False, 'optional' or 'begun'")
+    for name, value, least in (
+        ("max_reasoning", max_reasoning, 0),
+        ("max_text", max_text, 0),
+        ("max_calls", max_calls, 1),
+    ):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise OptionError(f"{name} is {value!r:.60}; it must be a whole number of {least} or more")

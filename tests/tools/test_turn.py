@@ -1,0 +1,325 @@
+"""Turns: texts as models write them, random walks through masks, and what is read back."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen.errors import ConstraintError, OptionError, OutputInvalid, UnsupportedKeyword
+from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolTurn, read_tools, tools
+from tests.constraints.composition.small import NEEDS_ENDS
+
+from .walks import DEFINITION, FUNCTIONS, plain, switch, visit, walk, weather, with_specials
+
+PARIS = ToolCall("weather", {"city": "Paris", "days": 2})
+LIGHT = ToolCall("switch", {"on": True})
+TWO_CALLS = {
+    "hermes": '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "switch", "arguments": {"on": true}}\n</tool_call>',
+    "llama3_json": '{"name": "weather", "parameters": {"city": "Paris", "days": 2}}',
+    "pythonic": '[weather(city="Paris", days=2), switch(on=True)]',
+    "mistral": '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Paris", "days": 2}}, '
+    '{"name": "switch", "arguments": {"on": true}}]',
+    "mistral_args": '[TOOL_CALLS]weather[ARGS]{"city": "Paris", "days": 2}[TOOL_CALLS]switch[ARGS]{"on": true}',
+    "deepseek_v3": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n"
+    '{"city": "Paris", "days": 2}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>switch\n'
+    '```json\n{"on": true}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    "deepseek_v31": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{"city": "Paris", "days": 2}'
+    '<｜tool▁call▁end｜><｜tool▁call▁begin｜>switch<｜tool▁sep｜>{"on": true}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    "harmony": "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>"
+    '{"city":"Paris","days":2}<|call|>',
+    "qwen3_coder": "<tool_call>\n<function=weather>\n<parameter=city>\nParis\n</parameter>\n<parameter=days>\n2\n"
+    "</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=switch>\n<parameter=on>\ntrue\n</parameter>\n"
+    "</function>\n</tool_call>",
+}
+
+
+def fits(constraint: sg.Constraint, text: str) -> bool:
+    matcher = sg.Matcher(constraint, plain())
+    data = list(text.encode())
+    return matcher.accepts(data) == len(data) and all(map(matcher.advance, data)) and matcher.is_complete()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_calls_as_the_models_write_them(name: str) -> None:
+    text = TWO_CALLS[name]
+    wanted = (PARIS, LIGHT) if FORMATS[name].between is not None else (PARIS,)
+    for choice in ("auto", "required"):
+        turn = tools(FUNCTIONS, format=name, tool_choice=choice)
+        assert fits(turn, text)
+        assert turn.read(text) == AssistantTurn("", wanted)
+    assert not fits(tools(FUNCTIONS, format=name, tool_choice="none"), text)
+    assert not fits(tools(FUNCTIONS, format=name, tool_choice="stop"), text)
+    assert not fits(tools([visit], format=name), text)
+    assert fits(tools(FUNCTIONS, format=name, parallel=False), text) == (len(wanted) == 1)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("choice", ["auto", "required", "visit"])
+@pytest.mark.parametrize("has_specials", [False, True])
+@NEEDS_ENDS
+def test_random_walks_parse_and_validate(name: str, choice: str, has_specials: bool) -> None:
+    format = FORMATS[name]
+    given: list[Any] = [*FUNCTIONS, *([] if format.arguments == "python" else [DEFINITION])]
+    turn = tools(
+        given,
+        format=name,
+        tool_choice=choice,
+        reasoning="optional" if choice == "auto" else False,
+        max_reasoning=12,
+        max_text=12,
+        max_calls=None if format.between is None else 3,
+    )
+    vocabulary = with_specials(name) if has_specials else plain()
+    by_name = {tool.name: tool for tool in turn.tools}
+    called = 0
+    for seed in range(6):
+        text = walk(turn, vocabulary, random.Random(seed))
+        read = turn.read(text)
+        called += len(read.calls)
+        assert read.calls or choice == "auto", text
+        assert len(read.calls) <= 3
+        for call in read.calls:
+            assert choice in ("auto", "required", call.name)
+            by_name[call.name].validate(call.arguments)
+        assert fits(turn, text) or (has_specials and text.endswith("}")), text
+    assert called or choice == "auto"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_text_before_calls_and_alone(name: str) -> None:
+    format = FORMATS[name]
+    turn = tools(FUNCTIONS, format=name)
+    begin, end = format.answer
+    assert fits(turn, f"{begin}No tool is needed.{end}")
+    assert turn.read(f"{begin}No tool is needed.{end}") == AssistantTurn("No tool is needed.")
+    said = f"{format.say[0]}I look.{format.say[1]}{TWO_CALLS[name]}"
+    assert fits(turn, said)  # where text and calls exclude one another it is text
+    assert bool(turn.read(said).calls) != format.at_start
+    if not format.at_start:
+        assert turn.read(said).text == "I look." and turn.read(said).calls[0] == PARIS
+        for special in format.specials:
+            assert not fits(turn, f"{begin}a {special} b{end}"), special
+    assert not fits(tools(FUNCTIONS, format=name, tool_choice="required"), f"{begin}No.{end}")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_reasoning(name: str) -> None:
+    format = FORMATS[name]
+    begin, end = format.think
+    thought, calls = f"{begin}Let me see.{end}", TWO_CALLS[name]
+    lines = "" if format.is_framed else "\n\n"
+    on, optional = (
+        tools(FUNCTIONS, format=name, reasoning=kind, max_reasoning=11) for kind in (True, "optional")
+    )
+    begun = tools(FUNCTIONS, format=name, reasoning="begun")
+    for turn in (on, optional):
+        assert fits(turn, thought + lines + calls)
+        read = turn.read(thought + lines + calls)
+        assert (read.reasoning, read.text, read.calls[0]) == ("Let me see.", "", PARIS)
+        assert not fits(turn, f"{begin}Let me see it{end}{calls}")
+    assert not fits(on, calls) and fits(optional, calls) and optional.read(calls).reasoning is None
+    assert fits(begun, thought.removeprefix(begin) + calls)
+    assert begun.read(thought.removeprefix(begin) + calls).reasoning == "Let me see."
+    with pytest.raises(OutputInvalid, match="reasoning has no end"):
+        on.read(f"{begin}Let me")
+    answer = f"{format.answer[0]}Sure.{format.answer[1]}"
+    assert on.read(thought + answer) == AssistantTurn("Sure.", (), "Let me see.")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_tools_and_a_schema_for_the_answer(name: str) -> None:
+    format = FORMATS[name]
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+    turn = tools(FUNCTIONS, format=name, answer=sg.json_schema(schema, whitespace="compact"))
+    answer = f'{format.answer[0]}{{"ok":true}}{format.answer[1]}'
+    assert fits(turn, answer) and turn.read(answer) == AssistantTurn('{"ok":true}')
+    assert fits(turn, TWO_CALLS[name]) and turn.read(TWO_CALLS[name]).calls[0] == PARIS
+    assert not fits(turn, f"{format.answer[0]}Sure.{format.answer[1]}")
+    alone = tools(FUNCTIONS, format=name, answer="yes", tool_choice="none")
+    assert fits(alone, f"{format.answer[0]}yes{format.answer[1]}") and not fits(alone, TWO_CALLS[name])
+
+
+def test_a_special_token_that_ends_texts_may_end_a_call() -> None:
+    """gpt-oss ends texts with <|call|>: the call needs it, and then the text is over."""
+    known = with_specials("harmony")
+    turn = tools([weather], format="harmony", tool_choice="required")
+    matcher = sg.Matcher(turn, known)
+    names = known.specials
+    before = [names["<|channel|>"], *b"commentary to=functions.weather ", names["<|constrain|>"], *b"json"]
+    for token in [*before, names["<|message|>"], *b'{"city":"Rome"}']:
+        assert matcher.advance(token), matcher.text
+    assert not matcher.is_complete()
+    assert not matcher.fork().advance(256)
+    text = known.spelled(matcher.tokens)
+    assert turn.read(text).calls == (
+        ToolCall("weather", {"city": "Rome"}),
+    )  # samplers keep the end to themselves
+    assert matcher.advance(names["<|call|>"]) and matcher.is_complete()
+    assert turn.read(known.spelled(matcher.tokens)) == turn.read(text)
+
+
+def test_markers_inside_arguments_are_text() -> None:
+    turn = tools([weather], format="hermes")
+    text = '<tool_call>\n{"name": "weather", "arguments": {"city": "</tool"}}\n</tool_call>'
+    assert fits(turn, text) and turn.read(text).calls[0].arguments == {"city": "</tool"}
+
+    def note(text: str) -> None: ...
+
+    turn = tools([note], format="mistral")
+    text = '[TOOL_CALLS][{"name": "note", "arguments": {"text": "[TOOL_CALLS][{"}}]'.replace(
+        '[{"}', '[{\\""}'
+    )
+    assert fits(turn, text) and turn.read(text).calls[0].arguments == {"text": '[TOOL_CALLS][{"'}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>\n{"name": "weather", "arguments": {"city": "Pa',
+        '<tool_call>\n{"name": "nothing", "arguments": {}}\n</tool_call>',
+        '<tool_call>\n{"name": "weather", "arguments": []}\n</tool_call>',
+        '<tool_call>\n{"name": "weather", "arguments": {"city": "a"}}\n</tool_call> more',
+    ],
+)
+def test_texts_that_are_no_whole_turn(text: str) -> None:
+    with pytest.raises(OutputInvalid) as caught:
+        tools(FUNCTIONS).read(text)
+    assert caught.value.text == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"format": "gpt"}, "there is no tool format 'gpt'"),
+        ({"tool_choice": "cook"}, "tool_choice is 'cook', which is no tool"),
+        ({"format": "harmony", "parallel": True}, "has one call at most"),
+        ({"parallel": False, "max_calls": 2}, "without parallel calls"),
+        ({"max_calls": 0}, "max_calls is 0; it must be a whole number of 1 or more"),
+        ({"max_text": -1}, "max_text is -1"),
+        ({"reasoning": "often"}, "reasoning is 'often'"),
+    ],
+)
+def test_options_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        tools(FUNCTIONS, **arguments)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "there are no tools"),
+        ("weather", "tools are a list, not 'weather', a str"),
+        ([{"type": "function"}], "tool 0: it has no name"),
+        ([{"type": "code"}], "it has the type 'code'"),
+        ([{"name": "a b"}], "'a b' is no name that a model could call"),
+        ([{"name": "a", "parameters": []}, {"name": "a"}], "two tools are called 'a'"),
+        ([{"name": "a", "parameters": 3}], "its parameters are 3, an int, not a schema"),
+        ([5], "5, an int is no tool"),
+    ],
+)
+def test_definitions_that_cannot_be(given: Any, message: str) -> None:
+    with pytest.raises(ConstraintError) as caught:
+        read_tools(given)
+    assert message in str(caught.value)
+
+
+def test_definitions_and_functions_are_one_thing() -> None:
+    (tool,) = read_tools([weather])
+    again = read_tools([tool.definition(), tool.definition()["function"] | {"name": "other"}, switch])
+    assert [one.name for one in again] == ["weather", "other", "switch"]
+    assert tool.definition()["function"]["parameters"]["required"] == ["city"]
+    assert again[0].validate({"city": "Rome"}) == {"city": "Rome"}
+    call = tool.validate({"city": "Rome", "days": 3})
+    assert callable(call) and call() == "Rome c 3"
+    for one in (tool, again[0]):
+        for wrong in ({"city": "Romeeeee"}, {"days": 3}, {"city": "a", "more": 1}):
+            with pytest.raises(OutputInvalid):
+                one.validate(wrong)
+    assert json.loads(json.dumps(tool.definition())) == tool.definition()
+
+
+def test_the_package_is_the_function_too() -> None:
+    import structgen.tools
+
+    turn = structgen.tools([weather])  # type: ignore[operator]
+    assert isinstance(turn, ToolTurn) and turn == tools([weather]) == sg.tools([weather])
+
+
+def test_python_cannot_write_every_schema() -> None:
+    def of(schema: Any) -> ToolTurn:
+        parameters = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+        return tools([{"name": "f", "parameters": parameters}], format="pythonic", tool_choice="required")
+
+    for wrong in ({}, True, {"type": "array"}, {"not": {"type": "null"}}, {"type": "boolean", "oneOf": []}):
+        if wrong == {"type": "boolean", "oneOf": []}:
+            continue
+        with pytest.raises(UnsupportedKeyword) as caught:
+            of(wrong)
+        assert "use a format whose arguments are JSON" in str(caught.value)
+    cases: list[tuple[Any, list[str], list[str]]] = [
+        ({"type": "boolean"}, ["True", "False"], ["true", "None"]),
+        ({"enum": ["a", None, [True]]}, ['"a"', "None", "[True]"], ["a", "null"]),
+        ({"type": ["string", "null"], "maxLength": 2}, ['"ab"', "None"], ['"abc"']),
+        (
+            {"type": "array", "items": {"type": "boolean"}, "maxItems": 2},
+            ["[]", "[True, False]"],
+            ["[True,False]"],
+        ),
+        (
+            {"type": "object", "additionalProperties": {"type": "boolean"}},
+            ["{}", '{"a": True}'],
+            ["{a: True}"],
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"type": "null"}, "b": {"type": "integer"}},
+                "required": ["b"],
+            },
+            ['{"b": 1}', '{"a": None, "b": 1}'],
+            ["{}", '{"b": 1, "a": None}'],
+        ),
+        ({"anyOf": [{"type": "integer"}, {"type": "boolean"}]}, ["7", "True"], ["7.5"]),
+        ({"type": "array", "items": {"type": "integer"}}, ["[1, 2]"], ["[None]"]),
+    ]
+    for schema, inside, outside in cases:
+        turn = of(schema)
+        for value in inside:
+            text = f"[f(x={value})]"
+            assert fits(turn, text), text
+            turn.tools[0].validate(turn.read(text).calls[0].arguments)
+        for value in outside:
+            assert not fits(turn, f"[f(x={value})]"), value
+
+
+def test_python_strings_have_the_escapes_of_both() -> None:
+    def f(x: str) -> None: ...
+
+    turn = tools([f], format="pythonic", tool_choice="required")
+    for value in ('"', "\\", "\n\r\t\b\f", "\x00\x1f\x7f", "é\u2028🙂", "\\u0041", "')]"):
+        text = f"[f(x={json.dumps(value, ensure_ascii=False)})]"
+        assert fits(turn, text)
+        assert turn.read(text).calls[0].arguments == {"x": value}
+
+
+def test_xml_strings_are_as_they_are() -> None:
+    def f(x: str, y: str | None = None) -> None: ...
+
+    turn = tools([f], format="qwen3_coder", tool_choice="required")
+    for value in ("", "\n", "a\n\nb\n", '"quoted" \\ <b>', "</param", "é"):
+        text = f"<tool_call>\n<function=f>\n<parameter=x>\n{value}\n</parameter>\n</function>\n</tool_call>"
+        assert fits(turn, text), value
+        assert turn.read(text).calls[0].arguments == {"x": value}
+    for value in ("</parameter>", "a <parameter=y> b", "</function>"):
+        assert not fits(turn, text.replace("é", value))
+    text = text.replace("</function>", '<parameter=y>\n"</parameter>"\n</parameter>\n</function>')
+    assert fits(turn, text)  # not a string alone, so it is JSON
+    assert turn.read(text).calls[0].arguments == {"x": "é", "y": "</parameter>"}
+    with pytest.raises(UnsupportedKeyword, match="anyOf in the parameters of g cannot be followed"):
+        tools([{"name": "g", "parameters": {"anyOf": [{}]}}], format="qwen3_coder")
