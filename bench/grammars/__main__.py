@@ -80,12 +80,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tokens", type=int, default=3000, help="of texts, at least, for each language")
     parser.add_argument(
-        "--compiles", type=int, default=5, help="of each grammar, each under another rule's name"
+        "--compiles", type=int, default=3, help="of each grammar, each under another rule's name"
     )
     parser.add_argument("--rules", type=int, default=2000, help="of the synthetic grammar")
     parser.add_argument("--slowest", type=int, default=10, help="masks to show")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="-1: any")
-    parser.add_argument("--reading", type=float, default=5, help="seconds after which no more is read")
+    parser.add_argument("--reading", type=float, default=4, help="seconds after which no more is read")
     parser.add_argument(
         "--seconds", type=float, default=120, help="of CPU time for each question to an engine"
     )
