@@ -150,6 +150,9 @@ class Automaton {
   // The other constraint that is terminal `t`, at a place.
   const Node *begin_constraint(Reader &r, GrammarControl &g, const GrammarEntry &place, uint32_t t, const Node *parent);
   const Node *grammar_node(Reader &r, GrammarControl &g, std::span<const GrammarEntry> entries, const Node *parent);
+  // Is the text of the grammar on top complete?
+  bool grammar_ends(Reader &r, const Node *node);
+  const Node *start_of(Reader &r, const Plan &plan) { return begin(r, plan, nullptr); }
   // Special tokens that may be named anywhere in the plan.
   const std::vector<uint32_t> &special_tokens() const { return special_tokens_; }
 

@@ -235,7 +235,9 @@ void Automaton::each_place(Reader &r, const Node *n, const Visit &visit) {
   }
 }
 
-bool Automaton::grammar_accepts(Reader &r, const Node *n) {
+bool Automaton::grammar_ends(Reader &r, const Node *n) {
+  if (n->kind == Node::Alternatives) return grammar_ends(r, n->control.left) || grammar_ends(r, n->parent);
+  if (n->kind != Node::Grammar) return false;
   GrammarControl &g = *n->control.grammar;
   bool accepting = false;
   each_place(r, n, [&](GrammarEntry place) {
@@ -255,7 +257,11 @@ bool Automaton::grammar_accepts(Reader &r, const Node *n) {
     }
     return accepting = accepting || (place.set && place.set->accepting);
   });
-  if (!accepting || !n->parent) return accepting;
+  return accepting;
+}
+
+bool Automaton::grammar_accepts(Reader &r, const Node *n) {
+  if (!grammar_ends(r, n) || !n->parent) return grammar_ends(r, n);
   const Node *after = finish(r, n->parent);
   return after && accepts(r, after);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "automaton.h"
+#include "grammar_witness.h"
 
 namespace structgen {
 
@@ -13,7 +14,7 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
   std::vector<bool> dead(g_.terminals.size());
   for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
     if (g_.terminals[t].kind == GrammarTerminal::Text) dead[t] = lexer_->dead()[t];
-    if (g_.terminals[t].kind == GrammarTerminal::Special) specials_.push_back(t);
+    if (g_.terminals[t].kind == GrammarTerminal::Special && g_.terminals[t].token != UINT32_MAX) specials_.push_back(t);
   }
   if (g_.indentation.active()) {
     dead[g_.indentation.indent] = dead[g_.indentation.dedent] = false;
@@ -66,6 +67,13 @@ std::bitset<256> GrammarControl::first_after(std::initializer_list<uint32_t> ter
   }
   for (uint32_t t : g_.ignore) text(t);
   return out;
+}
+
+GrammarControl::~GrammarControl() = default;
+
+const GrammarShortest &GrammarControl::shortest(Automaton &automaton) {
+  if (!shortest_) shortest_ = std::make_unique<GrammarShortest>(*this, automaton);
+  return *shortest_;
 }
 
 Context GrammarControl::context(Outlook outlook, bool in_brackets) {

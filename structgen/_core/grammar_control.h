@@ -26,10 +26,14 @@ struct GrammarEntry {  // one reading of the text so far
   uint32_t column;            // of the line, while a newline lexeme runs
 };
 
+class Automaton;
+class GrammarShortest;
+
 class GrammarControl {
  public:
   // Takes a grammar whose productions are still to be laid out.
   GrammarControl(Grammar grammar, std::vector<Grammar::Production> productions, TextSpace &space);
+  ~GrammarControl();
 
   const Grammar &grammar() const { return g_; }
   bool empty() const { return empty_; }
@@ -38,6 +42,8 @@ class GrammarControl {
   Lexemes &lexemes() { return lexer_->lexemes(); }
   Earley &earley() { return *earley_; }
   GrammarLife &life() { return *life_; }
+
+  const GrammarShortest &shortest(Automaton &automaton);
 
   // The lexer's context where these are expected; `in_brackets`: newlines are ignored.
   Context context(Outlook outlook, bool in_brackets);
@@ -60,6 +66,7 @@ class GrammarControl {
   std::unique_ptr<ItemSets> items_;
   std::unique_ptr<Earley> earley_;
   std::unique_ptr<GrammarLife> life_;
+  std::unique_ptr<GrammarShortest> shortest_;
   std::vector<uint32_t> specials_;
   std::vector<int8_t> brackets_;
   std::bitset<256> after_newline_;

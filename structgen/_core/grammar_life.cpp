@@ -50,6 +50,12 @@ bool GrammarLife::separates(const Separator &separator, Re boundary) {
   return false;  // it might go on into what follows
 }
 
+std::string GrammarLife::separator(Re boundary) {
+  for (const Separator &s : separators_)
+    if (separates(s, boundary)) return s.text;
+  return {};
+}
+
 bool GrammarLife::separable(Re boundary) {
   auto [it, fresh] = separable_.try_emplace(boundary, false);
   if (fresh)

@@ -33,6 +33,8 @@ class GrammarLife {
   // Is every token of the fragment alive wherever the terminal is expected?
   bool all_free(Lexemes::Fragment &fragment);
   bool empty();  // no text at all
+  // Text to ignore that may stand at a boundary; empty where there is none.
+  std::string separator(Re boundary);
   uint64_t unproven() const { return unproven_; }
 
  private:

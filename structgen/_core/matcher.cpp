@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "grammar_witness.h"
 #include "shortest.h"
 #include "witness.h"
 
@@ -314,6 +315,23 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
     Program::Turn turn(*program_);
     if (program_->space().fewest_tokens(n->text, out)) return true;
     out->clear();  // too many states for the fewest tokens: those of a short text
+  }
+  if (const Node *n = state(); n && n->kind == Node::Grammar && !n->parent) {
+    // Special tokens may have to come; they are no text.
+    Program::Turn turn(*program_);
+    Scratch scratch(scratch_);
+    std::vector<WitnessPiece> pieces;
+    if (!program_->automaton().accepts(scratch.reader, n) &&
+        !complete_grammar(program_->automaton(), scratch.reader, n, &pieces))
+      return false;
+    out->clear();
+    for (const WitnessPiece &piece : pieces) {
+      const auto tokens = program_->space().vocabulary().fewest_tokens(piece.text);
+      if (!tokens) return false;
+      out->insert(out->end(), tokens->begin(), tokens->end());
+      if (piece.special) out->push_back(*piece.special);
+    }
+    return true;
   }
   std::string text;
   if (!witness({}, &text, patient)) return false;

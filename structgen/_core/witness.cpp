@@ -1,5 +1,6 @@
 #include "witness.h"
 
+#include "grammar_witness.h"
 #include "json_space.h"
 #include "witness_search.h"
 
@@ -110,6 +111,16 @@ bool WitnessSearch::from(const Node *n) {
         if (thorough_ || !n->parent->control.object->simple) return key(n, before);
         n = simple_key(n);
         continue;
+      case Node::Grammar: {
+        if (a_.grammar_ends(r_, n) && n->parent) {
+          n = a_.finish(r_, n->parent);
+          continue;
+        }
+        std::vector<WitnessPiece> pieces;
+        if (!complete_grammar(a_, r_, n, &pieces) || pieces.empty()) n = nullptr;
+        for (const WitnessPiece &piece : pieces) n = !n || piece.special ? nullptr : read(n, piece.text);
+        continue;
+      }
       case Node::Alternatives: {
         if (from(n->control.left)) return true;
         n = n->parent;

@@ -80,7 +80,7 @@ const Node *WitnessSearch::scalar(const Node *n) {
     return read(n, text);
   }
   // Complete, and something must follow in the frame below.
-  if (n->parent && n->parent->kind == Node::Sequence) return a_.finish(r_, n->parent);
+  if (n->parent && (n->parent->kind == Node::Sequence || n->parent->kind == Node::Symbol)) return a_.finish(r_, n->parent);
   if (n->json && lines(options(n))) return any_of(n, "\n, ");
   return any_of(n, n->parent && n->parent->kind == Node::Array ? "], " : "}, ");
 }

@@ -136,8 +136,12 @@ def check_texts(program: Any, letters: str, texts: list[str], inside: set[str], 
             assert read == len(text), (text, case)
 
 
-def check_masks(program: Any, known: Vocabulary, rng: random.Random, case: Case) -> None:
-    """The mask is what single steps allow, every byte that may come leads on, and what stops is complete."""
+def check_masks(
+    program: Any, known: Vocabulary, rng: random.Random, case: Case, missing: list[Case]
+) -> None:
+    """The mask is what single steps allow, every byte that may come leads on, and what stops is complete.
+
+    A completion that is not found goes to `missing`."""
     matcher = _core.Matcher(program)
     for _ in range(6):
         expected = {
@@ -151,6 +155,11 @@ def check_masks(program: Any, known: Vocabulary, rng: random.Random, case: Case)
             expected.add(EOS)
         assert allowed(matcher.mask()) == expected, (matcher.text, case)
         assert expected, (matcher.text, case)
+        completion = matcher.witness()
+        if completion is None:
+            missing.append(case)
+        else:
+            assert matcher.next_bytes(completion)[1], (matcher.text, completion, case)
         onwards = sorted(expected - {EOS})
         if not onwards:
             return
@@ -168,6 +177,7 @@ def test_random_grammars_have_the_texts_that_enumeration_finds(lexing: str, seed
     )  # fmt: skip
     longest = 5 if lexing == "scannerless" else 4
     texts = ["".join(p) for n in range(longest + 1) for p in itertools.product(letters, repeat=n)]
+    missing: list[Case] = []
     for _ in range(12):
         case = random_case(rng, lexing)
         inside = language(case, texts, lexing)
@@ -178,8 +188,9 @@ def test_random_grammars_have_the_texts_that_enumeration_finds(lexing: str, seed
         sample = rng.sample(texts, 60) + rng.sample(sorted(inside), min(len(inside), 30))
         check_texts(program, letters, sample, inside, case)
         for _ in range(2):
-            check_masks(program, known, rng, case)
+            check_masks(program, known, rng, case, missing)
         assert program.unproven == 0
+    assert not missing
 
 
 def test_two_names_without_anything_between_them_are_no_language() -> None:

@@ -1,0 +1,317 @@
+#include "grammar_witness.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "witness.h"
+
+namespace structgen {
+namespace {
+
+constexpr size_t MOST_TERMINALS = 200'000;
+constexpr size_t MOST_STEPS = 200'000;
+constexpr size_t MOST_SEARCHED = 3'000;
+
+// The rest of a lexeme, its shortest.
+bool rest_of(GrammarControl &g, TextSpace &text, LexemeState s, std::string *out) {
+  return g.lexemes().complete(s) || text.regex().witness(g.lexemes().language(s), out);
+}
+
+class Completion {
+ public:
+  Completion(Automaton &a, Reader &r, const Node *node)
+      : a_(a), r_(r), node_(node), g_(*node->control.grammar), shortest_(g_.shortest(a)) {}
+
+  bool run(std::vector<WitnessPiece> *out) {
+    std::vector<Try> tries;
+    for (uint32_t i = 0; i < node_->length; ++i) add_tries(node_->entries[i], tries);
+    std::sort(tries.begin(), tries.end(), [](const Try &a, const Try &b) { return a.cost < b.cost; });
+    for (const Try &t : tries) {
+      out->clear();
+      if (write(t, out) && read(*out)) return true;
+    }
+    out->clear();
+    return false;
+  }
+
+ private:
+  struct Try {
+    uint64_t cost;
+    const GrammarEntry *entry;
+    std::string rest;            // of the running lexeme
+    std::optional<Re> boundary;  // what must not follow it
+    bool newline = false;        // it is a newline lexeme, whose column is still open
+    std::vector<uint32_t> terminals;
+  };
+
+  void add_tries(const GrammarEntry &entry, std::vector<Try> &tries) {
+    auto add = [&](const EarleySet *set, std::string rest, std::optional<Re> boundary, bool newline) {
+      Try t{rest.size(), &entry, std::move(rest), boundary, newline, {}};
+      if (!way_out(set, &t.cost, &t.terminals)) return;
+      tries.push_back(std::move(t));
+    };
+    if (entry.lex == Lexer::FRESH) return add(entry.set, {}, std::nullopt, false);
+    for (const Lexer::Running &running : g_.lexer().running(entry.lex)) {
+      std::string rest;
+      if (!rest_of(g_, a_.text(), running.lexeme, &rest)) continue;
+      LexemeState end = running.lexeme;
+      for (unsigned char c : rest) end = g_.lexemes().step(end, c);
+      const EarleySet *set = entry.set;
+      const bool newline = g_.is_newline(running.terminal);
+      if (!g_.lexer().ignores(running.terminal) && !(newline && entry.brackets > 0)) {
+        Earley::Builder builder(g_.earley(), nullptr);
+        builder.recognised(set, ~static_cast<Symbol>(running.terminal));
+        set = builder.finish(r_.arena);
+      }
+      if (set) add(set, std::move(rest), g_.lexemes().after(end), newline && entry.brackets == 0);
+    }
+  }
+
+  // The cheapest terminals that complete the text from `set` on.
+  bool way_out(const EarleySet *set, uint64_t *cost, std::vector<uint32_t> *out) {
+    if (set->accepting) return true;
+    struct Point {
+      Item item;
+      const EarleySet *back;
+      uint64_t cost;
+      int64_t from;
+    };
+    std::vector<Point> points;
+    std::map<std::pair<Item, const EarleySet *>, uint64_t> best;
+    using Entry = std::pair<uint64_t, size_t>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+    auto reach = [&](Item item, const EarleySet *back, uint64_t so_far, int64_t from) {
+      uint64_t total = so_far;
+      for (Item i = item; g_.items().symbol_before(i) != Grammar::END; ++i) {
+        const uint64_t more = shortest_.cost(g_.items().symbol_before(i));
+        if (more >= GrammarShortest::FAR) return;
+        total += more;
+      }
+      auto [it, fresh] = best.try_emplace({item, back}, total);
+      if (!fresh && it->second <= total) return;
+      it->second = total;
+      points.push_back({item, back, total, from});
+      queue.push({total, points.size() - 1});
+    };
+    for (uint32_t i = 0; i < set->count; ++i)
+      for (Item item : g_.items().items(set->kernels[i])) reach(item, set->origins[i], 0, -1);
+    std::vector<Item> items;
+    while (!queue.empty() && points.size() < MOST_STEPS) {
+      const auto [total, at] = queue.top();
+      queue.pop();
+      const Point point = points[at];
+      if (best[{point.item, point.back}] < total) continue;
+      const uint32_t head = g_.items().head(point.item);
+      if (head == g_.items().accepting_rule()) {
+        *cost += total;
+        std::vector<Item> path;
+        for (auto i = static_cast<int64_t>(at); i >= 0; i = points[static_cast<size_t>(i)].from)
+          path.push_back(points[static_cast<size_t>(i)].item);
+        for (auto it = path.rbegin(); it != path.rend(); ++it)
+          for (Item i = *it; g_.items().symbol_before(i) != Grammar::END; ++i)
+            if (!shortest_.terminals(g_.items().symbol_before(i), out)) return false;
+        return true;
+      }
+      const EarleySet *back = point.back;
+      for (uint32_t i = 0; i < back->count; ++i) {
+        items.clear();
+        g_.items().moved_items(back->kernels[i], static_cast<Symbol>(head), &items);
+        for (Item item : items) reach(item, back->origins[i], total, static_cast<int64_t>(at));
+      }
+      items.clear();
+      g_.items().predicted_items(back->outlook, static_cast<Symbol>(head), &items);
+      for (Item item : items) reach(item, back, total, static_cast<int64_t>(at));
+    }
+    return false;
+  }
+
+  bool write(const Try &t, std::vector<WitnessPiece> *out) {
+    const IndentationRule &rule = g_.grammar().indentation;
+    std::string text = t.rest;
+    std::vector<uint32_t> columns;
+    for (const IndentLevel *l = t.entry->indent; l; l = l->below) columns.insert(columns.begin(), l->column);
+    std::optional<Re> boundary = t.boundary;
+    size_t i = 0;
+    // Writes the line break that leads to the column which the terminals from `i` on suppose.
+    auto line = [&](bool is_first) {
+      if (i < t.terminals.size() && t.terminals[i] == rule.indent) {
+        columns.push_back((columns.empty() ? 0 : columns.back()) + 4);
+        ++i;
+      } else {
+        while (i < t.terminals.size() && t.terminals[i] == rule.dedent) {
+          if (columns.empty()) return false;
+          columns.pop_back();
+          ++i;
+        }
+      }
+      const bool last = i == t.terminals.size();
+      text += is_first && t.entry->column == (columns.empty() ? 0 : columns.back()) ? "" : "\n";
+      if (!text.empty() && text.back() == '\n') text.append(columns.empty() || last ? 0 : columns.back(), ' ');
+      boundary.reset();
+      return true;
+    };
+    if (t.newline && !line(true)) return false;
+    while (i < t.terminals.size()) {
+      const uint32_t terminal = t.terminals[i++];
+      const GrammarTerminal &what = g_.grammar().terminals[terminal];
+      if (rule.active() && terminal == rule.newline) {
+        if (!line(false)) return false;
+        continue;
+      }
+      if (rule.active() && (terminal == rule.indent || terminal == rule.dedent)) continue;  // at the end of the text
+      if (what.kind == GrammarTerminal::Special) {
+        out->push_back({std::move(text), std::nullopt});
+        text.clear();
+        out->push_back({{}, what.token});
+        boundary.reset();
+        continue;
+      }
+      const std::string &word = shortest_.text(terminal);
+      if (word.empty()) continue;
+      if (boundary && what.kind == GrammarTerminal::Text && g_.lexemes().rest_of(*boundary, static_cast<uint8_t>(word[0])) != RegexSpace::EMPTY)
+        text += g_.life().separator(*boundary);
+      text += word;
+      boundary.reset();
+      if (what.kind == GrammarTerminal::Text && g_.grammar().lexing != Lexing::Scannerless) {
+        LexemeState s = g_.lexer().plain(terminal);
+        for (unsigned char c : word) s = g_.lexemes().step(s, c);
+        if (s != Lexemes::DEAD) boundary = g_.lexemes().after(s);
+      }
+    }
+    if (!text.empty()) out->push_back({std::move(text), std::nullopt});
+    return true;
+  }
+
+  bool read(const std::vector<WitnessPiece> &pieces) {
+    const Node *n = node_;
+    for (const WitnessPiece &piece : pieces) {
+      if (piece.special) n = n ? a_.step_special(r_, n, *piece.special) : nullptr;
+      for (size_t i = 0; n && i < piece.text.size(); ++i) n = a_.step(r_, n, static_cast<uint8_t>(piece.text[i]));
+      if (!n) return false;
+    }
+    return a_.grammar_ends(r_, n);
+  }
+
+  Automaton &a_;
+  Reader &r_;
+  const Node *node_;
+  GrammarControl &g_;
+  const GrammarShortest &shortest_;
+};
+
+}  // namespace
+
+GrammarShortest::GrammarShortest(GrammarControl &control, Automaton &automaton) : g_(control.grammar()) {
+  TextSpace &space = automaton.text();
+  rules_.assign(g_.rules.size(), FAR);
+  terminals_.assign(g_.terminals.size(), FAR);
+  best_.assign(g_.rules.size(), 0);
+  texts_.resize(g_.terminals.size());
+  for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
+    const GrammarTerminal &terminal = g_.terminals[t];
+    if (terminal.nullable) {
+      terminals_[t] = 0;
+    } else if (terminal.kind == GrammarTerminal::Text) {
+      const LexemeState s = control.lexer().dead()[t] ? Lexemes::DEAD : control.lexer().plain(t);
+      const Re re = s == Lexemes::DEAD ? terminal.language : control.lexemes().language(s);
+      if (space.regex().witness(re, &texts_[t])) terminals_[t] = texts_[t].size() + 1;
+    } else if (terminal.kind == GrammarTerminal::Special) {
+      terminals_[t] = 1;
+    } else {
+      Arena arena;
+      Reader reader{arena};
+      const Node *start = automaton.start_of(reader, *terminal.plan);
+      if (start && complete_text(automaton, reader, start, &texts_[t], false)) terminals_[t] = texts_[t].size() + 1;
+    }
+  }
+  // Knuth: rules in the order of their cost.
+  std::vector<std::vector<Item>> uses(g_.rules.size());
+  std::vector<uint32_t> missing(g_.symbols.size());
+  std::vector<uint64_t> sum(g_.symbols.size());
+  using Entry = std::pair<uint64_t, uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+  auto offer = [&](Item first) {
+    const uint32_t rule = g_.head[first];
+    if (sum[first] < rules_[rule]) {
+      rules_[rule] = sum[first];
+      best_[rule] = first;
+      queue.push({sum[first], rule});
+    }
+  };
+  for (uint32_t r = 0; r < g_.rules.size(); ++r)
+    for (Item first : g_.productions(r)) {
+      for (Item i = first; g_.symbols[i] != Grammar::END; ++i) {
+        if (g_.symbols[i] >= 0) {
+          ++missing[first];
+          uses[static_cast<uint32_t>(g_.symbols[i])].push_back(first);
+        } else {
+          sum[first] = std::min(FAR, sum[first] + cost(g_.symbols[i]));
+        }
+      }
+      if (missing[first] == 0 && sum[first] < FAR) offer(first);
+    }
+  std::vector<bool> done(g_.rules.size());
+  while (!queue.empty()) {
+    const auto [cost, rule] = queue.top();
+    queue.pop();
+    if (done[rule]) continue;
+    done[rule] = true;
+    for (Item first : uses[rule]) {
+      sum[first] = std::min(FAR, sum[first] + cost);
+      if (--missing[first] == 0 && sum[first] < FAR) offer(first);
+    }
+  }
+}
+
+bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
+  std::vector<Symbol> pending{s};
+  while (!pending.empty()) {
+    const Symbol now = pending.back();
+    pending.pop_back();
+    if (now < 0) {
+      if (out->size() > MOST_TERMINALS) return false;
+      out->push_back(static_cast<uint32_t>(~now));
+      continue;
+    }
+    if (rules_[static_cast<uint32_t>(now)] >= FAR) return false;
+    const Item first = best_[static_cast<uint32_t>(now)];
+    Item end = first;
+    while (g_.symbols[end] != Grammar::END) ++end;
+    for (Item i = end; i > first; --i) pending.push_back(g_.symbols[i - 1]);
+  }
+  return true;
+}
+
+// Breadth first over bytes: what stands side by side only in other words than the shortest.
+static bool search_bytes(Automaton &a, Reader &r, const Node *node, std::string *out) {
+  std::vector<std::pair<const Node *, std::pair<size_t, char>>> met{{node, {0, 0}}};
+  std::set<std::pair<uint64_t, uint64_t>> known;
+  for (size_t at = 0; at < met.size() && met.size() < MOST_SEARCHED; ++at) {
+    const Node *n = met[at].first;
+    if (a.grammar_ends(r, n)) {
+      for (size_t i = at; i != 0; i = met[i].second.first) out->insert(out->begin(), met[i].second.second);
+      return true;
+    }
+    const std::bitset<256> candidates = a.candidates(n);
+    for (size_t b = 0; b < 256; ++b) {
+      if (!candidates.test(b)) continue;
+      const Node *next = a.step(r, n, static_cast<uint8_t>(b));
+      if (!next || next->kind != Node::Grammar || next->parent != node->parent) continue;
+      const Hash128 h = a.signature(next);
+      if (known.insert({h.a, h.b}).second) met.push_back({next, {at, static_cast<char>(b)}});
+    }
+  }
+  return false;
+}
+
+bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, std::vector<WitnessPiece> *out) {
+  if (Completion(automaton, reader, node).run(out)) return true;
+  std::string text;
+  if (!search_bytes(automaton, reader, node, &text)) return false;
+  out->push_back({std::move(text), std::nullopt});
+  return true;
+}
+
+}  // namespace structgen
