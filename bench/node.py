@@ -2,7 +2,7 @@
 
 Why: the own tools of some languages (`solc`, `typescript`) run under Node; starting Node for each of thousands of
 texts would take minutes, asking one process takes milliseconds.
-Invariant: one answer a question, in order. The process ends with its owner's.
+Invariant: one answer a question, in order. The process ends with its owner.
 Cost: one process from the first question on.
 """
 
@@ -12,6 +12,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ class NodeProgram:
         answer = process.stdout.readline()
         if not answer:
             self._process = None
+            _end(process)
             raise RuntimeError("the Node program ended without an answer; its own words are above")
         return json.loads(answer)
 
@@ -54,5 +56,14 @@ class NodeProgram:
             self._process = subprocess.Popen(
                 [node, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
+            weakref.finalize(self, _end, self._process)
             self.ask("ready?")  # the script is read before its folder goes
         return self._process
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Closes what it reads from, which ends it."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    process.wait()
