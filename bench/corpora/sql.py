@@ -31,6 +31,8 @@ _STATEMENT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+_BLANKS = re.compile(r"([; \t\n\f\r]|--[^\n\0]*|/\*([^*\0]|\*(?!/))*\*/)+")
+
 _FORM = re.compile(
     "syntax error|incomplete input|unrecognized token|null character|unknown join type|unknown table option|"
     "should come after|is required before|NATURAL join may not|error in generated column|not allowed on (INSERT|UPDATE)"
@@ -53,13 +55,19 @@ def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
 
 def is_valid(text: str) -> bool:
     """The verdict of SQLite's parser on each statement: names need not be there."""
-    rest = text.lstrip("; \t\n\f\r")
+    rest = whole = _after_blanks(text)
     while rest:
         statement = _first(rest)
         if not _is_statement(statement):
             return False
-        rest = rest[len(statement) :].lstrip("; \t\n\f\r")
-    return bool(text.strip("; \t\n\f\r"))
+        rest = _after_blanks(rest[len(statement) :])
+    return bool(whole)
+
+
+def _after_blanks(text: str) -> str:
+    """Without the white space, comments and semicolons at its start."""
+    blanks = _BLANKS.match(text)
+    return text[blanks.end() :] if blanks else text
 
 
 def _first(text: str) -> str:
@@ -75,7 +83,7 @@ def _is_statement(text: str) -> bool:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         for _ in range(_MISSING):
             message = _complaint(database, f"EXPLAIN {text}")
-            if message.startswith('near "EXPLAIN"'):
+            if message.upper().startswith('NEAR "EXPLAIN"'):
                 message = _complaint(database, text)
             if table := _NO_TABLE.fullmatch(message):
                 if table[1]:

@@ -91,6 +91,7 @@ MATCHES = [
 ]  # fmt: skip
 
 NO_EXPRESSIONS = [
+    "[x for x in 5a‸sync for y in z]", "raise 1‸from x", "1if x else‸y",
     "x = lambda: yield‸", "await ‸= 1", "x\n ‸y", "x;‸; y", "‸;", "x :‸= 1", "(x.y ‸:= 1)",
     "f(a = x ‸:= 1)", "x[a:=1‸:2]", "x[‸]", "x[a ‸b]", "{**a ‸for a in b}", "{*a ‸for a in b}",
     "{a: b, c‸}", "{a, b:‸ c}", "{a: b ‸:= 1}", "(*a‸)", "a, b +‸= 1", "(a, b) +‸= 1", "[a, b] +‸= 1",
@@ -149,7 +150,7 @@ NO_MATCHES = [
 ]  # fmt: skip
 
 KNOWN_AS_TOO_MUCH = [
-    " x", "x = 1\\\n", "'\\N{no such character}'", 'f"{x y}"', 'f"{**x}"',
+    " x", "x = 1\\\n", "if x: y\n\\\n else: z", "'\\N{no such character}'", 'f"{x y}"', 'f"{**x}"',
     'f"{lambda x: 1}"', 'f"{x" + "y}"', 'f"{(x]}"',
 ]  # fmt: skip
 """The header of the grammar says that these are accepted, which are not Python."""
