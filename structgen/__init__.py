@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .prompts import PromptFunction, prompt
     from .results import Result
     from .sampling import SamplingOptions
-    from .tools import tools
+    from .tools import run_tools, tools
     from .types import BoundCall, constraint_for_type
     from .vocabulary import Vocabulary
 
@@ -69,6 +69,7 @@ _HOMES = {
     "regex": "constraints.regex",
     "repeat": "constraints.composition",
     "run": "api",
+    "run_tools": "tools",
     "special": "constraints.composition",
     "stream": "api",
     "text": "constraints.composition",
@@ -108,6 +109,7 @@ __all__ = [
     "regex",
     "repeat",
     "run",
+    "run_tools",
     "special",
     "stream",
     "text",

@@ -12,17 +12,24 @@ from typing import Any
 
 from .definitions import Tool, ToolCall, read_tools
 from .formats import FORMATS, ToolFormat
+from .loop import CallResult, Conversation, Round, run_tools
+from .prompting import instructions
 from .reading import AssistantTurn
 from .turn import ToolTurn, tools
 
 __all__ = [
     "FORMATS",
     "AssistantTurn",
+    "CallResult",
+    "Conversation",
+    "Round",
     "Tool",
     "ToolCall",
     "ToolFormat",
     "ToolTurn",
+    "instructions",
     "read_tools",
+    "run_tools",
     "tools",
 ]
 
