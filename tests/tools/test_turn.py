@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -323,3 +325,9 @@ def test_xml_strings_are_as_they_are() -> None:
     assert turn.read(text).calls[0].arguments == {"x": "é", "y": "</parameter>"}
     with pytest.raises(UnsupportedKeyword, match="anyOf in the parameters of g cannot be followed"):
         tools([{"name": "g", "parameters": {"anyOf": [{}]}}], format="qwen3_coder")
+
+
+def test_the_page_lists_every_format() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "tools.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| .* \| `", page, re.MULTILINE)
+    assert listed == list(FORMATS)
