@@ -1,6 +1,7 @@
 #include "lexemes.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <string_view>
 
@@ -221,7 +222,7 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
         if (goes_on) made->overlaps.set(byte);
         else found.push_back({n, states_[before].after});
       });
-  made->leaves = gather(found);
+  made->leaves = gather(found, {});
   if (made->ids.size() > v_.words()) {
     made->dense = true;
     made->bits.assign(v_.words(), 0);
@@ -253,9 +254,17 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
         if (goes_on && missing.test(byte) && !turned[depth - 1] && may_follow(before, byte))
           found[byte].push_back({n, states_[before].after});
       });
+  // Tokens that stay inside are allowed anyway, where nothing may forbid it: no other way to read them need be tried.
+  std::vector<bool> inside;
+  if (states_[s].beyond == RegexSpace::EMPTY) {
+    inside.resize(v_.size());
+    for (uint32_t id : f.ids) inside[id] = true;
+    for (uint32_t w = 0; w < f.bits.size(); ++w)
+      for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1) inside[w * 32 + static_cast<uint32_t>(std::countr_zero(rest))] = true;
+  }
   for (size_t b = 0; b < 256; ++b) {
     if (!missing.test(b)) continue;
-    auto &made = f.overlapping[static_cast<uint8_t>(b)] = gather(found[b]);
+    auto &made = f.overlapping[static_cast<uint8_t>(b)] = gather(found[b], inside);
     fragment_bytes_ += memory_of(made);
   }
 }
@@ -274,14 +283,16 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
   return it->second;
 }
 
-Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found) {
+// `known`: tokens that may be left out; empty: none.
+Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found, const std::vector<bool> &known) {
   Leaves out;
   std::map<Re, std::vector<std::pair<std::string_view, uint32_t>>> merged;
   for (const Leave &l : found) {
     out.bytes.set(v_.byte(l.node));
     const size_t skip = v_.depth(l.node) - 1;
     auto &tokens = merged[l.after];
-    for (uint32_t id : v_.ids_within(l.node)) tokens.emplace_back(std::string_view(v_.token(id)).substr(skip), id);
+    for (uint32_t id : v_.ids_within(l.node))
+      if (known.empty() || !known[id]) tokens.emplace_back(std::string_view(v_.token(id)).substr(skip), id);
   }
   for (auto &[after, tokens] : merged) out.merged.push_back({after, merge_rests(std::move(tokens))});
   return out;

@@ -136,7 +136,7 @@ class Lexemes {
     return v_.end(node) - node > SMALL_SUBTREE && step(s, v_.byte(node + 1)) == s &&
            (v_.kinds_below(node) & ~looked_at(s).loops) == 0;
   }
-  Leaves gather(const std::vector<Leave> &found);
+  Leaves gather(const std::vector<Leave> &found, const std::vector<bool> &known);
 
   TextSpace &space_;
   RegexSpace &regex_;
