@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import structgen as sg
 from structgen.errors import ConstraintError, OptionError, OutputInvalid, UnsupportedKeyword
 from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolTurn, read_tools, tools
 from tests.constraints.composition.small import NEEDS_ENDS
+from tests.real_tokenizers import NAMES, tokenizer_path
 
 from .walks import DEFINITION, FUNCTIONS, plain, switch, visit, walk, weather, with_specials
 
@@ -331,3 +334,24 @@ def test_the_page_lists_every_format() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "tools.md").read_text("utf-8")
     listed = re.findall(r"^\| `(\w+)` \| .* \| `", page, re.MULTILINE)
     assert listed == list(FORMATS)
+
+
+@pytest.mark.parametrize("tokenizer", NAMES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_random_walks_over_real_tokenizers(name: str, tokenizer: str) -> None:
+    """Tokens begin in one part of a call and end in another; the markers of DeepSeek are tokens of its tokenizer."""
+    vocabulary = _real(tokenizer)
+    turn = tools(FUNCTIONS, format=name, tool_choice="required", parallel=False)
+    for seed in range(3):
+        rng = random.Random(seed)
+        matcher = sg.Matcher(turn, vocabulary)
+        while not matcher.is_complete():
+            allowed = np.flatnonzero(np.unpackbits(matcher.mask().view(np.uint8), bitorder="little"))
+            assert matcher.advance(int(rng.choice(allowed)))
+        (call,) = turn.read(vocabulary.spelled(matcher.tokens)).calls
+        next(tool for tool in turn.tools if tool.name == call.name).validate(call.arguments)
+
+
+@functools.cache
+def _real(tokenizer: str) -> sg.Vocabulary:
+    return sg.Vocabulary.from_tokenizer(tokenizer_path(tokenizer))
