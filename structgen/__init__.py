@@ -122,7 +122,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'structgen' has no attribute {name!r}")
-    value = getattr(import_module(f"structgen.{home}"), name)
+    module = import_module(f"structgen.{home}")
+    value = module if name == home else getattr(module, name)  # a package named so can be called
     globals()[name] = value
     return value
 

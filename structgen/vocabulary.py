@@ -13,6 +13,7 @@ first used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,7 @@ __all__ = ["Vocabulary"]
 # Texts that no token joins to what follows, for most tokenizers; tried in this order.
 _SENTINELS = ("\x02", "\x00", "\n", "}", "a")
 _LONGEST_TOKEN = 4096
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _LIMITS = {
     **dict.fromkeys(
         (
@@ -211,7 +213,7 @@ def _checked_specials(
 ) -> dict[str, int]:
     """A copy of the special tokens; raises where one is text, empty, or not there."""
     for text, i in specials.items():
-        if not isinstance(text, str) or not text or not isinstance(i, int):
+        if not isinstance(text, str) or not text or not isinstance(i, int) or _SURROGATE.search(text):
             raise VocabularyError(
                 f"the special token {text!r:.40}: {i!r:.40} is not a text and an id",
                 hint='Write, for example, specials={"<|im_end|>": 2}.',

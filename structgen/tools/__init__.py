@@ -1,7 +1,7 @@
 """Tool calls: the constraint of a turn that may call tools, the reader of a finished one, and the loop that runs them.
 
-``structgen.tools(...)`` is the function `tools` of this package; so that it stays one when the package itself was
-imported first, the package can be called.
+This package can be called: ``structgen.tools(...)`` is its function `tools`, and ``structgen.tools.FORMATS`` is there,
+too, whichever of the two was used first.
 """
 
 from __future__ import annotations

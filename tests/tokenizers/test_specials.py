@@ -107,5 +107,6 @@ def test_names_that_cannot_be() -> None:
     with pytest.raises(VocabularyError, match="'<x>' is text, the bytes b'a'") as caught:
         Vocabulary.from_tokens([b"a", None, None], [1], specials={"<x>": 0})
     assert "Give None for its bytes" in str(caught.value)
-    with pytest.raises(VocabularyError, match="is not a text and an id"):
-        Vocabulary.from_tokens([b"a", None], [1], specials={"": 1})
+    for text in ("", "\ud800"):
+        with pytest.raises(VocabularyError, match="is not a text and an id"):
+            Vocabulary.from_tokens([b"a", None], [1], specials={text: 1})

@@ -6,6 +6,8 @@ import functools
 import json
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -249,11 +251,14 @@ def test_definitions_and_functions_are_one_thing() -> None:
     assert json.loads(json.dumps(tool.definition())) == tool.definition()
 
 
-def test_the_package_is_the_function_too() -> None:
-    import structgen.tools
-
-    turn = structgen.tools([weather])  # type: ignore[operator]
-    assert isinstance(turn, ToolTurn) and turn == tools([weather]) == sg.tools([weather])
+def test_the_package_can_be_called() -> None:
+    program = (
+        "import structgen as sg\nassert sg.tools\n"
+        "import structgen.tools as package\nassert package is sg.tools and callable(sg.tools)\n"
+        "assert sg.tools.FORMATS is package.FORMATS"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert sg.tools([weather]) == tools([weather])
 
 
 def test_python_cannot_write_every_schema() -> None:
