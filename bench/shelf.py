@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import structgen as sg
 from bench.corpora import Corpus, corpora
@@ -28,27 +27,9 @@ from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["Figures", "Reader", "edited", "main", "measure", "shelf_grammar"]
+__all__ = ["Figures", "Reader", "edited", "main", "measure"]
 
-GRAMMARS = Path(__file__).resolve().parents[1] / "grammars"
 _SPAN = 12
-
-
-def shelf_grammar(name: str) -> Constraint:
-    """The grammar of this name, as its corpus reads it or as its ending says."""
-    found = corpora_constraint(name)
-    if found is not None:
-        return found
-    lark = GRAMMARS / f"{name}.lark"
-    if lark.exists():
-        return sg.lark(lark.read_text("utf-8"), lexer="longest")
-    return sg.gbnf((GRAMMARS / f"{name}.gbnf").read_text("utf-8"))
-
-
-def corpora_constraint(name: str) -> Constraint | None:
-    """What `constraint()` of the corpus makes, where it has one."""
-    make = getattr(corpora().get(name), "constraint", None)
-    return None if make is None else make()
 
 
 class Reader:
@@ -183,7 +164,7 @@ def _lines(arguments: argparse.Namespace) -> Iterator[str]:
     for name in arguments.names or sorted(found):
         if name not in found:
             raise SystemExit(f"there is no corpus of {name!r}; there are {', '.join(sorted(found))}")
-        reader = Reader(shelf_grammar(name))
+        reader = Reader(sg.grammar(name))
         figures = measure(
             found[name], reader, limit=arguments.limit, edits=arguments.edits, seed=arguments.seed
         )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .prompts import PromptFunction, prompt
     from .results import Result
     from .sampling import SamplingOptions
+    from .shelf import grammar, grammars
     from .tools import run_tools, tools
     from .types import BoundCall, constraint_for_type
     from .vocabulary import Vocabulary
@@ -60,6 +61,8 @@ _HOMES = {
     "ebnf": "constraints.grammar.constraint",
     "gbnf": "constraints.grammar.constraint",
     "generate": "api",
+    "grammar": "shelf",
+    "grammars": "shelf",
     "json_schema": "constraints.json_schema",
     "lark": "constraints.grammar.constraint",
     "load": "models",
@@ -100,6 +103,8 @@ __all__ = [
     "ebnf",
     "gbnf",
     "generate",
+    "grammar",
+    "grammars",
     "json_schema",
     "lark",
     "load",

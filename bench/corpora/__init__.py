@@ -40,13 +40,10 @@ __all__ = [
 
 
 class Corpus(Protocol):
-    """What a module in this folder offers.
-
-    It may have `constraint() -> Constraint` too, where reading `grammars/NAME` needs options.
-    """
+    """What a module in this folder offers."""
 
     NAME: str
-    """Of the grammar: the file's name without its ending."""
+    """Of the grammar, as `sg.grammar` knows it."""
 
     def files(self, limit: int | None = None) -> Iterator[tuple[str, str]]:
         """Names and texts that the language's own tool accepts; `limit` of them, drawn from all."""

@@ -73,9 +73,10 @@ def _parser() -> Any:
 
 def main() -> None:
     """Counts how many of all files the grammar accepts."""
-    from bench.shelf import Reader, shelf_grammar
+    import structgen as sg
+    from bench.shelf import Reader
 
-    reader = Reader(shelf_grammar(NAME))
+    reader = Reader(sg.grammar(NAME))
     found = all_files()
     accepted = sum(reader.accepts(text) for _, text in found)
     print(f"{accepted} of {len(found)} files accepted, {100 * accepted / len(found):.1f} %")

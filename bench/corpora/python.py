@@ -18,16 +18,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from lark.indenter import PythonIndenter
-
-import structgen as sg
 from bench.corpora import pypi, texts
-from structgen.constraints.base import Constraint
 
 NAME = "python"
 
 _PACKAGES = ("sympy==1.13.3", "Django==5.1.4", "hypothesis==6.122.3", "rich==13.9.4", "networkx==3.4.2")
-_GRAMMAR = Path(__file__).resolve().parents[2] / "grammars" / "python.lark"
 _MOST = 128 * 1024
 
 _JUDGE = """
@@ -41,11 +36,6 @@ for line in sys.stdin:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         print("False", flush=True)
 """
-
-
-def constraint() -> Constraint:
-    """A module."""
-    return sg.lark(_GRAMMAR.read_text("utf-8"), start="file_input", lexer="longest", indenter=PythonIndenter)
 
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:

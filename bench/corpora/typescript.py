@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
-import structgen as sg
 from bench.corpora import npm, sample, texts
 from bench.node import NodeProgram
-from structgen.constraints.base import Constraint
 
-__all__ = ["NAME", "constraint", "files", "is_valid"]
+__all__ = ["NAME", "files", "is_valid"]
 
 NAME = "typescript"
 
@@ -38,12 +35,6 @@ return text => ts.createSourceFile('file.ts', text, ts.ScriptTarget.Latest).pars
 """
 
 _parser: NodeProgram | None = None
-
-
-def constraint() -> Constraint:
-    """The grammar is contextual."""
-    path = Path(__file__).parents[2] / "grammars" / "typescript.lark"
-    return sg.lark(path.read_text(encoding="utf-8"), lexer="longest", contextual=True)
 
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:

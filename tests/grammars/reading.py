@@ -10,7 +10,8 @@ import functools
 import random
 from collections.abc import Callable, Iterable
 
-from bench.shelf import Reader, edited, shelf_grammar
+import structgen as sg
+from bench.shelf import Reader, edited
 
 __all__ = ["MARK", "assert_accepted", "assert_rejected", "disagreements", "reader"]
 
@@ -20,7 +21,7 @@ MARK = "‸"
 @functools.cache
 def reader(name: str) -> Reader:
     """Reads with the grammar of this name."""
-    return Reader(shelf_grammar(name))
+    return Reader(sg.grammar(name))
 
 
 def assert_accepted(name: str, text: str) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
-from lark.indenter import PythonIndenter
 
 import structgen as sg
 from bench.corpora.python import drawn, is_valid, reads_3_12, standard_library
@@ -247,7 +245,4 @@ def test_no_expression(text: str) -> None:
 
 @functools.cache
 def _expressions() -> Reader:
-    source = Path(__file__).parents[2] / "grammars" / "python.lark"
-    return Reader(
-        sg.lark(source.read_text("utf-8"), start="eval_input", lexer="longest", indenter=PythonIndenter)
-    )
+    return Reader(sg.grammar("python", start="eval_input"))

@@ -1,0 +1,223 @@
+"""The shelf: ready grammars of data formats, languages and notations, by name.
+
+    sg.grammar("json")
+    sg.grammar("sql", start="select", tables=["users", "orders"], columns=["id", "name"])
+
+Why: a grammar of a language takes its specification, its corner cases and files to measure it with; each in
+`grammars/` was made once, so here a name is enough. How each is read is one entry in a table.
+Invariant: the constraint is the file's, as its header says that it is read; for SQL, names that are given fill the
+override points of that header and change nothing else. The same question gives the same constraint.
+Cost: a grammar is read when it is first asked for (a second for the largest) and kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, gbnf, lark
+from structgen.errors import OptionError, with_kind
+
+__all__ = ["ShelfGrammar", "folder", "grammar", "grammars"]
+
+_KEPT = 64
+"""Constraints that are kept at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShelfGrammar:
+    """How a grammar of the shelf is read."""
+
+    name: str
+    about: str
+    format: Literal["lark", "gbnf"]
+    starts: tuple[str, ...]
+    """Rules that a whole text may be; the first without `start`."""
+    lexer: LexerRule | None = None
+    contextual: bool = False
+    is_indented: bool = False
+    """Blocks are told by their column, as in Python."""
+    names: tuple[str, ...] = ()
+    """Parameters that take the names which are there."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return folder() / f"{self.name}.{self.format}"
+
+    def source(self) -> str:
+        """What stands in the file."""
+        return self.path.read_text("utf-8")
+
+
+def _gbnf(name: str, about: str) -> ShelfGrammar:
+    return ShelfGrammar(name, about, "gbnf", ("root",))
+
+
+_SQL_NAMES = ("tables", "columns", "functions", "schemas", "aliases")
+_SHELF = {
+    entry.name: entry
+    for entry in (
+        ShelfGrammar("arithmetic", "arithmetic expressions in one line", "lark", ("start",), "longest"),
+        ShelfGrammar("cpp", "C++17, before the preprocessor", "lark", ("start",), "longest"),
+        _gbnf("csv", "CSV, RFC 4180"),
+        ShelfGrammar("graphql", "GraphQL documents, October 2021", "lark", ("start",), "longest"),
+        _gbnf("json", "JSON, RFC 8259"),
+        ShelfGrammar(
+            "python", "Python 3.12", "lark", ("file_input", "eval_input"), "longest", is_indented=True
+        ),
+        _gbnf("smiles", "molecules, OpenSMILES 1.0"),
+        ShelfGrammar("solidity", "Solidity 0.8, with Yul", "lark", ("start",), "longest"),
+        ShelfGrammar(
+            "sql",
+            "SQL of SQLite 3.39 and later",
+            "lark",
+            ("start", "statement", "select", "expression"),
+            "longest",
+            names=_SQL_NAMES,
+        ),
+        _gbnf("toml", "TOML 1.0.0"),
+        ShelfGrammar(
+            "typescript", "TypeScript 5.9, without JSX", "lark", ("start",), "longest", contextual=True
+        ),
+        _gbnf("xml", "well-formed XML 1.0"),
+    )
+}
+
+
+def grammars() -> Mapping[str, ShelfGrammar]:
+    """What there is, by name."""
+    return MappingProxyType(_SHELF)
+
+
+def grammar(name: str, *, start: str | None = None, **names: Iterable[str] | None) -> GrammarConstraint:
+    """Texts of a grammar of the shelf; `sg.grammars()` lists them.
+
+    `start` is the rule that a whole text must be: ``"select"`` or ``"expression"`` of ``"sql"``, ``"eval_input"`` of
+    ``"python"``. ``"sql"`` takes the names in a database as `tables` (and views), `columns`, `functions`, `schemas`
+    and `aliases`: where a name must be one that is there, it is one of them. Without a list names are free; what
+    stands before a dot is free until `aliases` is given, and then one of `tables` and `aliases`.
+    """
+    if not isinstance(name, str) or name not in _SHELF:
+        near = get_close_matches(str(name).lower(), _SHELF, 1)
+        raise OptionError(
+            f"there is no grammar {name!r:.60} on the shelf"
+            + (f"; did you mean {near[0]!r}?" if near else ""),
+            hint=f"There are {', '.join(_SHELF)}. For one of your own: sg.lark(), sg.gbnf(), sg.ebnf().",
+        )
+    entry = _SHELF[name]
+    if start is not None and start not in entry.starts:
+        raise OptionError(
+            f"the grammar {name!r} does not start at {start!r:.60}",
+            hint=f"It starts at {' or '.join(map(repr, entry.starts))}.",
+        )
+    for parameter in names:
+        if parameter not in entry.names:
+            takes = " and ".join(["start", *entry.names]) if entry.names else "start alone"
+            raise OptionError(
+                f"the grammar {name!r} has no parameter {parameter!r}", hint=f"It takes {takes}."
+            )
+    known = tuple((kind, _listed(kind, given)) for kind, given in sorted(names.items()) if given is not None)
+    return _made(name, start or entry.starts[0], known)
+
+
+def folder() -> Path:
+    """Where the files are: inside the package as it is installed, beside it in a source tree."""
+    inside = Path(__file__).parent / "grammars"
+    return inside if inside.is_dir() else Path(__file__).parents[1] / "grammars"
+
+
+def _listed(kind: str, given: Iterable[str]) -> tuple[str, ...]:
+    listed = (given,) if isinstance(given, str) else tuple(given)
+    for name in listed:
+        if not isinstance(name, str) or not name or "\0" in name or not name.isprintable():
+            raise OptionError(
+                f"{kind} has {with_kind(name)}, which is no name", hint="Names are printable text."
+            )
+    if isinstance(given, str) or (not listed and kind != "aliases"):
+        raise OptionError(
+            f"{kind} is {given!r:.60}; it takes a list of names, of which there is at least one",
+            hint=f'Write {kind}=["name", ...], or leave it out where any name may stand.',
+        )
+    return tuple(dict.fromkeys(listed))
+
+
+@lru_cache(maxsize=_KEPT)
+def _made(name: str, start: str, known: tuple[tuple[str, tuple[str, ...]], ...]) -> GrammarConstraint:
+    entry = _SHELF[name]
+    source = entry.source()
+    if entry.format == "gbnf" or entry.lexer is None:
+        return gbnf(source, start=start)
+    indenter = None
+    if entry.is_indented:
+        from lark.indenter import PythonIndenter
+
+        indenter = PythonIndenter
+    if known:
+        source = f"{source}\n{_overrides(source, dict(known))}\n"
+    return lark(source, start=start, lexer=entry.lexer, contextual=entry.contextual, indenter=indenter)
+
+
+# The names of a database, at the override points of sql.lark.
+
+_POINTS = {
+    "tables": "table_name",
+    "columns": "column_name",
+    "functions": "function_name",
+    "schemas": "schema_name",
+}
+_WORD = re.compile(r"[A-Za-z_\x80-\U0010ffff][\w$]*")
+_KEYWORD = re.compile(r'"([A-Z_]+)"i')
+
+
+def _overrides(source: str, known: dict[str, tuple[str, ...]]) -> str:
+    """What is put after the grammar so that only these names are known."""
+    reserved = _reserved(source)
+    lines = []
+    for kind, point in _POINTS.items():
+        if kind in known:
+            lines.append(f"%override {point}: {_alternatives(known[kind], reserved)}")
+    if "aliases" in known:
+        before_dots = (*known.get("tables", ()), *known["aliases"])
+        if not before_dots:
+            raise OptionError(
+                "aliases=[] without tables leaves nothing that can stand before a dot",
+                hint="Give tables, too, or leave aliases out.",
+            )
+        lines.append(f"%override qualifier: {_alternatives(before_dots, reserved)}")
+    # A name that is listed is another lexeme than NAME, so it must be told that it may stand where any name may.
+    listed = dict.fromkeys(name for names in known.values() for name in names)
+    lines.append(f"%extend word: {_alternatives(listed, reserved)}")
+    return "\n".join(lines)
+
+
+def _alternatives(names: Iterable[str], reserved: frozenset[str]) -> str:
+    written = (one for name in names for one in _written(name, reserved))
+    return " | ".join(dict.fromkeys(written))
+
+
+def _written(name: str, reserved: frozenset[str]) -> list[str]:
+    """The ways to write a name: in quotes, and bare where it is a word that SQLite does not keep for itself.
+
+    SQLite folds the case of ASCII letters only; so a name with others is taken as it is given.
+    """
+    fold = "i" if name.isascii() else ""
+    quoted = name.replace('"', '""')
+    ways = [f'"{quoted}"']
+    if _WORD.fullmatch(name) and name.upper() not in reserved:
+        ways.insert(0, name)
+    return ['"' + way.replace("\\", "\\\\").replace('"', '\\"') + f'"{fold}' for way in ways]
+
+
+@cache
+def _reserved(source: str) -> frozenset[str]:
+    """Keywords that the grammar's rule `word` does not take for names."""
+    found = re.search(r"^word:(?:.*\n)(?:\s+(?:\||//).*\n)*", source, re.MULTILINE)
+    assert found is not None
+    return frozenset(_KEYWORD.findall(source)) - frozenset(_KEYWORD.findall(found[0]))

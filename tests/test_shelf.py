@@ -1,0 +1,128 @@
+"""`sg.grammar`: every file of the folder is on the shelf, is read as its header says, and takes the names it is given."""
+
+from __future__ import annotations
+
+import sqlite3
+import tomllib
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import structgen as sg
+from bench.shelf import Reader
+from structgen.errors import OptionError
+from structgen.shelf import folder
+
+ROOT = Path(__file__).resolve().parents[1]
+
+TEXTS = {
+    "arithmetic": ("1 + f(x) * 2", "1 +"),
+    "cpp": ("int main() { return 0; }\n", "int main() {"),
+    "csv": ('a,b\r\n1,"x"\r\n', 'a,"b'),
+    "graphql": ("{ a(b: 1) { c } }", "{ a(b: 1) }}"),
+    "json": ('{"a": [1, null]}', '{"a": [1, null}'),
+    "python": ("def f(x):\n    return x\n", "def f(x):\nreturn x\n"),
+    "smiles": ("C1=CC=CC=C1O", "C1=CC=CC=C1("),
+    "solidity": ("pragma solidity ^0.8.0;\ncontract A { uint x; }\n", "contract A { uint x }\n"),
+    "sql": ("SELECT a FROM b; COMMIT", "SELECT FROM b"),
+    "toml": ('a = "b"\n[c]\nd = 1\n', "a = b\n"),
+    "typescript": ("const a: number = 1\nexport { a }\n", "const a: = 1\n"),
+    "xml": ("<a><b c='d'/></a>", "<a><b c=d/></a>"),
+}
+
+
+def test_every_file_is_on_the_shelf() -> None:
+    files = {path.name for path in (ROOT / "grammars").iterdir()} - {"README.md"}
+    assert {entry.path.name for entry in sg.grammars().values()} == files
+    assert list(sg.grammars()) == sorted(TEXTS)
+    assert all(entry.about and entry.name == name for name, entry in sg.grammars().items())
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_each_is_read(name: str) -> None:
+    accepted, rejected = TEXTS[name]
+    reader = Reader(sg.grammar(name))
+    assert reader.accepts(accepted) and not reader.accepts(rejected)
+
+
+def test_starts() -> None:
+    assert Reader(sg.grammar("python", start="eval_input")).accepts("x + 1")
+    assert not Reader(sg.grammar("python", start="eval_input")).accepts("x = 1\n")
+    assert not Reader(sg.grammar("sql", start="select")).accepts("DELETE FROM t")
+    assert all(sg.grammar(name, start=entry.starts[-1]) for name, entry in sg.grammars().items())
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    assert sg.grammar("json") is sg.grammar("json", start="root")
+    known = sg.grammar("sql", start="select", tables=["a"], columns=None)
+    assert known is sg.grammar("sql", tables=("a", "a"), start="select")
+    assert known is not sg.grammar("sql", start="select", tables=["b"])
+
+
+NAMES = ["users", "order", "my table", "größe", 'a"b\\c', "Key", "with$", "2nd"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_written_as_sqlite_reads_them(name: str) -> None:
+    """Each way to write the name that the grammar takes names it in SQLite; others it does not take."""
+    reader = Reader(sg.grammar("sql", start="select", tables=[name], columns=[name]))
+    quoted = '"' + name.replace('"', '""') + '"'
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(f"CREATE TABLE {quoted} ({quoted} INT)")
+        for written in (name, name.upper(), quoted, quoted.upper()):
+            text = f"SELECT {written} FROM {written}"
+            try:
+                database.execute(text)
+            except sqlite3.OperationalError:
+                assert not reader.accepts(text), text
+            else:
+                assert reader.accepts(text) or written != written.upper() and not name.isascii(), text
+    assert reader.accepts(f"SELECT {quoted} FROM {quoted}")
+    assert not reader.accepts(f"SELECT {quoted} FROM people")
+    assert not reader.accepts(f"SELECT zip FROM {quoted}")
+
+
+def test_names_before_dots() -> None:
+    free = Reader(sg.grammar("sql", start="select", tables=["users"], columns=["id"]))
+    assert free.accepts("SELECT u.id FROM users AS u") and not free.accepts("SELECT u.zip FROM users AS u")
+    strict = Reader(sg.grammar("sql", start="select", tables=["users"], columns=["id"], aliases=["u"]))
+    assert strict.accepts("SELECT u.id, users.id FROM users AS u")
+    assert not strict.accepts("SELECT v.id FROM users AS v")
+
+
+def test_functions_and_schemas() -> None:
+    reader = Reader(sg.grammar("sql", start="select", functions=["count", "replace"], schemas=["main"]))
+    assert reader.accepts("SELECT count(a), replace(b, 'x', 'y') FROM main.t")
+    assert not reader.accepts("SELECT sum(a) FROM main.t")
+    assert not reader.accepts("SELECT count(a) FROM other.t")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("jsn", {}, "there is no grammar 'jsn' on the shelf; did you mean 'json'?"),
+        ("JSON", {}, "did you mean 'json'?"),
+        ("cobol", {}, "There are arithmetic, cpp, csv"),
+        ("sql", {"start": "query"}, "It starts at 'start' or 'statement' or 'select' or 'expression'."),
+        ("json", {"tables": ["a"]}, "the grammar 'json' has no parameter 'tables'\nIt takes start alone."),
+        ("sql", {"table": ["a"]}, "no parameter 'table'\nIt takes start and tables and columns"),
+        ("sql", {"tables": "users"}, "tables is 'users'; it takes a list of names"),
+        ("sql", {"tables": []}, "of which there is at least one"),
+        ("sql", {"tables": [""]}, "which is no name"),
+        ("sql", {"columns": [3]}, "columns has 3, an int, which is no name"),
+        ("sql", {"columns": ["a\nb"]}, "Names are printable text."),
+        ("sql", {"aliases": []}, "leaves nothing that can stand before a dot"),
+    ],
+)
+def test_errors(name: str, parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        sg.grammar(name, **parameters)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+def test_the_folder_is_installed_with_the_package() -> None:
+    """A wheel has the files inside the package; here, in the source tree, they are beside it."""
+    assert folder() == ROOT / "grammars"
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert settings["tool"]["scikit-build"]["wheel"]["packages"]["structgen/grammars"] == "grammars"
