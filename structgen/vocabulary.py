@@ -40,6 +40,7 @@ _LIMITS = {
             "max_alternatives",
             "listed_containers",
             "earley_items",
+            "mask_steps",
         ),
         2**63 - 1,
     ),

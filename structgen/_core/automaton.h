@@ -99,6 +99,7 @@ struct Reader {
   // an item's own text was used nevertheless.
   bool blind = false, leaned = false;
   Reads *reads = nullptr;  // of the mask of a grammar that is being made
+  uint64_t steps = 0;      // that this took
   bool repeats = false;  // blind: an array that began in the same token has more than one item
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
 };
@@ -181,6 +182,7 @@ class Automaton {
   const Node *step_key(Reader &r, const Node *n, uint8_t b);
   const Node *step_array(Reader &r, const Node *n, uint8_t b);
   const Node *step_grammar(Reader &r, const Node *n, uint8_t b);
+  void count_step(Reader &r) const;
   const Node *special_in_grammar(Reader &r, const Node *n, uint32_t token);
   bool grammar_accepts(Reader &r, const Node *n);
   const Node *begin_others_at(Reader &r, GrammarControl &g, const GrammarEntry &place, uint8_t byte, const Node *parent);

@@ -92,8 +92,15 @@ bool Automaton::newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntr
   return builder.finish(r.arena) != nullptr;
 }
 
+void Automaton::count_step(Reader &r) const {
+  if (r.reads && ++r.steps > text_.limits().mask_steps)
+    throw LimitError("one mask of the grammar took more than " + std::to_string(text_.limits().mask_steps) +
+                     " steps, since tokens can be read in very many ways (limit mask_steps)");
+}
+
 const Node *Automaton::begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte,
                                 const Node *parent) {
+  count_step(r);
   const Node *out = begin_others_at(r, g, place, byte, parent);
   const Context context = g.context(place.set->outlook, place.brackets > 0);
   if (const LexState lex = g.lexer().begin(context, earlier, byte); lex != Lexer::DEAD) {
@@ -137,6 +144,7 @@ bool Automaton::settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_
 }
 
 const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
+  count_step(r);
   GrammarControl &g = *n->control.grammar;
   Lexer &lexer = g.lexer();
   const bool indented = g.grammar().indentation.active();

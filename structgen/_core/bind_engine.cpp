@@ -109,6 +109,7 @@ Limits limits_from(nb::dict d) {
       {"space_bytes", [&](nb::handle v) { l.space_bytes = nb::cast<size_t>(v); }},
       {"max_depth", [&](nb::handle v) { l.max_depth = nb::cast<uint32_t>(v); }},
       {"max_alternatives", [&](nb::handle v) { l.max_alternatives = nb::cast<size_t>(v); }},
+      {"mask_steps", [&](nb::handle v) { l.mask_steps = nb::cast<size_t>(v); }},
       {"earley_items", [&](nb::handle v) { l.earley_items = nb::cast<size_t>(v); }},
       {"listed_containers", [&](nb::handle v) { l.listed_containers = nb::cast<size_t>(v); }},
   };

@@ -83,6 +83,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
     return it->second.mask;
   }
   ++misses_;
+  forget_places();  // those of a mask that met a limit
   Reads reads(entry.set, entry.indent);
   Reader reader{arena};
   reader.reads = &reads;

@@ -39,6 +39,7 @@ struct Limits {
   uint32_t max_depth = 1'000;                       // open containers
   size_t max_alternatives = 256;                    // parallel readings of a sequence or union
   size_t listed_containers = 10'000;                // arrays and objects in one enum
+  size_t mask_steps = 5'000'000;                    // of a grammar's automaton, for one mask
   size_t earley_items = 50'000;                     // open beginnings of rules at one place of a text
 };
 

@@ -28,8 +28,10 @@ class Regular:
         self._bodies = {rule.name: rule.body for rule in grammar.rules}
         self._rules: dict[str, RE | None] = {}
         self._sizes: dict[int, int] = {}
-        self._kept: list[RE] = []  # their ids are keys of `_sizes`
-        for name in _innermost_first(self._bodies):
+        self._free: dict[int, bool] = {}
+        self._kept: list[RE] = []  # their ids are keys of these
+        self._uses = {name: _used_rules(body) for name, body in self._bodies.items()}
+        for name in _innermost_first(self._uses):
             self._rules[name] = self._of_rule(name)
 
     def rule(self, name: str) -> RE | None:
@@ -67,12 +69,12 @@ class Regular:
 
         def end_run() -> None:
             if run:
-                out.append(("text", concat(run)))
+                out.append(("text", run[0] if len(run) == 1 else concat(run)))
                 run.clear()
 
         for part in parts:
             expression = self.body(part)
-            if expression is None or _holds_free_text(expression):
+            if expression is None or self._is_free(expression):
                 end_run()
                 out.append(part if expression is None else ("text", expression))
             else:
@@ -80,9 +82,18 @@ class Regular:
         end_run()
         return out
 
+    def _is_free(self, expression: RE) -> bool:
+        if expression[0] == "literal":
+            return False
+        known = self._free.get(id(expression))
+        if known is None:
+            known = self._free[id(expression)] = _holds_free_text(expression)
+            self._kept.append(expression)
+        return known
+
     def _of_rule(self, name: str) -> RE | None:
         body = self._bodies[name]
-        expression = self._linear(name, body) if name in _used_rules(body) else self.body(body)
+        expression = self._linear(name, body) if name in self._uses[name] else self.body(body)
         if expression is None or self._size(expression) > _LARGEST:
             return None
         return expression
@@ -211,21 +222,21 @@ def _distributed(body: Body, name: str) -> list[list[Body]]:
     return out
 
 
-def _innermost_first(bodies: dict[str, Body]) -> list[str]:
+def _innermost_first(uses: dict[str, set[str]]) -> list[str]:
     """Rule names, those that a rule uses before it (as far as that goes); without recursion."""
     order: list[str] = []
-    state: dict[str, int] = {}
-    for root in bodies:
-        if root in state:
+    met: set[str] = set()
+    for root in uses:
+        if root in met:
             continue
-        state[root] = 0
-        stack = [(root, iter(sorted(_used_rules(bodies[root]))))]
+        met.add(root)
+        stack = [(root, iter(sorted(uses[root])))]
         while stack:
-            name, uses = stack[-1]
-            for used in uses:
-                if used in bodies and used not in state:
-                    state[used] = 0
-                    stack.append((used, iter(sorted(_used_rules(bodies[used])))))
+            name, used_there = stack[-1]
+            for used in used_there:
+                if used in uses and used not in met:
+                    met.add(used)
+                    stack.append((used, iter(sorted(uses[used]))))
                     break
             else:
                 order.append(name)
