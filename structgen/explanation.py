@@ -52,7 +52,9 @@ class Explanation:
     reason: str
     rules: tuple[BrokenRule, ...]
     expected: tuple[str, ...]
-    """What could stand there instead."""
+    """What could stand there instead: characters, and terminals by their names in the grammar."""
+    within: tuple[str, ...] = ()
+    """Rules of a grammar that have begun there, a lexeme that has begun first."""
 
     def __str__(self) -> str:
         if self.ok:
@@ -66,6 +68,8 @@ class Explanation:
         ]
         if len(self.rules) > _MOST_LISTED:
             lines.append(f"  and {len(self.rules) - _MOST_LISTED} more rules")
+        if self.within:
+            lines.append("  while reading: " + ", ".join(_cut(list(self.within))))
         if self.expected:
             lines.append("  expected: " + ", ".join(self.expected))
         return "\n".join(lines)
@@ -90,9 +94,10 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
         viable=viable,
         position=position,
         instance=instance,
-        reason=_reason(account, text[start:], viable, instance, is_stuck),
+        reason=_reason(account, shown, position, viable, instance, is_stuck),
         rules=rules,
         expected=() if ok or is_stuck else tuple(_expected(account, text[start:offset])),
+        within=() if ok else tuple(name for name in account.get("within", ()) if not _MADE.search(name)),
     )
 
 
@@ -319,14 +324,19 @@ _AROUND = _BRANCHING | {
 }
 
 
-def _reason(account: dict[str, Any], rest: bytes, viable: bool, instance: str, is_stuck: bool) -> str:
+def _reason(
+    account: dict[str, Any], text: str, position: int, viable: bool, instance: str, is_stuck: bool
+) -> str:
     place = _PLACES[account["place"]]
+    if account["place"] == "text" and "\n" in text:
+        column = position - text.rfind("\n", 0, position)
+        place = f"at line {text.count(chr(10), 0, position) + 1}, column {column}"
     at = f" at `{instance}`" if instance else ""
     if is_stuck:
         return f"The text is not complete, and nothing can follow it: it ends {place}{at}."
     if viable:
         return f"The text is a beginning, but not complete: it ends {place}{at}."
-    return f"Character {rest[:4].decode('utf-8', 'replace')[:1]!r} cannot stand here: {place}{at}."
+    return f"Character {text[position : position + 1]!r} cannot stand here: {place}{at}."
 
 
 _PLACES = {
@@ -347,6 +357,8 @@ def _expected(account: dict[str, Any], begun: bytes) -> list[str]:
     keys = list(map(_quoted, account["keys"]))
     if account["place"] == "key" and keys:
         return _cut(keys)
+    if "terminals" in account and not begun:
+        return _expected_of_grammar(account)
     # Between marks white space says nothing where it may be left out.
     is_free = account["place"] not in ("text", "string", "key") and account["optional_space"]
     following = [begun + bytes([byte]) for byte in account["next"] if not (is_free and byte in _BLANKS)]
@@ -362,6 +374,21 @@ def _expected(account: dict[str, Any], begun: bytes) -> list[str]:
     if account["complete"]:
         out.append("the end of the text")
     return _cut(out)
+
+
+def _expected_of_grammar(account: dict[str, Any]) -> list[str]:
+    """Terminals by name, then those that are a text, then characters; as the grammar names them."""
+    out: list[str] = sorted(account["terminals"], key=lambda name: (name[:1] in "'\"", name))
+    characters = [bytes([byte]) for byte in account["begins"]]
+    shown = _names(characters) if len(characters) <= _MOST_LISTED else _ranges(account["begins"])
+    out += [one for one in shown if one not in out]
+    if account["complete"]:
+        out.insert(0, "the end of the text")
+    return _cut(out)
+
+
+_MADE = re.compile(r"[{.]|^__")
+"""In names of rules that nobody wrote: they stand for repetitions and choices."""
 
 
 def _quoted(key: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import pytest
@@ -181,3 +182,63 @@ def test_nesting_that_only_the_limit_ends() -> None:
     of_null = sg.json_schema({"prefixItems": [{"type": "null"}]})
     told = Matcher(of_null, VOCABULARY.with_limits(max_depth=1)).explain("[[")
     assert [rule.keyword for rule in told.rules] == ["type"]
+
+
+LARK = """
+start: NAME "(" (arg ("," arg)*)? ")" | "SELECT"i /[?!]+/
+arg: NUMBER | NAME
+NAME: /[a-z]+/
+NUMBER: /[0-9]+/
+%ignore / |\\n/
+"""
+LISP = r"""
+root ::= value
+value ::= number | "(" (value (" " value)*)? ")"
+number ::= "-"? [0-9]+
+"""
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text", "message"),
+    [
+        (
+            sg.lark(LARK),
+            "f(1 2)",
+            "Character '2' cannot stand here: inside the text.\n    f(1 2)\n        ^\n"
+            "  while reading: start\n  expected: ')', ','",
+        ),
+        (sg.lark(LARK), "f(1,,", "  expected: NAME, NUMBER"),
+        (sg.lark(LARK), "", "  expected: NAME, 'SELECT'"),
+        (sg.lark(LARK), "f()", "The text satisfies the constraint."),
+        (sg.lark(LARK), "f()x", "  expected: the end of the text"),
+        (sg.lark(LARK), "SELECT x", "  while reading: start\n  expected: '!', '?'"),
+        (sg.lark(LARK), "SELEC ", "  while reading: 'SELECT'\n  expected: 'T', 't'"),
+        (
+            sg.lark(LARK),
+            "f(\n 1,\n  )",
+            "Character ')' cannot stand here: at line 3, column 3.\n      )\n      ^",
+        ),
+        (sg.gbnf(LISP), "(1 x", "\n  expected: number, '('"),
+        (sg.gbnf(LISP), "(-)", "  while reading: number, value\n  expected: '0', '1'"),
+        (
+            sg.gbnf(LISP),
+            "(1",
+            "inside the text.\n    (1\n      ^\n  while reading: value\n  expected: ' ', ')'",
+        ),
+    ],
+)
+def test_a_text_of_a_grammar(constraint: sg.Constraint, text: str, message: str) -> None:
+    assert message in str(explain(constraint, text))
+
+
+def test_what_a_grammar_expects_can_stand() -> None:
+    """Characters and texts that are said to be expected go on with the text; nothing else does."""
+    constraint = sg.gbnf(LISP)
+    for text in ("", "(", "(1", "(1 ", "(-", "((1) ", "(1)"):
+        found = explain(constraint, text)
+        said = {ast.literal_eval(one) for one in found.expected if one[0] in "'\""}
+        said |= set("-0123456789") if "number" in found.expected else set()
+        matcher = Matcher(constraint, VOCABULARY)
+        live = {chr(b) for b in range(128) if matcher.viable_bytes(text + chr(b)) > len(text)}
+        # A lexeme that may end here may go on, too; that is not told.
+        assert said == live - (set("0123456789") if text.endswith("1") else set()), text

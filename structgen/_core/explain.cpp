@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <bitset>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,9 @@ struct Account {
   std::vector<std::string> schemas, keys, missing;
   std::vector<Rule> rules;
   std::string next;
+  bool is_grammar = false;
+  std::vector<std::string> terminals, within;
+  std::bitset<256> begins;
   bool optional_space = true;  // white space between tokens may stand, and need not
 };
 
@@ -71,10 +76,14 @@ class Witnessing {
     out.offset = i;
     for (auto &p : path) out.path.push_back(p.second);
     if (!n) return out;
-    while (n->kind == Node::Alternatives) n = n->control.left;
     out.complete = a_.accepts(r_, n);
     for (int b = 0; b < 256; ++b)
       if (a_.step(r_, n, static_cast<uint8_t>(b))) out.next += static_cast<char>(b);
+    for (const Node *each = n; each; each = each->parent) {
+      grammar(each->kind == Node::Alternatives ? each->control.left : each, out);
+      if (each->kind != Node::Alternatives) break;
+    }
+    while (n->kind == Node::Alternatives) n = n->control.left;
     if (n->json) out.optional_space = n->json->schema().options.whitespace == Whitespace::Flexible;
     std::string_view so_far = text.substr(std::min(begin, i), i - std::min(begin, i));
     int next_byte = i < text.size() ? static_cast<unsigned char>(text[i]) : -1;
@@ -102,6 +111,7 @@ class Witnessing {
       case Node::Object: object(n, next_byte, out); break;
       case Node::Key: key(n, so_far, next_byte, out); break;
       case Node::Array: array(n, next_byte, out); break;
+      case Node::Grammar: out.place = "text"; break;
       default: break;
     }
   }
@@ -120,6 +130,47 @@ class Witnessing {
     const ValueControl *value = is_item ? item->child : n->control.value;
     if (opens ? !value->first.test(static_cast<size_t>(next_byte)) : value->first.none()) return;
     out.rules.assign(1, {"", "max_depth", std::to_string(most)});
+  }
+
+  // What could stand next, in the words of the grammar: lexemes that may begin, and those that have begun.
+  void grammar(const Node *n, Account &out) {
+    if (n->kind != Node::Grammar) return;
+    GrammarControl &g = *n->control.grammar;
+    out.is_grammar = true;
+    for (const GrammarEntry &entry : std::span(n->entries, n->length)) {
+      if (entry.lex == Lexer::FRESH || !g.lexer().ignored_ends(entry.lex).empty()) place(g, entry, out);
+      if (entry.lex == Lexer::FRESH) continue;
+      for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
+        if (g.lexemes().complete(running.lexeme) || g.lexer().ignores(running.terminal)) continue;
+        out.begins |= g.lexemes().first(running.lexeme);
+        add(out.within, g.grammar().terminals[running.terminal].name);
+        rules(g, entry, out);
+      }
+      for (const Lexer::End &end : g.lexer().ends(entry.lex)) {
+        GrammarEntry after;
+        if (a_.after_terminal(r_, g, entry, end.terminal, &after)) place(g, after, out);
+      }
+    }
+  }
+
+  void place(GrammarControl &g, const GrammarEntry &at, Account &out) {
+    for (uint32_t t : g.items().expected(at.set->outlook)) {
+      const GrammarTerminal &terminal = g.grammar().terminals[t];
+      if (!terminal.name.empty()) add(out.terminals, terminal.name);
+      else if (terminal.kind == GrammarTerminal::Text) out.begins |= g.lexemes().first_of(terminal.language);
+    }
+    rules(g, at, out);
+  }
+
+  // Rules that have begun there.
+  void rules(GrammarControl &g, const GrammarEntry &at, Account &out) {
+    for (const Kernel kernel : std::span(at.set->kernels, at.set->count))
+      for (const Item item : g.items().items(kernel))
+        if (const uint32_t rule = g.items().head(item); rule < g.grammar().rules.size()) add(out.within, g.grammar().rules[rule]);
+  }
+
+  static void add(std::vector<std::string> &to, const std::string &name) {
+    if (!name.empty() && std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
   }
 
   std::string pointer(const Node *n, SchemaId id) { return n->json->schema().nodes[id].pointer; }
@@ -360,6 +411,13 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
   d["missing"] = texts(account.missing);
   d["optional_space"] = account.optional_space;
   d["next"] = nb::bytes(account.next.data(), account.next.size());
+  if (!account.is_grammar) return d;
+  d["terminals"] = texts(account.terminals);
+  d["within"] = texts(account.within);
+  std::string begins;
+  for (size_t b = 0; b < 256; ++b)
+    if (account.begins.test(b)) begins += static_cast<char>(b);
+  d["begins"] = nb::bytes(begins.data(), begins.size());
   return d;
 }
 

@@ -14,11 +14,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from structgen.constraints.base import Constraint
+from structgen.constraints.expressions import RE
 
 from .ir import Body, Grammar, Terminal
 from .regular import Regular
 
-__all__ = ["GrammarIR", "lower"]
+__all__ = ["GrammarIR", "lower", "text_of"]
 
 _FEW = 8
 """Counts up to this are written out."""
@@ -62,6 +63,11 @@ class _Lowering:
         self._terminal_index: dict[Any, int] = {}
         self._productions: list[tuple[int, ...]] = []
         self._repeats: dict[Any, int] = {}
+        self._regular_names: dict[int, str] = {}
+        if regular is not None:
+            for rule in grammar.rules:
+                if (expression := regular.rule(rule.name)) is not None:
+                    self._regular_names.setdefault(id(expression), rule.name)
 
     def run(self) -> GrammarIR:
         lexer = self._grammar.lexer
@@ -118,7 +124,14 @@ class _Lowering:
         return known
 
     def _lexed(self, terminal: Terminal) -> int:
-        return self._terminal(terminal.name, "text", terminal.name, terminal.language, terminal.scanner)
+        shown = text_of(terminal.language) or terminal.name
+        return self._terminal(
+            terminal.name,
+            "text",
+            "" if shown.startswith("__") else shown,
+            terminal.language,
+            terminal.scanner,
+        )
 
     def _declared(self, name: str) -> int:
         """A terminal that only the indentation makes."""
@@ -140,7 +153,10 @@ class _Lowering:
         """The symbols that stand for `body`, one after the other."""
         kind = body[0]
         if self._regular is not None and (text := self._regular.body(body)) is not None:
-            return [] if text == ("literal", "") else [self._terminal(("text", text), "text", "", text)]
+            if text == ("literal", ""):
+                return []
+            shown = self._regular_names.get(id(text)) or text_of(text) or ""
+            return [self._terminal(("text", text), "text", shown, text)]
         if kind == "rule":
             return [self._rule(body[1])]
         if kind == "terminal":
@@ -227,6 +243,29 @@ class _Lowering:
                     (known, self._power(body, power), *self._at_most(body, count - 2**power))
                 )
         return [known]
+
+
+def text_of(expression: RE) -> str | None:
+    """The single text that an expression has, but for the case of its letters; as messages show it."""
+    if expression[0] == "concat":
+        letters = [_letter(part) for part in expression[1]]
+        return None if None in letters else repr("".join(letters))  # type: ignore[arg-type]
+    letter = _letter(expression)
+    return None if letter is None else repr(letter)
+
+
+def _letter(expression: RE) -> str | None:
+    if expression[0] == "literal":
+        return str(expression[1])
+    if (
+        expression[0] == "class"
+        and len(expression[1]) <= 4
+        and all(low == high for low, high in expression[1])
+    ):
+        letters = {chr(low) for low, _ in expression[1]}
+        if len({letter.casefold() for letter in letters}) == 1 and len(letters) > 1:
+            return min(letters)
+    return None
 
 
 def _name_of(body: Body) -> str:
