@@ -1,6 +1,5 @@
 #include "earley.h"
 
-
 #include <algorithm>
 #include <string>
 
@@ -161,6 +160,7 @@ void Earley::Builder::clear() {
   done_index_.clear();
   accepting_ = false;
   serial_ = 0;
+  moves_ = 0;
 }
 
 bool Earley::Builder::seen(const EarleySet *set, Symbol symbol) {
@@ -211,6 +211,10 @@ void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
     work_.pop_back();
     std::tie(set, head) = e_.resolve(set, head, reads_);
     if (seen(set, head)) continue;
+    if ((moves_ += set->count) / MOVES >= e_.most_entries_)
+      throw LimitError("the grammar is so ambiguous here that one place takes more than " +
+                       std::to_string(e_.most_entries_) + " times " + std::to_string(MOVES) +
+                       " moves of open rules (limit earley_items)");
     const ItemSets::Scan scan = e_.items_.scan(set->outlook, head);
     add(set, scan.rest);
     for (uint32_t i = 0; i < set->count; ++i) {

@@ -105,6 +105,7 @@ class Earley {
     std::unordered_map<Hash128, bool, HashOf128> done_index_;
     bool accepting_ = false;
     uint32_t serial_ = 0;
+    size_t moves_ = 0;
   };
 
   // Where completing `symbol` in `s` really leads: itself, or the end of a chain of last symbols.
@@ -115,6 +116,10 @@ class Earley {
  private:
   // Is completing `symbol` in `s` nothing but completing one rule in one origin?
   bool only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as);
+
+  // Moves that one place may take for each entry that it may have: where rules can be ended in many ways at many
+  // places, their number is the square of that of the entries.
+  static constexpr size_t MOVES = 100;
 
   const Grammar &g_;
   ItemSets &items_;

@@ -57,11 +57,11 @@ std::string GrammarLife::separator(Re boundary) {
 }
 
 bool GrammarLife::separable(Re boundary) {
-  auto [it, fresh] = separable_.try_emplace(boundary, false);
-  if (fresh)
-    it->second = std::any_of(separators_.begin(), separators_.end(),
-                             [&](const Separator &s) { return separates(s, boundary); });
-  return it->second;
+  if (auto it = separable_.find(boundary); it != separable_.end()) return it->second;
+  // subtle: kept when it is known, since a limit may be met on the way.
+  const bool found =
+      std::any_of(separators_.begin(), separators_.end(), [&](const Separator &s) { return separates(s, boundary); });
+  return separable_[boundary] = found;
 }
 
 void GrammarLife::find_separators() {
@@ -126,8 +126,7 @@ bool GrammarLife::all_free(Lexemes::Fragment &f) {
 // ---------------------------------------------------------------- without separators
 
 const GrammarLife::Ends &GrammarLife::ends(LexemeState s) {
-  auto [it, fresh] = ends_.try_emplace(s);
-  if (!fresh) return it->second;
+  if (auto it = ends_.find(s); it != ends_.end()) return it->second;
   Ends out;
   std::deque<LexemeState> queue{s};
   std::set<LexemeState> met{s};

@@ -89,6 +89,7 @@ class Masks {
   uint32_t *out_ = nullptr;  // the mask that is being made
   Reader *r_ = nullptr;
   std::unordered_map<Hash128, std::unique_ptr<ContextFragment>, HashOf128> context_fragments_;
+  uint64_t fragments_of_ = 0;  // the generation that those are of
   // Of the mask that is made: where the parser stands after terminals, and the memory of that.
   std::vector<Place> places_;
   Arena place_memory_;

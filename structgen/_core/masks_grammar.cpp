@@ -35,7 +35,6 @@ struct Masks::Place {
 
 // What lexemes that begin in a context allow below a trie node, those apart of which some tokens go on to others.
 struct Masks::ContextFragment {
-  uint64_t generation;
   bool dense = false;
   std::vector<uint32_t> bits, ids;
   std::vector<std::pair<Lexer::Running, Lexemes::Fragment *>> leaving;
@@ -302,12 +301,13 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
 }
 
 const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, GrammarControl &g, Context context) {
-  const uint64_t generation = g.lexemes().generation();
+  if (const uint64_t generation = g.lexemes().generation(); generation != fragments_of_) {
+    context_fragments_.clear();  // they point to fragments that are gone
+    fragments_of_ = generation;
+  }
   const Hash128 key = hash_words(CONTEXT, at, context, reinterpret_cast<uint64_t>(&g));
-  auto it = context_fragments_.find(key);
-  if (it != context_fragments_.end() && it->second->generation == generation) return *it->second;
+  if (auto it = context_fragments_.find(key); it != context_fragments_.end()) return *it->second;
   auto made = std::make_unique<ContextFragment>();
-  made->generation = generation;
   std::vector<uint32_t> bits(v_.words());
   size_t count = 0;
   for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
