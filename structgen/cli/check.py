@@ -1,4 +1,4 @@
-"""``structgen check SCHEMA``: what becomes of every keyword, and whether anything can satisfy the schema."""
+"""``structgen check``: what becomes of each keyword of a schema, what is odd about a grammar, and can it be used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from typing import Any
 
 from structgen.errors import EmptyConstraint, LimitExceeded, StructgenError, UnsatisfiableSchema
 
-from .inputs import add_schema_options, for_the_shell, schema_options, schema_text, vocabulary_argument
+from .grammars import add_grammar_arguments, grammar_argument, grammars_given
+from .inputs import (
+    InputError,
+    add_schema_options,
+    for_the_shell,
+    schema_options,
+    schema_text,
+    vocabulary_argument,
+)
 
 __all__ = ["add_command"]
 
@@ -24,6 +32,9 @@ _DESCRIPTION = """Tell how each keyword of a JSON Schema is followed, with its J
 
 The schema is compiled, too: a schema that no value can satisfy is told.
 
+Of a grammar (--lark, --gbnf, --ebnf, --grammar) it tells rules that are not used or have no text, terminals
+that never match, and texts that two terminals match, as warnings with their places.
+
 exit status: 0 it can be used; 1 it cannot: unsupported keywords, limits, or unsatisfiable (with --strict
 also: approximate keywords, warnings); 2 it is not a valid schema, or a $ref leads nowhere"""
 
@@ -32,14 +43,18 @@ def add_command(commands: Any) -> None:
     """Add ``check`` to the commands."""
     parser = commands.add_parser(
         "check",
-        help="how each keyword of a JSON Schema is followed",
+        help="how each keyword of a JSON Schema is followed; what is odd about a grammar",
+        usage="structgen check [options] (SCHEMA | --lark FILE | --gbnf FILE | --ebnf FILE | --grammar NAME)",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("schema", metavar="SCHEMA", help="a file, - for standard input, or the JSON itself")
+    parser.add_argument(
+        "schema", metavar="SCHEMA", nargs="?", help="a file, - for standard input, or the JSON itself"
+    )
     parser.add_argument("--strict", action="store_true", help="approximate keywords and warnings count as no")
     parser.add_argument("--problems", action="store_true", help="show only what is not exact")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
+    add_grammar_arguments(parser)
     add_schema_options(parser)
     parser.set_defaults(run=run)
 
@@ -48,8 +63,15 @@ def run(arguments: argparse.Namespace) -> int:
     """The report on standard output; the exit status says what it comes to."""
     from structgen.constraints.json_schema import check
 
-    text = schema_text(arguments.schema)
     options = schema_options(arguments)
+    named = {"a schema": arguments.schema, **grammars_given(arguments)}
+    given = [name for name, value in named.items() if value is not None]
+    if len(given) != 1:
+        what = f"{' and '.join(given)} cannot be given together" if given else "there is nothing to check"
+        raise InputError(what, hint="Give one schema or one grammar.")
+    if (grammar := grammar_argument(arguments)) is not None:
+        return _check_grammar(grammar, arguments, options)
+    text = schema_text(arguments.schema)
     report = check(text, **options)
     failure = _compile(text, options) if report.ok else None
     if arguments.json:
@@ -61,6 +83,27 @@ def run(arguments: argparse.Namespace) -> int:
     if report.problems or failure is not None:
         return 1
     return int(arguments.strict and (report.status != "exact" or bool(report.warnings)))
+
+
+def _check_grammar(grammar: Any, arguments: argparse.Namespace, options: dict[str, Any]) -> int:
+    from structgen.shelf import grammars
+
+    from .check_grammar import check_grammar_file
+
+    if options:
+        raise InputError(f"--{next(iter(options))} can only be given with a JSON Schema")
+    name = next(value for value in grammars_given(arguments).values() if value is not None)
+    starts: tuple[str, ...] = ()
+    if arguments.grammar is not None:
+        name, starts = grammars()[name].path.name, grammars()[name].starts
+    return check_grammar_file(
+        grammar,
+        name,
+        starts,
+        strict=arguments.strict,
+        problems=arguments.problems,
+        as_json=arguments.json,
+    )
 
 
 def _compile(text: str, options: dict[str, Any]) -> StructgenError | None:

@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
+from .grammars import grammars_given
 from .inputs import (
     InputError,
     add_constraint_arguments,
@@ -31,7 +32,8 @@ def add_command(commands: Any) -> None:
         "explain",
         help="where and why a text breaks a constraint",
         usage="structgen explain [options] SCHEMA TEXT\n"
-        "       structgen explain [options] (--regex PATTERN | --choice TEXT ... | --type MODULE:NAME) TEXT",
+        "       structgen explain [options] (--regex PATTERN | --choice TEXT ... | --type MODULE:NAME) TEXT\n"
+        "       structgen explain [options] (--lark FILE | --gbnf FILE | --ebnf FILE | --grammar NAME) TEXT",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -69,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _inputs(arguments: argparse.Namespace) -> tuple[str | None, str]:
     """The schema, if the constraint is one, and the text."""
-    other = arguments.regex is not None or arguments.choice is not None or arguments.type is not None
+    others = (arguments.regex, arguments.choice, arguments.type, *grammars_given(arguments).values())
+    other = any(given is not None for given in others)
     wanted = 1 if other else 2
     if len(arguments.inputs) != wanted:
         what = "one text" if other else "a schema and a text"

@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import StructgenError
+from .files import InputError, for_the_shell, read_text
+from .grammars import add_grammar_arguments, grammar_argument, grammars_given
 
 if TYPE_CHECKING:
     from structgen.models.hugging_face import HuggingFaceModel
@@ -36,30 +37,6 @@ __all__ = [
 
 BYTES = "bytes"
 _TOKENIZER_FILES = (".json", ".gguf", ".model", "/", os.sep)
-
-
-class InputError(StructgenError):
-    """An argument of the command line cannot be used."""
-
-
-def for_the_shell(text: str) -> str:
-    """What the library says, with its arguments as the command line calls them."""
-    return text.replace("registry=", "--registry")
-
-
-def read_text(name: str, what: str, hint: str = "Give the path of a file, or - for standard input.") -> str:
-    """The text of a file; ``-`` is standard input."""
-    try:
-        if name == "-":
-            return sys.stdin.read()
-        return Path(name).read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{what} {name!r} is not UTF-8 text: byte {error.start} of it is wrong") from None
-    except OSError as error:
-        raise InputError(
-            f"cannot read {what} {name!r}: {error.strerror or error}",
-            hint=hint,
-        ) from None
 
 
 def schema_text(name: str) -> str:
@@ -84,6 +61,7 @@ def add_constraint_arguments(parser: argparse.ArgumentParser, *, schema_flag: bo
     group.add_argument(
         "--type", metavar="MODULE:NAME", help="a Python type or constraint, such as app.models:Person"
     )
+    add_grammar_arguments(parser)
     add_schema_options(parser)
 
 
@@ -158,6 +136,7 @@ def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> An
         "--regex": arguments.regex,
         "--choice": arguments.choice,
         "--type": arguments.type,
+        **grammars_given(arguments),
     }
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:
@@ -169,6 +148,8 @@ def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> An
             options["indent"] = arguments.indent
         flags = " and ".join(f"--{name}" for name in options)
         raise InputError(f"{flags} can only be given with a JSON Schema")
+    if (grammar := grammar_argument(arguments)) is not None:
+        return grammar
     if schema is not None:
         from structgen.constraints.json_schema import json_schema
 

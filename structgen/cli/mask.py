@@ -52,7 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"--count is {arguments.count}; it must be 0 or more")
     wanted = constraint_argument(arguments, arguments.schema)
     if wanted is None:
-        raise InputError("mask needs a constraint", hint="Give SCHEMA, --regex, --choice or --type.")
+        raise InputError(
+            "mask needs a constraint", hint="Give SCHEMA, --regex, --choice, --type or a grammar."
+        )
     constraint = output_type(wanted).constraint
     vocabulary = vocabulary_argument(arguments.tokenizer)
     matcher = Matcher(constraint, vocabulary)

@@ -42,7 +42,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert "exit status" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["check"], ["generate", "x", "--seed", "y"]])
+@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["explain"], ["generate", "x", "--seed", "y"]])
 def test_bad_arguments_are_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert "usage: structgen" in capsys.readouterr().err

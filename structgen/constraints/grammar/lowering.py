@@ -257,15 +257,16 @@ def text_of(expression: RE) -> str | None:
 def _letter(expression: RE) -> str | None:
     if expression[0] == "literal":
         return str(expression[1])
-    if (
-        expression[0] == "class"
-        and len(expression[1]) <= 4
-        and all(low == high for low, high in expression[1])
-    ):
-        letters = {chr(low) for low, _ in expression[1]}
-        if len({letter.casefold() for letter in letters}) == 1 and len(letters) > 1:
+    if expression[0] == "class" and sum(high - low + 1 for low, high in expression[1]) <= _MOST_CASES:
+        letters = [chr(code) for low, high in expression[1] for code in range(low, high + 1)]
+        folded = {letter.casefold().replace("\u0131", "i")[0] for letter in letters}
+        if len(folded) == 1 and len(letters) > 1:
             return min(letters)
     return None
+
+
+_MOST_CASES = 4
+"""Ways to write one letter: I, i and the two that Turkish has."""
 
 
 def _name_of(body: Body) -> str:

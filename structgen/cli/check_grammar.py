@@ -1,0 +1,104 @@
+"""``structgen check`` of a grammar: what in it never plays a part, what competes, and whether it has a text at all."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from structgen.errors import EmptyConstraint, LimitExceeded, StructgenError
+
+from .inputs import vocabulary_argument
+
+if TYPE_CHECKING:
+    from structgen.constraints.grammar.checking import Finding, GrammarReport
+    from structgen.constraints.grammar.constraint import GrammarConstraint
+
+__all__ = ["check_grammar_file"]
+
+
+def check_grammar_file(
+    constraint: GrammarConstraint,
+    name: str,
+    starts: tuple[str, ...],
+    *,
+    strict: bool,
+    problems: bool,
+    as_json: bool,
+) -> int:
+    """The report on standard output; places are told with `name`."""
+    from structgen.constraints.grammar.checking import check_grammar
+
+    report = check_grammar(constraint, starts=starts)
+    failure = _compile(constraint)
+    if as_json:
+        _print_json(report, failure)
+    else:
+        _print_findings(report, name, problems)
+        if failure is not None:
+            kind = "limit" if isinstance(failure, LimitExceeded) else "empty"
+            print(f"! {kind}: {_why(report, failure)}")
+        print(_summary(report, failure, constraint))
+    return int(failure is not None or (strict and any(found.is_warning for found in report.findings)))
+
+
+def _compile(constraint: GrammarConstraint) -> StructgenError | None:
+    from structgen.matcher import compile_constraint
+
+    try:
+        compile_constraint(constraint, vocabulary_argument("bytes"))
+    except (EmptyConstraint, LimitExceeded) as error:
+        return error
+    return None
+
+
+def _print_json(report: GrammarReport, failure: StructgenError | None) -> None:
+    document: dict[str, Any] = asdict(report)
+    for found, finding in zip(document["findings"], report.findings, strict=True):
+        found["warning"] = finding.is_warning
+    document["failure"] = None if failure is None else {"message": failure.message, "hint": failure.hint}
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+    print()
+
+
+def _print_findings(report: GrammarReport, name: str, problems: bool) -> None:
+    hidden = 0
+    for finding in report.findings:
+        if problems and not finding.is_warning:
+            hidden += 1
+        else:
+            print(f"{'!' if finding.is_warning else ' '} {_place(name, finding)}: {finding.message}")
+    if hidden:
+        print(f"  ({hidden} note{'s' * (hidden != 1)} not shown)")
+    if report.skipped:
+        print(f"  note: {report.skipped} pairs of terminals were not compared, for lack of time")
+
+
+def _place(name: str, finding: Finding) -> str:
+    return name if finding.place is None else f"{name}:{finding.place.line}:{finding.place.column}"
+
+
+def _why(report: GrammarReport, failure: StructgenError) -> str:
+    """Where every rule has a text and the grammar has none, the lexer keeps its terminals apart."""
+    if isinstance(failure, LimitExceeded):
+        return str(failure)
+    if any(finding.kind == "endless" for finding in report.findings):
+        return f"{failure.message}: see the rules above that have none"
+    return (
+        f"{failure.message}: each rule has one, but what they put side by side the lexer reads as something else\n"
+        "Has the grammar an %ignore for the blanks between words? Do terminals overlap?"
+    )
+
+
+def _summary(report: GrammarReport, failure: StructgenError | None, constraint: GrammarConstraint) -> str:
+    warnings = sum(finding.is_warning for finding in report.findings)
+    counts = [_count(report.rules, "rule"), _count(len(report.regular), "regular rule")]
+    if report.terminals:
+        counts.append(_count(report.terminals, "terminal"))
+    counts.append(_count(warnings, "warning"))
+    return f"{constraint.describe()}: {'can' if failure is None else 'cannot'} be used; {', '.join(counts)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

@@ -1,0 +1,34 @@
+"""Files that arguments name, and the error of an argument that cannot be used."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from structgen.errors import StructgenError
+
+__all__ = ["InputError", "for_the_shell", "read_text"]
+
+
+class InputError(StructgenError):
+    """An argument of the command line cannot be used."""
+
+
+def for_the_shell(text: str) -> str:
+    """What the library says, with its arguments as the command line calls them."""
+    return text.replace("registry=", "--registry")
+
+
+def read_text(name: str, what: str, hint: str = "Give the path of a file, or - for standard input.") -> str:
+    """The text of a file; ``-`` is standard input."""
+    try:
+        if name == "-":
+            return sys.stdin.read()
+        return Path(name).read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} {name!r} is not UTF-8 text: byte {error.start} of it is wrong") from None
+    except OSError as error:
+        raise InputError(
+            f"cannot read {what} {name!r}: {error.strerror or error}",
+            hint=hint,
+        ) from None

@@ -1,0 +1,68 @@
+"""Grammars on the command line: a file in one of three notations, or a name of the shelf.
+
+Invariant: an option that does not go with the grammar is an error that names it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from .files import InputError, read_text
+
+if TYPE_CHECKING:
+    from structgen.constraints.grammar.constraint import GrammarConstraint
+
+__all__ = ["add_grammar_arguments", "grammar_argument", "grammars_given"]
+
+_FLAGS = ("--lark", "--gbnf", "--ebnf", "--grammar")
+_NOTATIONS = {"--lark": "Lark's notation", "--gbnf": "llama.cpp's GBNF", "--ebnf": "XGrammar's EBNF"}
+
+
+def add_grammar_arguments(parser: argparse.ArgumentParser) -> None:
+    """The ways to name a grammar, and how it is read."""
+    group = parser.add_argument_group("grammar (instead of another constraint)")
+    for flag, notation in _NOTATIONS.items():
+        group.add_argument(flag, metavar="FILE", help=f"in {notation}: a file, or - for standard input")
+    group.add_argument("--grammar", metavar="NAME", help="of the shelf: json, sql, python, ...")
+    group.add_argument("--start", metavar="RULE", help="the rule that a whole text must be")
+    group.add_argument("--lexer", choices=["lark", "longest"], help="how --lark cuts a text into terminals")
+    group.add_argument(
+        "--contextual",
+        action="store_true",
+        default=None,
+        help="only terminals that may stand at a place compete (--lark)",
+    )
+
+
+def grammars_given(arguments: argparse.Namespace) -> dict[str, str | None]:
+    """What was given of each way to name a grammar."""
+    return {flag: getattr(arguments, flag.removeprefix("--")) for flag in _FLAGS}
+
+
+def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
+    """The grammar that was asked for; None if none was."""
+    _check_options(arguments)
+    if all(name is None for name in grammars_given(arguments).values()):
+        return None
+    from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
+    from structgen.shelf import grammar
+
+    start = {} if arguments.start is None else {"start": arguments.start}
+    if arguments.grammar is not None:
+        return grammar(arguments.grammar, **start)
+    if arguments.gbnf is not None:
+        return gbnf(read_text(arguments.gbnf, "--gbnf"), **start)
+    if arguments.ebnf is not None:
+        return ebnf(read_text(arguments.ebnf, "--ebnf"), **start)
+    source = read_text(arguments.lark, "--lark")
+    return lark(source, lexer=arguments.lexer or "lark", contextual=bool(arguments.contextual), **start)
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """How a grammar is read says nothing where there is none, or none that is read so."""
+    given = grammars_given(arguments)
+    for name in ("start", "lexer", "contextual"):
+        flags = _FLAGS if name == "start" else ("--lark",)
+        if getattr(arguments, name) is not None and all(given[flag] is None for flag in flags):
+            raise InputError(f"--{name} can only be given with {' or '.join(flags)}")

@@ -1,0 +1,117 @@
+"""Grammars on the command line: named in four ways, checked, explained, masked, shown by examples."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import structgen as sg
+from structgen.cli import main
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+
+CALLS = """
+start: call
+call: NAME "(" (value ("," value)*)? ")"
+value: call | NUMBER
+old: "old"
+NAME: /[a-z]+/
+NUMBER: /[0-9]+/
+%ignore " "
+"""
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> str:
+    file = tmp_path / "calls.lark"
+    file.write_text(CALLS)
+    return str(file)
+
+
+def test_check(calls: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--lark", calls]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"! {calls}:5:1: rule `old` is not used"
+    assert (
+        lines[-1]
+        == "the Lark grammar of `start`: can be used; 3 rules, 0 regular rules, 6 terminals, 1 warning"
+    )
+    assert main(["check", "--lark", calls, "--strict"]) == 1
+    capsys.readouterr()
+    assert main(["check", "--lark", calls, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["findings"][0]["subject"] == "old" and report["findings"][0]["warning"]
+    assert report["failure"] is None
+
+
+def test_check_of_grammars_without_a_text(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("start: NAME NAME\nNAME: /[a-z]+/\n"))
+    assert main(["check", "--lark", "-", "--lexer", "longest"]) == 1
+    out = capsys.readouterr().out
+    assert "! empty: no text" in out and "the lexer reads as something else" in out
+    monkeypatch.setattr("sys.stdin", io.StringIO('root ::= "a" root'))
+    assert main(["check", "--gbnf", "-"]) == 1
+    out = capsys.readouterr().out
+    assert "! -:1:1: rule `root` has no text" in out and "see the rules above" in out
+
+
+@pytest.mark.parametrize("name", sorted(sg.grammars()))
+def test_the_shelf_can_be_used(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--grammar", name]) == 0
+    out = capsys.readouterr().out
+    assert "can be used" in out and "is not used" not in out.replace("rule `expressions` is not used", "")
+
+
+def test_explain(calls: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--lark", calls, "f(1 2)"]) == 1
+    assert "expected: ')', ','" in capsys.readouterr().out
+    assert main(["explain", "--lark", calls, "f(1, g())"]) == 0
+    assert main(["explain", "--lark", calls, "--start", "value", "12"]) == 0
+    assert main(["explain", "--ebnf", str(Path(calls).with_name("none")), "x"]) == 2
+    assert "cannot read --ebnf" in capsys.readouterr().err
+
+
+def test_mask(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mask", "--grammar", "json", "--prefix", '{"a"', "--tokenizer", "bytes"]) == 0
+    assert "5 of 257 tokens may come next" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "graphql", "json", "smiles", "sql", "toml", "xml"])
+def test_examples_are_texts_of_the_grammar(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["example", "--grammar", name]
+    vocabulary = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], [256], size=257)
+    shown = set()
+    for seed in range(5):
+        assert main([*arguments, "--seed", str(seed)]) == 0
+        text = capsys.readouterr().out.removesuffix("\n")
+        assert Matcher(sg.grammar(name), vocabulary).explain(text).ok, text
+        shown.add(text)
+    assert len(shown) > 2
+    assert main([*arguments, "--minimal"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check"], "there is nothing to check"),
+        (["check", "{}", "--grammar", "json"], "a schema and --grammar cannot be given together"),
+        (["check", "--grammar", "json", "--ordered"], "--ordered can only be given with a JSON Schema"),
+        (["check", "--grammar", "jsom"], "did you mean 'json'?"),
+        (["check", "--grammar", "json", "--lexer", "lark"], "--lexer can only be given with --lark"),
+        (["example"], "there is nothing to show"),
+        (["example", "--grammar", "json", "--indent", "2"], "can only be given with a JSON Schema"),
+        (["explain", "--regex", "a", "--start", "x", "a"], "--start can only be given with --lark or --gbnf"),
+        (
+            ["explain", "--grammar", "json", "--gbnf", "x", "a"],
+            "--gbnf and --grammar cannot be given together",
+        ),
+    ],
+)
+def test_what_cannot_be_asked(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,120 @@
+"""What `check_grammar` says of a grammar is so: places, unused and endless rules, terminals that compete."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import structgen as sg
+from structgen.constraints.grammar.checking import check_grammar
+from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule
+from structgen.constraints.grammar.ir import Grammar, Rule
+from structgen.errors import EmptyConstraint
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+
+BYTES = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], [256], size=257)
+
+
+def told(constraint: GrammarConstraint) -> list[str]:
+    found = check_grammar(constraint).findings
+    return [f"{one.place.line}: {one.kind} {one.subject}" for one in found if one.place is not None]
+
+
+def test_unused_rules_and_terminals_of_lark() -> None:
+    source = """
+start: list{item} "// no comment: x"
+list{one}: one ("," one)*
+item: NAME -> old
+old: "x"          // used by nobody: item
+DIGIT: /[0-9]/
+NAME: /[a-z]/ DIGIT*
+HEX: /[0-9a-f]+/
+%import common.WS
+%import common (INT, CNAME)
+%import common.NEWLINE -> LINE
+%ignore WS
+%extend item: INT
+"""
+    assert told(sg.lark(source)) == ["5: unused old", "8: unused HEX", "10: unused CNAME", "11: unused LINE"]
+    assert "5: unused old" not in [
+        f"{one.place.line}: {one.kind} {one.subject}"
+        for one in check_grammar(sg.lark(source), starts=["old"]).findings
+        if one.place
+    ]
+
+
+def test_unused_and_endless_rules_of_gbnf() -> None:
+    constraint = sg.gbnf('root ::= "a" b | "c"\nb ::= "d" b\ne ::= f\nf ::= "g"')
+    assert told(constraint) == ["2: endless b", "3: unused e", "4: unused f"]
+    assert set(check_grammar(constraint).regular) == {"root", "b", "e", "f"}
+
+
+def test_regular_rules() -> None:
+    report = check_grammar(
+        sg.lark('start: list ";"\nlist: NAME ("," NAME)* | nest\nnest: "(" nest? ")"\nNAME: /[a-z]/')
+    )
+    assert report.regular == () and (report.rules, report.findings) == (3, ())
+    assert check_grammar(sg.lark('start: list ";"\nlist: NAME ("," NAME)*\nNAME: /[a-z]/')).regular == (
+        "start",
+        "list",
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "lexer", "messages"),
+    [
+        (
+            "start: A B\nA: /[a-z]+/\nB: /[a-y]{2}/",
+            "longest",
+            ["terminal `B` never matches: others take all of its texts; 'aa' is read as `A`"],
+        ),
+        (
+            "start: A B\nA: /[a-z]+/\nB: /[a-b0-9]+/",
+            "longest",
+            ["terminals `B` and `A` both match 'a'; it is read as `B`"],
+        ),
+        ('start: A "if" "else"i\nA: /[a-z]+/', "lark", ["terminal `A` matches 'ELSE', 'if', too"]),
+        (
+            "start: A B\nA.2: /a/\nB: /ab+/",
+            "lark",
+            ["terminal `B` never matches: others end its texts early"],
+        ),
+        ("start: A B\nA: /a/\nB: /b/", "lark", []),
+    ],
+)
+def test_terminals_that_compete(source: str, lexer: LexerRule, messages: list[str]) -> None:
+    found = check_grammar(sg.lark(source, lexer=lexer)).findings
+    assert [one.message for one in found if one.kind != "endless"] == messages
+
+
+def test_no_time_is_told() -> None:
+    constraint = sg.lark("start: A B C\nA: /[a-c]+/\nB: /[b-d]+/\nC: /[c-e]+/")
+    assert check_grammar(constraint, seconds=0).skipped == 3
+    assert [one.kind for one in check_grammar(constraint).findings] == ["overlap"] * 3
+
+
+PIECES = ["a", "b", "a+", "[ab]+", "ab", "b?a", "(ab)+", "a{2}", "[ab]{1,2}", "aba"]
+
+
+@pytest.mark.parametrize("lexer", ["lark", "longest"])
+@pytest.mark.parametrize("seed", range(40))
+def test_dead_terminals_are_those_of_the_core(seed: int, lexer: LexerRule) -> None:
+    """The slow twin: a grammar of one terminal alone is empty if and only if the lexer never makes it."""
+    source = random.Random(seed)
+    names = "ABCD"[: source.randint(2, 4)]
+    rules = "\n".join(f"{name}.{source.randint(0, 1)}: /{source.choice(PIECES)}/" for name in names)
+    grammar = sg.lark(f"start: {' | '.join(names)}\n{rules}", lexer=lexer).grammar
+    constraint = GrammarConstraint(grammar, "Lark")
+    never = {one.subject for one in check_grammar(constraint).findings if one.kind == "never"}
+    assert grammar.lexer is not None
+    for terminal in grammar.lexer.terminals:
+        body = ("terminal", terminal.name)
+        alone = Grammar((Rule("start", body),), "start", grammar.lexer)
+        try:
+            Matcher(GrammarConstraint(alone, "Lark"), BYTES)
+            is_dead = False
+        except EmptyConstraint:
+            is_dead = True
+        assert is_dead == (terminal.name in never), (rules, terminal.name)
