@@ -308,8 +308,8 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
   const Hash128 key = hash_words(CONTEXT, at, context, reinterpret_cast<uint64_t>(&g));
   if (auto it = context_fragments_.find(key); it != context_fragments_.end()) return *it->second;
   auto made = std::make_unique<ContextFragment>();
-  std::vector<uint32_t> bits(v_.words());
-  size_t count = 0;
+  std::vector<const Lexemes::Fragment *> parts;
+  size_t most = 0;  // tokens, some of them perhaps twice
   for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
     if (g.is_newline(begin.terminal)) {
       made->lines.push_back(begin);
@@ -321,20 +321,21 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
       continue;
     }
     if (f.leaves_any()) made->leaving.push_back({begin, &f});
-    if (f.dense)
-      for (uint32_t w = 0; w < v_.words(); ++w) bits[w] |= f.bits[w];
-    else
-      for (uint32_t id : f.ids) bits[id >> 5] |= 1u << (id & 31);
+    most += f.dense ? v_.words() + 1 : f.ids.size();
+    parts.push_back(&f);
   }
-  for (uint32_t word : bits) count += static_cast<size_t>(std::popcount(word));
-  made->dense = count > v_.words();
+  made->dense = most > v_.words();
   if (made->dense) {
-    made->bits = std::move(bits);
+    made->bits.resize(v_.words());
+    for (const Lexemes::Fragment *f : parts) {
+      if (f->dense)
+        for (uint32_t w = 0; w < v_.words(); ++w) made->bits[w] |= f->bits[w];
+      else
+        for (uint32_t id : f->ids) made->bits[id >> 5] |= 1u << (id & 31);
+    }
   } else {
-    made->ids.reserve(count);
-    for (uint32_t w = 0; w < v_.words(); ++w)
-      for (uint32_t rest = bits[w]; rest; rest &= rest - 1)
-        made->ids.push_back(w * 32 + static_cast<uint32_t>(std::countr_zero(rest)));
+    made->ids.reserve(most);
+    for (const Lexemes::Fragment *f : parts) made->ids.insert(made->ids.end(), f->ids.begin(), f->ids.end());
   }
   g.lexemes().charge_fragments(sizeof(ContextFragment) + (made->bits.size() + made->ids.size()) * 4 +
                                made->leaving.size() * 24);
