@@ -136,9 +136,7 @@ def check_texts(program: Any, letters: str, texts: list[str], inside: set[str], 
             assert read == len(text), (text, case)
 
 
-def check_masks(
-    program: Any, known: Vocabulary, rng: random.Random, case: Case, missing: list[Case]
-) -> None:
+def check_masks(program: Any, known: Vocabulary, rng: random.Random, case: Case, missing: list[Case]) -> None:
     """The mask is what single steps allow, every byte that may come leads on, and what stops is complete.
 
     A completion that is not found goes to `missing`."""
