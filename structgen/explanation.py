@@ -24,6 +24,7 @@ _NUMBER_BEGUN = re.compile(rb"-?((0|[1-9][0-9]*)(\.([0-9]+([eE]([-+]?[0-9]*))?)?
 _NUMBER_BYTES = b"-+.eE0123456789"
 _BLANKS = b" \t\r\n"
 _DEEPEST = "max_depth"
+_OTHERS = "other characters"
 _NUMBER_AND_NEXT = re.compile(rb"[-+.eE0-9]+[\s,\]}]")
 
 
@@ -377,14 +378,13 @@ def _expected(account: dict[str, Any], begun: bytes) -> list[str]:
 
 
 def _expected_of_grammar(account: dict[str, Any]) -> list[str]:
-    """Terminals by name, then those that are a text, then characters; as the grammar names them."""
-    out: list[str] = sorted(account["terminals"], key=lambda name: (name[:1] in "'\"", name))
+    """Terminals by name, then texts and characters; as the grammar names them."""
     characters = [bytes([byte]) for byte in account["begins"]]
     shown = _names(characters) if len(characters) <= _MOST_LISTED else _ranges(account["begins"])
-    out += [one for one in shown if one not in out]
+    out = sorted({*account["terminals"], *shown} - {_OTHERS}, key=lambda one: (one[:1] in "'\"", one))
     if account["complete"]:
         out.insert(0, "the end of the text")
-    return _cut(out)
+    return _cut([*out, _OTHERS] if _OTHERS in shown else out)
 
 
 _MADE = re.compile(r"[{.]|^__")
@@ -411,7 +411,7 @@ def _names(following: list[bytes]) -> list[str]:
             out.append(repr(data.decode()))
         except UnicodeDecodeError:
             is_open = True
-    return [*out, "other characters"] if is_open else out
+    return [*out, _OTHERS] if is_open else out
 
 
 def _ranges(allowed: bytes) -> list[str]:
@@ -425,5 +425,5 @@ def _ranges(allowed: bytes) -> list[str]:
             out.append(first if first == last else f"{first} to {last}")
             start = i
     if any(byte >= 0x80 for byte in allowed):
-        out.append("other characters")
+        out.append(_OTHERS)
     return out
