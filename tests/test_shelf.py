@@ -1,4 +1,4 @@
-"""`sg.grammar`: every file of the folder is on the shelf, is read as its header says, and takes the names it is given."""
+"""`sg.grammar`: every file is on the shelf, is read as its header says, and takes the names that it is given."""
 
 from __future__ import annotations
 
