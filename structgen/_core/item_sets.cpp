@@ -19,6 +19,7 @@ Hash128 hash_all(uint64_t kind, const std::vector<T> &v) {
 }
 
 constexpr uint64_t KERNEL = 31, OUTLOOK = 32, HEADS = 33;
+constexpr size_t STATE_BYTES = 1024;
 
 uint64_t pair_of(uint32_t a, uint32_t b) { return static_cast<uint64_t>(a) << 32 | b; }
 
@@ -36,7 +37,8 @@ ItemSets::ItemSets(const Grammar &grammar, size_t most) : g_(grammar), most_(mos
 
 void ItemSets::charge(size_t bytes) {
   bytes_ += bytes;
-  if (kernels_.size() + outlooks_.size() > most_)
+  // A chain of rules has long lists of items in few sets: a state may take as much memory as one of an expression.
+  if (kernels_.size() + outlooks_.size() > most_ || bytes_ / STATE_BYTES > most_)
     throw LimitError("the grammar has more than " + std::to_string(most_) +
                      " sets of items that stand together (limit automaton_states)");
 }

@@ -28,6 +28,11 @@ Lexer::Lexer(const Grammar &grammar, Lexemes &lexemes, size_t most)
     regex_.few_texts(g_.terminals[t].language, 1, &one);
     if (one.size() == 1) literal_[t] = std::move(one[0]);
   }
+  for (Re scanner : g_.scanners) {
+    std::vector<std::string> one;
+    regex_.few_texts(scanner, 1, &one);
+    scanner_literal_.push_back(one.size() == 1 ? std::optional(std::move(one[0])) : std::nullopt);
+  }
   const std::vector<Words> words = compete(texts);
   for (size_t i = 0; i < texts.size(); ++i) {
     words_[texts[i]] = words[i];
@@ -105,10 +110,18 @@ std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals)
     for (size_t j = 0; j < i; ++j)
       if (g_.terminals[terminals[j]].scanner == t.scanner && overlap(terminals[i], terminals[j]))
         better.push_back(g_.terminals[terminals[j]].language);
+    const std::optional<std::string> &text = literal_[terminals[i]];
     for (uint32_t s = 0; s <= t.scanner; ++s) {
       const Re scanner = g_.scanners[s];
+      if (text && scanner_literal_[s]) {  // two keywords, of which there may be thousands
+        if (scanner_literal_[s]->starts_with(*text)) scanners.push_back(scanner);
+        if (s != t.scanner && text->starts_with(*scanner_literal_[s]))
+          better.push_back(regex_.concat(scanner, RegexSpace::ANY_TEXT));
+        continue;
+      }
+      if ((lexemes_.first_of(scanner) & lexemes_.first_of(t.language)).none()) continue;
       scanners.push_back(scanner);
-      if (s == t.scanner || (lexemes_.first_of(scanner) & lexemes_.first_of(t.language)).none()) continue;
+      if (s == t.scanner) continue;
       const Re begins = regex_.concat(scanner, RegexSpace::ANY_TEXT);
       if (regex_.alive(regex_.intersect(t.language, begins))) better.push_back(begins);
     }

@@ -119,8 +119,9 @@ class Lexer {
   RegexSpace &regex_;
   size_t most_;
   std::vector<bool> ignores_, dead_;
-  std::vector<std::optional<std::string>> literal_;  // terminals with a single text
-  std::vector<Words> words_;                         // by terminal, unless contextual
+  std::vector<std::optional<std::string>> literal_;          // terminals with a single text
+  std::vector<std::optional<std::string>> scanner_literal_;  // scanners with one
+  std::vector<Words> words_;                                 // by terminal, unless contextual
   std::unordered_map<uint64_t, bool> overlaps_;
   std::deque<ContextData> contexts_;
   std::unordered_map<Hash128, Context, HashOf128> context_index_;

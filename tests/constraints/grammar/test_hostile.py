@@ -1,0 +1,250 @@
+"""Grammars that are made to hurt: each gives an automaton whose steps and memory are bounded, or a clear error.
+
+Bounds on time are of processor time and many times what was measured: they tell a blow-up, not a slow machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from structgen.constraints.base import Constraint
+from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
+from structgen.constraints.json_schema import json_schema
+from structgen.constraints.regex import regex
+from structgen.errors import EmptyConstraint, GrammarError, LimitExceeded
+from structgen.matcher import Matcher
+from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary
+
+BYTES = byte_vocabulary()
+FIRST = len(EOS)  # the id of byte 0
+ITEM = '\nx ::= "a" | "(" x ")"'  # not regular, so that repetitions of it stay productions
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    start = time.process_time()
+    yield
+    assert time.process_time() - start < seconds
+
+
+def read(constraint: Constraint, text: bytes, **limits: int) -> Matcher:
+    """A matcher that has read all of `text`, whose mask and completion can be asked for."""
+    matcher = Matcher(constraint, BYTES.with_limits(**limits) if limits else BYTES)
+    matcher.mask()
+    for place, byte in enumerate(text):
+        assert matcher.advance(FIRST + byte), text[:place]
+    matcher.mask()
+    return matcher
+
+
+def feed(matcher: Matcher, text: bytes) -> None:
+    for byte in text:
+        matcher.advance(FIRST + byte)
+
+
+def complete(matcher: Matcher) -> bool:
+    """Is the text so far one, or is there a completion, which leads to one?"""
+    rest = matcher.witness_text()
+    if rest is None:
+        return False
+    return all(matcher.advance(FIRST + byte) for byte in rest) and matcher.is_complete()
+
+
+# What stays cheap, however long the text is or large the count.
+
+CHEAP: list[tuple[Callable[[], Constraint], bytes]] = [
+    (lambda: gbnf('root ::= ((("a"*)*)*)*'), b"a" * 3000),
+    (lambda: gbnf('root ::= "a"{0,1000000}'), b"a" * 3000),
+    (lambda: gbnf('root ::= ("a"{0,1000}){0,1000}'), b"a" * 3000),
+    (lambda: gbnf("root ::= x{0,1000000}" + ITEM), b"a" * 3000),
+    (lambda: ebnf("root ::= x{0,1000000}" + ITEM), b"a" * 3000),
+    (lambda: gbnf("root ::= x{3,}" + ITEM), b"a" * 3000),
+    (lambda: gbnf("root ::= (x{10}){10}" + ITEM), b"a" * 90),
+    (lambda: lark('start: x~0..100000\nx: "a" | "(" x ")"'), b"a" * 3000),
+    (lambda: gbnf('root ::= "a" root | "(" root ")" | "b"'), b"a" * 30_000),
+    (lambda: gbnf('root ::= root "a" | "(" root ")" | "b"'), b"b" + b"a" * 30_000),
+    (lambda: gbnf('root ::= "(" root ")" | "b"'), b"(" * 10_000 + b"b" + b")" * 9_990),
+    (lambda: lark('start: "(" start ")" | "b"'), b"(" * 10_000 + b"b" + b")" * 9_990),
+    (lambda: gbnf('root ::= "a" root "a" | "b" root "b" | ""'), b"ab" * 300),
+    (lambda: gbnf('root ::= "i" root | "i" root "e" root | "x"'), b"i" * 300 + b"x" + b"ex" * 100),
+    (lambda: gbnf('root ::= y\ny ::= z | "(" y ")"\nz ::= y | u\nu ::= z | "x"'), b"(" * 100 + b"x"),
+    (lambda: gbnf('root ::= a* b* root? \na ::= "a"? n\nb ::= a a | n\nn ::= "" | "(" n ")"'), b"a" * 40 + b"(("),
+    (lambda: lark('start: "a"*\n%ignore /(.|\\n)+/'), b"abc" * 100),
+    (lambda: lark('start: "a" "b"\n%ignore /[^ab]/'), b"xxx" * 100),
+    (lambda: lark('start: A*\nA: /[ab]*a[ab]{8}c/', lexer="longest"), b"ab" * 100),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(CHEAP)))
+def test_long_texts_and_large_counts(case: int) -> None:
+    make, text = CHEAP[case]
+    with at_most(20):
+        matcher = read(make(), text)
+        assert matcher._native.memory < 2000 * (len(text) + 1000)
+        assert complete(matcher)
+
+
+# Ambiguity: what a step costs grows with the text, up to a limit.
+
+AMBIGUOUS = [
+    'root ::= root root | "a" | "(" root ")"',
+    'root ::= root root root | root root | "a" | "(" root ")" | ""',
+    "root ::= ((((x*)*)*)*)+ \".\"" + ITEM,
+    "root ::= (x{0,1000}){0,1000}" + ITEM,
+    'root ::= root "+" root | root root | "(" root ")" | "a"',
+    'root ::= y y y y\ny ::= x*' + ITEM,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", AMBIGUOUS)
+def test_ambiguity_is_read_or_meets_its_limit(source: str) -> None:
+    with at_most(40):
+        assert complete(read(gbnf(source), b"a" * 40))
+        matcher = Matcher(gbnf(source), BYTES.with_limits(earley_items=100))
+        met = None
+        try:
+            feed(matcher, b"a" * 500)
+        except LimitExceeded as error:
+            met = str(error)
+        assert met is None or "earley_items" in met
+        assert matcher._native.memory < 8_000_000
+
+
+def test_places_that_take_many_moves_meet_the_limit_on_items() -> None:
+    """Looking at all items of all places costs the square of the text, long before a place has too many items."""
+    matcher = Matcher(gbnf(AMBIGUOUS[1]), BYTES.with_limits(earley_items=300))
+    with pytest.raises(LimitExceeded, match="moves of open rules .limit earley_items."):
+        feed(matcher, b"a" * 100_000)
+    matcher.rollback(len(matcher.tokens) - 5)
+    assert complete(matcher)
+
+
+# Sizes: many alternatives, many rules, deep chains and parentheses.
+
+
+def test_a_hundred_thousand_alternatives() -> None:
+    words = " | ".join(f'"w{i}"' for i in range(100_000))
+    with at_most(60):
+        matcher = read(gbnf(f'root ::= "(" root ")" | {words}'), b"((w7777")
+        assert allowed(matcher.mask()) == {FIRST + byte for byte in b"0123456789)"}
+
+
+def test_thousands_of_rules() -> None:
+    rules = [f'r{i} ::= "a{i}" r{(i * 7 + 1) % 5_000} "b" | "c"' for i in range(5_000)]
+    with at_most(60):
+        matcher = read(gbnf("\n".join(["root ::= r0", *rules])), b"a0a1a8")
+        assert allowed(matcher.mask()) == {FIRST + ord("a"), FIRST + ord("c")}
+        assert matcher.witness_text() == b"cbbb"
+
+
+def test_a_thousand_lark_rules_and_keywords() -> None:
+    """Two keywords are compared as texts: with expressions for each pair this met the limit on states."""
+    rules = [f'r{i}: "a{i};" r{(i * 7 + 1) % 1_000} "b" | "c"' for i in range(1_000)]
+    with at_most(60):
+        matcher = read(lark("\n".join(["start: r0", *rules])), b"a0;a1;")
+        assert matcher.witness_text() == b"cbb"
+
+
+@pytest.mark.parametrize("depth", [100, 4_000])
+def test_deep_chains_of_rules(depth: int) -> None:
+    units = [f'r{i} ::= r{i + 1} | "(" r0 ")"' for i in range(depth)]
+    nested = [f'r{i} ::= "a" r{i + 1} "b"' for i in range(depth)]
+    with at_most(60):
+        try:
+            matcher = read(gbnf("\n".join(["root ::= r0", *units, f'r{depth} ::= "x"'])), b"((x)")
+            assert matcher.witness_text() == b")"
+        except (
+            LimitExceeded
+        ) as error:  # each of the rules that end ends those above it: the square of the depth
+            assert depth > 1_000
+            assert "automaton_states" in str(error)
+        read(gbnf("\n".join(["root ::= r0", *nested, f'r{depth} ::= "x" | "y" r0'])), b"a" * depth + b"xbb")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda depth: gbnf("root ::= " + "(" * depth + '"a"' + ")" * depth),
+        lambda depth: ebnf("root ::= " + "(" * depth + '"a"' + ")" * depth),
+        lambda depth: lark("start: " + "(" * depth + '"a"' + ")" * depth),
+        lambda depth: lark("start: A\nA: " + "(" * depth + '"a"' + ")" * depth),
+        lambda depth: lark("start: /" + "(" * depth + "a" + ")" * depth + "/"),
+    ],
+)
+def test_deep_parentheses(make: Callable[[int], Constraint]) -> None:
+    assert complete(read(make(20), b"a"))
+    with at_most(60):
+        try:
+            assert complete(read(make(3_000), b"a"))
+        except (GrammarError, LimitExceeded) as error:
+            assert "deep" in str(error) or "nest" in str(error)
+
+
+# Terminals.
+
+
+def test_a_class_of_thousands_of_ranges() -> None:
+    letters = "".join(chr(i) for i in range(0x4E00, 0x9000, 2))
+    with at_most(20):
+        matcher = read(gbnf(f'root ::= "(" root ")" | [{letters}]+'), "(一丂".encode())
+        assert not matcher.fork().advance(FIRST + ord("a"))
+        assert complete(matcher)
+
+
+def test_terminals_that_overlap_everywhere() -> None:
+    names = [f"T{i}" for i in range(60)]
+    terminals = [f"T{i}: /[a-z]+{i}[a-z]*/" for i in range(60)]
+    with at_most(60):
+        matcher = read(
+            lark("\n".join([f"start: ({' | '.join(names)})*", *terminals]), lexer="longest"), b"ab12c"
+        )
+        assert complete(matcher)
+
+
+def test_a_terminal_of_very_many_states_meets_its_limit() -> None:
+    source = "start: A*\nA: /[ab]*a[ab]{40}c/"
+    vocabulary = BYTES.with_limits(automaton_states=2_000)
+    matcher = Matcher(lark(source, lexer="longest"), vocabulary)
+    with at_most(20), pytest.raises(LimitExceeded, match="automaton_states"):
+        feed(matcher, bytes(b"ab"[i * i % 7 % 2] for i in range(5_000)))
+
+
+def test_a_long_literal() -> None:
+    with at_most(20):
+        matcher = read(gbnf(f'root ::= "(" root ")" | "{"a" * 20_000}"'), b"(" + b"a" * 10_000)
+        assert len(matcher.witness_text() or b"") == 10_001
+
+
+@pytest.mark.parametrize("lexer", ["lark", "longest"])
+def test_openers_of_comments_that_are_two_operators(lexer: str) -> None:
+    source = (
+        'start: start ("/" | "*" | "+") start | "/" start | "*" start | N\n'
+        'N: /[0-9]+/\nC: "/*" /(.|\\n)*?/ "*/"\n%ignore C\n%ignore " "'
+    )
+    with at_most(60):
+        matcher = read(lark(source, lexer=lexer), b"1 / * 2 /* 3 */ * ")  # type: ignore[arg-type]
+        assert complete(matcher)
+
+
+# Grammars without a text, alone and as parts.
+
+
+def test_no_text() -> None:
+    empty = gbnf('root ::= root "a"')
+    for constraint in (empty, regex("aa") + empty, empty + empty, empty | empty):
+        with pytest.raises(EmptyConstraint, match="no text"):
+            Matcher(constraint, BYTES)
+    matcher = Matcher(empty | regex("b"), BYTES)
+    assert allowed(matcher.mask()) == {FIRST + ord("b")}
+
+
+def test_other_constraints_repeated_in_a_grammar() -> None:
+    schema = json_schema({"type": "array", "items": {"type": "integer"}})
+    matcher = read(lark("start: @x*", constraints={"x": schema}), b"[1]" * 200)
+    assert complete(matcher)
+    matcher = read(lark('start: "b" start | @x start | "."', constraints={"x": regex("a+")}), b"aab" * 5)
+    assert complete(matcher)
