@@ -88,9 +88,12 @@ const EarleySet *Earley::start(Arena &arena) {
   auto *origins = static_cast<const EarleySet **>(arena.allocate(sizeof(EarleySet *)));
   kernels[0] = items_.start();
   origins[0] = nullptr;
-  const Hash128 shape = hash_words(SHAPE, kernels[0]);
-  return arena.make<EarleySet>(EarleySet{hash_words(IDENTITY, kernels[0]), shape, 0, 1, items_.outlook(kernels[0]),
-                                         g_.nullable(static_cast<Symbol>(g_.start)), kernels, origins, 0, 0, nullptr});
+  const bool accepting = g_.nullable(static_cast<Symbol>(g_.start));
+  // As in `finish`: otherwise this set would look like the one at the end of the text, which has no items.
+  const Hash128 identity = extend(hash_words(IDENTITY, accepting), kernels[0]);
+  const Hash128 shape = extend(hash_words(SHAPE, accepting), kernels[0]);
+  return arena.make<EarleySet>(
+      EarleySet{identity, shape, 0, 1, items_.outlook(kernels[0]), accepting, kernels, origins, 0, 0, nullptr});
 }
 
 bool Earley::only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) {

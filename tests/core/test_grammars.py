@@ -216,3 +216,14 @@ def test_right_recursion_is_linear() -> None:
         assert matcher.advance(1)
     assert matcher.next_bytes(b"b") == (b"", True)
     assert matcher.memory < 20_000 * 700
+
+
+def test_the_end_of_a_text_is_not_taken_for_its_beginning() -> None:
+    """The set at the end has no items; under a hash it once was the start's, and had its mask."""
+    known = Vocabulary.from_tokens([None, None, b"a"], [EOS], specials={"<x>": 1})
+    ir = ir_of("scannerless", ["a"], [], ((0, -1),))
+    special = {**ir[1], "terminals": (("special", "<x>", "<x>", 0),)}
+    matcher = _core.Matcher(known.engine.compile(("grammar", special)))
+    assert allowed(matcher.mask()) == {1}
+    assert matcher.advance(1)
+    assert allowed(matcher.mask()) == {EOS}
