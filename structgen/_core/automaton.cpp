@@ -109,6 +109,8 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
       return begin(r, *plan.parts[n->length], n);
     }
     case Node::Symbol: {
+      for (const Unread *u = r.unread; u; u = u->outer)
+        if (u->frame == parent) return nullptr;
       GrammarEntry place;
       if (!after_terminal(r, *parent->control.grammar, parent->entries[0], parent->length, &place)) return nullptr;
       return grammar_node(r, *parent->control.grammar, {&place, 1}, parent->parent);

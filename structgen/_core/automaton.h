@@ -90,6 +90,13 @@ struct Node {
   } child{};
 };
 
+// Frames of constraints in a grammar whose text has not begun. One with the empty text may not end before a byte of it is
+// read: the grammar takes the empty text for itself, and might begin another one for ever.
+struct Unread {
+  const Node *frame;
+  const Unread *outer;
+};
+
 // Who is reading: where nodes go, and how deep into the stack the reading looked.
 struct Reader {
   Arena &arena;
@@ -100,6 +107,7 @@ struct Reader {
   bool blind = false, leaned = false;
   Reads *reads = nullptr;  // of the mask of a grammar that is being made
   uint64_t steps = 0;      // that this took
+  const Unread *unread = nullptr;
   bool repeats = false;  // blind: an array that began in the same token has more than one item
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
 };
@@ -183,6 +191,7 @@ class Automaton {
   const Node *step_array(Reader &r, const Node *n, uint8_t b);
   const Node *step_grammar(Reader &r, const Node *n, uint8_t b);
   void count_step(Reader &r) const;
+  const Node *first_step(Reader &r, const Node *child, uint8_t b);
   const Node *special_in_grammar(Reader &r, const Node *n, uint32_t token);
   bool grammar_accepts(Reader &r, const Node *n);
   const Node *begin_others_at(Reader &r, GrammarControl &g, const GrammarEntry &place, uint8_t byte, const Node *parent);

@@ -92,6 +92,17 @@ bool Automaton::newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntr
   return builder.finish(r.arena) != nullptr;
 }
 
+// The first byte of a constraint that has just begun in a grammar.
+const Node *Automaton::first_step(Reader &r, const Node *child, uint8_t b) {
+  const Node *frame = child;
+  while (frame->kind != Node::Symbol) frame = frame->kind == Node::Alternatives ? frame->control.left : frame->parent;
+  const Unread unread{frame, r.unread};
+  r.unread = &unread;
+  const Node *next = step(r, child, b);
+  r.unread = unread.outer;
+  return next;
+}
+
 void Automaton::count_step(Reader &r) const {
   if (r.reads && ++r.steps > text_.limits().mask_steps)
     throw LimitError("one mask of the grammar took more than " + std::to_string(text_.limits().mask_steps) +
@@ -101,6 +112,8 @@ void Automaton::count_step(Reader &r) const {
 const Node *Automaton::begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte,
                                 const Node *parent) {
   count_step(r);
+  if (const Re rest = g.lexemes().rest_of(earlier, byte); rest != RegexSpace::EMPTY && g.lexemes().nullable(rest))
+    return nullptr;
   const Node *out = begin_others_at(r, g, place, byte, parent);
   const Context context = g.context(place.set->outlook, place.brackets > 0);
   if (const LexState lex = g.lexer().begin(context, earlier, byte); lex != Lexer::DEAD) {
@@ -117,7 +130,7 @@ const Node *Automaton::begin_others_at(Reader &r, GrammarControl &g, const Gramm
   const Node *out = nullptr;
   for (uint32_t t : g.others(place.set->outlook))
     if (g.grammar().terminals[t].kind == GrammarTerminal::Constraint)
-      if (const Node *child = begin_constraint(r, g, place, t, parent)) out = alternatives(r, step(r, child, byte), out);
+      if (const Node *child = begin_constraint(r, g, place, t, parent)) out = alternatives(r, first_step(r, child, byte), out);
   if (place.set->accepting && parent)
     if (const Node *after = finish(r, parent)) out = alternatives(r, step(r, after, byte), out);
   return out;
@@ -285,8 +298,15 @@ const Node *Automaton::special_in_grammar(Reader &r, const Node *n, uint32_t tok
         GrammarEntry next;
         if (after_terminal(r, g, place, t, &next)) entries.push_back(next);
       } else if (terminal.kind == GrammarTerminal::Constraint) {
-        if (const Node *child = begin_constraint(r, g, place, t, n->parent))
+        if (const Node *child = begin_constraint(r, g, place, t, n->parent)) {
+          const Node *frame = child;
+          while (frame->kind != Node::Symbol)
+            frame = frame->kind == Node::Alternatives ? frame->control.left : frame->parent;
+          const Unread unread{frame, r.unread};
+          r.unread = &unread;
           others = alternatives(r, step_special(r, child, token), others);
+          r.unread = unread.outer;
+        }
       }
     }
     if (place.set->accepting && n->parent)

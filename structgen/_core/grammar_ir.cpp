@@ -1,5 +1,6 @@
 #include "grammar_ir.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace nb = nanobind;
@@ -29,6 +30,22 @@ PyObject *tuple_of(nb::handle h) {
   return h.ptr();
 }
 
+// Has the constraint the empty text?
+bool has_empty_text(const Plan &plan, const RegexSpace &regex) {
+  auto has = [&](const std::unique_ptr<Plan> &part) { return has_empty_text(*part, regex); };
+  switch (plan.kind) {
+    case Plan::Regex: return regex.nullable(plan.re);
+    case Plan::Json: return false;
+    case Plan::Grammar: {
+      const Grammar &g = plan.grammar->grammar();
+      return !plan.grammar->empty() && g.nullable(static_cast<Symbol>(g.start));
+    }
+    case Plan::Sequence: return std::all_of(plan.parts.begin(), plan.parts.end(), has);
+    case Plan::Union: return std::any_of(plan.parts.begin(), plan.parts.end(), has);
+  }
+  return false;
+}
+
 }  // namespace
 
 std::unique_ptr<GrammarControl> grammar_from_ir(nb::handle ir, TextSpace &space, const ReadRe &re, const ReadPlan &plan) {
@@ -50,6 +67,7 @@ std::unique_ptr<GrammarControl> grammar_from_ir(nb::handle ir, TextSpace &space,
     } else if (kind == "constraint") {
       terminal.kind = GrammarTerminal::Constraint;
       terminal.plan = plan(t[2]);
+      terminal.nullable = has_empty_text(*terminal.plan, regex);
     } else if (kind == "special") {
       const std::string text = text_of(t[2]);
       if (const auto id = space.vocabulary().special(text)) {

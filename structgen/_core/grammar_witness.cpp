@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t MOST_TERMINALS = 200'000;
 constexpr size_t MOST_STEPS = 200'000;
-constexpr size_t MOST_SEARCHED = 3'000;
+constexpr size_t MOST_SEARCHED = 1'500;
 
 // The rest of a lexeme, its shortest.
 bool rest_of(GrammarControl &g, TextSpace &text, LexemeState s, std::string *out) {

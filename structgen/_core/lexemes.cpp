@@ -124,12 +124,13 @@ const std::bitset<256> &Lexemes::first(LexemeState s) {
 }
 
 const std::bitset<256> &Lexemes::first_of(Re re) {
-  auto [it, fresh] = first_bytes_.try_emplace(re);
-  if (fresh && re != RegexSpace::EMPTY) {
+  if (auto it = first_bytes_.find(re); it != first_bytes_.end()) return it->second;
+  std::bitset<256> bytes;
+  if (re != RegexSpace::EMPTY) {
     const structgen::Row &row = regex_.row(re);
-    for (size_t b = 0; b < 256; ++b) it->second[b] = row[b] != RegexSpace::EMPTY;
+    for (size_t b = 0; b < 256; ++b) bytes[b] = row[b] != RegexSpace::EMPTY;
   }
-  return it->second;
+  return first_bytes_[re] = bytes;
 }
 
 const Lexemes::State &Lexemes::looked_at(LexemeState s) {
@@ -270,17 +271,17 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
 }
 
 const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, LexemeState s) {
-  auto [it, fresh] = each_leave_.try_emplace(static_cast<uint64_t>(node) << 32 | s);
-  if (fresh) {
-    walk(
-        node, s, [](Vocabulary::Node, uint32_t, LexemeState) {},
-        [&](Vocabulary::Node, LexemeState now) { return looked_at(now).overlaps.none(); },
-        [&](Vocabulary::Node n, uint32_t, LexemeState before, bool) {
-          if (may_follow(before, v_.byte(n))) it->second.push_back({n, states_[before].after});
-        });
-    fragment_bytes_ += it->second.size() * sizeof(Leave);
-  }
-  return it->second;
+  const uint64_t key = static_cast<uint64_t>(node) << 32 | s;
+  if (auto it = each_leave_.find(key); it != each_leave_.end()) return it->second;
+  std::vector<Leave> found;
+  walk(
+      node, s, [](Vocabulary::Node, uint32_t, LexemeState) {},
+      [&](Vocabulary::Node, LexemeState now) { return looked_at(now).overlaps.none(); },
+      [&](Vocabulary::Node n, uint32_t, LexemeState before, bool) {
+        if (may_follow(before, v_.byte(n))) found.push_back({n, states_[before].after});
+      });
+  fragment_bytes_ += found.size() * sizeof(Leave);
+  return each_leave_[key] = std::move(found);
 }
 
 // `known`: tokens that may be left out; empty: none.

@@ -281,12 +281,15 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
       if (column == ended.column) return place;
     Place place{entry.set, running.terminal, entry.indent, entry.brackets, true};
     place.alive = a_.after_terminal(*r_, g, ended, running.terminal, &place.at);
-    if (place.alive) place.first = g.lexer().first(g.context(place.at.set->outlook, false));
+    if (place.alive) {
+      place.first = g.lexer().first(g.context(place.at.set->outlook, false));
+      if (!g.others(place.at.set->outlook).empty() || (place.at.set->accepting && n->parent)) place.first.set();
+    }
     return places.emplace_back(ended.column, place).second;
   };
   for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
     const uint8_t byte = v_.byte(leave.node);
-    if (!g.after_newline().test(byte)) continue;
+    if (!n->parent && !g.after_newline().test(byte)) continue;
     const std::string path = v_.path(leave.node);
     const Place place = place_at(std::string_view(path).substr(skip, path.size() - skip - 1));
     if (!place.alive || !place.first.test(byte)) continue;

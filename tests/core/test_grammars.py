@@ -227,3 +227,37 @@ def test_the_end_of_a_text_is_not_taken_for_its_beginning() -> None:
     assert allowed(matcher.mask()) == {1}
     assert matcher.advance(1)
     assert allowed(matcher.mask()) == {EOS}
+
+
+def with_constraint(
+    inner: tuple[str, Any], productions: Productions, *patterns: str
+) -> tuple[str, dict[str, Any]]:
+    """Terminal 0 is a constraint, those after it have these patterns."""
+    kind, content = ir_of("longest", list(patterns), [], productions)
+    shifted = (("constraint", "inner", inner, 0), *content["terminals"])
+    return kind, {**content, "terminals": shifted}
+
+
+def test_a_constraint_with_the_empty_text_may_be_repeated() -> None:
+    """It once began itself for ever."""
+    known = vocabulary("ab.", b"aa", b"a.")
+    balanced = ir_of("scannerless", ["a", "b"], [], ((0, -1, 0, -2), (0,)))
+    for inner, good, bad in ((("regex", EXPRESSIONS["b?"]), b"bbb", b"a"), (balanced, b"aabbab", b"b")):
+        program = known.engine.compile(with_constraint(inner, ((0,), (0, 0, -1))))
+        matcher = _core.Matcher(program)
+        assert matcher.is_complete()
+        assert matcher.viable_bytes(bad) == 0
+        assert matcher.next_bytes(good)[1]
+        check = {i for i in range(1, known.size) if matcher.fork().advance(i)}
+        assert allowed(matcher.mask()) == check | {EOS}
+
+
+def test_what_must_not_follow_a_lexeme_must_not_begin_a_constraint_either() -> None:
+    known = vocabulary("a(", b"((", b"(a")
+    inner = ("regex", ("concat", (literal("("), EXPRESSIONS["a*"])))
+    ir = with_constraint(inner, ((0, -2, -3), (0, -1), (0, 0, 0), (0, -4)), r"\(", "a", r"\([ab]*\(")
+    matcher = _core.Matcher(known.engine.compile(ir))
+    for token in (2, 1):  # "(a"
+        if not matcher.advance(token):
+            return
+    assert allowed(matcher.mask()) - {EOS} == {i for i in range(1, known.size) if matcher.fork().advance(i)}
