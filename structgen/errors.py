@@ -188,7 +188,9 @@ class GrammarError(ConstraintError):
         lines = self.source.split("\n")
         shown = lines[self.line - 1] if self.line <= len(lines) else ""
         start = self.column - 1
-        return f"  at line {self.line}, column {self.column}:\n{show_place(shown, start, start + self.length)}"
+        return (
+            f"  at line {self.line}, column {self.column}:\n{show_place(shown, start, start + self.length)}"
+        )
 
 
 class GrammarSyntaxError(GrammarError):

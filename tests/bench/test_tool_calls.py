@@ -10,7 +10,6 @@ import pytest
 
 from bench.tool_calls import _run
 from structgen.tools import FORMATS
-from tests.constraints.composition.small import NEEDS_ENDS
 from tests.oracles.scripted_model import ScriptedModel
 
 
@@ -29,7 +28,6 @@ class Random(ScriptedModel):
         return self._constant
 
 
-@NEEDS_ENDS
 @pytest.mark.parametrize("run", range(len(FORMATS)))
 def test_a_conversation_is_counted(run: int) -> None:
     count: Counter[str] = Counter()

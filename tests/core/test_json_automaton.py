@@ -122,7 +122,9 @@ def test_ordered_keys(data: st.DataObject, members: dict[str, Any], others: Any)
     schema = {"properties": members, "required": required, "allOf": [others]}
     text = data.draw(instances({**schema, "type": "object"}, mutate=False).flatmap(texts))
     value = parse(text)
-    keys = value if isinstance(value, dict) else ()
+    keys = value if isinstance(value, dict) else {}
+    # Objects in an enum are declared in an order, too; this is about the outer one.
+    assume(not any("{" in json.dumps(member, default=float) for member in keys.values()))
     places = [declared.index(key) if key in declared else len(declared) for key in keys]
     matcher = matcher_of(schema, byte_vocabulary(), ordered=True)
     assert accepts(matcher, text) == (oracle(schema, text) and places == sorted(places))

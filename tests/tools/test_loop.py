@@ -11,7 +11,6 @@ from pydantic import Field
 import structgen as sg
 from structgen.errors import OptionError, PromptError, Truncated
 from structgen.tools import FORMATS, ToolCall, run_tools
-from tests.constraints.composition.small import NEEDS_ENDS
 from tests.oracles.scripted_model import ScriptedModel
 
 
@@ -71,7 +70,6 @@ def test_the_last_round_must_answer() -> None:
     assert not done.rounds[2].turn.calls
 
 
-@NEEDS_ENDS
 def test_required_calls_then_an_answer_by_schema() -> None:
     schema = sg.json_schema({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
     done = run_tools(

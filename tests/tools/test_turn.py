@@ -17,7 +17,6 @@ import pytest
 import structgen as sg
 from structgen.errors import ConstraintError, OptionError, OutputInvalid, UnsupportedKeyword
 from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolTurn, read_tools, tools
-from tests.constraints.composition.small import NEEDS_ENDS
 from tests.real_tokenizers import NAMES, tokenizer_path
 
 from .walks import DEFINITION, FUNCTIONS, plain, switch, visit, walk, weather, with_specials
@@ -68,7 +67,6 @@ def test_calls_as_the_models_write_them(name: str) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("choice", ["auto", "required", "visit"])
 @pytest.mark.parametrize("has_specials", [False, True])
-@NEEDS_ENDS
 def test_random_walks_parse_and_validate(name: str, choice: str, has_specials: bool) -> None:
     format = FORMATS[name]
     given: list[Any] = [*FUNCTIONS, *([] if format.arguments == "python" else [DEFINITION])]

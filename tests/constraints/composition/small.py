@@ -6,16 +6,12 @@ import itertools
 import random
 from collections.abc import Iterator
 
-import pytest
-
 from structgen.constraints.base import Constraint
-from structgen.constraints.composition import special
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
 __all__ = [
     "LETTERS",
-    "NEEDS_ENDS",
     "PLAIN",
     "WITH_SPECIALS",
     "accepted",
@@ -30,19 +26,6 @@ SPECIALS = {"<a>": 1, "aa": 2, "</a>": 3}
 _TOKENS: list[bytes | None] = [None, None, None, None, *(text.encode() for text in [*LETTERS, *_PIECES])]
 PLAIN = Vocabulary.from_tokens(_TOKENS, [0])
 WITH_SPECIALS = Vocabulary.from_tokens(_TOKENS, [0], specials=SPECIALS)
-
-
-def end_is_told() -> bool:
-    """Whether the core's masks tell the end of a grammar from its beginning where no lexeme runs at the end."""
-    matcher = Matcher(special("<a>"), WITH_SPECIALS)
-    assert matcher.mask()[0] == 1 << SPECIALS["<a>"]
-    assert matcher.advance(SPECIALS["<a>"])
-    return bool(matcher.mask()[0] == 1)
-
-
-NEEDS_ENDS = pytest.mark.xfail(
-    not end_is_told(), strict=False, reason="masks at the end of a grammar are those of its beginning"
-)
 
 
 def texts(longest: int) -> list[str]:

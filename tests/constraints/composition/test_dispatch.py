@@ -12,7 +12,7 @@ import structgen as sg
 from structgen.constraints.composition import Special, dispatch, special
 from structgen.errors import ConstraintError, EmptyConstraint, LimitExceeded, OptionError
 
-from .small import LETTERS, NEEDS_ENDS, PLAIN, WITH_SPECIALS, accepted, check_walks, texts, tokenisations
+from .small import LETTERS, PLAIN, WITH_SPECIALS, accepted, check_walks, texts, tokenisations
 
 
 def twin(text: str, triggers: dict[str, str], **options: Any) -> bool:
@@ -110,7 +110,6 @@ def gbnf_of(pattern: str) -> str:
 
 
 @pytest.mark.parametrize(("triggers", "options"), CASES)
-@NEEDS_ENDS
 def test_triggers_that_are_special_tokens(triggers: dict[str, str], options: dict[str, Any]) -> None:
     """The same texts, whether the tokenizer has the tokens or not; and where it has them, only they are triggers."""
     marks: list[str | Special] = [
