@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-import tomllib
 from contextlib import closing
 from pathlib import Path
 
@@ -124,5 +124,7 @@ def test_errors(name: str, parameters: dict[str, object], message: str) -> None:
 def test_the_folder_is_installed_with_the_package() -> None:
     """A wheel has the files inside the package; here, in the source tree, they are beside it."""
     assert folder() == ROOT / "grammars"
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    assert settings["tool"]["scikit-build"]["wheel"]["packages"]["structgen/grammars"] == "grammars"
+    build = (ROOT / "CMakeLists.txt").read_text("utf-8")
+    (rule,) = re.findall(r"install\(DIRECTORY grammars/ DESTINATION structgen/grammars (.*)\)", build)
+    installed = re.findall(r'PATTERN "\*(\.\w+)"', rule)
+    assert {path.suffix for path in folder().iterdir()} - set(installed) == {".md"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,8 @@ def all_files(limit: int | None = None) -> list[tuple[str, str]]:
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """Files that tree-sitter parses without an error."""
-    kept = 0
-    for name, text in all_files(None if limit is None else 3 * limit):
-        if kept == limit:
-            return
-        if is_valid(text):
-            kept += 1
-            yield name, text
+    found = all_files(None if limit is None else 3 * limit)
+    yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

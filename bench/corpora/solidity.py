@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 
 from bench.corpora import npm, sample, texts
 from bench.node import NodeProgram
@@ -50,13 +51,8 @@ _parser: NodeProgram | None = None
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """Contracts that the compiler's parser accepts."""
-    kept = 0
-    for name, text in sample(texts(map(npm, _PACKAGES), ".sol"), None if limit is None else 2 * limit):
-        if kept == limit:
-            return
-        if is_valid(text):
-            kept += 1
-            yield name, text
+    found = sample(texts(map(npm, _PACKAGES), ".sol"), None if limit is None else 2 * limit)
+    yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 
 from bench.corpora import npm, sample, texts
 from bench.node import NodeProgram
@@ -39,13 +40,8 @@ _parser: NodeProgram | None = None
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """Files that the compiler's parser has nothing to say about."""
-    kept = 0
-    for name, text in sample(texts(map(npm, _PACKAGES), ".ts"), None if limit is None else 2 * limit):
-        if kept == limit:
-            return
-        if is_valid(text):
-            kept += 1
-            yield name, text
+    found = sample(texts(map(npm, _PACKAGES), ".ts"), None if limit is None else 2 * limit)
+    yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

@@ -8,6 +8,7 @@ stays, so that each compilation that is timed starts from nothing. All run with 
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 from bench.engines import MaskbenchSession
@@ -22,7 +23,7 @@ SMALLEST = {"Lark": 'start: "a"\n', "EBNF": 'root ::= "a"\n'}
 """Read once before anything is timed: it loads what the engines load late."""
 
 
-class _Structgen(Structgen):
+class _Structgen(Structgen, ABC):
     """This library; `_constraint` reads the notation."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -45,8 +46,8 @@ class _Structgen(Structgen):
     def ended(self, session: MaskbenchSession) -> bool:
         return session.is_accepting()
 
-    def _constraint(self, source: str) -> Constraint:
-        raise NotImplementedError
+    @abstractmethod
+    def _constraint(self, source: str) -> Constraint: ...
 
 
 class StructgenLark(_Structgen):

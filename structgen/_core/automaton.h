@@ -191,7 +191,8 @@ class Automaton {
   const Node *step_array(Reader &r, const Node *n, uint8_t b);
   const Node *step_grammar(Reader &r, const Node *n, uint8_t b);
   void count_step(Reader &r) const;
-  const Node *first_step(Reader &r, const Node *child, uint8_t b);
+  template <class Read>
+  const Node *read_first(Reader &r, const Node *child, const Read &read);
   const Node *special_in_grammar(Reader &r, const Node *n, uint32_t token);
   bool grammar_accepts(Reader &r, const Node *n);
   const Node *begin_others_at(Reader &r, GrammarControl &g, const GrammarEntry &place, uint8_t byte, const Node *parent);

@@ -92,13 +92,14 @@ bool Automaton::newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntr
   return builder.finish(r.arena) != nullptr;
 }
 
-// The first byte of a constraint that has just begun in a grammar.
-const Node *Automaton::first_step(Reader &r, const Node *child, uint8_t b) {
+// Reads the first byte or token of a constraint that has just begun in a grammar.
+template <class Read>
+const Node *Automaton::read_first(Reader &r, const Node *child, const Read &read) {
   const Node *frame = child;
   while (frame->kind != Node::Symbol) frame = frame->kind == Node::Alternatives ? frame->control.left : frame->parent;
   const Unread unread{frame, r.unread};
   r.unread = &unread;
-  const Node *next = step(r, child, b);
+  const Node *next = read(child);
   r.unread = unread.outer;
   return next;
 }
@@ -130,7 +131,10 @@ const Node *Automaton::begin_others_at(Reader &r, GrammarControl &g, const Gramm
   const Node *out = nullptr;
   for (uint32_t t : g.others(place.set->outlook))
     if (g.grammar().terminals[t].kind == GrammarTerminal::Constraint)
-      if (const Node *child = begin_constraint(r, g, place, t, parent)) out = alternatives(r, first_step(r, child, byte), out);
+      if (const Node *child = begin_constraint(r, g, place, t, parent)) {
+        const Node *next = read_first(r, child, [&](const Node *n) { return step(r, n, byte); });
+        out = alternatives(r, next, out);
+      }
   if (place.set->accepting && parent)
     if (const Node *after = finish(r, parent)) out = alternatives(r, step(r, after, byte), out);
   return out;
@@ -299,13 +303,8 @@ const Node *Automaton::special_in_grammar(Reader &r, const Node *n, uint32_t tok
         if (after_terminal(r, g, place, t, &next)) entries.push_back(next);
       } else if (terminal.kind == GrammarTerminal::Constraint) {
         if (const Node *child = begin_constraint(r, g, place, t, n->parent)) {
-          const Node *frame = child;
-          while (frame->kind != Node::Symbol)
-            frame = frame->kind == Node::Alternatives ? frame->control.left : frame->parent;
-          const Unread unread{frame, r.unread};
-          r.unread = &unread;
-          others = alternatives(r, step_special(r, child, token), others);
-          r.unread = unread.outer;
+          const Node *next = read_first(r, child, [&](const Node *begun) { return step_special(r, begun, token); });
+          others = alternatives(r, next, others);
         }
       }
     }

@@ -13,39 +13,9 @@ namespace {
 constexpr uint32_t WIDE = 24;  // trie nodes after a lexeme that are walked in place rather than merged
 constexpr uint64_t STATE = 41;
 
-// Suffixes of tokens as a flat trie, without an entry for the empty suffix.
-RestTrie merge_rests(std::vector<std::pair<std::string_view, uint32_t>> tokens) {
-  std::sort(tokens.begin(), tokens.end());
-  RestTrie trie;
-  trie.bytes.push_back(0);
-  trie.ends.push_back(0);
-  trie.depths.push_back(0);
-  trie.first_item.push_back(0);
-  std::vector<uint32_t> path{0};  // trie nodes of the latest suffix
-  std::string_view last;
-  for (auto &[text, id] : tokens) {
-    size_t common = 0;
-    while (common < text.size() && common < last.size() && text[common] == last[common]) ++common;
-    for (size_t i = common + 1; i < path.size(); ++i) trie.ends[path[i]] = static_cast<uint32_t>(trie.bytes.size());
-    path.resize(common + 1);
-    for (size_t i = common; i < text.size(); ++i) {
-      path.push_back(static_cast<uint32_t>(trie.bytes.size()));
-      trie.bytes.push_back(static_cast<uint8_t>(text[i]));
-      trie.ends.push_back(0);
-      trie.depths.push_back(static_cast<uint16_t>(i + 1));
-      trie.first_item.push_back(static_cast<uint32_t>(trie.items.size()));
-    }
-    trie.items.push_back({id, 0});
-    last = text;
-  }
-  for (uint32_t n : path) trie.ends[n] = static_cast<uint32_t>(trie.bytes.size());
-  trie.first_item.push_back(static_cast<uint32_t>(trie.items.size()));
-  return trie;
-}
-
 size_t memory_of(const Lexemes::Leaves &l) {
   size_t total = 0;
-  for (auto &r : l.merged) total += r.trie.bytes.size() * 11 + r.trie.items.size() * sizeof(RestTrie::Item) + sizeof(r);
+  for (auto &r : l.merged) total += r.trie.memory() + sizeof(r);
   return total;
 }
 
@@ -287,15 +257,15 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
 // `known`: tokens that may be left out; empty: none.
 Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found, const std::vector<bool> &known) {
   Leaves out;
-  std::map<Re, std::vector<std::pair<std::string_view, uint32_t>>> merged;
+  std::map<Re, std::vector<RestTrie::Rest>> merged;
   for (const Leave &l : found) {
     out.bytes.set(v_.byte(l.node));
     const size_t skip = v_.depth(l.node) - 1;
     auto &tokens = merged[l.after];
     for (uint32_t id : v_.ids_within(l.node))
-      if (known.empty() || !known[id]) tokens.emplace_back(std::string_view(v_.token(id)).substr(skip), id);
+      if (known.empty() || !known[id]) tokens.push_back({std::string_view(v_.token(id)).substr(skip), {id, 0}});
   }
-  for (auto &[after, tokens] : merged) out.merged.push_back({after, merge_rests(std::move(tokens))});
+  for (auto &[after, tokens] : merged) out.merged.push_back({after, RestTrie(std::move(tokens))});
   return out;
 }
 

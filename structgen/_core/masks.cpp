@@ -141,20 +141,7 @@ void Masks::rests(const RestTrie &trie, const Node *after, uint64_t least, uint6
       if (trie.items[i].characters >= least && trie.items[i].characters <= most) set(trie.items[i].id);
   };
   emit(0);
-  // An explicit stack of (end of the subtree, state before it).
-  auto descend = [&](auto &self, uint32_t at, const Node *state) -> void {
-    const std::bitset<256> candidates = a_.candidates(state);
-    for (uint32_t n = at + 1; n < trie.ends[at]; n = trie.ends[n]) {
-      if (!candidates.test(trie.bytes[n])) continue;
-      Arena::Mark mark = r_->arena.mark();
-      if (const Node *next = a_.step(*r_, state, trie.bytes[n])) {
-        emit(n);
-        if (trie.ends[n] > n + 1) self(self, n, next);
-      }
-      r_->arena.release(mark);
-    }
-  };
-  descend(descend, 0, after);
+  read_rests(trie, 0, after, emit);
 }
 
 void Masks::inside(const Fragment &f) {

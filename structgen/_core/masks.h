@@ -76,6 +76,20 @@ class Masks {
   void add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids);
   void specials(const Node *node);
   void rests(const RestTrie &trie, const Node *after, uint64_t least, uint64_t most);
+  // Walks the rests below node `at`, whose own bytes led to `state`, as far as they can be read.
+  template <class Emit>
+  void read_rests(const RestTrie &trie, uint32_t at, const Node *state, const Emit &emit) {
+    const std::bitset<256> candidates = a_.candidates(state);
+    for (uint32_t n = at + 1; n < trie.ends[at]; n = trie.ends[n]) {
+      if (!candidates.test(trie.bytes[n])) continue;
+      Arena::Mark mark = r_->arena.mark();
+      if (const Node *next = a_.step(*r_, state, trie.bytes[n])) {
+        emit(n);
+        if (trie.ends[n] > n + 1) read_rests(trie, n, next, emit);
+      }
+      r_->arena.release(mark);
+    }
+  }
   bool token_allowed(const Node *node, uint32_t id, size_t skip);
   void set(uint32_t id) { out_[id >> 5] |= 1u << (id & 31); }
   void clear(uint32_t id) { out_[id >> 5] &= ~(1u << (id & 31)); }

@@ -237,24 +237,12 @@ void Masks::leaves(const Lexemes::Leaves &leaves, const Node *n, const Place &pl
     auto emit = [&](uint32_t at) {
       for (uint32_t i = trie.first_item[at]; i < trie.first_item[at + 1]; ++i) set(trie.items[i].id);
     };
-    auto descend = [&](auto &self, uint32_t at, const Node *state) -> void {
-      const std::bitset<256> candidates = a_.candidates(state);
-      for (uint32_t m = at + 1; m < trie.ends[at]; m = trie.ends[m]) {
-        if (!candidates.test(trie.bytes[m])) continue;
-        Arena::Mark mark = r_->arena.mark();
-        if (const Node *next = a_.step(*r_, state, trie.bytes[m])) {
-          emit(m);
-          if (trie.ends[m] > m + 1) self(self, m, next);
-        }
-        r_->arena.release(mark);
-      }
-    };
     for (uint32_t m = 1; m < trie.ends[0]; m = trie.ends[m]) {
       if (!place.first.test(trie.bytes[m])) continue;
       Arena::Mark mark = r_->arena.mark();
       if (const Node *next = a_.begin_at(*r_, g, place.at, rests.after, trie.bytes[m], n->parent)) {
         emit(m);
-        if (trie.ends[m] > m + 1) descend(descend, m, next);
+        if (trie.ends[m] > m + 1) read_rests(trie, m, next, emit);
       }
       r_->arena.release(mark);
     }

@@ -31,7 +31,7 @@ Escapes escapes_of(Encoding encoding) {
 size_t Fragment::memory() const {
   size_t total = sizeof(*this) + (bits.size() + ids.size() + characters.size()) * 4 + exits.size() * sizeof(Exit) +
                  ends.size() * sizeof(ends[0]);
-  if (rests) total += rests->bytes.size() * 11 + rests->items.size() * sizeof(RestTrie::Item);
+  if (rests) total += rests->memory();
   return total;
 }
 
@@ -291,50 +291,22 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
 
 const RestTrie &TextSpace::rests(Fragment &fragment) {
   if (fragment.rests) return *fragment.rests;
-  auto trie = std::make_unique<RestTrie>();
+  std::vector<uint32_t> singles;
+  std::vector<RestTrie::Rest> rests;
   const Vocabulary &v = *vocabulary_;
-  struct Entry {
-    std::string_view rest;
-    RestTrie::Item item;
-  };
-  std::vector<Entry> entries;
   for (const Exit &exit : fragment.exits) {
     uint16_t skip = v.depth(exit.node);
     for (Vocabulary::Node n = exit.node; n < v.end(exit.node); ++n)
       for (uint32_t id : v.ids(n)) {
         std::string_view rest = std::string_view(v.token(id)).substr(skip);
         std::string_view before = std::string_view(v.token(id)).substr(0, skip);
-        if (std::count(rest.begin(), rest.end(), '"') >= 2 || before.find('\\') != before.npos) trie->singles.push_back(id);
-        else entries.push_back({rest, {id, exit.characters}});
+        if (std::count(rest.begin(), rest.end(), '"') >= 2 || before.find('\\') != before.npos) singles.push_back(id);
+        else rests.push_back({rest, {id, exit.characters}});
       }
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) { return a.rest < b.rest; });
-  // Depth-first arrays, as in Vocabulary: node 0 is the empty rest.
-  trie->bytes.push_back(0);
-  trie->ends.push_back(0);
-  trie->depths.push_back(0);
-  trie->first_item.push_back(0);
-  std::vector<uint32_t> path{0};
-  std::string_view previous;
-  for (const Entry &e : entries) {
-    size_t common = 0;
-    while (common < e.rest.size() && common < previous.size() && e.rest[common] == previous[common]) ++common;
-    for (size_t d = previous.size(); d > common; --d) trie->ends[path[d]] = static_cast<uint32_t>(trie->bytes.size());
-    path.resize(common + 1);
-    for (size_t d = common; d < e.rest.size(); ++d) {
-      path.push_back(static_cast<uint32_t>(trie->bytes.size()));
-      trie->bytes.push_back(static_cast<uint8_t>(e.rest[d]));
-      trie->ends.push_back(0);
-      trie->depths.push_back(static_cast<uint16_t>(d + 1));
-      trie->first_item.push_back(static_cast<uint32_t>(trie->items.size()));
-    }
-    trie->items.push_back(e.item);
-    previous = e.rest;
-  }
-  for (uint32_t n : path) trie->ends[n] = static_cast<uint32_t>(trie->bytes.size());
-  trie->first_item.push_back(static_cast<uint32_t>(trie->items.size()));
-  fragment.rests = std::move(trie);
-  fragment_bytes_ += fragment.rests->bytes.size() * 11 + fragment.rests->items.size() * sizeof(RestTrie::Item);
+  fragment.rests = std::make_unique<RestTrie>(std::move(rests));
+  fragment.rests->singles = std::move(singles);
+  fragment_bytes_ += fragment.rests->memory();
   return *fragment.rests;
 }
 

@@ -21,6 +21,7 @@
 #include "json_text.h"
 #include "mask.h"
 #include "regex.h"
+#include "rest_trie.h"
 #include "vocabulary.h"
 
 namespace structgen {
@@ -48,21 +49,6 @@ struct Limits {
 struct Exit {
   Vocabulary::Node node;
   uint32_t characters;  // of the text before it
-};
-
-// The rests of tokens after a closing quote, merged into one trie.
-struct RestTrie {
-  struct Item {
-    uint32_t id;
-    uint32_t characters;  // before the quote
-  };
-  std::vector<uint8_t> bytes;
-  std::vector<uint32_t> ends;
-  std::vector<uint16_t> depths;
-  std::vector<uint32_t> first_item;
-  std::vector<Item> items;
-  // Tokens with further quotes or with escapes, where more than the rest counts: tested one by one.
-  std::vector<uint32_t> singles;
 };
 
 struct Fragment {

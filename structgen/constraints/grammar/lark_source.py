@@ -14,7 +14,7 @@ import json
 import re
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from structgen.errors import GrammarSyntaxError, GrammarUnsupported, LimitExceeded
 
@@ -190,29 +190,18 @@ class Source:
         self, message: str, offset: int | None, length: int = 1, hint: str | None = None
     ) -> GrammarSyntaxError:
         """A mistake at a place; without an offset, in the grammar as a whole."""
-        place = None if offset is None else self.place(offset)
-        return GrammarSyntaxError(
-            message,
-            source=self.text,
-            line=place.line if place else 0,
-            column=place.column if place else 0,
-            length=length,
-            hint=hint,
-        )
+        return GrammarSyntaxError(message, **self._where(offset, length), hint=hint)
 
     def unsupported(
         self, message: str, offset: int | None, length: int = 1, hint: str | None = None
     ) -> GrammarUnsupported:
         """Something that is refused."""
+        return GrammarUnsupported(message, **self._where(offset, length), hint=hint)
+
+    def _where(self, offset: int | None, length: int) -> dict[str, Any]:
         place = None if offset is None else self.place(offset)
-        return GrammarUnsupported(
-            message,
-            source=self.text,
-            line=place.line if place else 0,
-            column=place.column if place else 0,
-            length=length,
-            hint=hint,
-        )
+        line, column = (place.line, place.column) if place else (0, 0)
+        return {"source": self.text, "line": line, "column": column, "length": length}
 
     def fail(self, message: str, offset: int | None, length: int = 1, hint: str | None = None) -> NoReturn:
         """Raises the error."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -193,7 +194,7 @@ def escape_patterns(hexadecimal: str) -> tuple[re.Pattern[str], re.Pattern[str]]
     return re.compile(escape, re.DOTALL), re.compile(rf"({escape}|[^\\])(?:-({escape}|[^\\]))?+", re.DOTALL)
 
 
-class Reader:
+class Reader(ABC):
     """Reads one grammar; subclasses are the notations."""
 
     notation: ClassVar[str]
@@ -229,17 +230,17 @@ class Reader:
         self._leaves = dict(self.leaves)
         self._bounds = dict(_SIMPLE_BOUNDS)
 
+    @abstractmethod
     def special(self, raw: str, position: int) -> Body:
         """A leaf that is neither a text nor a name."""
-        raise NotImplementedError
 
     def macro(self, name: str, position: int, end: int) -> tuple[Body, int]:
         """A name of `macros`, and where reading goes on."""
-        raise NotImplementedError
+        raise LookupError(f"{name} is no macro of this notation")
 
+    @abstractmethod
     def empty_class(self, raw: str, position: int) -> RE:
         """``[]`` and ``[^]``."""
-        raise NotImplementedError
 
     # The grammar.
 
