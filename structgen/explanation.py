@@ -56,6 +56,8 @@ class Explanation:
     """What could stand there instead: characters, and terminals by their names in the grammar."""
     within: tuple[str, ...] = ()
     """Rules of a grammar that have begun there, a lexeme that has begun first."""
+    bounded: bool = False
+    """The text must be in a regular language as well as in that of the grammar."""
 
     def __str__(self) -> str:
         if self.ok:
@@ -71,6 +73,8 @@ class Explanation:
             lines.append(f"  and {len(self.rules) - _MOST_LISTED} more rules")
         if self.within:
             lines.append("  while reading: " + ", ".join(_cut(list(self.within))))
+        if self.bounded:
+            lines.append("  and the whole text must match the regular expression that is joined by &")
         if self.expected:
             lines.append("  expected: " + ", ".join(self.expected))
         return "\n".join(lines)
@@ -98,6 +102,7 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
         reason=_reason(account, shown, position, viable, instance, is_stuck),
         rules=rules,
         expected=() if ok or is_stuck else tuple(_expected(account, text[start:offset])),
+        bounded=not ok and account.get("bounded", False),
         within=() if ok else tuple(name for name in account.get("within", ()) if not _MADE.search(name)),
     )
 

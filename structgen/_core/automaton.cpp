@@ -58,7 +58,7 @@ const Node *Automaton::begin(Reader &r, const Plan &plan, const Node *parent) {
     case Plan::Grammar: {
       GrammarControl &g = *plan.grammar;
       if (g.empty()) return nullptr;
-      const GrammarEntry place{g.earley().start(r.arena), Lexer::FRESH, nullptr, 0, 0};
+      const GrammarEntry place = g.start(r.arena);
       return grammar_node(r, g, {&place, 1}, parent);
     }
     case Plan::Sequence: {

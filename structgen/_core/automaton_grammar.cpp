@@ -135,13 +135,15 @@ const Node *Automaton::begin_others_at(Reader &r, GrammarControl &g, const Gramm
         const Node *next = read_first(r, child, [&](const Node *n) { return step(r, n, byte); });
         out = alternatives(r, next, out);
       }
-  if (place.set->accepting && parent)
+  if (place.set->accepting && parent && g.may_end(place))
     if (const Node *after = finish(r, parent)) out = alternatives(r, step(r, after, byte), out);
   return out;
 }
 
-// Puts an entry right after `byte` has been read into it; false where it leads nowhere.
+// Puts an entry right after `byte` has been read into its lexeme; false where it leads nowhere.
 bool Automaton::settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_t byte) {
+  entry.within = g.lexemes().step_within(entry.within, byte);
+  if (entry.within == Lexemes::DEAD) return false;
   if (g.runs_newline(entry.lex)) {
     if (byte == '\n') entry.column = 0;
     else if (byte == ' ') entry.column += 1;
@@ -153,9 +155,9 @@ bool Automaton::settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_
   } else {
     entry.column = 0;
   }
-  if (!g.life().always())
+  if (!g.life().always() || entry.within != ANYTHING)
     entry.lex = g.lexer().only(entry.lex, [&](const Lexer::Running &l) {
-      return g.life().lexeme(entry.set, entry.brackets > 0, l.terminal, l.lexeme, r.reads, r.arena);
+      return g.life().lexeme(entry.set, entry.brackets > 0, l.terminal, l.lexeme, entry.within, r.reads, r.arena);
     });
   return entry.lex != Lexer::DEAD;
 }
@@ -238,7 +240,7 @@ const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
 }
 
 bool Automaton::same_entry(const GrammarEntry &a, const GrammarEntry &b) {
-  return a.lex == b.lex && a.brackets == b.brackets && a.column == b.column &&
+  return a.lex == b.lex && a.brackets == b.brackets && a.column == b.column && a.within == b.within &&
          (a.set == b.set || a.set->identity == b.set->identity) &&
          (a.indent == b.indent || (a.indent && b.indent && a.indent->identity == b.indent->identity));
 }
@@ -280,7 +282,7 @@ bool Automaton::grammar_ends(Reader &r, const Node *n) {
       builder.recognised(place.set, ~static_cast<Symbol>(g.grammar().indentation.dedent));
       place.set = builder.finish(r.arena);
     }
-    return accepting = accepting || (place.set && place.set->accepting);
+    return accepting = accepting || (place.set && place.set->accepting && g.may_end(place));
   });
   return accepting;
 }
@@ -308,7 +310,7 @@ const Node *Automaton::special_in_grammar(Reader &r, const Node *n, uint32_t tok
         }
       }
     }
-    if (place.set->accepting && n->parent)
+    if (place.set->accepting && n->parent && g.may_end(place))
       if (const Node *after = finish(r, n->parent)) others = alternatives(r, step_special(r, after, token), others);
     return false;
   });

@@ -45,7 +45,7 @@ std::bitset<256> Automaton::grammar_candidates(const Node *n) {
 }
 
 Hash128 Automaton::entry_identity(const GrammarEntry &e) {
-  Hash128 h = hash_words(8, e.lex, e.brackets, e.column);
+  Hash128 h = hash_words(8, e.lex, static_cast<uint64_t>(e.brackets) << 32 | e.column, e.within);
   h = extend(h, e.set->identity);
   return e.indent ? extend(h, e.indent->identity) : h;
 }

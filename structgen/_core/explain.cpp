@@ -26,6 +26,7 @@ struct Account {
   std::vector<Rule> rules;
   std::string next;
   bool is_grammar = false;
+  bool bounded = false;  // another constraint has a say in what may follow
   std::vector<std::string> terminals, within;
   std::bitset<256> begins;
   bool optional_space = true;  // white space between tokens may stand, and need not
@@ -138,6 +139,7 @@ class Witnessing {
     GrammarControl &g = *n->control.grammar;
     out.is_grammar = true;
     for (const GrammarEntry &entry : std::span(n->entries, n->length)) {
+      out.bounded |= entry.within != ANYTHING;
       if (entry.lex == Lexer::FRESH || !g.lexer().ignored_ends(entry.lex).empty()) place(g, entry, out);
       if (entry.lex == Lexer::FRESH) continue;
       for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
@@ -156,6 +158,8 @@ class Witnessing {
   void place(GrammarControl &g, const GrammarEntry &at, Account &out) {
     for (uint32_t t : g.items().expected(at.set->outlook)) {
       const GrammarTerminal &terminal = g.grammar().terminals[t];
+      if (at.within != ANYTHING && !g.life().lexeme(at.set, at.brackets > 0, t, g.lexer().plain(t), at.within, nullptr, r_.arena))
+        continue;
       if (!terminal.name.empty()) add(out.terminals, terminal.name);
       else if (terminal.kind == GrammarTerminal::Text) out.begins |= g.lexemes().first_of(terminal.language);
     }
@@ -414,6 +418,7 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
   if (!account.is_grammar) return d;
   d["terminals"] = texts(account.terminals);
   d["within"] = texts(account.within);
+  d["bounded"] = account.bounded;
   std::string begins;
   for (size_t b = 0; b < 256; ++b)
     if (account.begins.test(b)) begins += static_cast<char>(b);

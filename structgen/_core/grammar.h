@@ -56,7 +56,7 @@ struct Grammar {
   std::vector<Re> scanners;
   std::vector<uint32_t> ignore;  // terminals
   IndentationRule indentation;
-  Re product = RegexSpace::ANY_TEXT;  // the whole text must be in this language, too
+  Re within = RegexSpace::ANY_TEXT;  // the whole text must be in this language, too
 
   // Productions, by rule: those of rule r begin at the items first[first_of[r]], ..., first[first_of[r + 1] - 1].
   std::vector<Symbol> symbols;

@@ -24,6 +24,7 @@ struct GrammarEntry {  // one reading of the text so far
   const IndentLevel *indent;  // open blocks, innermost first
   uint32_t brackets;          // open ones, between which newlines mean nothing
   uint32_t column;            // of the line, while a newline lexeme runs
+  Within within;              // of what follows, where the whole text must be in a regular language, too
 };
 
 class Automaton;
@@ -37,6 +38,9 @@ class GrammarControl {
 
   const Grammar &grammar() const { return g_; }
   bool empty() const { return empty_; }
+  GrammarEntry start(Arena &arena);
+  // May the text end here, as far as the other constraint on it goes?
+  bool may_end(const GrammarEntry &entry) { return entry.within == ANYTHING || lexemes().complete(entry.within); }
   ItemSets &items() { return *items_; }
   Lexer &lexer() { return *lexer_; }
   Lexemes &lexemes() { return lexer_->lexemes(); }

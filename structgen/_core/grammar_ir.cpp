@@ -38,7 +38,7 @@ bool has_empty_text(const Plan &plan, const RegexSpace &regex) {
     case Plan::Json: return false;
     case Plan::Grammar: {
       const Grammar &g = plan.grammar->grammar();
-      return !plan.grammar->empty() && g.nullable(static_cast<Symbol>(g.start));
+      return !plan.grammar->empty() && g.nullable(static_cast<Symbol>(g.start)) && regex.nullable(g.within);
     }
     case Plan::Sequence: return std::all_of(plan.parts.begin(), plan.parts.end(), has);
     case Plan::Union: return std::any_of(plan.parts.begin(), plan.parts.end(), has);
@@ -55,6 +55,7 @@ std::unique_ptr<GrammarControl> grammar_from_ir(nb::handle ir, TextSpace &space,
   g.lexing = lexing == "longest" ? Lexing::Longest : lexing == "ordered" ? Lexing::Ordered : Lexing::Scannerless;
   g.contextual = nb::cast<bool>(ir["contextual"]);
   g.start = nb::cast<uint32_t>(ir["start"]);
+  if (nb::object within = ir["within"]; !within.is_none()) g.within = re(within);
   for (nb::handle name : ir["rules"]) g.rules.push_back(text_of(name));
   for (nb::handle scanner : ir["scanners"]) g.scanners.push_back(re(scanner));
   for (nb::handle t : ir["terminals"]) {
@@ -108,6 +109,13 @@ std::unique_ptr<GrammarControl> grammar_from_ir(nb::handle ir, TextSpace &space,
   }
   for (uint32_t t : g.ignore)
     if (!is_terminal(t)) throw std::invalid_argument("a terminal to ignore is not there");
+  if (g.within != RegexSpace::ANY_TEXT) {
+    if (g.contextual || g.indentation.active())
+      throw std::invalid_argument("a contextual or an indented grammar within another constraint");
+    for (const GrammarTerminal &t : g.terminals)
+      if (t.kind != GrammarTerminal::Text)
+        throw std::invalid_argument("a grammar within another constraint has terminals that are not regular");
+  }
   if (static_cast<int64_t>(g.start) >= rules) throw std::invalid_argument("the start rule is not there");
   std::vector<Grammar::Production> productions;
   nb::object all = ir["productions"];

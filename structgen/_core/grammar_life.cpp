@@ -4,23 +4,25 @@
 #include <bitset>
 #include <deque>
 #include <set>
-#include <tuple>
+
+#include "grammar_search.h"
 
 namespace structgen {
 namespace {
 
 constexpr size_t MOST_STATES = 3'000;  // of a lexeme, looked at to find its ends
-constexpr size_t MOST_ENDS = 64;
+// The same where another constraint tells them apart: at first, and where those few do not lead on.
+constexpr size_t FEW_STATES = 100;
+constexpr size_t MANY_STATES = 5'000;
 constexpr uint64_t PLACE = 81, NEAR = 82, LEXEME = 83;
 
 }  // namespace
 
 GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, Earley &earley, size_t budget)
-    : g_(grammar), items_(items), lexer_(lexer), lexemes_(lexer.lexemes()), earley_(earley), budget_(budget) {
-  if (g_.lexing == Lexing::Scannerless) {
-    always_ = true;
-    return;
-  }
+    : g_(grammar), items_(items), lexer_(lexer), lexemes_(lexer.lexemes()),
+      inclusion_(lexemes_.space().regex()), earley_(earley), budget_(budget) {
+  always_ = g_.lexing == Lexing::Scannerless;
+  if (always_ && g_.within == RegexSpace::ANY_TEXT) return;
   plain_.resize(g_.terminals.size());
   for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
     if (g_.terminals[t].kind != GrammarTerminal::Text || lexer_.dead()[t]) continue;
@@ -29,6 +31,7 @@ GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, 
     // then has competitors less.
     if (plain_[t] == Lexemes::DEAD) plain_[t] = lexer_.alone(t);
   }
+  if (always_) return;
   find_separators();
   always_ = separators_.empty() && !g_.contextual && !g_.indentation.active() && fits_everywhere();
 }
@@ -125,27 +128,7 @@ bool GrammarLife::all_free(Lexemes::Fragment &f) {
 
 // ---------------------------------------------------------------- without separators
 
-const GrammarLife::Ends &GrammarLife::ends(LexemeState s) {
-  if (auto it = ends_.find(s); it != ends_.end()) return it->second;
-  Ends out;
-  std::deque<LexemeState> queue{s};
-  std::set<LexemeState> met{s};
-  std::set<Re> after;
-  while (!queue.empty()) {
-    const LexemeState now = queue.front();
-    queue.pop_front();
-    if (lexemes_.complete(now)) after.insert(lexemes_.after(now));
-    if (met.size() > MOST_STATES || after.size() > MOST_ENDS) {
-      out.all = false;
-      break;
-    }
-    for (LexemeState to : lexemes_.successors(now))
-      if (met.insert(to).second) queue.push_back(to);
-  }
-  out.after.assign(after.begin(), after.end());
-  return ends_[s] = std::move(out);
-}
-
+// What leaves less than something that was met before leads to no text that this one does not lead to.
 // Can whatever the grammar puts side by side be written so, wherever the lexeme before it ends?
 bool GrammarLife::fits_everywhere() {
   const size_t rules = g_.rules.size(), terminals = g_.terminals.size();
@@ -189,11 +172,11 @@ bool GrammarLife::fits_everywhere() {
   auto fits = [&](uint32_t a, uint32_t b) {
     if (known[a][b]) return true;
     if (g_.terminals[a].kind == GrammarTerminal::Text && g_.terminals[b].kind == GrammarTerminal::Text) {
-      const Ends &after = ends(plain_[a]);
-      if (!after.all) return false;
-      for (Re boundary : after.after)
+      const Ends &ends = this->ends(plain_[a], ANYTHING, MOST_STATES);
+      if (!ends.all) return false;
+      for (auto &[boundary, text] : ends.found)
         // A byte that what must not follow does not begin with: then nothing of it is carried on either.
-        if ((lexemes_.first(plain_[b]) & ~lexemes_.first_of(boundary)).none()) return false;
+        if ((lexemes_.first(plain_[b]) & ~lexemes_.first_of(boundary.after)).none()) return false;
     }
     return static_cast<bool>(known[a][b] = true);
   };
@@ -214,174 +197,16 @@ bool GrammarLife::fits_everywhere() {
   return true;
 }
 
-// ---------------------------------------------------------------- the search
-
-// Facts are (item, what its end leads to, boundary): the item's production has been written up to the dot, and
-// the boundary is what the last lexeme left. A production that ends leads to a goal (a rule from a boundary on,
-// whose results others wait for) or back to an Earley set.
-class GrammarLife::Search {
- public:
-  Search(GrammarLife &life, bool in_brackets) : l_(life), in_brackets_(in_brackets) {}
-
-  bool from(const EarleySet *set, Re boundary) {
-    for (uint32_t i = 0; i < set->count; ++i) {
-      if (set->accepting) return true;
-      for (Item item : l_.items_.items(set->kernels[i])) follow(item, back_to(set->origins[i]), boundary);
-    }
-    return set->accepting || run();
-  }
-  bool from_start(Item start) {
-    follow(start, back_to(nullptr), RegexSpace::EMPTY);
-    return run();
-  }
-  bool spent() const { return spent_; }
-
- private:
-  using Return = uint32_t;  // an index into returns_
-  struct ReturnTo {
-    const EarleySet *set = nullptr;  // back into this set; null with no rule: the text ends
-    bool is_goal = false;
-    uint32_t rule = 0;
-    std::vector<Re> results;
-    std::vector<std::pair<Item, Return>> waiting;
-  };
-  struct Fact {
-    Item item;
-    Return to;
-    Re boundary;
-    auto operator<=>(const Fact &) const = default;
-  };
-
-  Return back_to(const EarleySet *set) {
-    auto [it, fresh] = sets_.try_emplace(set, static_cast<Return>(returns_.size()));
-    if (fresh) {
-      returns_.emplace_back();
-      returns_.back().set = set;
-    }
-    return it->second;
-  }
-
-  void follow(Item item, Return to, Re boundary) {
-    const Fact fact{item, to, boundary};
-    if (met_.insert(fact).second) work_.push_back(fact);
-  }
-
-  bool run() {
-    while (!work_.empty() && !alive_) {
-      if (met_.size() > l_.budget_) {
-        spent_ = true;
-        return true;
-      }
-      const Fact fact = work_.back();
-      work_.pop_back();
-      step(fact);
-    }
-    return alive_;
-  }
-
-  void step(const Fact &fact) {
-    if (l_.separable(fact.boundary)) {
-      alive_ = true;
-      return;
-    }
-    const Symbol s = l_.items_.symbol_before(fact.item);
-    if (s == Grammar::END) return end(l_.items_.head(fact.item), fact.to, fact.boundary);
-    if (s < 0) {
-      const auto t = static_cast<uint32_t>(~s);
-      const GrammarTerminal &terminal = l_.g_.terminals[t];
-      if (terminal.kind == GrammarTerminal::Text) {
-        for (Re before : ignored(fact.boundary)) lexeme(t, before, fact.item + 1, fact.to);
-        if (terminal.nullable) follow(fact.item + 1, fact.to, fact.boundary);
-      } else {
-        // What the indentation makes has no text; after a special token nothing of a lexeme is left.
-        const bool made = terminal.token == UINT32_MAX && terminal.kind == GrammarTerminal::Special;
-        follow(fact.item + 1, fact.to, made ? fact.boundary : RegexSpace::EMPTY);
-      }
-      return;
-    }
-    const auto key = std::make_pair(static_cast<uint32_t>(s), fact.boundary);
-    auto [it, fresh] = goals_.try_emplace(key, static_cast<Return>(returns_.size()));
-    const Return goal = it->second;
-    if (fresh) {
-      returns_.emplace_back();
-      returns_.back().is_goal = true;
-      returns_.back().rule = static_cast<uint32_t>(s);
-      for (Item first : l_.g_.productions(static_cast<uint32_t>(s))) follow(first, goal, fact.boundary);
-    }
-    returns_[goal].waiting.push_back({fact.item + 1, fact.to});
-    for (size_t i = 0; i < returns_[goal].results.size(); ++i) follow(fact.item + 1, fact.to, returns_[goal].results[i]);
-  }
-
-  void lexeme(uint32_t t, Re boundary, Item next, Return to) {
-    const LexemeState begin = l_.begin(t, boundary);
-    if (begin == Lexemes::DEAD) return;
-    const Ends &ends = l_.ends(begin);
-    if (!ends.all) {
-      spent_ = alive_ = true;
-      return;
-    }
-    for (Re after : ends.after) follow(next, to, after);
-  }
-
-  // Boundaries after any text to ignore.
-  std::vector<Re> ignored(Re boundary) {
-    std::vector<Re> out{boundary};
-    auto read_over = [&](uint32_t t, Re before) {
-      const LexemeState begin = l_.begin(t, before);
-      if (begin == Lexemes::DEAD) return;
-      const Ends &ends = l_.ends(begin);
-      if (!ends.all) spent_ = alive_ = true;
-      for (Re after : ends.after)
-        if (std::find(out.begin(), out.end(), after) == out.end()) out.push_back(after);
-    };
-    for (size_t i = 0; i < out.size() && out.size() < MOST_ENDS; ++i) {
-      for (uint32_t t : l_.g_.ignore) read_over(t, out[i]);
-      if (in_brackets_) read_over(l_.g_.indentation.newline, out[i]);
-    }
-    return out;
-  }
-
-  void end(uint32_t rule, Return to, Re boundary) {
-    if (rule == l_.items_.accepting_rule()) {
-      alive_ = true;
-      return;
-    }
-    if (returns_[to].is_goal) {
-      std::vector<Re> &results = returns_[to].results;
-      if (std::find(results.begin(), results.end(), boundary) != results.end()) return;
-      results.push_back(boundary);
-      for (size_t i = 0; i < returns_[to].waiting.size(); ++i) {
-        const auto [item, next] = returns_[to].waiting[i];
-        follow(item, next, boundary);
-      }
-      return;
-    }
-    const EarleySet *set = returns_[to].set;
-    std::vector<Item> items;
-    for (uint32_t i = 0; i < set->count; ++i) {
-      items.clear();
-      l_.items_.moved_items(set->kernels[i], static_cast<Symbol>(rule), &items);
-      for (Item item : items) follow(item, back_to(set->origins[i]), boundary);
-    }
-    items.clear();
-    l_.items_.predicted_items(set->outlook, static_cast<Symbol>(rule), &items);
-    for (Item item : items) follow(item, to, boundary);
-  }
-
-  GrammarLife &l_;
-  bool in_brackets_;
-  bool alive_ = false, spent_ = false;
-  std::deque<ReturnTo> returns_;
-  std::unordered_map<const EarleySet *, Return> sets_;
-  std::map<std::pair<uint32_t, Re>, Return> goals_;
-  std::set<Fact> met_;
-  std::vector<Fact> work_;
-};
-
 bool GrammarLife::empty() {
-  if (always_) return false;
-  Search search(*this, false);
-  const bool alive = search.from_start(items_.items(items_.start())[0]);
+  Within within = ANYTHING;
+  if (g_.within != RegexSpace::ANY_TEXT) {
+    within = lexemes_.begin(g_.within, RegexSpace::EMPTY, RegexSpace::EMPTY);
+    if (within == Lexemes::DEAD) return true;
+  } else if (always_) {
+    return false;
+  }
+  Search search(*this, false, false, within == ANYTHING ? MOST_STATES : MANY_STATES);
+  const bool alive = search.from_start(items_.items(items_.start())[0], within);
   if (search.spent()) ++unproven_;
   return !alive;
 }
@@ -422,33 +247,96 @@ bool GrammarLife::place(const EarleySet *set, bool in_brackets, bool after_newli
   if (reads) reads->ask_identity();
   const Hash128 key = extend(hash_words(PLACE, boundary, in_brackets), set->identity);
   if (auto known = places_.find(key); known != places_.end()) return known->second;
-  Search search(*this, in_brackets);
-  const bool alive = search.from(set, boundary);
+  Search search(*this, in_brackets, false, MOST_STATES);
+  const End end{{boundary, ANYTHING}, {}};
+  const bool alive = search.from(set, {&end, 1});
   if (search.spent()) ++unproven_;
-  if (places_.size() > 100'000) places_.clear();
+  if (places_.size() > MOST_KNOWN) places_.clear();
   return places_[key] = alive;
 }
 
-bool GrammarLife::lexeme(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Reads *reads,
-                         Arena &scratch) {
-  if (always_ || free(s)) return true;
-  const Ends &boundaries = ends(s);
+// The set after a lexeme of `t`; null: it is not expected there.
+const EarleySet *GrammarLife::after(const EarleySet *set, bool in_brackets, uint32_t t, Reads *reads, Arena &scratch) {
+  if (lexer_.ignores(t) || (in_brackets && t == g_.indentation.newline)) return set;
+  Earley::Builder builder(earley_, reads);
+  builder.recognised(set, ~static_cast<Symbol>(t));
+  return builder.finish(scratch);
+}
+
+bool GrammarLife::lexeme(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within,
+                         Reads *reads, Arena &scratch) {
+  if (within == ANYTHING && (always_ || free(s))) return true;
+  if (ends_.size() > MOST_KNOWN) ends_.clear();  // subtle: here alone, since searches hold on to some
+  if (within != ANYTHING) return lexeme_within(set, in_brackets, t, s, within, reads, scratch);
+  const Ends &boundaries = ends(s, within, MOST_STATES);
   if (!boundaries.all) {
     ++unproven_;
     return true;
   }
   const Arena::Mark mark = scratch.mark();
-  const EarleySet *after = set;
-  if (!lexer_.ignores(t) && !(in_brackets && t == g_.indentation.newline)) {
-    Earley::Builder builder(earley_, reads);
-    builder.recognised(set, ~static_cast<Symbol>(t));
-    after = builder.finish(scratch);
-  }
-  const bool alive = after && std::any_of(boundaries.after.begin(), boundaries.after.end(), [&](Re boundary) {
-    return place(after, in_brackets, t == g_.indentation.newline, boundary, reads);
+  const EarleySet *next = after(set, in_brackets, t, reads, scratch);
+  const bool alive = next && std::any_of(boundaries.found.begin(), boundaries.found.end(), [&](const End &end) {
+    return place(next, in_brackets, t == g_.indentation.newline, end.boundary.after, reads);
   });
   scratch.release(mark);
   return alive;
+}
+
+// Does the nearest end of a lexeme lead on? Asked of the set after it, which other lexemes lead to as well.
+bool GrammarLife::leads_on(const EarleySet *set, bool in_brackets, const End &end) {
+  if (set->accepting && may_end(end.boundary.within)) return true;
+  const Hash128 key =
+      extend(hash_words(PLACE, end.boundary.after, in_brackets, end.boundary.within), set->identity);
+  if (auto known = places_.find(key); known != places_.end()) return known->second;
+  Search search(*this, in_brackets, false, FEW_STATES);
+  return places_[key] = search.from(set, {&end, 1}) && !search.spent();
+}
+
+// Then all ends of the lexeme are followed by one search: by few states of lexemes at first, then by as many as
+// there are.
+bool GrammarLife::lexeme_within(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within,
+                                Reads *reads, Arena &scratch) {
+  if (reads) reads->ask_identity();
+  const Hash128 key = extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 1 | in_brackets, s, within), set->identity);
+  if (auto known = places_.find(key); known != places_.end()) return known->second;
+  const Arena::Mark mark = scratch.mark();
+  const EarleySet *next = after(set, in_brackets, t, nullptr, scratch);
+  auto lives = [&] {
+    for (const size_t states : {FEW_STATES, MANY_STATES}) {
+      const Ends &boundaries = ends(s, within, states);
+      if (boundaries.found.empty() && boundaries.all) return false;
+      if (!boundaries.found.empty() && leads_on(next, in_brackets, boundaries.found[0])) return true;
+      Search search(*this, in_brackets, false, states);
+      if (search.from(next, boundaries.found) && !search.spent()) return true;
+      if (boundaries.all && !search.left_out() && !search.spent()) return false;
+    }
+    ++unproven_;
+    return true;
+  };
+  const bool alive = next && lives();
+  scratch.release(mark);
+  if (places_.size() > MOST_KNOWN) places_.clear();
+  return places_[key] = alive;
+}
+
+std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in_brackets, Within within) {
+  const End here{{RegexSpace::EMPTY, within}, {}};
+  for (const size_t states : {FEW_STATES, MANY_STATES}) {
+    Search search(*this, in_brackets, true, states);
+    if (search.from(set, {&here, 1}) && !search.spent()) return search.text();
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s,
+                                                   Within within, Arena &scratch) {
+  const EarleySet *next = after(set, in_brackets, t, nullptr, scratch);
+  if (!next) return std::nullopt;
+  for (const size_t states : {FEW_STATES, MANY_STATES}) {
+    Search search(*this, in_brackets, true, states);
+    if (search.from(next, ends(s, within, states).found) && !search.spent()) return search.text();
+  }
+  return std::nullopt;
 }
 
 }  // namespace structgen

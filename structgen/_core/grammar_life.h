@@ -10,26 +10,42 @@
 //      terminal is expected.
 //   3. The rest is a least fixpoint over (symbol, boundary before, boundary after), made as far as one question needs
 //      it; a budget bounds it, past which the answer is "alive" and counted as unproven.
+//
+// Where the whole text must be in a regular language as well (`&`), what that leaves is a part of every boundary, and
+// 3. alone decides: it is then the emptiness of the intersection of a context-free and a regular language
+// (Bar-Hillel, Perles and Shamir, "On formal properties of simple phrase structure grammars", 1961).
 #pragma once
 
+#include <compare>
 #include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "earley.h"
 #include "lexer.h"
+#include "regex_inclusion.h"
 
 namespace structgen {
 
 class GrammarLife {
  public:
+  // A number of characters that is never reached.
+  static constexpr uint32_t FAR = 1'000'000'000;
+
   GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, Earley &earley, size_t budget);
 
   bool always() const { return always_; }
   // Can lexeme `s` of terminal `t`, which began at `set`, be completed and then the text?
-  bool lexeme(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Reads *reads, Arena &scratch);
+  bool lexeme(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
+              Arena &scratch);
+  // The same, with a text that does so; none where that is not found.
+  std::optional<std::string> completion(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s,
+                                        Within within, Arena &scratch);
+  // A text from a place on where a lexeme has ended, after which nothing is forbidden.
+  std::optional<std::string> completion(const EarleySet *set, bool in_brackets, Within within);
   // Is every token of the fragment alive wherever the terminal is expected?
   bool all_free(Lexemes::Fragment &fragment);
   bool empty();  // no text at all
@@ -42,18 +58,47 @@ class GrammarLife {
     std::string text;
     Re after;
   };
-  struct Ends {  // boundaries at which a lexeme can end
-    std::vector<Re> after;
+  struct Boundary {
+    Re after;       // must not follow
+    Within within;  // must be what follows
+    auto operator<=>(const Boundary &) const = default;
+  };
+  struct End {
+    Boundary boundary;
+    std::string text;  // that leads there
+  };
+  struct Ends {  // of a lexeme, each with a shortest text, shortest first
+    std::vector<End> found;
     bool all = true;  // false: too many states to find them all
   };
+  struct Met {
+    std::vector<Within> first;
+    std::unordered_set<Within> all;
+  };
   class Search;
+  static constexpr size_t MOST_ENDS_WITHIN = 2'000;  // where another constraint tells ends apart
+  static constexpr size_t MOST_KNOWN = 100'000;
+  static constexpr size_t ROW = 20;  // steps of a search that a new state of a regular language is worth
 
   bool free(LexemeState s);
   bool separable(Re boundary);
   bool separates(const Separator &separator, Re boundary);
   void find_separators();
   bool fits_everywhere();
-  const Ends &ends(LexemeState s);
+  bool is_new(Met &met, Within within);
+  bool included(Within part, Within whole);
+  size_t allowance() const;
+  // `most`: lexeme states to look at. A few are enough to find a completion, all of them to know that there is none.
+  const Ends &ends(LexemeState s, Within within, size_t most);
+  bool leads_on(const EarleySet *set, bool in_brackets, const End &end);
+  bool lexeme_within(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
+                     Arena &scratch);
+  bool may_end(Within within) const { return within == ANYTHING || lexemes_.complete(within); }
+  void measure_items();
+  uint32_t fewest_left(Item item) const { return item < fewest_left_.size() ? fewest_left_[item] : 0; }
+  uint32_t most_left(Within within);
+  uint32_t fewest_after(const EarleySet *set, std::optional<uint32_t> ended = std::nullopt);
+  const EarleySet *after(const EarleySet *set, bool in_brackets, uint32_t t, Reads *reads, Arena &scratch);
   // A lexeme of `t` after `boundary`, among all terminals.
   LexemeState begin(uint32_t t, Re boundary);
   enum class Near : uint8_t { Free, Dead, Open };
@@ -64,6 +109,7 @@ class GrammarLife {
   ItemSets &items_;
   Lexer &lexer_;
   Lexemes &lexemes_;
+  RegexInclusion inclusion_;
   Earley &earley_;
   size_t budget_;
   bool always_ = false;
@@ -71,10 +117,14 @@ class GrammarLife {
   std::vector<Separator> separators_;
   std::unordered_map<LexemeState, bool> free_;
   std::unordered_map<Re, bool> separable_;
-  std::unordered_map<LexemeState, Ends> ends_;
+  std::unordered_map<Hash128, Ends, HashOf128> ends_;
+  std::vector<uint32_t> fewest_left_;  // characters, from an item on to the end of its production
+  std::unordered_map<Within, uint32_t> most_left_;
+  std::unordered_map<Hash128, uint32_t, HashOf128> fewest_after_;
   std::unordered_map<Hash128, bool, HashOf128> places_;
   std::unordered_map<Hash128, Near, HashOf128> near_;
   uint64_t unproven_ = 0;
+  size_t points_made_ = 0;  // states looked at to find ends of lexemes
 };
 
 }  // namespace structgen

@@ -306,10 +306,34 @@ static bool search_bytes(Automaton &a, Reader &r, const Node *node, std::string 
   return false;
 }
 
+// A text that the search for life itself has written.
+static bool complete_by_search(Automaton &a, Reader &r, const Node *node, std::string *out) {
+  GrammarControl &g = *node->control.grammar;
+  auto found = [&](std::optional<std::string> text) {
+    if (!text) return false;
+    const Node *n = node;
+    for (size_t i = 0; n && i < text->size(); ++i) n = a.step(r, n, static_cast<uint8_t>((*text)[i]));
+    if (!n || !a.grammar_ends(r, n)) return false;
+    *out = std::move(*text);
+    return true;
+  };
+  for (const GrammarEntry &entry : std::span(node->entries, node->length)) {
+    const bool in_brackets = entry.brackets > 0;
+    if (entry.lex == Lexer::FRESH) {
+      if (found(g.life().completion(entry.set, in_brackets, entry.within))) return true;
+      continue;
+    }
+    for (const Lexer::Running &running : g.lexer().running(entry.lex))
+      if (found(g.life().completion(entry.set, in_brackets, running.terminal, running.lexeme, entry.within, r.arena)))
+        return true;
+  }
+  return false;
+}
+
 bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, std::vector<WitnessPiece> *out) {
   if (Completion(automaton, reader, node).run(out)) return true;
   std::string text;
-  if (!search_bytes(automaton, reader, node, &text)) return false;
+  if (!complete_by_search(automaton, reader, node, &text) && !search_bytes(automaton, reader, node, &text)) return false;
   out->push_back({std::move(text), std::nullopt});
   return true;
 }

@@ -23,6 +23,9 @@
 namespace structgen {
 
 using LexemeState = uint32_t;
+// What another constraint on the whole text leaves of it, as the state of a lexeme that would be the whole text.
+using Within = LexemeState;
+constexpr Within ANYTHING = UINT32_MAX;
 
 class Lexemes {
  public:
@@ -46,6 +49,11 @@ class Lexemes {
     if (!st.row) return first_step(s, byte);
     const LexemeState to = (*st.row)[byte];
     return to != UNKNOWN ? to : next(s, byte);
+  }
+  Within step_within(Within w, uint8_t byte) {
+    if (w == ANYTHING) return w;
+    const LexemeState to = step(w, byte);
+    return language(to) == RegexSpace::ANY_TEXT ? ANYTHING : to;
   }
   bool complete(LexemeState s) const { return states_[s].complete; }
   // No text in here may be the beginning of what follows the lexeme, if it ends here.

@@ -63,6 +63,9 @@ class Masks {
   void grammar_below(Vocabulary::Node at, const Node *node);
   void inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
                     Lexemes::Fragment &f);
+  void inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
+                     const Lexemes::Fragment &f);
+  void leaves_within(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
   void lexeme_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
   void leaves_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running,
                     Lexemes::Fragment &f);

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <bit>
 #include <bitset>
+#include <iterator>
+#include <map>
 
 #include "masks.h"
 
@@ -19,6 +21,7 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t ENTRY = 9, CONTEXT = 11;
+constexpr size_t FEW_PAIRS = 64;
 
 }  // namespace
 
@@ -28,6 +31,7 @@ struct Masks::Place {
   uint32_t terminal;
   const IndentLevel *indent;
   uint32_t brackets;
+  Within within;
   bool alive;
   GrammarEntry at{};
   std::bitset<256> first{};  // bytes that may come there
@@ -56,6 +60,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   GrammarControl &g = *node->control.grammar;
   Hash128 h = hash_words(ENTRY, entry.lex, static_cast<uint64_t>(entry.column) << 2 | (entry.brackets > 0) << 1 | (entry.indent != nullptr),
                          reinterpret_cast<uint64_t>(&g));
+  if (entry.within != ANYTHING) h = extend(h, entry.within);
   h = extend(h, entry.set->shape);
   for (const Node *f = node->parent; f; f = f->parent) h = extend(h, a_.signature(f));
   const Hash128 first = h;
@@ -158,9 +163,10 @@ void Masks::grammar_below(Vocabulary::Node at, const Node *n) {
 // Tokens that stay inside a lexeme, which in turn can be completed.
 void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
                          Lexemes::Fragment &f) {
+  if (entry.within != ANYTHING) return inside_within(at, g, entry, running, f);
   if (g.life().all_free(f)) return add(f.dense, f.bits, f.ids);
   auto lives = [&](LexemeState end) {
-    return g.life().lexeme(entry.set, entry.brackets > 0, running.terminal, end, r_->reads, r_->arena);
+    return g.life().lexeme(entry.set, entry.brackets > 0, running.terminal, end, ANYTHING, r_->reads, r_->arena);
   };
   std::vector<LexemeState> alive;
   for (LexemeState end : f.ends)
@@ -178,14 +184,93 @@ void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEn
     for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1) each(w * 32 + static_cast<uint32_t>(std::countr_zero(rest)));
 }
 
+// The same where another constraint on the whole text has a say: it has a fragment, too, and a token leads to a pair of
+// states. Those that cannot tell tokens apart are asked for at once.
+void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry,
+                          const Lexer::Running &running, const Lexemes::Fragment &f) {
+  Lexemes &lexemes = g.lexemes();
+  const Lexemes::Fragment &w = lexemes.fragment(at, entry.within);
+  std::map<std::pair<LexemeState, Within>, bool> known;
+  auto lives = [&](LexemeState end, Within left) {
+    if (left != ANYTHING && lexemes.language(left) == RegexSpace::ANY_TEXT) left = ANYTHING;
+    const auto [it, fresh] = known.try_emplace({end, left});
+    if (fresh)
+      it->second =
+          g.life().lexeme(entry.set, entry.brackets > 0, running.terminal, end, left, r_->reads, r_->arena);
+    return it->second;
+  };
+  std::vector<uint32_t> both;
+  if (f.dense && w.dense) {
+    both = f.bits;
+    for (uint32_t i = 0; i < both.size(); ++i) both[i] &= w.bits[i];
+  } else {
+    both.resize(v_.words());
+    const Lexemes::Fragment &listed = f.dense ? w : f, &other = f.dense ? f : w;
+    auto put = [&](uint32_t id) { both[id >> 5] |= 1u << (id & 31); };
+    if (other.dense) {
+      for (uint32_t id : listed.ids)
+        if (other.bits[id >> 5] >> (id & 31) & 1) put(id);
+    } else {
+      std::vector<uint32_t> a = f.ids, b = w.ids, common;
+      std::sort(a.begin(), a.end());
+      std::sort(b.begin(), b.end());
+      std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(common));
+      for (uint32_t id : common) put(id);
+    }
+  }
+  const bool few = f.ends.size() * w.ends.size() <= FEW_PAIRS;
+  if (few && std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState end) {
+        return std::all_of(w.ends.begin(), w.ends.end(), [&](Within left) { return lives(end, left); });
+      }))
+    return add(true, both, {});
+  const size_t skip = v_.depth(at);
+  for (uint32_t word = 0; word < both.size(); ++word)
+    for (uint32_t rest = both[word]; rest; rest &= rest - 1) {
+      const uint32_t id = word * 32 + static_cast<uint32_t>(std::countr_zero(rest));
+      LexemeState end = running.lexeme;
+      Within left = entry.within;
+      for (unsigned char c : std::string_view(v_.token(id)).substr(skip)) {
+        end = lexemes.step(end, c);
+        left = lexemes.step(left, c);
+      }
+      if (lives(end, left)) set(id);
+    }
+}
+
+// Tokens that leave a lexeme, one place after the other: what else the text must be depends on all that was read.
+void Masks::leaves_within(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  Place place = place_after(n, entry, running.terminal);
+  if (!place.alive) return;
+  const size_t skip = v_.depth(at);
+  for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
+    const uint8_t byte = v_.byte(leave.node);
+    if (!place.first.test(byte)) continue;
+    const std::string path = v_.path(leave.node);
+    place.at.within = entry.within;
+    for (size_t i = skip; i + 1 < path.size() && place.at.within != Lexemes::DEAD; ++i)
+      place.at.within = lexemes.step_within(place.at.within, static_cast<uint8_t>(path[i]));
+    if (place.at.within == Lexemes::DEAD) continue;
+    Arena::Mark mark = r_->arena.mark();
+    if (const Node *next = a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent)) from_exit(leave.node, next);
+    r_->arena.release(mark);
+  }
+  if (!lexemes.complete(running.lexeme)) return;
+  place.at.within = entry.within;
+  place_below(at, n, place.at, lexemes.after(running.lexeme));
+}
+
 // Where the parser stands after terminal `t`; found out once for a mask where it is asked of a set that lasts as long.
 Masks::Place Masks::place_after(const Node *n, const GrammarEntry &entry, uint32_t t) {
   const bool lasts = !r_->arena.contains(entry.set);
   if (lasts)
     for (const Place &p : places_)
-      if (p.set == entry.set && p.terminal == t && p.indent == entry.indent && p.brackets == entry.brackets) return p;
+      if (p.set == entry.set && p.terminal == t && p.indent == entry.indent && p.brackets == entry.brackets &&
+          p.within == entry.within)
+        return p;
   GrammarControl &g = *n->control.grammar;
-  Place place{entry.set, t, entry.indent, entry.brackets, true};
+  Place place{entry.set, t, entry.indent, entry.brackets, entry.within, true};
   if (g.lexer().ignores(t)) {
     place.at = entry;
     place.at.lex = Lexer::FRESH;
@@ -218,6 +303,7 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   Lexemes &lexemes = g.lexemes();
   const bool ends = lexemes.complete(running.lexeme);
   if (!ends && !f.leaves_any()) return;
+  if (entry.within != ANYTHING) return leaves_within(at, n, entry, running);
   const Place place = place_after(n, entry, running.terminal);
   if (!place.alive) return;
   if ((f.leaves.bytes & place.first).any()) leaves(f.leaves, n, place);
@@ -267,7 +353,7 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
     }
     for (auto &[column, place] : places)
       if (column == ended.column) return place;
-    Place place{entry.set, running.terminal, entry.indent, entry.brackets, true};
+    Place place{entry.set, running.terminal, entry.indent, entry.brackets, entry.within, true};
     place.alive = a_.after_terminal(*r_, g, ended, running.terminal, &place.at);
     if (place.alive) {
       place.first = g.lexer().first(g.context(place.at.set->outlook, false));
@@ -341,7 +427,8 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
   Lexemes &lexemes = g.lexemes();
   const Context context = g.context(place.set->outlook, place.brackets > 0);
   std::bitset<256> one_by_one;
-  if (earlier == RegexSpace::EMPTY || (lexemes.first_of(earlier) & g.lexer().first(context)).none()) {
+  if (place.within == ANYTHING &&
+      (earlier == RegexSpace::EMPTY || (lexemes.first_of(earlier) & g.lexer().first(context)).none())) {
     const ContextFragment &f = context_fragment(at, g, context);
     add(f.dense, f.bits, f.ids);
     for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, place, begin, *fragment);

@@ -9,6 +9,7 @@ Cost: linear in the number of operands; their contents are shared, never copied.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from structgen.errors import CombinationError
@@ -69,9 +70,23 @@ class Union(_Combination):
         others = [operand.lower() for operand in self.operands if operand.regular() is None]
         return ("union", (("regex", alternate(known)), *others) if known else tuple(others))
 
+    def _within(self, expression: RE) -> Constraint | None:
+        parts: list[Constraint] = []
+        for operand in self.operands:
+            regular = operand.regular()
+            part = (
+                operand._within(expression)
+                if regular is None
+                else Intersection((operand,), intersect([regular, expression]))
+            )
+            if part is None:
+                return None
+            parts.append(part)
+        return functools.reduce(union, parts)
+
 
 class Intersection(_Combination):
-    """All of the operands, which are all regular."""
+    """All of the operands, which are all regular, or one operand within a regular expression."""
 
     __slots__ = ()
     _operator = "&"
@@ -111,6 +126,10 @@ def intersection(left: Constraint, right: Constraint) -> Constraint:
             "such languages share a text is undecidable in general",
             hint="Write one constraint that says both; two JSON schemas join under equal options.",
         )
+    known = [expression for operand in operands if (expression := operand.regular()) is not None]
+    within = strange[0]._within(intersect(known))
+    if within is not None:
+        return within
     raise CombinationError(
         f"& cannot join {left.describe()} and {right.describe()}: {strange[0].describe()} is not regular, "
         "and the product of such a constraint with a regular one is not supported yet",

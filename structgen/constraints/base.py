@@ -95,6 +95,12 @@ class Constraint(ABC):
         """How this kind of constraint joins `other` under ``|``; None leaves it to the algebra."""
         return None
 
+    def _within(self, expression: RE) -> Constraint | None:
+        """The texts of this constraint that are in a regular language, too; None where that is not supported.
+
+        Raises `CombinationError` where it could be, but for something in this constraint."""
+        return None
+
     # The algebra knows its operands by this class, so it is imported where it is used.
 
     def __and__(self, other: Constraint | str) -> Constraint:

@@ -32,6 +32,7 @@ class Case(NamedTuple):
     ignore: list[int]
     productions: Productions
     ir: tuple[str, dict[str, Any]]
+    within: str | None = None
 
 
 def literal(text: str) -> tuple[Any, ...]:
@@ -64,10 +65,27 @@ EXPRESSIONS: dict[str, tuple[Any, ...]] = {
 SCANNERLESS = ["a", "b", r"\(", "ab", "a+", "a*", "b?", "[ab]", "[ab]+", "(?:a|ab)", "a{2,3}"]
 LEXED = ["a", "b", "ab", "a+", "[ab]+", "a(?:ba)?", "ab*", r"\(", r"\([ab]*\(", "(?:aa|b)", "aab", "a a"]
 IGNORED = [" +", " ", r"\(a*"]
+ANY = ("repeat", ("class", ((0, 0x10FFFF),)), 0, None)
+WITHIN: dict[str, tuple[Any, ...]] = {
+    ".{0,4}": ("repeat", ("class", ((0, 0x10FFFF),)), 0, 4),
+    ".{3,}": ("repeat", ("class", ((0, 0x10FFFF),)), 3, None),
+    "(?:..)*": ("repeat", ("repeat", ("class", ((0, 0x10FFFF),)), 2, 2), 0, None),
+    "(?!.*ab).*": ("complement", ("concat", (ANY, literal("ab"), ANY))),
+    ".*a": ("concat", (ANY, literal("a"))),
+    "[^a]*a[^a]*": (
+        "concat",
+        (
+            ("repeat", ("class", ((0, 96), (98, 0x10FFFF))), 0, None),
+            literal("a"),
+            ("repeat", ("class", ((0, 96), (98, 0x10FFFF))), 0, None),
+        ),
+    ),
+    "(?:ab|b)*": ("repeat", ("alternate", (literal("ab"), literal("b"))), 0, None),
+}
 
 
 def ir_of(
-    lexing: str, patterns: list[str], ignore: list[int], productions: Productions
+    lexing: str, patterns: list[str], ignore: list[int], productions: Productions, within: str | None = None
 ) -> tuple[str, dict[str, Any]]:
     rules = max(max(production) for production in productions) + 1
     expressions = [EXPRESSIONS[pattern] for pattern in patterns]
@@ -85,11 +103,12 @@ def ir_of(
             "ignore": tuple(ignore),
             "indentation": None,
             "productions": productions,
+            "within": None if within is None else WITHIN[within],
         },
     )
 
 
-def random_case(rng: random.Random, lexing: str) -> Case:
+def random_case(rng: random.Random, lexing: str, within: str | None = None) -> Case:
     rules = rng.randint(1, 4)
     patterns = rng.sample(SCANNERLESS if lexing == "scannerless" else LEXED, rng.randint(1, 4))
     ignore: list[int] = []
@@ -109,10 +128,16 @@ def random_case(rng: random.Random, lexing: str) -> Case:
         for rule in range(rules)
         for _ in range(rng.randint(1, 3))
     ]
-    return Case(patterns, ignore, tuple(productions), ir_of(lexing, patterns, ignore, tuple(productions)))
+    ir = ir_of(lexing, patterns, ignore, tuple(productions), within)
+    return Case(patterns, ignore, tuple(productions), ir, within)
 
 
 def language(case: Case, texts: list[str], lexing: str) -> set[str]:
+    found = all_texts(case, texts, lexing)
+    return {text for text in found if case.within is None or re.fullmatch(case.within, text)}
+
+
+def all_texts(case: Case, texts: list[str], lexing: str) -> set[str]:
     if lexing == "scannerless":
         longest = max(map(len, texts))
         sets = [frozenset(t for t in texts if re.fullmatch(pattern, t)) for pattern in case.patterns]
@@ -166,8 +191,11 @@ def check_masks(program: Any, known: Vocabulary, rng: random.Random, case: Case,
 
 @pytest.mark.parametrize("lexing", ["scannerless", "longest", "ordered"])
 @pytest.mark.parametrize("seed", range(12))
-def test_random_grammars_have_the_texts_that_enumeration_finds(lexing: str, seed: int) -> None:
-    rng = random.Random(f"{lexing} {seed}")
+@pytest.mark.parametrize("intersected", [False, True])
+def test_random_grammars_have_the_texts_that_enumeration_finds(
+    lexing: str, seed: int, intersected: bool
+) -> None:
+    rng = random.Random(f"{lexing} {seed}" + " within" * intersected)
     letters = "ab(" if lexing == "scannerless" else "ab ("
     known = vocabulary(
         letters, b"aa", b"ab", b"ba", b"(a", b"a(", b"((", b"aab", b"abab", b"b(a", b"aaaa",
@@ -177,7 +205,7 @@ def test_random_grammars_have_the_texts_that_enumeration_finds(lexing: str, seed
     texts = ["".join(p) for n in range(longest + 1) for p in itertools.product(letters, repeat=n)]
     missing: list[Case] = []
     for _ in range(12):
-        case = random_case(rng, lexing)
+        case = random_case(rng, lexing, rng.choice(sorted(WITHIN)) if intersected else None)
         inside = language(case, texts, lexing)
         program = known.engine.compile(case.ir)
         if program.empty_parts() is not None:

@@ -10,12 +10,12 @@ Cost: linear in the operands.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from structgen.constraints.algebra import SequenceConstraint, Union
-from structgen.constraints.base import IR, Constraint
-from structgen.constraints.expressions import RE, literal, scope
+from structgen.constraints.base import Constraint
+from structgen.constraints.expressions import literal, scope
 from structgen.constraints.grammar.ir import Body, Grammar, Rule
+from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
 
 from .emptiness import accepts_empty
@@ -25,25 +25,18 @@ __all__ = ["EMPTY", "Composition", "body_of", "choice_of", "sequence_of", "text_
 EMPTY: Body = ("sequence", ())
 
 
-class Composition(Constraint):
+class Composition(Lowered):
     """A body and what it is called in messages."""
 
-    __slots__ = ("_ir", "body", "name")
+    __slots__ = ("body", "name")
 
     body: Body
     name: str
-    _ir: tuple[str, Any]
 
     def __init__(self, body: Body, name: str) -> None:
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "_ir", lower(Grammar((Rule(name, body),), name)))
-
-    def lower(self) -> IR:
-        return self._ir
-
-    def regular(self) -> RE | None:
-        return self._ir[1] if self._ir[0] == "regex" else None
 
     def describe(self) -> str:
         return self.name

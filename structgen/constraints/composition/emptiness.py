@@ -47,7 +47,8 @@ def _grammar(grammar: GrammarIR) -> bool:
         heads = {head for head, *body in grammar["productions"] if empty.issuperset(body)}
         grown = not heads <= empty
         empty |= heads
-    return grammar["start"] in empty
+    within = grammar["within"]
+    return grammar["start"] in empty and (within is None or _expression(within))
 
 
 def _terminal(grammar: GrammarIR, terminal: tuple[str, str, object, int]) -> bool:

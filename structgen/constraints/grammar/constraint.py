@@ -7,15 +7,15 @@ Invariant: what the grammar means is settled when the constraint is made; its mi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from structgen.constraints.base import IR, Constraint
-from structgen.constraints.expressions import RE
+from structgen.constraints.base import Constraint
 from structgen.errors import OptionError
 
 from .ebnf import read_ebnf
 from .gbnf import read_gbnf
 from .ir import Grammar, Indentation
+from .lowered import Lowered
 from .lowering import lower
 
 if TYPE_CHECKING:
@@ -28,25 +28,18 @@ __all__ = ["GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
 LexerRule = Literal["lark", "longest"]
 
 
-class GrammarConstraint(Constraint):
+class GrammarConstraint(Lowered):
     """Made by `gbnf`, `ebnf` and `lark`."""
 
-    __slots__ = ("_ir", "format", "grammar")
+    __slots__ = ("format", "grammar")
 
     grammar: Grammar
     format: str
-    _ir: tuple[str, Any]
 
     def __init__(self, grammar: Grammar, format: str) -> None:
         object.__setattr__(self, "grammar", grammar)
         object.__setattr__(self, "format", format)
         object.__setattr__(self, "_ir", lower(grammar))
-
-    def lower(self) -> IR:
-        return self._ir
-
-    def regular(self) -> RE | None:
-        return self._ir[1] if self._ir[0] == "regex" else None
 
     def describe(self) -> str:
         return f"the {self.format} grammar of `{self.grammar.start}`"

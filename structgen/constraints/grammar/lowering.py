@@ -102,6 +102,7 @@ class _Lowering:
             ignore=() if lexer is None else tuple(~self._terminal_index[name] for name in lexer.ignore),
             indentation=indentation,
             productions=tuple(self._productions),
+            within=None,
         )
 
     # Symbols.

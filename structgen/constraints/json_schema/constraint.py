@@ -107,7 +107,8 @@ class JsonSchemaConstraint(Constraint):
         return hash(self._ir)
 
     def describe(self) -> str:
-        return f"a JSON schema of {len(self._ir['nodes'])} sub-schemas"
+        count = len(self._ir["nodes"])
+        return f"a JSON schema of {count} sub-schema" + "s" * (count != 1)
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"

@@ -1,0 +1,80 @@
+"""Constraints that lower to a grammar, and what is left of one within a regular language.
+
+Why: grammars that a user wrote and compositions of constraints are the same thing below; what can be said of both is
+said here.
+Invariant: a `Within` has exactly the texts that its grammar and its expression share.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structgen.constraints.base import IR, Constraint
+from structgen.constraints.expressions import RE, intersect
+from structgen.errors import CombinationError
+
+from .lowering import GrammarIR
+
+__all__ = ["Lowered", "Within"]
+
+_REASONS = {
+    "special": "has the special token {name}, which is no text",
+    "constraint": "has {name}, a constraint that is not regular",
+    "declared": "reads the indentation of lines",
+}
+
+
+class Lowered(Constraint):
+    """A constraint whose IR is made with it: of a grammar, or of a regular expression where all of it is regular."""
+
+    __slots__ = ("_ir",)
+
+    _ir: tuple[str, Any]
+
+    def lower(self) -> IR:
+        return self._ir
+
+    def regular(self) -> RE | None:
+        return self._ir[1] if self._ir[0] == "regex" else None
+
+    def _within(self, expression: RE) -> Constraint:
+        grammar = self._ir[1]
+        reason = "is read with a contextual lexer" if grammar["contextual"] else _obstacle(grammar)
+        if reason is not None:
+            raise CombinationError(
+                f"& cannot join {self.describe()} and a regular expression: the grammar {reason}, and such a "
+                "grammar within a regular language is not supported",
+                hint="Put the expression into the grammar's own terminals; in Lark's notation they have & and ~.",
+            )
+        return Within(self, expression)
+
+
+class Within(Lowered):
+    """The texts of a grammar that are in a regular language, too."""
+
+    __slots__ = ("expression", "grammar")
+
+    grammar: Lowered
+    expression: RE
+
+    def __init__(self, grammar: Lowered, expression: RE) -> None:
+        object.__setattr__(self, "grammar", grammar)
+        object.__setattr__(self, "expression", expression)
+        object.__setattr__(self, "_ir", ("grammar", GrammarIR(grammar._ir[1], within=expression)))
+
+    def _within(self, expression: RE) -> Constraint:
+        return Within(self.grammar, intersect([self.expression, expression]))
+
+    def describe(self) -> str:
+        return f"({self.grammar.describe()} & a regular expression)"
+
+    def __repr__(self) -> str:
+        return f"({self.grammar!r} & <regular expression>)"
+
+
+def _obstacle(grammar: GrammarIR) -> str | None:
+    """Why the core would not know the rest of such a text."""
+    for kind, name, content, _ in grammar["terminals"]:
+        if kind in _REASONS:
+            return _REASONS[kind].format(name=content if kind == "special" else name or "a part")
+    return None

@@ -1,0 +1,116 @@
+"""A grammar within a regular language, `grammar & pattern`: what it means, where it is refused, what is said of it.
+
+Texts, masks and completions of random ones are tested against enumeration in tests/core/test_grammars.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import pytest
+
+import structgen as sg
+from structgen.constraints.base import Constraint
+from structgen.errors import CombinationError, EmptyConstraint
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], [256])
+NESTED = sg.gbnf('root ::= "a" root "b" | "c"')
+
+
+def accepts(constraint: Constraint, text: str) -> bool:
+    return Matcher(constraint, VOCABULARY).native.next_bytes(text.encode())[1]
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        NESTED & sg.regex("a{2,3}cb*"),
+        sg.regex("a{2,3}cb*") & NESTED,
+        NESTED & sg.regex("a{2,}.*") & sg.regex(".{0,7}"),
+        sg.lark('start: "a" start "b" | "c"\n%ignore " "') & sg.regex("a{2,3}cb*"),
+    ],
+)
+def test_both_must_hold(constraint: Constraint) -> None:
+    for count, more in itertools.product(range(5), range(5)):
+        assert accepts(constraint, "a" * count + "c" + "b" * more) == (count == more and 2 <= count <= 3)
+    assert Matcher(constraint, VOCABULARY).viable_bytes("aaaa") == 3
+    assert Matcher(constraint, VOCABULARY).witness_text() == b"aacbb"
+
+
+def test_white_space_that_a_grammar_ignores_counts_for_the_expression() -> None:
+    constraint = sg.lark('start: "a" start "b" | "c"\n%ignore " "') & sg.regex("[abc]+ [abc ]{2}")
+    assert accepts(constraint, "ac b ")
+    assert not accepts(constraint, "acb")
+    assert Matcher(constraint, VOCABULARY).viable_bytes("acb x") == 4
+
+
+def test_what_shares_no_text_is_empty() -> None:
+    constraint = sg.gbnf('root ::= "a" root "b" | "ab"') & sg.regex("a*c")
+    with pytest.raises(EmptyConstraint, match="the GBNF grammar of `root` & a regular expression"):
+        Matcher(constraint, VOCABULARY)
+
+
+def test_it_is_a_constraint_like_any_other() -> None:
+    constraint = NESTED & sg.regex("a{2}.*")
+    assert pickle.loads(pickle.dumps(constraint)) == constraint
+    assert constraint == NESTED & sg.regex("a{2}.*")
+    assert constraint != NESTED
+    assert accepts("<" + constraint + ">", "<aacbb>")
+    assert not accepts("<" + constraint + ">", "<acb>")
+    assert accepts(sg.repeat(constraint, 2, 2), "aacbbaacbb")
+    assert not accepts(sg.repeat(constraint, 2, 2), "aacbbacb")
+    union = (NESTED | "xyz") & sg.regex("a*cb*|.x.")
+    assert accepts(union, "acb")
+    assert not accepts(union, "xyz")
+
+
+def test_what_may_be_empty_may_be_left_out() -> None:
+    balanced = sg.gbnf('root ::= ("a" root "b")?')
+    assert accepts(sg.repeat(balanced & sg.regex("(?:..)*"), 2, 2), "ab")
+    assert not accepts(sg.repeat(balanced & sg.regex(".+"), 2, 2), "ab")
+
+
+@pytest.mark.parametrize(
+    ("grammar", "reason"),
+    [
+        (lambda: sg.grammar("python"), "reads the indentation of lines"),
+        (lambda: sg.lark('start: <|x|> "a" start?'), "has the special token <|x|>, which is no text"),
+        (lambda: sg.lark('start: "a"* "b"', contextual=True), "is read with a contextual lexer"),
+        (lambda: sg.repeat(NESTED), "has the GBNF grammar of `root`, a constraint that is not regular"),
+        (lambda: NESTED + "x" + NESTED, "is not regular"),
+        (lambda: sg.gbnf('root ::= "a" root "b" | ""'), "undecidable"),
+    ],
+)
+def test_refusals_say_why(grammar: object, reason: str) -> None:
+    operand = grammar()  # type: ignore[operator]
+    other = NESTED if reason == "undecidable" else sg.regex(".*")
+    with pytest.raises(CombinationError) as caught:
+        operand & other
+    assert reason in str(caught.value)
+
+
+def test_an_account_names_what_both_allow() -> None:
+    matcher = Matcher(NESTED & sg.regex("a{2,3}cb*"), VOCABULARY)
+    account = matcher.explain("aaaa")
+    assert account.expected == ("'c'",)
+    assert "the whole text must match the regular expression that is joined by &" in str(account)
+    assert "regular expression" not in str(Matcher(NESTED, VOCABULARY).explain("aab"))
+
+
+def test_a_bound_on_the_length_never_leads_into_a_dead_end() -> None:
+    """Completions need white space and names that no lower bound tells: each place is searched."""
+    constraint = sg.grammar("sql") & sg.regex("(?s).{0,40}")
+    matcher = Matcher(constraint, VOCABULARY)
+    for text in ("SELECT a FROM ", "CREATE TABLE t (a INTEGER, b TEXT", "INSERT INTO t VALUES (1, 'x'), (2"):
+        matcher.reset()
+        assert matcher.viable_bytes(text) == len(text)
+        for byte in text.encode():
+            matcher.advance(byte)
+        completion = matcher.witness_text()
+        assert completion is not None and len(text) + len(completion) <= 40
+        assert matcher.native.next_bytes(completion)[1]
+    assert matcher.unproven == 0
+    assert matcher.viable_bytes(", 'long and longer'") < len(", 'long and longer'")
