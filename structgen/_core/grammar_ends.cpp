@@ -23,6 +23,7 @@ bool GrammarLife::included(Within part, Within whole) {
 // Steps for one question: where many stay open, each is allowed less.
 size_t GrammarLife::allowance() const { return std::max(budget_ / (1 + unproven_ / 4), LEAST_BUDGET); }
 
+// What leaves less than something that was met before leads to no text that this one does not lead to.
 bool GrammarLife::is_new(Met &met, Within within) {
   if (!met.all.insert(within).second) return false;
   for (Within m : met.first)

@@ -57,6 +57,7 @@ void GrammarLife::measure_items() {
       if (--missing[use] == 0) offer(use);
     }
   }
+  fewest_of_start_ = fewest[g_.start];
   // What is left behind the dot, from the end of each production on.
   for (Item first : g_.first) {
     Item end = first;

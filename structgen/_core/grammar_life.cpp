@@ -14,7 +14,8 @@ constexpr size_t MOST_STATES = 3'000;  // of a lexeme, looked at to find its end
 // The same where another constraint tells them apart: at first, and where those few do not lead on.
 constexpr size_t FEW_STATES = 100;
 constexpr size_t MANY_STATES = 5'000;
-constexpr uint64_t PLACE = 81, NEAR = 82, LEXEME = 83;
+constexpr uint32_t MOST_WRITTEN = 10'000;  // characters of a completion
+constexpr uint64_t PLACE = 81, NEAR = 82, LEXEME = 83, NEAREST = 87;
 
 }  // namespace
 
@@ -128,7 +129,6 @@ bool GrammarLife::all_free(Lexemes::Fragment &f) {
 
 // ---------------------------------------------------------------- without separators
 
-// What leaves less than something that was met before leads to no text that this one does not lead to.
 // Can whatever the grammar puts side by side be written so, wherever the lexeme before it ends?
 bool GrammarLife::fits_everywhere() {
   const size_t rules = g_.rules.size(), terminals = g_.terminals.size();
@@ -286,7 +286,7 @@ bool GrammarLife::lexeme(const EarleySet *set, bool in_brackets, uint32_t t, Lex
 bool GrammarLife::leads_on(const EarleySet *set, bool in_brackets, const End &end) {
   if (set->accepting && may_end(end.boundary.within)) return true;
   const Hash128 key =
-      extend(hash_words(PLACE, end.boundary.after, in_brackets, end.boundary.within), set->identity);
+      extend(hash_words(NEAREST, end.boundary.after, in_brackets, end.boundary.within), set->identity);
   if (auto known = places_.find(key); known != places_.end()) return known->second;
   Search search(*this, in_brackets, false, FEW_STATES);
   return places_[key] = search.from(set, {&end, 1}) && !search.spent();
@@ -320,6 +320,8 @@ bool GrammarLife::lexeme_within(const EarleySet *set, bool in_brackets, uint32_t
 }
 
 std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in_brackets, Within within) {
+  measure_items();
+  if (fewest_after(set) > MOST_WRITTEN) return std::nullopt;
   const End here{{RegexSpace::EMPTY, within}, {}};
   for (const size_t states : {FEW_STATES, MANY_STATES}) {
     Search search(*this, in_brackets, true, states);
@@ -331,7 +333,8 @@ std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in
 std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s,
                                                    Within within, Arena &scratch) {
   const EarleySet *next = after(set, in_brackets, t, nullptr, scratch);
-  if (!next) return std::nullopt;
+  measure_items();
+  if (!next || fewest_after(next) > MOST_WRITTEN) return std::nullopt;
   for (const size_t states : {FEW_STATES, MANY_STATES}) {
     Search search(*this, in_brackets, true, states);
     if (search.from(next, ends(s, within, states).found) && !search.spent()) return search.text();

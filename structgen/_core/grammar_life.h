@@ -17,7 +17,6 @@
 #pragma once
 
 #include <compare>
-#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -95,7 +94,11 @@ class GrammarLife {
                      Arena &scratch);
   bool may_end(Within within) const { return within == ANYTHING || lexemes_.complete(within); }
   void measure_items();
-  uint32_t fewest_left(Item item) const { return item < fewest_left_.size() ? fewest_left_[item] : 0; }
+  // Items past those of the grammar are those before and after the start rule.
+  uint32_t fewest_left(Item item) const {
+    if (item < fewest_left_.size()) return fewest_left_[item];
+    return items_.symbol_before(item) == Grammar::END ? 0 : fewest_of_start_;
+  }
   uint32_t most_left(Within within);
   uint32_t fewest_after(const EarleySet *set, std::optional<uint32_t> ended = std::nullopt);
   const EarleySet *after(const EarleySet *set, bool in_brackets, uint32_t t, Reads *reads, Arena &scratch);
@@ -119,6 +122,7 @@ class GrammarLife {
   std::unordered_map<Re, bool> separable_;
   std::unordered_map<Hash128, Ends, HashOf128> ends_;
   std::vector<uint32_t> fewest_left_;  // characters, from an item on to the end of its production
+  uint32_t fewest_of_start_ = 0;
   std::unordered_map<Within, uint32_t> most_left_;
   std::unordered_map<Hash128, uint32_t, HashOf128> fewest_after_;
   std::unordered_map<Hash128, bool, HashOf128> places_;

@@ -49,6 +49,7 @@ class GrammarLife::Search {
 
  private:
   static constexpr uint64_t FACT = 86;
+  static constexpr size_t TOLD = 100;  // characters that are worth a step
   using Return = uint32_t;  // an index into returns_
   using Result = End;
   struct Waiting {
@@ -93,12 +94,14 @@ class GrammarLife::Search {
   std::string joined(const std::string &a, const std::string &b) const { return tells_ ? a + b : std::string(); }
 
   void follow(Item item, Return to, Boundary boundary, std::string text) {
-    const uint32_t fewest = this->fewest(item, to);
-    if (fewest >= FAR || fewest > l_.most_left(boundary.within)) {
+    const uint32_t fewest = this->fewest(item, to), room = l_.most_left(boundary.within);
+    if (room < FAR && fewest > room) {
       if (returns_[to].is_goal) returns_[to].postponed.push_back({{item, to, boundary}, std::move(text), fewest, 0});
       return;
     }
-    if (!l_.is_new(met_[hash_words(FACT,  static_cast<uint64_t>(item) << 32 | to, boundary.after)], boundary.within)) return;
+    const uint64_t place = static_cast<uint64_t>(item) << 32 | to;
+    if (!l_.is_new(met_[hash_words(FACT, place, boundary.after)], boundary.within)) return;
+    told_ += text.size();
     work_.push({{item, to, boundary}, std::move(text), fewest, ++facts_});
   }
 
@@ -128,7 +131,7 @@ class GrammarLife::Search {
 
   // Has the search taken the steps that it may?
   bool over() const {
-    return facts_ + (l_.points_made_ - points_) + ROW * (l_.lexemes_.space().regex().rows_made() - rows_) > budget_;
+    return facts_ + told_ / TOLD + (l_.points_made_ - points_) + ROW * (l_.lexemes_.space().regex().rows_made() - rows_) > budget_;
   }
 
   bool run() {
@@ -147,7 +150,7 @@ class GrammarLife::Search {
   }
 
   void step(const Fact &fact, const std::string &text) {
-    if (!tells_ && fact.boundary.within == ANYTHING && l_.separable(fact.boundary.after)) {
+    if (!tells_ && fact.boundary.within == ANYTHING && (l_.always_ || l_.separable(fact.boundary.after))) {
       alive_ = true;
       return;
     }
@@ -270,7 +273,7 @@ class GrammarLife::Search {
   std::unordered_map<const EarleySet *, Return> sets_;
   std::map<std::pair<uint32_t, Boundary>, Return> goals_;
   std::unordered_map<Hash128, Met, HashOf128> met_;  // in facts that differ in nothing else
-  size_t facts_ = 0;
+  size_t facts_ = 0, told_ = 0;  // told: characters of texts that were kept
   std::priority_queue<Work> work_;
 };
 

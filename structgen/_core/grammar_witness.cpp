@@ -13,6 +13,7 @@ namespace {
 constexpr size_t MOST_TERMINALS = 200'000;
 constexpr size_t MOST_STEPS = 200'000;
 constexpr size_t MOST_SEARCHED = 1'500;
+constexpr size_t MOST_READ_WITHIN = 20'000;  // characters of a completion
 
 // The rest of a lexeme, its shortest.
 bool rest_of(GrammarControl &g, TextSpace &text, LexemeState s, std::string *out) {
@@ -186,6 +187,8 @@ class Completion {
 
   bool read(const std::vector<WitnessPiece> &pieces) {
     const Node *n = node_;
+    // Within another constraint each byte asks for life.
+    if (node_->entries[0].within != ANYTHING && !pieces.empty() && pieces[0].text.size() > MOST_READ_WITHIN) return false;
     for (const WitnessPiece &piece : pieces) {
       if (piece.special) n = n ? a_.step_special(r_, n, *piece.special) : nullptr;
       for (size_t i = 0; n && i < piece.text.size(); ++i) n = a_.step(r_, n, static_cast<uint8_t>(piece.text[i]));
@@ -318,6 +321,8 @@ static bool complete_by_search(Automaton &a, Reader &r, const Node *node, std::s
     return true;
   };
   for (const GrammarEntry &entry : std::span(node->entries, node->length)) {
+    // Where anything can be written after anything, only size can have kept a completion from being found.
+    if (g.life().always() && entry.within == ANYTHING) continue;
     const bool in_brackets = entry.brackets > 0;
     if (entry.lex == Lexer::FRESH) {
       if (found(g.life().completion(entry.set, in_brackets, entry.within))) return true;
@@ -333,7 +338,10 @@ static bool complete_by_search(Automaton &a, Reader &r, const Node *node, std::s
 bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, std::vector<WitnessPiece> *out) {
   if (Completion(automaton, reader, node).run(out)) return true;
   std::string text;
-  if (!complete_by_search(automaton, reader, node, &text) && !search_bytes(automaton, reader, node, &text)) return false;
+  if (!complete_by_search(automaton, reader, node, &text)) {
+    const GrammarEntry &entry = node->entries[0];
+    if (entry.within != ANYTHING || !search_bytes(automaton, reader, node, &text)) return false;
+  }
   out->push_back({std::move(text), std::nullopt});
   return true;
 }

@@ -218,6 +218,7 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarE
       for (uint32_t id : common) put(id);
     }
   }
+  if (std::all_of(both.begin(), both.end(), [](uint32_t word) { return word == 0; })) return;
   const bool few = f.ends.size() * w.ends.size() <= FEW_PAIRS;
   if (few && std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState end) {
         return std::all_of(w.ends.begin(), w.ends.end(), [&](Within left) { return lives(end, left); });

@@ -133,7 +133,9 @@ def intersection(left: Constraint, right: Constraint) -> Constraint:
     raise CombinationError(
         f"& cannot join {left.describe()} and {right.describe()}: {strange[0].describe()} is not regular, "
         "and the product of such a constraint with a regular one is not supported yet",
-        hint="Put the pattern into the schema instead, as the `pattern` of the strings that it is about.",
+        hint="Join the part that it is about: (part & pattern) + rest."
+        if isinstance(strange[0], SequenceConstraint)
+        else "Put the pattern into the schema instead, as the `pattern` of the strings that it is about.",
     )
 
 

@@ -31,6 +31,9 @@ _OPENING = frozenset(
     }
 )  # fmt: skip
 """Keywords by which an object may have more keys than its `properties`."""
+_KEYS = frozenset({"name", "description", "type", "strict", "function"})
+"""What a definition without parameters may have."""
+
 _FORM = 'A definition is {"type": "function", "function": {"name": ..., "description": ..., "parameters": {...}}}.'
 
 
@@ -116,6 +119,12 @@ def read_tool(given: Any, where: str = "tool") -> Tool:
     inner = given.get("function", given)
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ConstraintError("it has no name", where=where, hint=_FORM)
+    if "parameters" not in inner and (strange := [str(key) for key in inner if key not in _KEYS]):
+        raise ConstraintError(
+            f"it has no parameters, but {', '.join(map(repr, strange[:4]))}",
+            where=where,
+            hint="A function without parameters has only a name and a description. " + _FORM,
+        )
     described = inner.get("parameters") or {"type": "object", "properties": {}}
     if not isinstance(described, Mapping):
         raise ConstraintError(

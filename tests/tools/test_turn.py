@@ -358,3 +358,10 @@ def test_random_walks_over_real_tokenizers(name: str, tokenizer: str) -> None:
 @functools.cache
 def _real(tokenizer: str) -> sg.Vocabulary:
     return sg.Vocabulary.from_tokenizer(tokenizer_path(tokenizer))
+
+
+def test_a_definition_of_another_form_is_refused() -> None:
+    """Its parameters would be left out otherwise."""
+    with pytest.raises(ConstraintError, match="it has no parameters, but 'input_schema'"):
+        sg.tools([{"name": "f", "input_schema": {"type": "object"}}])
+    assert sg.tools([{"name": "f", "description": "does it"}])

@@ -68,6 +68,10 @@ def read_lark(
         raise OptionError(
             f"there is no lexer {lexer!r}", hint="The rules are 'ordered' (lark's) and 'longest'."
         )
+    if not isinstance(start, str):
+        raise OptionError(
+            f"start is {a_kind(start)}; it takes a rule's name", hint="A grammar has one start."
+        )
     if not isinstance(source, str):
         raise OptionError(f"a grammar is a str, not {a_kind(source)}", hint="Read the file first.")
     indentation = _indentation(indenter)

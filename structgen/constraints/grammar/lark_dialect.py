@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NoReturn
 
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Constraint, as_constraint
 from structgen.constraints.expressions import EPSILON, RE, alternate, concat, literal, repeat
 from structgen.constraints.json_schema import json_schema
 from structgen.errors import LimitExceeded, SchemaError
@@ -100,12 +100,13 @@ class Rewritten:
 
 
 def rewrite(source: Source, constraints: Mapping[str, Constraint] | None = None) -> Rewritten:
-    """The text without the additions; `constraints` are what ``@name`` may stand for."""
+    """The text without the additions; `constraints` are what ``@name`` may stand for, strings themselves."""
     if str(UNBOUNDED) in source.text:
         raise LimitExceeded(
             f"the count {UNBOUNDED} is too large", limit="UNBOUNDED", hint="Leave it out: x{2,}."
         )
-    return _Rewriter(source, constraints or {}).run()
+    known = {name: as_constraint(constraint) for name, constraint in (constraints or {}).items()}
+    return _Rewriter(source, known).run()
 
 
 class _Rewriter:
@@ -445,9 +446,12 @@ class _Rewriter:
         content = self.source.text[block.content : block.offset + len(block.text)]
         self.position += 1
         if block.text.startswith("%regex"):
-            return self._stand_in(
-                "REGEX_1", ("language", self._substrings(json.loads(content), block)), block.offset
-            )
+            whole = self._substrings(json.loads(content), block)
+            if terminal:
+                return self._stand_in("REGEX_1", ("language", alternate([EPSILON, whole])), block.offset)
+            # No lexeme is empty, so in a rule the empty part is one that is left out.
+            made = self._stand_in("REGEX_1", ("language", whole), block.offset)
+            return [("(", block.offset, False), *made, ("?)", block.offset, False)]
         if not block.text.startswith("%json"):
             self._refuse("options of llguidance stand on a line of their own", block, "Remove them.")
         if terminal:
@@ -461,7 +465,7 @@ class _Rewriter:
         return self._rule("json_1", ("constraint", schema), block.offset)
 
     def _substrings(self, value: dict[str, Any], block: Piece) -> RE:
-        """``{"substring_chunks": [...]}``: any run of these, joined."""
+        """``{"substring_chunks": [...]}``: any run of one or more of these, joined."""
         kinds = {"substring_chunks": list, "substring_words": str, "substring_chars": str}
         [(key, content)] = value.items() if len(value) == 1 else [("", None)]
         if key not in kinds or not isinstance(content, kinds[key]):
@@ -478,7 +482,7 @@ class _Rewriter:
                 limit="_CHUNKS",
                 hint="Use larger chunks: substring_words, or substring_chunks with sentences.",
             )
-        runs: list[RE] = [EPSILON]
+        runs: list[RE] = []
         rest: RE = EPSILON
         for chunk in reversed(chunks):
             runs.append(concat([literal(chunk), rest]))

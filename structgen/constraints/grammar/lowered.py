@@ -42,9 +42,10 @@ class Lowered(Constraint):
         reason = "is read with a contextual lexer" if grammar["contextual"] else _obstacle(grammar)
         if reason is not None:
             raise CombinationError(
-                f"& cannot join {self.describe()} and a regular expression: the grammar {reason}, and such a "
-                "grammar within a regular language is not supported",
-                hint="Put the expression into the grammar's own terminals; in Lark's notation they have & and ~.",
+                f"& cannot join {self.describe()} and a regular expression: it {reason}, and within a regular "
+                "language that is not supported",
+                hint="Join the part that it is about; or put the expression into a grammar's own terminals, which "
+                "have & and ~ in Lark's notation.",
             )
         return Within(self, expression)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+import structgen as sg
 from structgen.constraints.grammar.ir import Body, Grammar, Terminal
 from structgen.constraints.grammar.lark import read_lark
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import (
+    CombinationError,
     GrammarSyntaxError,
     GrammarUnsupported,
     LimitExceeded,
     SchemaInvalid,
     StructgenError,
 )
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
 from tests.constraints.grammar.lexer_twin import lexemes
 from tests.oracles.regex_twin import accepts
 
@@ -270,3 +274,20 @@ def test_errors_in_parts_of_terminals_point_into_the_source() -> None:
     with pytest.raises(GrammarSyntaxError, match="there is no terminal NONE") as caught:
         read('start: A\nA: "x" & NONE\n')
     assert (caught.value.line, caught.value.column) == (2, 10)
+
+
+def test_the_empty_part_of_a_text_is_one_that_is_left_out() -> None:
+    grammar = sg.lark('start: "x" %regex {"substring_words": "a b"} "y"')
+    vocabulary = Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], [256])
+    texts = {"xy": True, "xa y": True, "xby": True, "xa by": True, "xb ay": False}
+    for text, good in texts.items():
+        assert Matcher(grammar, vocabulary).native.next_bytes(text.encode())[1] == good
+
+
+@pytest.mark.parametrize(
+    ("given", "message"), [({"w": int}, "not with a type"), ({"w": 3}, "not with an int")]
+)
+def test_what_a_name_stands_for_is_a_constraint(given: dict[str, object], message: str) -> None:
+    with pytest.raises(CombinationError, match=message):
+        sg.lark("start: @w", constraints=given)  # type: ignore[arg-type]
+    assert sg.lark("start: @w", constraints={"w": "abc"})  # type: ignore[dict-item]

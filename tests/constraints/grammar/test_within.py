@@ -114,3 +114,28 @@ def test_a_bound_on_the_length_never_leads_into_a_dead_end() -> None:
         assert matcher.native.next_bytes(completion)[1]
     assert matcher.unproven == 0
     assert matcher.viable_bytes(", 'long and longer'") < len(", 'long and longer'")
+
+
+def doubling(levels: int) -> str:
+    """A grammar whose shortest text has 2^levels characters."""
+    rules = "".join(f"a{level} ::= a{level + 1} a{level + 1}\n" for level in range(levels))
+    return f'root ::= a0\n{rules}a{levels} ::= "(" a{levels} ")" | "x"\n'
+
+
+def test_texts_of_a_billion_characters_are_texts() -> None:
+    """Lower bounds on lengths saturate; nothing is taken for impossible there."""
+    matcher = Matcher(sg.gbnf(doubling(31)) & sg.regex("(?s).*x"), VOCABULARY)
+    assert matcher.viable_bytes("((x))x") == 6
+    assert matcher.witness_text() is None
+    matcher = Matcher(
+        sg.gbnf(doubling(31)) & sg.regex("(?s).{0,900}"), Vocabulary.from_tokens([b"x", None], [1])
+    )
+    assert matcher.viable_bytes("") == 0
+
+
+def test_a_completion_that_is_too_long_to_write_is_none() -> None:
+    """With and without another constraint; once the search for it read what was not there."""
+    assert Matcher(sg.gbnf(doubling(18)), VOCABULARY).witness_text() is None
+    assert Matcher(sg.gbnf(doubling(18)) & sg.regex("(?s).*x"), VOCABULARY).witness_text() is None
+    written = Matcher(sg.gbnf(doubling(10)) & sg.regex("(?s).*x"), VOCABULARY).witness_text()
+    assert written == b"x" * 1024
