@@ -9,7 +9,7 @@
 namespace structgen {
 namespace {
 
-constexpr uint32_t LONG = 4'096;        // states; where there are more, a text counts as unbounded
+constexpr uint32_t LONG = 16'000;       // states; where there are more, a text counts as unbounded
 constexpr size_t MOST_RULES = 3'000;    // ended on the way out of a set; then what is known so far is told
 constexpr uint64_t FEWEST = 85;
 

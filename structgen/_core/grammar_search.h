@@ -31,6 +31,7 @@ class GrammarLife::Search {
 
   // On from a set, at any of these ends of a lexeme.
   bool from(const EarleySet *set, std::span<const End> ends) {
+    for (const End &end : ends) prepare(end.boundary.within);
     for (auto &[boundary, text] : ends)
       if (set->accepting && finishes(boundary, text)) return true;
     for (auto it = ends.rbegin(); it != ends.rend(); ++it)
@@ -40,6 +41,7 @@ class GrammarLife::Search {
     return run();
   }
   bool from_start(Item start, Within within) {
+    prepare(within);
     follow(start, back_to(nullptr), {RegexSpace::EMPTY, within}, {});
     return run();
   }
@@ -127,6 +129,12 @@ class GrammarLife::Search {
       for (Work &w : postponed) follow(w.fact.item, w.fact.to, w.fact.boundary, std::move(w.text));
       for (auto [asked, next] : returns_[at].asks) todo.push_back({asked, std::min(FAR, l_.fewest_left(next) + after)});
     }
+  }
+
+  // How much room there is is found out once for all searches, so it is no step of this one.
+  void prepare(Within within) {
+    l_.most_left(within);
+    rows_ = l_.lexemes_.space().regex().rows_made();
   }
 
   // Has the search taken the steps that it may?
