@@ -158,7 +158,8 @@ class Witnessing {
   void place(GrammarControl &g, const GrammarEntry &at, Account &out) {
     for (uint32_t t : g.items().expected(at.set->outlook)) {
       const GrammarTerminal &terminal = g.grammar().terminals[t];
-      if (at.within != ANYTHING && !g.life().lexeme(at.set, at.brackets > 0, t, g.lexer().plain(t), at.within, nullptr, r_.arena))
+      if (at.within != ANYTHING &&
+          !g.life().lexeme(at.set, at.brackets > 0, t, g.life().plain(t), at.within, nullptr, r_.arena))
         continue;
       if (!terminal.name.empty()) add(out.terminals, terminal.name);
       else if (terminal.kind == GrammarTerminal::Text) out.begins |= g.lexemes().first_of(terminal.language);

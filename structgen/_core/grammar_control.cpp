@@ -72,10 +72,7 @@ std::bitset<256> GrammarControl::first_after(std::initializer_list<uint32_t> ter
 GrammarControl::~GrammarControl() = default;
 
 GrammarEntry GrammarControl::start(Arena &arena) {
-  const Within within = g_.within == RegexSpace::ANY_TEXT
-                            ? ANYTHING
-                            : lexemes().begin(g_.within, RegexSpace::EMPTY, RegexSpace::EMPTY);
-  return {earley_->start(arena), Lexer::FRESH, nullptr, 0, 0, within};
+  return {earley_->start(arena), Lexer::FRESH, nullptr, 0, 0, lexemes().begin_within(g_.within)};
 }
 
 const GrammarShortest &GrammarControl::shortest(Automaton &automaton) {

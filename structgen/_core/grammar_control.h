@@ -40,7 +40,7 @@ class GrammarControl {
   bool empty() const { return empty_; }
   GrammarEntry start(Arena &arena);
   // May the text end here, as far as the other constraint on it goes?
-  bool may_end(const GrammarEntry &entry) { return entry.within == ANYTHING || lexemes().complete(entry.within); }
+  bool may_end(const GrammarEntry &entry) { return lexemes().may_end(entry.within); }
   ItemSets &items() { return *items_; }
   Lexer &lexer() { return *lexer_; }
   Lexemes &lexemes() { return lexer_->lexemes(); }

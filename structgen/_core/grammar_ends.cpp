@@ -62,7 +62,7 @@ const GrammarLife::Ends &GrammarLife::ends(LexemeState s, Within within, size_t 
       const Boundary boundary{lexemes_.after(now.lexeme), now.within};
       if (is_new(known[boundary.after], now.within)) out.found.push_back({boundary, text(at)});
     }
-    const bool costly = within != ANYTHING && ROW * (regex.rows_made() - rows) > allowance();
+    const bool costly = within != ANYTHING && RegexInclusion::ROW * (regex.rows_made() - rows) > allowance();
     if (points.size() > limit || out.found.size() > most_ends || costly) {
       out.all = false;
       break;

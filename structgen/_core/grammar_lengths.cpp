@@ -4,6 +4,7 @@
 #include <queue>
 #include <set>
 
+#include "grammar_costs.h"
 #include "grammar_life.h"
 
 namespace structgen {
@@ -15,58 +16,27 @@ constexpr uint64_t FEWEST = 85;
 
 }  // namespace
 
-// Knuth, "A generalization of Dijkstra's algorithm", 1977: the fewest characters of every rule.
+// How many characters a lexeme of each terminal takes at least, and what is left of each production.
 void GrammarLife::measure_items() {
   if (!fewest_left_.empty()) return;
-  std::vector<uint32_t> fewest(g_.rules.size(), FAR), missing(g_.symbols.size()), shortest(g_.terminals.size());
+  std::vector<uint64_t> shortest(g_.terminals.size());
   for (uint32_t t = 0; t < g_.terminals.size(); ++t)
     if (g_.terminals[t].kind == GrammarTerminal::Text && plain_[t] != Lexemes::DEAD && !g_.terminals[t].nullable) {
       const bool counts = g_.within != RegexSpace::ANY_TEXT;  // otherwise it only says what to try first
       const int64_t least = counts ? lexemes_.space().regex().min_length(lexemes_.language(plain_[t])) : 1;
-      shortest[t] = static_cast<uint32_t>(std::clamp<int64_t>(least, 1, FAR));
+      shortest[t] = static_cast<uint64_t>(std::clamp<int64_t>(least, 1, FAR));
     }
-  std::vector<std::vector<Item>> uses(g_.rules.size());
-  fewest_left_.assign(g_.symbols.size(), 0);
-  using Entry = std::pair<uint32_t, uint32_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  auto offer = [&](Item first) {
-    uint32_t &known = fewest[g_.head[first]];
-    if (fewest_left_[first] >= known) return;
-    known = fewest_left_[first];
-    queue.push({known, g_.head[first]});
+  const RuleCosts rules = rule_costs(g_, shortest);
+  auto fewest = [&](Symbol s) {
+    return s >= 0 ? rules.cost[static_cast<uint32_t>(s)] : shortest[static_cast<uint32_t>(~s)];
   };
-  for (Item first : g_.first) {
-    for (Item i = first; g_.symbols[i] != Grammar::END; ++i) {
-      if (g_.symbols[i] >= 0) {
-        ++missing[first];
-        uses[static_cast<uint32_t>(g_.symbols[i])].push_back(first);
-      } else {
-        fewest_left_[first] = std::min(FAR, fewest_left_[first] + shortest[static_cast<uint32_t>(~g_.symbols[i])]);
-      }
-    }
-    if (missing[first] == 0) offer(first);
-  }
-  std::vector<bool> done(g_.rules.size());
-  while (!queue.empty()) {
-    const auto [cost, rule] = queue.top();
-    queue.pop();
-    if (done[rule]) continue;
-    done[rule] = true;
-    for (Item use : uses[rule]) {
-      fewest_left_[use] = std::min(FAR, fewest_left_[use] + cost);
-      if (--missing[use] == 0) offer(use);
-    }
-  }
-  fewest_of_start_ = fewest[g_.start];
-  // What is left behind the dot, from the end of each production on.
+  auto bounded = [](uint64_t n) { return static_cast<uint32_t>(std::min<uint64_t>(FAR, n)); };
+  fewest_of_start_ = bounded(rules.cost[g_.start]);
+  fewest_left_.assign(g_.symbols.size(), 0);
   for (Item first : g_.first) {
     Item end = first;
     while (g_.symbols[end] != Grammar::END) ++end;
-    for (Item i = end; i-- > first;) {
-      const Symbol s = g_.symbols[i];
-      const uint32_t one = s >= 0 ? fewest[static_cast<uint32_t>(s)] : shortest[static_cast<uint32_t>(~s)];
-      fewest_left_[i] = std::min(FAR, fewest_left_[i + 1] + one);
-    }
+    for (Item i = end; i-- > first;) fewest_left_[i] = bounded(fewest_left_[i + 1] + fewest(g_.symbols[i]));
   }
 }
 

@@ -198,13 +198,9 @@ bool GrammarLife::fits_everywhere() {
 }
 
 bool GrammarLife::empty() {
-  Within within = ANYTHING;
-  if (g_.within != RegexSpace::ANY_TEXT) {
-    within = lexemes_.begin(g_.within, RegexSpace::EMPTY, RegexSpace::EMPTY);
-    if (within == Lexemes::DEAD) return true;
-  } else if (always_) {
-    return false;
-  }
+  const Within within = lexemes_.begin_within(g_.within);
+  if (within == Lexemes::DEAD) return true;
+  if (within == ANYTHING && always_) return false;
   Search search(*this, false, false, within == ANYTHING ? MOST_STATES : MANY_STATES);
   const bool alive = search.from_start(items_.items(items_.start())[0], within);
   if (search.spent()) ++unproven_;
@@ -284,7 +280,7 @@ bool GrammarLife::lexeme(const EarleySet *set, bool in_brackets, uint32_t t, Lex
 
 // Does the nearest end of a lexeme lead on? Asked of the set after it, which other lexemes lead to as well.
 bool GrammarLife::leads_on(const EarleySet *set, bool in_brackets, const End &end) {
-  if (set->accepting && may_end(end.boundary.within)) return true;
+  if (set->accepting && lexemes_.may_end(end.boundary.within)) return true;
   const Hash128 key =
       extend(hash_words(NEAREST, end.boundary.after, in_brackets, end.boundary.within), set->identity);
   if (auto known = places_.find(key); known != places_.end()) return known->second;
@@ -319,27 +315,28 @@ bool GrammarLife::lexeme_within(const EarleySet *set, bool in_brackets, uint32_t
   return places_[key] = alive;
 }
 
-std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in_brackets, Within within) {
+// What can be written from `set` on, after the ends that there are among so many states of a lexeme.
+template <class EndsOf>
+std::optional<std::string> GrammarLife::written(const EarleySet *set, bool in_brackets, const EndsOf &ends_of) {
   measure_items();
   if (fewest_after(set) > MOST_WRITTEN) return std::nullopt;
-  const End here{{RegexSpace::EMPTY, within}, {}};
   for (const size_t states : {FEW_STATES, MANY_STATES}) {
     Search search(*this, in_brackets, true, states);
-    if (search.from(set, {&here, 1}) && !search.spent()) return search.text();
+    if (search.from(set, ends_of(states)) && !search.spent()) return search.text();
   }
   return std::nullopt;
+}
+
+std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in_brackets, Within within) {
+  const End here{{RegexSpace::EMPTY, within}, {}};
+  return written(set, in_brackets, [&](size_t) { return std::span(&here, 1); });
 }
 
 std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s,
                                                    Within within, Arena &scratch) {
   const EarleySet *next = after(set, in_brackets, t, nullptr, scratch);
-  measure_items();
-  if (!next || fewest_after(next) > MOST_WRITTEN) return std::nullopt;
-  for (const size_t states : {FEW_STATES, MANY_STATES}) {
-    Search search(*this, in_brackets, true, states);
-    if (search.from(next, ends(s, within, states).found) && !search.spent()) return search.text();
-  }
-  return std::nullopt;
+  if (!next) return std::nullopt;
+  return written(next, in_brackets, [&](size_t states) { return std::span(ends(s, within, states).found); });
 }
 
 }  // namespace structgen

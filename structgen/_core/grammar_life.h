@@ -37,6 +37,8 @@ class GrammarLife {
   GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, Earley &earley, size_t budget);
 
   bool always() const { return always_; }
+  // A lexeme of `t` where nothing is before it.
+  LexemeState plain(uint32_t t) const { return plain_[t]; }
   // Can lexeme `s` of terminal `t`, which began at `set`, be completed and then the text?
   bool lexeme(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
               Arena &scratch);
@@ -77,7 +79,6 @@ class GrammarLife {
   class Search;
   static constexpr size_t MOST_ENDS_WITHIN = 2'000;  // where another constraint tells ends apart
   static constexpr size_t MOST_KNOWN = 100'000;
-  static constexpr size_t ROW = 20;  // steps of a search that a new state of a regular language is worth
 
   bool free(LexemeState s);
   bool separable(Re boundary);
@@ -89,10 +90,11 @@ class GrammarLife {
   size_t allowance() const;
   // `most`: lexeme states to look at. A few are enough to find a completion, all of them to know that there is none.
   const Ends &ends(LexemeState s, Within within, size_t most);
+  template <class EndsOf>
+  std::optional<std::string> written(const EarleySet *set, bool in_brackets, const EndsOf &ends_of);
   bool leads_on(const EarleySet *set, bool in_brackets, const End &end);
   bool lexeme_within(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
                      Arena &scratch);
-  bool may_end(Within within) const { return within == ANYTHING || lexemes_.complete(within); }
   void measure_items();
   // Items past those of the grammar are those before and after the start rule.
   uint32_t fewest_left(Item item) const {

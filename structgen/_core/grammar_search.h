@@ -139,7 +139,8 @@ class GrammarLife::Search {
 
   // Has the search taken the steps that it may?
   bool over() const {
-    return facts_ + told_ / TOLD + (l_.points_made_ - points_) + ROW * (l_.lexemes_.space().regex().rows_made() - rows_) > budget_;
+    const size_t rows = l_.lexemes_.space().regex().rows_made() - rows_, points = l_.points_made_ - points_;
+    return facts_ + told_ / TOLD + points + RegexInclusion::ROW * rows > budget_;
   }
 
   bool run() {
@@ -202,7 +203,8 @@ class GrammarLife::Search {
     if (begin == Lexemes::DEAD) return;
     const Ends &ends = l_.ends(begin, boundary.within, states_);
     if (!ends.all) left_out_ = true;
-    for (auto it = ends.found.rbegin(); it != ends.found.rend(); ++it) follow(next, to, it->boundary, joined(text, it->text));
+    for (auto it = ends.found.rbegin(); it != ends.found.rend(); ++it)
+      follow(next, to, it->boundary, joined(text, it->text));
   }
 
   // Boundaries after any text to ignore, with that text.
@@ -232,12 +234,12 @@ class GrammarLife::Search {
 
   // May the text end here, perhaps after text to ignore?
   bool finishes(Boundary boundary, const std::string &text) {
-    if (l_.may_end(boundary.within)) {
+    if (l_.lexemes_.may_end(boundary.within)) {
       text_ = text;
       return alive_ = true;
     }
     for (const Result &last : ignored(boundary)) {
-      if (!l_.may_end(last.boundary.within)) continue;
+      if (!l_.lexemes_.may_end(last.boundary.within)) continue;
       text_ = joined(text, last.text);
       return alive_ = true;
     }

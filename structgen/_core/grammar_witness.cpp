@@ -208,9 +208,7 @@ class Completion {
 
 GrammarShortest::GrammarShortest(GrammarControl &control, Automaton &automaton) : g_(control.grammar()) {
   TextSpace &space = automaton.text();
-  rules_.assign(g_.rules.size(), FAR);
   terminals_.assign(g_.terminals.size(), FAR);
-  best_.assign(g_.rules.size(), 0);
   texts_.resize(g_.terminals.size());
   for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
     const GrammarTerminal &terminal = g_.terminals[t];
@@ -229,43 +227,7 @@ GrammarShortest::GrammarShortest(GrammarControl &control, Automaton &automaton) 
       if (start && complete_text(automaton, reader, start, &texts_[t], false)) terminals_[t] = texts_[t].size() + 1;
     }
   }
-  // Knuth: rules in the order of their cost.
-  std::vector<std::vector<Item>> uses(g_.rules.size());
-  std::vector<uint32_t> missing(g_.symbols.size());
-  std::vector<uint64_t> sum(g_.symbols.size());
-  using Entry = std::pair<uint64_t, uint32_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  auto offer = [&](Item first) {
-    const uint32_t rule = g_.head[first];
-    if (sum[first] < rules_[rule]) {
-      rules_[rule] = sum[first];
-      best_[rule] = first;
-      queue.push({sum[first], rule});
-    }
-  };
-  for (uint32_t r = 0; r < g_.rules.size(); ++r)
-    for (Item first : g_.productions(r)) {
-      for (Item i = first; g_.symbols[i] != Grammar::END; ++i) {
-        if (g_.symbols[i] >= 0) {
-          ++missing[first];
-          uses[static_cast<uint32_t>(g_.symbols[i])].push_back(first);
-        } else {
-          sum[first] = std::min(FAR, sum[first] + cost(g_.symbols[i]));
-        }
-      }
-      if (missing[first] == 0 && sum[first] < FAR) offer(first);
-    }
-  std::vector<bool> done(g_.rules.size());
-  while (!queue.empty()) {
-    const auto [cost, rule] = queue.top();
-    queue.pop();
-    if (done[rule]) continue;
-    done[rule] = true;
-    for (Item first : uses[rule]) {
-      sum[first] = std::min(FAR, sum[first] + cost);
-      if (--missing[first] == 0 && sum[first] < FAR) offer(first);
-    }
-  }
+  rules_ = rule_costs(g_, terminals_);
 }
 
 bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
@@ -278,8 +240,8 @@ bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
       out->push_back(static_cast<uint32_t>(~now));
       continue;
     }
-    if (rules_[static_cast<uint32_t>(now)] >= FAR) return false;
-    const Item first = best_[static_cast<uint32_t>(now)];
+    if (cost(now) >= FAR) return false;
+    const Item first = rules_.best[static_cast<uint32_t>(now)];
     Item end = first;
     while (g_.symbols[end] != Grammar::END) ++end;
     for (Item i = end; i > first; --i) pending.push_back(g_.symbols[i - 1]);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "automaton.h"
+#include "grammar_costs.h"
 
 namespace structgen {
 
@@ -24,12 +25,12 @@ bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, st
 // The cheapest text of each rule, made once for a grammar.
 class GrammarShortest {
  public:
-  static constexpr uint64_t FAR = UINT64_MAX / 4;
+  static constexpr uint64_t FAR = RuleCosts::FAR;
 
   GrammarShortest(GrammarControl &control, Automaton &automaton);
 
   uint64_t cost(Symbol s) const {
-    return s >= 0 ? rules_[static_cast<uint32_t>(s)] : terminals_[static_cast<uint32_t>(~s)];
+    return s >= 0 ? rules_.cost[static_cast<uint32_t>(s)] : terminals_[static_cast<uint32_t>(~s)];
   }
   // Appends the terminals of the cheapest text of `s`; false where it would be too long.
   bool terminals(Symbol s, std::vector<uint32_t> *out) const;
@@ -37,8 +38,8 @@ class GrammarShortest {
 
  private:
   const Grammar &g_;
-  std::vector<uint64_t> rules_, terminals_;
-  std::vector<Item> best_;  // by rule: its cheapest production
+  RuleCosts rules_;
+  std::vector<uint64_t> terminals_;
   std::vector<std::string> texts_;
 };
 

@@ -50,11 +50,12 @@ class Lexemes {
     const LexemeState to = (*st.row)[byte];
     return to != UNKNOWN ? to : next(s, byte);
   }
-  Within step_within(Within w, uint8_t byte) {
-    if (w == ANYTHING) return w;
-    const LexemeState to = step(w, byte);
-    return language(to) == RegexSpace::ANY_TEXT ? ANYTHING : to;
+  Within begin_within(Re language) {
+    return language == RegexSpace::ANY_TEXT ? ANYTHING : begin(language, RegexSpace::EMPTY, RegexSpace::EMPTY);
   }
+  Within within(LexemeState s) const { return language(s) == RegexSpace::ANY_TEXT ? ANYTHING : s; }
+  Within step_within(Within w, uint8_t byte) { return w == ANYTHING ? w : within(step(w, byte)); }
+  bool may_end(Within w) const { return w == ANYTHING || complete(w); }
   bool complete(LexemeState s) const { return states_[s].complete; }
   // No text in here may be the beginning of what follows the lexeme, if it ends here.
   Re after(LexemeState s) const { return states_[s].after; }

@@ -192,7 +192,7 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarE
   const Lexemes::Fragment &w = lexemes.fragment(at, entry.within);
   std::map<std::pair<LexemeState, Within>, bool> known;
   auto lives = [&](LexemeState end, Within left) {
-    if (left != ANYTHING && lexemes.language(left) == RegexSpace::ANY_TEXT) left = ANYTHING;
+    if (left != ANYTHING) left = lexemes.within(left);
     const auto [it, fresh] = known.try_emplace({end, left});
     if (fresh)
       it->second =

@@ -8,7 +8,6 @@ namespace {
 
 constexpr size_t MOST_PAIRS = 4'000;
 constexpr size_t REFUND = 500;
-constexpr size_t ROW = 20;  // pairs that a new state of a language is worth
 constexpr size_t MOST_KNOWN = 500'000;
 
 }  // namespace

@@ -13,6 +13,9 @@ namespace structgen {
 
 class RegexInclusion {
  public:
+  // Pairs, or steps of a search, that a new state of a regular language is worth.
+  static constexpr size_t ROW = 20;
+
   explicit RegexInclusion(RegexSpace &regex) : regex_(regex) {}
   // False also where it takes too many steps to tell.
   bool included(Re part, Re whole);
