@@ -2,9 +2,8 @@
 
 Why: both notations descend from one another, so one loop reads both; a subclass says where they differ (its token
 pattern, its escapes, a few switches) and what only it has (special tokens, macros).
-Invariant: a body means what the source says. Neighbouring texts become one regular expression, as do alternatives
-that are texts; no group or repetition is lost or gained otherwise. Nothing is dropped in silence: what cannot be
-represented is refused with its place.
+Invariant: a body means what the source says. Nothing is dropped in silence: what cannot be represented is refused with
+its place.
 Cost: linear in the source: one compiled pattern cuts it into tokens, equal tokens are understood once, and the
 place of a fault is computed only when there is one. Groups are kept on a list, so nesting costs no recursion.
 """
@@ -29,6 +28,7 @@ from structgen.errors import (
     a_kind,
 )
 
+from . import bodies
 from .ir import Body, Grammar, Place, Rule
 
 __all__ = [
@@ -82,94 +82,6 @@ def token_pattern(
         re.DOTALL,
     )
 
-
-# Bodies.
-
-_EMPTY: Body = ("sequence", ())
-_MERGED = 64
-"""Texts of more parts than this are not copied into larger ones: nested groups would copy them once for each group."""
-
-
-def _text(expression: RE) -> Body:
-    return _EMPTY if expression == expressions.EPSILON else ("text", expression)
-
-
-def _joins(expression: RE) -> bool:
-    """May this text become a part of a larger sequence?"""
-    return expression[0] != "concat" or len(expression[1]) <= _MERGED
-
-
-def _unites(expression: RE) -> bool:
-    """May this text become a part of a larger set of alternatives?"""
-    if expression[0] == "repeat":
-        expression = expression[1]
-    return expression[0] not in ("alternate", "literals", "class") or len(expression[1]) <= _MERGED
-
-
-def _unfolded(kind: str, items: list[Body]) -> list[Body]:
-    """The items, and instead of a small one of this kind what is in it."""
-    result: list[Body] = []
-    for item in items:
-        if item[0] == kind and len(item[1]) <= _MERGED:
-            result.extend(item[1])
-        else:
-            result.append(item)
-    return result
-
-
-def _sequence(items: list[Body]) -> Body:
-    """One item after the other; neighbouring texts are one text."""
-    kinds = [item[0] for item in items]
-    if "sequence" in kinds:
-        items = _unfolded("sequence", items)
-    elif kinds.count("text") < 2:
-        return ("sequence", tuple(items))
-    parts: list[Body] = []
-    run: list[RE] = []
-    for item in items:
-        if item[0] == "text" and _joins(item[1]):
-            run.append(item[1])
-            continue
-        if run:
-            parts.append(_joined(run))
-            run = []
-        parts.append(item)
-    if run:
-        parts.append(_joined(run))
-    return parts[0] if len(parts) == 1 else ("sequence", tuple(parts))
-
-
-def _joined(run: list[RE]) -> Body:
-    return ("text", run[0]) if len(run) == 1 else _text(expressions.concat(run))
-
-
-def _choice(alternatives: list[Body]) -> Body:
-    """Any of several alternatives; those that are texts are one text."""
-    texts: list[RE] = []
-    others: list[Body] = []
-    if "choice" in [part[0] for part in alternatives]:
-        alternatives = _unfolded("choice", alternatives)
-    for part in alternatives:
-        if part[0] == "text" and _unites(part[1]):
-            texts.append(part[1])
-        elif part == _EMPTY:
-            texts.append(expressions.EPSILON)
-        else:
-            others.append(part)
-    if texts:
-        others.insert(0, _text(texts[0] if len(texts) == 1 else expressions.alternate(texts)))
-    return others[0] if len(others) == 1 else ("choice", tuple(others))
-
-
-def _repeat(body: Body, low: int, high: int | None) -> Body:
-    if body[0] == "text":
-        return _text(expressions.repeat(body[1], low, high))
-    if high == 0 or body == _EMPTY:
-        return _EMPTY
-    return body if low == 1 and high == 1 else ("repeat", body, low, high)
-
-
-# The reader.
 
 _SPACE = r"[ \t\r\n]*+"
 _BOUNDS = re.compile(rf"\{{{_SPACE}([0-9]++){_SPACE}(?:(,){_SPACE}([0-9]++|-1)?+{_SPACE})?+\}}")
@@ -255,15 +167,15 @@ class Reader(ABC):
         except UnicodeEncodeError as error:
             hint = "Something decoded the text wrongly: read it as UTF-8."
             raise self.fault("a lone surrogate is not a character", error.start, hint=hint) from None
-        bodies = self._read_rules()
-        self._check_names(bodies, start)
-        return Grammar(tuple(self._rules(bodies)), start, source=self.source)
+        read = self._read_rules()
+        self._check_names(read, start)
+        return Grammar(tuple(self._rules(read)), start, source=self.source)
 
-    def _rules(self, bodies: dict[str, tuple[int, Body]]) -> Iterable[Rule]:
+    def _rules(self, read: dict[str, tuple[int, Body]]) -> Iterable[Rule]:
         """Places are counted on from one rule to the next: in all, the source is looked through once."""
         source = self.source
         line, line_start, before = 1, 0, 0
-        for name, (position, body) in bodies.items():
+        for name, (position, body) in read.items():
             line += source.count("\n", before, position)
             line_start = source.rfind("\n", before, position) + 1 or line_start
             yield Rule(name, body, Place(line, position - line_start + 1))
@@ -303,7 +215,7 @@ class Reader(ABC):
                     if not items or (repeated and not self.repeats_twice):
                         raise self._no_item(match, bool(items))
                     low, high = bounds.get(match[kind]) or self._read_bounds(match)
-                    items[-1] = _repeat(items[-1], low, high)
+                    items[-1] = bodies.repeat(items[-1], low, high)
                     repeated = True
                     height += 1
                     if height > tallest:
@@ -321,7 +233,7 @@ class Reader(ABC):
                         raise self.fault("this ) closes nothing", match.start(kind), hint=_quoted(")"))
                     body = items[0] if len(items) == 1 else self._alternative(items, match, alternatives)
                     if alternatives:
-                        body = _choice([*alternatives, body])
+                        body = bodies.choice([*alternatives, body])
                     height, repeated = tallest + 1, False
                     items, alternatives, _, tallest = groups.pop()
                     items.append(body)
@@ -335,7 +247,10 @@ class Reader(ABC):
                             opened = groups[-1][2].start(_OPEN) if groups else None
                             raise self._unfinished(name, match, opened)
                         body = items[0] if len(items) == 1 else self._alternative(items, match)
-                        rules[name] = (name_at, _choice([*alternatives, body]) if alternatives else body)
+                        rules[name] = (
+                            name_at,
+                            bodies.choice([*alternatives, body]) if alternatives else body,
+                        )
                         name = None
                     if kind == _END:
                         return rules
@@ -349,14 +264,14 @@ class Reader(ABC):
     def _alternative(self, items: list[Body], match: re.Match[str], before: Sized = "rule") -> Body:
         """The body of no items, or of several; where there is nothing `before`, all of a group may be empty."""
         if items:
-            return _sequence(items)
+            return bodies.sequence(items)
         if before and not self.empty_alternatives:
             kind = match.lastindex or _STRAY
             following = {_BAR: "this |", _CLOSE: "this )", _END: "the end"}.get(kind, "the next rule")
             position = match.start(_NAME if kind == _DEFINE else kind)
             hint = 'Write "" for the empty text.'
             raise self.fault(f"nothing stands before {following}", position, hint=hint)
-        return _EMPTY
+        return bodies.EMPTY
 
     def _checked(self, height: int, match: re.Match[str]) -> int:
         if height > self.limits.depth:
@@ -369,7 +284,7 @@ class Reader(ABC):
     def _leaf(self, raw: str, position: int) -> Body:
         first = raw[0]
         if first == '"':
-            return _text(("literal", self.string(raw, position)))
+            return bodies.text(("literal", self.string(raw, position)))
         if first == "[":
             return ("text", self._character_class(raw, position))
         if first in "(<!":

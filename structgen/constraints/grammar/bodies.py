@@ -1,0 +1,99 @@
+"""Bodies of rules put together, simplified as far as that costs nothing.
+
+Why: what is regular inside a rule is one expression then, which the core reads faster than productions.
+Invariant: a body means what the operation says. Neighbouring texts become one regular expression, as do alternatives
+that are texts; no group or repetition is lost or gained otherwise.
+Cost: linear in the items, without what is inside them.
+"""
+
+from __future__ import annotations
+
+from structgen.constraints import expressions
+from structgen.constraints.expressions import RE
+
+from .ir import Body
+
+__all__ = ["EMPTY", "choice", "repeat", "sequence", "text"]
+
+EMPTY: Body = ("sequence", ())
+_MERGED = 64
+"""Texts of more parts than this are not copied into larger ones: nested groups would copy them once for each group."""
+
+
+def text(expression: RE) -> Body:
+    return EMPTY if expression == expressions.EPSILON else ("text", expression)
+
+
+def _joins(expression: RE) -> bool:
+    """May this text become a part of a larger sequence?"""
+    return expression[0] != "concat" or len(expression[1]) <= _MERGED
+
+
+def _unites(expression: RE) -> bool:
+    """May this text become a part of a larger set of alternatives?"""
+    if expression[0] == "repeat":
+        expression = expression[1]
+    return expression[0] not in ("alternate", "literals", "class") or len(expression[1]) <= _MERGED
+
+
+def _unfolded(kind: str, items: list[Body]) -> list[Body]:
+    """The items, and instead of a small one of this kind what is in it."""
+    result: list[Body] = []
+    for item in items:
+        if item[0] == kind and len(item[1]) <= _MERGED:
+            result.extend(item[1])
+        else:
+            result.append(item)
+    return result
+
+
+def sequence(items: list[Body]) -> Body:
+    """One item after the other; neighbouring texts are one text."""
+    kinds = [item[0] for item in items]
+    if "sequence" in kinds:
+        items = _unfolded("sequence", items)
+    elif kinds.count("text") < 2:
+        return ("sequence", tuple(items))
+    parts: list[Body] = []
+    run: list[RE] = []
+    for item in items:
+        if item[0] == "text" and _joins(item[1]):
+            run.append(item[1])
+            continue
+        if run:
+            parts.append(_joined(run))
+            run = []
+        parts.append(item)
+    if run:
+        parts.append(_joined(run))
+    return parts[0] if len(parts) == 1 else ("sequence", tuple(parts))
+
+
+def _joined(run: list[RE]) -> Body:
+    return ("text", run[0]) if len(run) == 1 else text(expressions.concat(run))
+
+
+def choice(alternatives: list[Body]) -> Body:
+    """Any of several alternatives; those that are texts are one text."""
+    texts: list[RE] = []
+    others: list[Body] = []
+    if "choice" in [part[0] for part in alternatives]:
+        alternatives = _unfolded("choice", alternatives)
+    for part in alternatives:
+        if part[0] == "text" and _unites(part[1]):
+            texts.append(part[1])
+        elif part == EMPTY:
+            texts.append(expressions.EPSILON)
+        else:
+            others.append(part)
+    if texts:
+        others.insert(0, text(texts[0] if len(texts) == 1 else expressions.alternate(texts)))
+    return others[0] if len(others) == 1 else ("choice", tuple(others))
+
+
+def repeat(body: Body, low: int, high: int | None) -> Body:
+    if body[0] == "text":
+        return text(expressions.repeat(body[1], low, high))
+    if high == 0 or body == EMPTY:
+        return EMPTY
+    return body if low == 1 and high == 1 else ("repeat", body, low, high)
