@@ -8,7 +8,8 @@ V at once tells the two apart: what it finds is a lexeme, or a forbidden text, w
 An error is right there if no other terminal can take the forbidden text up:
   - a shorter match of the pattern, or of a terminal that is tried later, must be one behind which no terminal fits
     that may follow it, so that the text is wrong anyway;
-  - a terminal whose matches there are as long as the forbidden text at least is tried first, on such texts alone.
+  - a terminal whose matches there are as long as the forbidden text at least is tried first, on such texts alone;
+    its matches that are shorter, where it has no others, must be wrong anyway as well.
 Invariant: what this cannot prove is refused, with the terminal and its place.
 Cost: some questions of emptiness to the regex engine for each such terminal.
 """
@@ -138,24 +139,24 @@ def guard_ordered(
             continue
         texts = concat([forbidden, TEXT])
         goes_on = languages.meet(texts, scanner.language)
-        lost = [scanner.language] if judge.shorter(scanner, forbidden) else []
+        lost = [_allowed(scanner, concat([ANY, TEXT]))] if judge.shorter(scanner, forbidden) else []
         first: list[Scanner] = []
         for other in result[result.index(scanner) + 1 :]:
-            both = intersect([concat([other.language, TEXT]), texts])
-            if not languages.meet(both, TEXT):
+            if not languages.meet(concat([other.language, TEXT]), texts):
                 continue
-            if goes_on or other.conditions or not judge.takes_over(other, forbidden):
-                if not judge.doomed(other, forbidden):
-                    refuse(scanner.name, f"where it is forbidden, {other.name} may match instead")
-                lost.append(other.language)
-                continue
-            if any(languages.meet(concat([one, TEXT]), both) for one in lost):
+            only = intersect([other.language, texts])
+            longer = languages.meet(only, TEXT)
+            short = not judge.takes_over(other, forbidden)
+            if (longer and (goes_on or other.conditions)) or (short and not judge.doomed(other, forbidden)):
+                refuse(scanner.name, f"where it is forbidden, {other.name} may match instead")
+            if longer and any(languages.meet(concat([only, TEXT]), one) for one in lost):
                 refuse(scanner.name, f"where it is forbidden, {other.name} may match, but not before others")
-            if languages.includes(texts, other.language):
+            if short:
+                lost.append(intersect([concat([other.language, TEXT]), complement(concat([only, TEXT]))]))
+            if longer and languages.includes(texts, other.language):
                 result.remove(other)
                 first.append(other)
-            else:
-                only = intersect([other.language, texts])
+            elif longer:
                 first.append(replace(other, name=f"not {scanner.name}", language=only))
         place = result.index(scanner)
         result[place : place + 1] = [*first, _with_errors(scanner, forbidden)]

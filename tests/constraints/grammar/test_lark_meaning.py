@@ -116,6 +116,7 @@ CASES = [
      "%import common.WS\n%ignore WS",
      ['{"a": [1, -2.5e3, true]}', "[null, {}]", '{"a" 1}', "[1,]", "nulll", "tru"]),
     ('start: "x"~0..60 "y"~51', ["y" * 51, "x" + "y" * 51, "y"]),
+    ("start: NAME | G\nNAME: /[a-c]+/\nG: /a+(!a+)*\\b/", ["ab", "a", "ba", "aab", "a!a", "a!ab", "aa!", "a!"]),
     ('start: A\nA: B~2 C?\nB: "b"\nC: "c"\n%extend B: "d"', ["bb", "bdc", "b", "ddcc"]),
 ]  # fmt: skip
 
