@@ -1,8 +1,9 @@
-"""A grammar as lark's own loader reads it: terminals as patterns, rules as trees.
+"""A grammar as lark's own loader reads it: terminals as patterns, rules as bodies over lark's terminals.
 
 Why: imports, templates, priorities, `%extend` and the names of anonymous terminals are lark's business; all of that
-is asked of lark itself. Lark's last step, which spells every optional part out as alternatives (2^k of them) and
-counted repetitions as copies, is left out: a tree that says "repeat" is smaller and means the same.
+is asked of lark itself (`lark_plain` knows what lark makes of grammars that need little of it). Lark's last step,
+which spells every optional part out as alternatives (2^k of them) and counted repetitions as copies, is left out: a
+body that says "repeat" is smaller and means the same.
 Invariant: the terminals are those that `Lark(grammar).terminals` would have, in that order, with those patterns.
 Cost: that of lark, about a millisecond for a rule; templates that are used in templates are bounded here, terminals
 that are used in terminals in `lark_dialect`.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,13 @@ from lark.load_grammar import (
 
 from structgen.errors import GrammarSyntaxError, LimitExceeded
 
+from .ir import Body
 from .lark_dialect import UNBOUNDED, Rewritten
 from .lark_errors import explain
 
-__all__ = ["ImportPath", "Loaded", "Node", "count_of", "load"]
+__all__ = ["OPERATORS", "ImportPath", "Loaded", "load", "select"]
 
-Node = Any
+_Node = Any
 """A tree of lark, or one of its symbols."""
 
 ImportPath = str | Path | Callable[[Any, str], tuple[Any, str]]
@@ -57,11 +59,13 @@ class Loaded:
     terminals: list[TerminalDef]
     """Those that count: of rules that are used, to ignore, to keep."""
     all_terminals: dict[str, TerminalDef]
-    rules: dict[str, Node]
-    """In order; those that lark would keep."""
+    rules: dict[str, Body]
+    """In order; those that lark would keep. Repetitions may have more parts, which say nothing here."""
     ignore: list[str]
-    declared: frozenset[str]
+    declared: frozenset[str] = frozenset()
     """Terminals without a pattern."""
+    literals: Mapping[str, str] = field(default_factory=dict)
+    """The terminals of what rules may have in their place: texts and patterns as they are written."""
 
 
 def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Sequence[ImportPath]) -> Loaded:
@@ -120,7 +124,7 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
     anonymous = PrepareAnonTerminals(terminals)  # type: ignore[no-untyped-call]
     templates = ApplyTemplates(definitions)  # type: ignore[no-untyped-call]
     transformer = PrepareLiterals() * ValidateSymbols() * anonymous * templates
-    rules: dict[str, Node] = {}
+    rules: dict[str, Body] = {}
     for name, parameters, tree, options in definitions:  # grows while templates are used
         if len(definitions) > _INSTANCES + len(grammar.rule_defs):
             raise LimitExceeded(
@@ -130,26 +134,54 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
             )
         if not parameters:
             anonymous.rule_options = options if options is not None and options.keep_all_tokens else None
-            rules[str(name)] = transformer.transform(_copy(tree))
+            rules[str(name)] = _body(transformer.transform(_copy(tree)))
     _check_rules(rules, placeholders, rewritten, start)
-    kept = _used(rules, start)
-    used = {symbol.name for name in kept for symbol, _ in _symbols(rules[name]) if symbol.is_term}
-    wanted = used | set(grammar.ignore) | keep
+    return select(terminals, rules, {}, grammar.ignore, start, keep, declared)
+
+
+def select(
+    terminals: list[TerminalDef],
+    rules: Mapping[str, Body],
+    literals: Mapping[str, str],
+    ignore: Iterable[str],
+    start: str,
+    keep: frozenset[str],
+    declared: frozenset[str] = frozenset(),
+) -> Loaded:
+    """What lark keeps of a grammar.
+
+    subtle: not the rules that can be reached, but those that others mention; a rule that mentions itself only through
+    a helper rule stays. Lark's lexer knows the terminals of all of them.
+    """
+    mentions, named = {}, {}
+    for name, body in rules.items():
+        symbols = list(_symbols(body))
+        mentions[name] = {one for kind, one, helper in symbols if kind == "rule" and (helper or one != name)}
+        named[name] = {literals.get(one, one) for kind, one, _ in symbols if kind == "terminal"}
+    kept = list(rules)
+    while True:
+        used = {start}.union(*(mentions[name] for name in kept))
+        left = [name for name in kept if name in used]
+        if len(left) == len(kept):
+            break
+        kept = left
+    wanted = keep.union(ignore, *(named[name] for name in kept))
     return Loaded(
         terminals=[one for one in terminals if one.name in wanted],
         all_terminals={one.name: one for one in terminals},
         rules={name: rules[name] for name in kept},
-        ignore=list(dict.fromkeys(grammar.ignore)),
+        ignore=list(dict.fromkeys(ignore)),
         declared=declared & wanted,
+        literals=literals,
     )
 
 
-def _copy(tree: Node) -> Node:
+def _copy(tree: _Node) -> _Node:
     """A tree that may be changed, as lark does in place."""
     return nr_deepcopy_tree(tree)  # type: ignore[no-untyped-call]
 
 
-def _check_rules(rules: Mapping[str, Node], placeholders: set[str], rewritten: Rewritten, start: str) -> None:
+def _check_rules(rules: Mapping[str, Body], placeholders: set[str], rewritten: Rewritten, start: str) -> None:
     source = rewritten.source
     if start not in rules:
         near = source.near(start)
@@ -163,65 +195,63 @@ def _check_rules(rules: Mapping[str, Node], placeholders: set[str], rewritten: R
             hint=f"Define it ({name}: ...); only terminals can be left to others.",
         )
     known = {*rules, *placeholders}
-    for tree in rules.values():
-        for symbol, _ in _symbols(tree):
-            if not symbol.is_term and symbol.name not in known:
+    for body in rules.values():
+        for kind, name, _ in _symbols(body):
+            if kind == "rule" and name not in known:
                 source.fail(
-                    f"there is no rule {symbol.name}",
-                    source.use(symbol.name),
-                    len(symbol.name),
+                    f"there is no rule {name}",
+                    source.use(name),
+                    len(name),
                     hint="If it is a template, give it arguments; if it is a terminal, its name is in upper case.",
                 )
 
 
-def count_of(expression: Node) -> tuple[Node, int, int | None]:
+def _body(node: _Node) -> Body:
+    """A tree of lark as a body."""
+    if isinstance(node, NonTerminal):
+        return ("rule", str(node.name))
+    if isinstance(node, LarkTerminal):
+        return ("terminal", str(node.name))
+    if node.data == "expansions":
+        return ("choice", tuple(_body(child) for child in node.children))
+    if node.data == "expansion":
+        return ("sequence", tuple(_body(child) for child in node.children))
+    if node.data == "alias":
+        return _body(node.children[0])
+    if node.data == "maybe":
+        return ("repeat", _body(node.children[0]), 0, 1)
+    assert node.data == "expr", node.data
+    return ("repeat", *_counted(node))
+
+
+def _counted(expression: _Node) -> tuple[Body, int, int | None]:
     """What an ``expr`` node repeats, and how often."""
     inner, operator, *counts = expression.children
     if operator != "~":
-        return (inner, *_OPERATORS[str(operator)])
+        return (_body(inner), *OPERATORS[str(operator)])
     low, high = int(counts[0]), int(counts[-1])
     if not 0 <= low <= high:
         raise GrammarSyntaxError(
             f"the counts {low}..{high} of a repetition are out of order",
             hint="The smaller count comes first.",
         )
-    return inner, low, None if high == UNBOUNDED else high
+    return _body(inner), low, None if high == UNBOUNDED else high
 
 
-_OPERATORS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+OPERATORS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 
 
-def _symbols(tree: Node) -> Iterator[tuple[Any, bool]]:
-    """The symbols in a rule's tree, and whether lark would put each into a helper rule."""
-    pending = [(tree, False)]
+def _symbols(body: Body) -> Iterator[tuple[str, str, bool]]:
+    """The kind and the name of each symbol in a rule's body, and whether lark would put it into a helper rule."""
+    pending = [(body, False)]
     while pending:
-        node, helper = pending.pop()
-        if isinstance(node, (NonTerminal, LarkTerminal)):
-            yield node, helper
-        elif node.data == "expr":
-            inner, _, high = count_of(node)
+        part, helper = pending.pop()
+        kind = part[0]
+        if kind == "rule" or kind == "terminal":
+            yield kind, part[1], helper
+        elif kind == "repeat":
+            high = part[3]
             if high != 0:
-                pending.append((inner, helper or high is None or high >= _MANY))
-        elif node.data == "alias":
-            pending.append((node.children[0], helper))
+                pending.append((part[1], helper or high is None or high >= _MANY))
         else:
-            pending.extend((child, helper) for child in node.children if child is not None)
-
-
-def _used(rules: Mapping[str, Node], start: str) -> list[str]:
-    """The rules that lark keeps.
-
-    subtle: not those that can be reached, but those that others mention; a rule that mentions itself only through a
-    helper rule stays. Lark's lexer knows the terminals of all of them.
-    """
-    mentions = {
-        name: {symbol.name for symbol, helper in _symbols(tree) if helper or symbol.name != name}
-        for name, tree in rules.items()
-    }
-    kept = list(rules)
-    while True:
-        used = {start}.union(*(mentions[name] for name in kept))
-        left = [name for name in kept if name in used]
-        if len(left) == len(kept):
-            return kept
-        kept = left
+            pending.extend((one, helper) for one in part[1])

@@ -1,8 +1,8 @@
 """The bodies of a Lark grammar's rules, and which terminals may follow one another.
 
-Why: lark's trees become `ir` bodies here, with repetitions kept as such; what may follow a terminal is what decides
-whether a look-ahead at its end can matter (`lark_lookahead`).
-Invariant: a body means what lark's tree means; `Following` may name a terminal too many, never one too few.
+Why: bodies over lark's terminals become bodies over those of `ir`; what may follow a terminal is what decides whether
+a look-ahead at its end can matter (`lark_lookahead`).
+Invariant: a body means what lark's means; `Following` may name a terminal too many, never one too few.
 Cost: linear in the grammar, for `Following` times the number of terminals.
 """
 
@@ -11,11 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lark.grammar import NonTerminal
-from lark.grammar import Terminal as LarkTerminal
-
 from .ir import Body
-from .lark_loading import Loaded, Node, count_of
+from .lark_loading import Loaded
 
 __all__ = ["EMPTY", "Following", "choice", "optional", "rule_bodies", "sequence"]
 
@@ -48,26 +45,27 @@ def rule_bodies(
 ) -> dict[str, Body]:
     """The body of each rule, with what stands for each terminal, and for rules that are not lark's."""
 
-    def body(node: Node) -> Body:
-        if isinstance(node, NonTerminal):
-            return placeholders.get(node.name) or ("rule", str(node.name))
-        if isinstance(node, LarkTerminal):
-            return terminals[node.name]
-        if node.data == "expansions":
-            return choice([body(child) for child in node.children])
-        if node.data == "expansion":
-            return sequence([body(child) for child in node.children])
-        if node.data == "alias":
-            return body(node.children[0])
-        if node.data == "maybe":
-            return optional(body(node.children[0]))
-        assert node.data == "expr", node.data
-        inner, low, high = count_of(node)
+    known = {
+        **terminals,
+        **{text: terminals[name] for text, name in loaded.literals.items() if name in terminals},
+    }
+
+    def body(part: Body) -> Body:
+        kind = part[0]
+        if kind == "terminal":
+            return known[part[1]]
+        if kind == "rule":
+            return placeholders.get(part[1]) or part
+        if kind == "sequence":
+            return sequence([body(one) for one in part[1]])
+        if kind == "choice":
+            return choice([body(one) for one in part[1]])
+        low, high = part[2], part[3]
         if high == 0:
             return EMPTY
-        return body(inner) if (low, high) == (1, 1) else ("repeat", body(inner), low, high)
+        return body(part[1]) if (low, high) == (1, 1) else ("repeat", body(part[1]), low, high)
 
-    return {name: body(tree) for name, tree in loaded.rules.items()}
+    return {name: body(inner) for name, inner in loaded.rules.items()}
 
 
 @dataclass

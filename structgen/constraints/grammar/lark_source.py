@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -116,10 +117,15 @@ class Source:
 
     # -- where things are
 
+    @cached_property
+    def _lines(self) -> list[int]:
+        """Where each line starts."""
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
+
     def place(self, offset: int) -> Place:
         """The line and column of an offset."""
-        line_start = self.text.rfind("\n", 0, offset) + 1
-        return Place(self.text.count("\n", 0, offset) + 1, offset - line_start + 1)
+        line = bisect_right(self._lines, offset)
+        return Place(line, offset - self._lines[line - 1] + 1)
 
     def offset(self, line: int, column: int) -> int:
         """The offset of a line and column."""
@@ -129,6 +135,23 @@ class Source:
             if not start:
                 return len(self.text)
         return min(start + max(column, 1) - 1, len(self.text))
+
+    def index(self, defined: dict[str, int], used: dict[str, int], written: dict[str, int]) -> None:
+        """Where names are defined and mentioned and texts written, from a reader that knows already."""
+        self._names = defined, used
+        self._written = written
+
+    @cached_property
+    def _written(self) -> dict[str, int]:
+        """Where each text, pattern, name or sign stands first."""
+        found: dict[str, int] = {}
+        for piece in self.pieces:
+            found.setdefault(piece.text, piece.offset)
+        return found
+
+    def written(self, text: str) -> int | None:
+        """Where a text in quotes or a pattern in slashes stands first."""
+        return self._written.get(text)
 
     @cached_property
     def _names(self) -> tuple[dict[str, int], dict[str, int]]:

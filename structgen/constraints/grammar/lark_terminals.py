@@ -198,7 +198,7 @@ class _Kinds:
             known = source.definition(self.rewritten.written(terminal.name))
         if known is not None:
             return known
-        return next((one.offset for one in source.pieces if one.text == terminal.pattern.raw), None)
+        return None if terminal.pattern.raw is None else source.written(terminal.pattern.raw)
 
     def place(self, terminal: TerminalDef) -> Place | None:
         offset = self.offset(terminal)
