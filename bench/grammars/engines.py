@@ -7,6 +7,7 @@ stays, so that each compilation that is timed starts from nothing. All run with 
 
 from __future__ import annotations
 
+import re
 import sys
 from abc import ABC, abstractmethod
 from typing import Any
@@ -34,6 +35,7 @@ class _Structgen(Structgen, ABC):
         """A vocabulary of its own has no programs; what Python functions remember is cleared, too."""
         self.vocabulary = Vocabulary.from_tokenizer(self._tokenizer)
         self.vocabulary.engine  # noqa: B018
+        re.purge()
         for name, module in list(sys.modules.items()):
             if name.startswith("structgen."):
                 for value in list(vars(module).values()):

@@ -136,28 +136,29 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
             anonymous.rule_options = options if options is not None and options.keep_all_tokens else None
             rules[str(name)] = _body(transformer.transform(_copy(tree)))
     _check_rules(rules, placeholders, rewritten, start)
-    return select(terminals, rules, {}, grammar.ignore, start, keep, declared)
+    names = {name: {one for _, one, _ in _symbols(body)} for name, body in rules.items()}
+    return select(terminals, rules, names, {}, grammar.ignore, start, keep, declared)
 
 
 def select(
     terminals: list[TerminalDef],
     rules: Mapping[str, Body],
+    named: Mapping[str, set[str]],
     literals: Mapping[str, str],
     ignore: Iterable[str],
     start: str,
     keep: frozenset[str],
     declared: frozenset[str] = frozenset(),
 ) -> Loaded:
-    """What lark keeps of a grammar.
+    """What lark keeps of a grammar; `named` are the rules and terminals that each rule mentions.
 
     subtle: not the rules that can be reached, but those that others mention; a rule that mentions itself only through
     a helper rule stays. Lark's lexer knows the terminals of all of them.
     """
-    mentions, named = {}, {}
+    mentions = dict(named)
     for name, body in rules.items():
-        symbols = list(_symbols(body))
-        mentions[name] = {one for kind, one, helper in symbols if kind == "rule" and (helper or one != name)}
-        named[name] = {literals.get(one, one) for kind, one, _ in symbols if kind == "terminal"}
+        if name in named[name] and not any(helper for _, one, helper in _symbols(body) if one == name):
+            mentions[name] = named[name] - {name}
     kept = list(rules)
     while True:
         used = {start}.union(*(mentions[name] for name in kept))
@@ -165,7 +166,8 @@ def select(
         if len(left) == len(kept):
             break
         kept = left
-    wanted = keep.union(ignore, *(named[name] for name in kept))
+    used = set[str]().union(*(named[name] for name in kept))
+    wanted = keep.union(ignore, used, (literals[text] for text in used & literals.keys()))
     return Loaded(
         terminals=[one for one in terminals if one.name in wanted],
         all_terminals={one.name: one for one in terminals},

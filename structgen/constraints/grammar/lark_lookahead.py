@@ -74,9 +74,11 @@ class _Judge:
     refuse: Refuse
 
     def forbidden(self, scanner: Scanner) -> RE | None:
+        if not scanner.conditions:
+            return None
         wrong = alternate(concat([one.language, character_class(one.excluded)]) for one in scanner.conditions)
         wrong = intersect([wrong, complement(scanner.language)])
-        if not scanner.conditions or not self.languages.meet(wrong, TEXT):
+        if not self.languages.meet(wrong, TEXT):
             return None
         if scanner.matches is not None and self.languages.meet(concat([wrong, TEXT]), scanner.matches):
             self.refuse(scanner.name, "where a character after it is excluded, a longer match may be taken")

@@ -40,7 +40,7 @@ from structgen.constraints.regex.parser import NO_FLAGS
 from structgen.constraints.regex.python import PythonParser
 from structgen.errors import LimitExceeded, RegexUnsupported
 
-__all__ = ["INSTRUCTIONS", "Instruction", "Program", "compile_pattern"]
+__all__ = ["INSTRUCTIONS", "GreedyParser", "Instruction", "Program", "compile_pattern"]
 
 Node = tuple[Any, ...]
 Instruction = tuple[Any, ...]
@@ -51,7 +51,18 @@ INSTRUCTIONS = 50_000
 _NOT_NEWLINE = character_class(negate_ranges(((0x0A, 0x0A),)))
 
 
-class _OrderedParser(PythonParser):
+class GreedyParser(PythonParser):
+    """Reads the pattern, and whether a quantifier in it prefers less."""
+
+    lazy = False
+
+    def quantify(self, low: int, high: int | None, length: int) -> None:
+        stop = self.position + length
+        self.lazy |= low != high and self.pattern[stop : stop + 1] == "?"
+        super().quantify(low, high, length)
+
+
+class _OrderedParser(GreedyParser):
     """Reads the pattern into nodes instead of a language."""
 
     # `$` holds unless there is text that is more than one last line end.
@@ -61,7 +72,6 @@ class _OrderedParser(PythonParser):
         True,
         ("choice", (_NOT_NEWLINE, ("concat", (("literal", "\n"), ANY)))),
     )
-    lazy = False
 
     def quantify(self, low: int, high: int | None, length: int) -> None:
         body = self.items[-1] if self.items else None
@@ -69,7 +79,6 @@ class _OrderedParser(PythonParser):
         lazy = self.pattern[stop : stop + 1] == "?"
         super().quantify(low, high, length)  # refuses what cannot be repeated
         self.items[-1] = ("loop", body, low, high, lazy)
-        self.lazy |= lazy and low != high
 
     def _alternatives(self) -> RE:
         body = concat(self.items)

@@ -97,8 +97,10 @@ class _Reader:
         """Is this a terminal's definition?"""
         self.literals: list[tuple[int, str]] = []
         """Of the rule that is read: how deep each text or pattern stands in lark's tree, and the text."""
+        self.names: set[str] = set()
+        """What the rule mentions."""
         self.terminals: dict[str, tuple[int, _Tree]] = {}
-        self.rules: dict[str, tuple[Body, list[tuple[int, str]]]] = {}
+        self.rules: dict[str, tuple[Body, list[tuple[int, str]], set[str]]] = {}
         self.ignore: list[str] = []
         self.defined: dict[str, int] = {}
         self.used: dict[str, int] = {}
@@ -162,12 +164,12 @@ class _Reader:
             self.at += 1
             priority = self._number()
         self._take(":")
-        self.literals = []
+        self.literals, self.names = [], set()
         body = self._alternatives(0)
         self._end_of_line()
         self.defined[name] = offset
         if not self.terminal:
-            self.rules[name] = body, self.literals
+            self.rules[name] = body, self.literals, self.names
         elif body == _NOTHING:
             raise _NotPlain
         else:
@@ -175,7 +177,7 @@ class _Reader:
 
     def _ignored(self) -> None:
         self.at += 1
-        self.terminal, self.literals = True, []
+        self.terminal, self.literals, self.names = True, [], set()
         first = self.at
         body = self._alternatives(0)
         if self.at == first + 1 and self.kinds[first] == _NAME:
@@ -190,7 +192,7 @@ class _Reader:
         """``%import common.A``, ``%import common.A -> B``, ``%import common (A, B)``."""
         self.at += 1
         self._take("common")
-        names = []
+        names: list[tuple[str, str]] = []
         if self.texts[self.at] == "(":
             while not names or self.texts[self.at] == ",":
                 self.at += 1
@@ -261,7 +263,7 @@ class _Reader:
         return ("choice", tuple(parts))
 
     def _alternative(self, depth: int) -> _Tree:
-        kinds, texts, literals = self.kinds, self.texts, self.literals
+        kinds, texts, literals, names = self.kinds, self.texts, self.literals, self.names
         items: list[_Tree] = []
         start = len(literals)
         while True:
@@ -271,7 +273,9 @@ class _Reader:
             item: _Tree
             if kind == _NAME:
                 self.at = at + 1
-                self.used.setdefault(text, self.offsets[at])
+                if text not in names:
+                    names.add(text)
+                    self.used.setdefault(text, self.offsets[at])
                 if text.islower():
                     item = ("rule", text)
                 elif text.isupper():
@@ -282,7 +286,9 @@ class _Reader:
                 self.at = at + 1
                 if texts[self.at] == "..":
                     text = self._range()
-                self.written.setdefault(text, self.offsets[at])
+                if text not in names:
+                    names.add(text)
+                    self.written.setdefault(text, self.offsets[at])
                 literals.append((depth + 2, text))
                 item = ("terminal", text)
             elif text == "(":
@@ -327,7 +333,7 @@ class _Reader:
             self.at += 1
             high = self._number()
             written = f"{{{low},{high}}}"
-        if not 0 <= low <= high:
+        if not 0 <= low <= high or not high:
             raise _NotPlain
         return ("repeat", item, low, high, written)
 
@@ -377,11 +383,12 @@ class _Reader:
                 for name, (priority, _) in self.terminals.items()
             ]
         )
-        for _, literals in self.rules.values():
+        for _, literals, _ in self.rules.values():
             for _, text in sorted(literals, key=_deepest):
                 names.note(text)
-        rules = {name: body for name, (body, _) in self.rules.items()}
-        return select(names.terminals, rules, names.known, self.ignore, start, keep)
+        rules = {name: body for name, (body, _, _) in self.rules.items()}
+        named = {name: symbols for name, (_, _, symbols) in self.rules.items()}
+        return select(names.terminals, rules, named, names.known, self.ignore, start, keep)
 
 
 def _deepest(literal: tuple[int, str]) -> int:
@@ -446,7 +453,7 @@ def literal_pattern(text: str) -> Pattern:
         end = text.rindex("/")
         value = _unescaped(text[1:end])
         if value is None:
-            return _literal_to_pattern(Token("REGEXP", text))
+            return _by_lark("REGEXP", text)
         return PatternRE(value, text[end + 1 :], raw=text)
     ends = _RANGE.fullmatch(text)
     if ends is not None:
@@ -454,8 +461,12 @@ def literal_pattern(text: str) -> Pattern:
     end = text.rindex('"')
     value = _unescaped(text[1:end])
     if value is None:
-        return _literal_to_pattern(Token("STRING", text))
+        return _by_lark("STRING", text)
     return PatternStr(value.replace("\\\\", "\\"), text[end + 1 :], raw=text)
+
+
+def _by_lark(kind: str, text: str) -> Pattern:
+    return _literal_to_pattern(Token(kind, text))  # type: ignore[no-any-return,no-untyped-call]
 
 
 def _unescaped(text: str) -> str | None:

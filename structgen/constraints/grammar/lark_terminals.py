@@ -9,9 +9,10 @@ priority takes as a whole is not tried on its own: what the pattern finds is tha
 A terminal that several patterns find is several terminals here: ``IF``, ``IF@NAME``. What lark ignores never reaches
 its rules, so neither does it here.
 
-Rule "longest" has no model in lark. Terminals are ordered by priority, then texts before patterns, then as lark
-does; a pattern without lazy quantifiers is its language, one with them is what `re` prefers. A terminal that matches
-the empty text, which lark refuses, may be left out where it stands.
+Rule "longest" has no model in lark. Terminals are ordered by priority, then texts before patterns, then by the longest
+text, the length of the pattern and the name; a pattern without lazy quantifiers is its language, one with them is what
+`re` prefers. A terminal that matches the
+empty text, which lark refuses, may be left out where it stands.
 
 Invariant: exact, or refused with the terminal's place.
 Cost: a few milliseconds for each pattern, remembered.
@@ -25,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from lark.common import LexerConf
-from lark.lexer import BasicLexer, PatternRE, PatternStr, TerminalDef
+from lark.lexer import BasicLexer, PatternStr, TerminalDef
 from lark.utils import get_regexp_width
 
 from structgen.constraints.expressions import (
@@ -36,6 +37,7 @@ from structgen.constraints.expressions import (
     complement,
     concat,
     intersect,
+    literal,
     scope,
 )
 from structgen.constraints.regex.looks import close
@@ -48,7 +50,7 @@ from .lark_dialect import MARK, Rewritten
 from .lark_languages import Languages
 from .lark_loading import Loaded
 from .lark_lookahead import Entry, Follow, Scanner, guard_longest, guard_ordered
-from .lark_pattern import compile_pattern
+from .lark_pattern import GreedyParser
 from .lark_preference import Preference, preference, shortest
 from .lark_rules import choice, optional
 
@@ -82,11 +84,12 @@ class _Kinds:
     def ordered(self) -> list[TerminalDef]:
         """In the order of lark's lexer."""
         for terminal in self.loaded.terminals:
+            if isinstance(terminal.pattern, PatternStr):
+                continue
             self._check(terminal)
-            if MARK.search(terminal.pattern.value) and isinstance(terminal.pattern, PatternRE):
-                terminal.pattern._width = _width(
-                    self._marked(terminal)
-                )  # lark would take the mark for nothing
+            if MARK.search(terminal.pattern.value):
+                widths = _width(self._marked(terminal))
+                terminal.pattern._width = widths  # type: ignore[attr-defined]  # lark would take the mark for nothing
         conf = LexerConf(self.loaded.terminals, re, self.loaded.ignore, skip_validation=True)
         return list(BasicLexer(conf).terminals)
 
@@ -102,20 +105,26 @@ class _Kinds:
 
     def any_match(self, terminal: TerminalDef) -> Preference:
         """The language of a pattern that has no lazy quantifiers, and what `re` takes otherwise."""
-        if not isinstance(terminal.pattern, PatternStr) and not MARK.search(terminal.pattern.value):
-            try:
-                program = compile_pattern(terminal.pattern.to_regexp())
-            except (RegexError, LimitExceeded) as error:
-                raise self.refusal(terminal, error) from None
-            if program.lazy or program.looks:
-                found = self.preferred(terminal)
-                if found.lazy:
-                    return found
-                if found.kind != "longest" and found.conditions:
-                    self.refuse(terminal.name, "the order of its alternatives matters as well")
-                return Preference("longest", found.matches, found.matches, False, found.conditions)
-        language = self._language(terminal)
-        return Preference("longest", language, language, False)
+        if isinstance(terminal.pattern, PatternStr) and not terminal.pattern.flags:
+            language = literal(terminal.pattern.value)
+            return Preference("longest", language, language, False)
+        if isinstance(terminal.pattern, PatternStr) or MARK.search(terminal.pattern.value):
+            language = self._language(terminal)
+            return Preference("longest", language, language, False)
+        self._check(terminal)
+        parser = GreedyParser(terminal.pattern.to_regexp(), NO_FLAGS)
+        try:
+            language = parser.parse()
+        except (RegexError, LimitExceeded) as error:
+            raise self.refusal(terminal, error) from None
+        if not parser.lazy and not parser.has_looks:
+            return Preference("longest", language, language, False)
+        found = self.preferred(terminal)
+        if found.lazy:
+            return found
+        if found.kind != "longest" and found.conditions:
+            self.refuse(terminal.name, "the order of its alternatives matters as well")
+        return Preference("longest", found.matches, found.matches, False, found.conditions)
 
     # -- languages
 
@@ -180,8 +189,11 @@ class _Kinds:
         """Python itself must be able to read the pattern, on its own and among others."""
         pattern = terminal.pattern.to_regexp()
         try:
-            re.compile(pattern)
-            re.compile(f"(?:{pattern})")
+            if "(?" in pattern:  # a look, or modes, which must stand first
+                re.compile(pattern)
+                re.compile(f"(?:{pattern})")
+            else:
+                re._parser.parse(pattern)
         except (re.error, OverflowError) as error:
             hint = "Patterns are those of Python's re; flags come after the last slash: /.../imsx."
             why = getattr(error, "msg", str(error))
@@ -340,23 +352,30 @@ def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
 def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextual: bool) -> Lexemes:
     """By length first."""
     kinds = _Kinds(loaded, rewritten)
-    order = sorted(kinds.ordered(), key=lambda one: (-one.priority, not isinstance(one.pattern, PatternStr)))
-    found = {terminal.name: kinds.any_match(terminal) for terminal in order}
+    found = {terminal.name: kinds.any_match(terminal) for terminal in loaded.terminals}
+
+    def rank(terminal: TerminalDef) -> tuple[int, bool, int, int, str]:
+        pattern = terminal.pattern
+        text = isinstance(pattern, PatternStr)
+        widest = len(pattern.value) if text else _width(found[terminal.name].matches)[1]
+        return -terminal.priority, not text, -widest, -len(pattern.value), terminal.name
+
+    order = sorted(loaded.terminals, key=rank)
     result = Lexemes(ignore=list(loaded.ignore))
     scanners = []
     for terminal in order:
-        name, scanner = terminal.name, kinds.scanner(terminal, found[terminal.name], ())
+        name, preferred = terminal.name, found[terminal.name]
         result.bodies[name] = ("terminal", name)
         result.names[name] = [name]
-        if kinds.languages.holds(scanner.language, ""):
-            some = intersect([scanner.language, concat([ANY, TEXT])])
+        if not isinstance(terminal.pattern, PatternStr) and kinds.languages.holds(preferred.language, ""):
+            some = intersect([preferred.language, concat([ANY, TEXT])])
             if not kinds.languages.meet(some, TEXT):
                 kinds.refuse_empty(
                     terminal, "And only that: a lazy quantifier at its end takes as little as it can."
                 )
-            scanner = replace(scanner, language=some)
+            preferred = replace(preferred, language=some)
             result.bodies[name] = optional(("terminal", name))
-        scanners.append(replace(scanner, entries=(Entry(name, scanner.language),)))
+        scanners.append(kinds.scanner(terminal, preferred, (Entry(name, preferred.language),)))
     follow = _languages_after(after, found)
     wrong = guard_longest(scanners, kinds.languages, follow, contextual, kinds.refuse)
     places = {terminal.name: kinds.place(terminal) for terminal in order}
