@@ -87,11 +87,21 @@ void GrammarLife::find_separators() {
         if (g_.terminals[t].kind != GrammarTerminal::Text || plain_[t] == Lexemes::DEAD) continue;
         if (lexer_.ignores(t) || g_.indentation.newline == t) continue;
         const LexemeState begin = this->begin(t, s.after);
-        if (begin == Lexemes::DEAD || !free(begin)) return changed = true;
+        if (begin == Lexemes::DEAD || !(begin == plain_[t] ? stops(t) : free(begin))) return changed = true;
       }
       return false;
     });
   }
+}
+
+bool GrammarLife::stops(uint32_t t) {
+  bool known = true;
+  for (const Separator &s : separators_) {
+    const std::optional<bool> found = lexer_.ends_before(t, s.text);
+    if (found.value_or(false)) return true;
+    known &= found.has_value();
+  }
+  return !known && free(plain_[t]);
 }
 
 bool GrammarLife::free(LexemeState s) {

@@ -81,6 +81,7 @@ class GrammarLife {
   static constexpr size_t MOST_KNOWN = 100'000;
 
   bool free(LexemeState s);
+  bool stops(uint32_t t);  // free(plain_[t])
   bool separable(Re boundary);
   bool separates(const Separator &separator, Re boundary);
   void find_separators();

@@ -73,6 +73,28 @@ bool Lexer::overlap(uint32_t a, uint32_t b) {
   return it->second;
 }
 
+// The same as reading both through `beyond`, for which every state of every keyword would be made.
+std::optional<bool> Lexer::ends_before(uint32_t t, std::string_view separator) const {
+  if (g_.lexing != Lexing::Longest || g_.contextual || !literal_[t]) return std::nullopt;
+  std::string read = *literal_[t] + std::string(separator);
+  std::vector<Re> running = patterns_;
+  for (size_t i = 0; i < read.size(); ++i) {
+    bool whole = false;
+    for (Re &p : running) {
+      p = regex_.row(p)[static_cast<uint8_t>(read[i])];
+      whole |= regex_.nullable(p);
+    }
+    std::erase(running, RegexSpace::EMPTY);
+    if (i < literal_[t]->size()) continue;
+    const std::string_view prefix = std::string_view(read).substr(0, i + 1);
+    const auto text = std::lower_bound(texts_.begin(), texts_.end(), prefix);
+    const bool more = text != texts_.end() && text->starts_with(prefix);
+    if (running.empty() && !more) return true;
+    if (whole || (more && *text == prefix)) return false;
+  }
+  return false;  // it might go on into what follows
+}
+
 std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals) {
   std::vector<Re> all;
   for (uint32_t t : terminals) {
@@ -81,7 +103,11 @@ std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals)
       return !literal_[u] && overlap(t, u);
     });
     if (!covered) all.push_back(g_.terminals[t].language);
+    if (g_.contextual || covered) continue;
+    if (literal_[t]) texts_.push_back(*literal_[t]);
+    else patterns_.push_back(g_.terminals[t].language);
   }
+  std::sort(texts_.begin(), texts_.end());
   const Re any = regex_.alternate(all);
   std::vector<Words> out;
   for (size_t i = 0; i < terminals.size(); ++i) {

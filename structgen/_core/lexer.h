@@ -52,6 +52,10 @@ class Lexer {
     return lexemes_.begin(g_.terminals[t].language, g_.terminals[t].language, RegexSpace::EMPTY);
   }
 
+  // Does a lexeme of `t` end before `separator`, whatever follows: nothing longer begins so? Only for terminals that
+  // are one text, under rule "longest" with all competing; nullopt for others.
+  std::optional<bool> ends_before(uint32_t t, std::string_view separator) const;
+
   Context context(std::span<const uint32_t> expected);
   // The lexemes that a context can begin with; not a state to step from where text to ignore was read.
   std::span<const Running> beginnings(Context c) const { return contexts_[c].beginnings; }
@@ -122,6 +126,8 @@ class Lexer {
   std::vector<std::optional<std::string>> literal_;          // terminals with a single text
   std::vector<std::optional<std::string>> scanner_literal_;  // scanners with one
   std::vector<Words> words_;                                 // by terminal, unless contextual
+  std::vector<std::string> texts_;                           // longest: what competes, in order: single texts
+  std::vector<Re> patterns_;                                 // and all else
   std::unordered_map<uint64_t, bool> overlaps_;
   std::deque<ContextData> contexts_;
   std::unordered_map<Hash128, Context, HashOf128> context_index_;

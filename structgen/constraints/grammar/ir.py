@@ -18,7 +18,7 @@ The empty sequence is the empty text; a choice of nothing is no text.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from structgen.constraints.expressions import RE
 
@@ -27,8 +27,7 @@ __all__ = ["Body", "Grammar", "Indentation", "Lexer", "Place", "Rule", "Terminal
 Body = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where something is written: a line and a column, both from 1."""
 
     line: int

@@ -105,7 +105,7 @@ class _Kinds:
 
     def any_match(self, terminal: TerminalDef) -> Preference:
         """The language of a pattern that has no lazy quantifiers, and what `re` takes otherwise."""
-        if isinstance(terminal.pattern, PatternStr) and not terminal.pattern.flags:
+        if _is_text(terminal):
             language = literal(terminal.pattern.value)
             return Preference("longest", language, language, False)
         if isinstance(terminal.pattern, PatternStr) or MARK.search(terminal.pattern.value):
@@ -352,37 +352,45 @@ def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
 def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextual: bool) -> Lexemes:
     """By length first."""
     kinds = _Kinds(loaded, rewritten)
-    found = {terminal.name: kinds.any_match(terminal) for terminal in loaded.terminals}
+    found = {one.name: kinds.any_match(one) for one in loaded.terminals if not _is_text(one)}
 
     def rank(terminal: TerminalDef) -> tuple[int, bool, int, int, str]:
         pattern = terminal.pattern
-        text = isinstance(pattern, PatternStr)
-        widest = len(pattern.value) if text else _width(found[terminal.name].matches)[1]
-        return -terminal.priority, not text, -widest, -len(pattern.value), terminal.name
+        widest = len(pattern.value) if _is_text(terminal) else _width(found[terminal.name].matches)[1]
+        return -terminal.priority, pattern.type != "str", -widest, -len(pattern.value), terminal.name
 
     order = sorted(loaded.terminals, key=rank)
     result = Lexemes(ignore=list(loaded.ignore))
-    scanners = []
     for terminal in order:
-        name, preferred = terminal.name, found[terminal.name]
+        name = terminal.name
         result.bodies[name] = ("terminal", name)
         result.names[name] = [name]
-        if not isinstance(terminal.pattern, PatternStr) and kinds.languages.holds(preferred.language, ""):
-            some = intersect([preferred.language, concat([ANY, TEXT])])
-            if not kinds.languages.meet(some, TEXT):
+        language = literal(terminal.pattern.value) if _is_text(terminal) else found[name].language
+        if not _is_text(terminal) and kinds.languages.holds(language, ""):
+            language = intersect([language, concat([ANY, TEXT])])
+            if not kinds.languages.meet(language, TEXT):
                 kinds.refuse_empty(
                     terminal, "And only that: a lazy quantifier at its end takes as little as it can."
                 )
-            preferred = replace(preferred, language=some)
             result.bodies[name] = optional(("terminal", name))
-        scanners.append(kinds.scanner(terminal, preferred, (Entry(name, preferred.language),)))
-    follow = _languages_after(after, found)
-    wrong = guard_longest(scanners, kinds.languages, follow, contextual, kinds.refuse)
-    places = {terminal.name: kinds.place(terminal) for terminal in order}
-    result.terminals = [
-        Terminal(one.name, one.language, 0, places.get(one.name)) for one in [*scanners, *wrong]
-    ]
+        result.terminals.append(Terminal(name, language, 0, kinds.place(terminal)))
+    if any(one.conditions for one in found.values()):
+        found = {one.name: found.get(one.name) or kinds.any_match(one) for one in order}
+        scanners = [
+            kinds.scanner(
+                one, replace(found[one.name], language=made.language), (Entry(one.name, made.language),)
+            )
+            for one, made in zip(order, result.terminals, strict=True)
+        ]
+        follow = _languages_after(after, found)
+        wrong = guard_longest(scanners, kinds.languages, follow, contextual, kinds.refuse)
+        result.terminals += [Terminal(one.name, one.language) for one in wrong]
     return result
+
+
+def _is_text(terminal: TerminalDef) -> bool:
+    """Is it one text, in the case in which it is written?"""
+    return terminal.pattern.type == "str" and not terminal.pattern.flags
 
 
 def _width(expression: RE) -> tuple[int, int]:
