@@ -49,7 +49,7 @@ class Terminal:
 
     `language` are the texts that have this kind where nothing competes. `scanner` is the index, in
     `Lexer.scanners`, of the pattern that finds it (rule ``"ordered"``): a keyword that a name's pattern finds first
-    has the name's scanner.
+    has the name's scanner. `language` is then within that of the scanner.
     """
 
     name: str

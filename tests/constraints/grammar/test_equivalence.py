@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from lark import Lark
 from lark.exceptions import LarkError
@@ -85,6 +85,7 @@ def walk(constraint: Constraint, rng: random.Random, steps: int = 8) -> str | No
 
 @quick
 @given(lark_grammars(), st.lists(st.text("aabbc! ", max_size=7), min_size=1, max_size=6), st.integers(0, 99))
+@example("start: NAME | AB\nNAME: /[a-c]+/\nAB.1: /ab?(?![ab])/\n", ["ac", "ab", "aa", "aba"], 0)
 def test_lark_grammars_accept_what_lark_parses(source: str, texts: list[str], seed: int) -> None:
     try:
         constraint = lark(source)
