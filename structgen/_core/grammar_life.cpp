@@ -39,7 +39,7 @@ GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, 
 
 LexemeState GrammarLife::begin(uint32_t t, Re boundary) {
   if (plain_[t] == Lexemes::DEAD) return Lexemes::DEAD;
-  if ((lexemes_.first(plain_[t]) & lexemes_.first_of(boundary)).none()) return plain_[t];
+  if (!lexer_.may_begin(t, plain_[t], lexemes_.first_of(boundary))) return plain_[t];
   return lexemes_.restricted(plain_[t], boundary);
 }
 
@@ -106,24 +106,26 @@ bool GrammarLife::stops(uint32_t t) {
 
 bool GrammarLife::free(LexemeState s) {
   if (auto it = free_.find(s); it != free_.end()) return it->second;
-  // Breadth first: most lexemes end within a few bytes.
+  // Breadth first: most lexemes end within a few bytes. One state after the other: a name has a hundred next ones where
+  // keywords are none.
+  auto known = [&](LexemeState at) {
+    if (auto it = free_.find(at); it != free_.end()) return it->second;
+    return lexemes_.complete(at) && separable(lexemes_.after(at));
+  };
   std::deque<LexemeState> queue{s};
   std::set<LexemeState> met{s};
-  bool found = false;
+  bool found = s != Lexemes::DEAD && known(s);
   while (!queue.empty() && !found && met.size() < MOST_STATES) {
     const LexemeState now = queue.front();
     queue.pop_front();
-    if (lexemes_.complete(now) && separable(lexemes_.after(now))) {
-      found = true;
-      break;
+    const std::bitset<256> bytes = lexemes_.first(now);
+    for (size_t b = 0; b < 256 && !found; ++b) {
+      if (!bytes.test(b)) continue;
+      const LexemeState to = lexemes_.step(now, static_cast<uint8_t>(b));
+      if (to == Lexemes::DEAD || !met.insert(to).second) continue;
+      found = known(to);
+      if (!found && !free_.contains(to)) queue.push_back(to);
     }
-    if (auto it = free_.find(now); it != free_.end() && now != s) {
-      found = it->second;
-      if (found) break;
-      continue;
-    }
-    for (LexemeState to : lexemes_.successors(now))
-      if (met.insert(to).second) queue.push_back(to);
   }
   return free_[s] = found;
 }

@@ -27,6 +27,8 @@ size_t Lexemes::Fragment::memory() const {
 
 Lexemes::Lexemes(TextSpace &space) : space_(space), regex_(space.regex()), v_(space.vocabulary()) {
   states_.emplace_back();
+  rows_.emplace_back();
+  complete_.push_back(false);
 }
 
 LexemeState Lexemes::begin(Re language, Re beyond, Re earlier) {
@@ -48,8 +50,9 @@ LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
   made.beyond = beyond;
   made.earlier = earlier;
   made.after = after;
-  made.complete = regex_.nullable(language);
   states_.push_back(std::move(made));
+  rows_.emplace_back();
+  complete_.push_back(regex_.nullable(language));
   bytes_ += sizeof(State) + 64;
   return index_[key] = static_cast<LexemeState>(states_.size() - 1);
 }
@@ -61,9 +64,9 @@ LexemeState Lexemes::first_step(LexemeState s, uint8_t byte) {
   const structgen::Row &language = regex_.row(states_[s].language);
   for (size_t b = 0; b < 256; ++b)
     if (language[b] == RegexSpace::EMPTY) (*row)[b] = DEAD;
-  states_[s].row = std::move(row);
+  rows_[s] = std::move(row);
   bytes_ += sizeof(Row);
-  const LexemeState to = (*states_[s].row)[byte];
+  const LexemeState to = (*rows_[s])[byte];
   return to != UNKNOWN ? to : next(s, byte);
 }
 
@@ -71,20 +74,7 @@ LexemeState Lexemes::next(LexemeState s, uint8_t byte) {
   const State &st = states_[s];
   const Re language = regex_.row(st.language)[byte], beyond = st.beyond, earlier = st.earlier;
   const LexemeState to = intern(language, rest_of(beyond, byte), rest_of(earlier, byte));
-  return (*states_[s].row)[byte] = to;
-}
-
-std::vector<LexemeState> Lexemes::successors(LexemeState s) {
-  std::vector<LexemeState> out;
-  if (s == DEAD) return out;
-  const std::bitset<256> bytes = first(s);
-  for (size_t b = 0; b < 256; ++b)
-    if (bytes.test(b))
-      if (const LexemeState to = step(s, static_cast<uint8_t>(b)); to != DEAD && (out.empty() || out.back() != to))
-        out.push_back(to);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
+  return (*rows_[s])[byte] = to;
 }
 
 const std::bitset<256> &Lexemes::first(LexemeState s) {
@@ -108,7 +98,7 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
     const Kinds loops =
         looping_kinds(s, v_.spellable(), [&](LexemeState from, uint8_t b) { return from == DEAD ? DEAD : step(from, b); });
     std::bitset<256> overlaps;
-    if (states_[s].complete)
+    if (complete_[s])
       for (size_t b = 0; b < 256; ++b)
         overlaps[b] = step(s, static_cast<uint8_t>(b)) != DEAD && may_follow(s, static_cast<uint8_t>(b));
     State &st = states_[s];
@@ -121,7 +111,7 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
 
 // The trie is in depth-first order: one scan, with the states of the path on a stack. `whole` may take a subtree that
 // stays in one state as it is. `leave` is asked at nodes whose parent may be the end of the lexeme, with the
-// parent's state.
+// parent's state and the node's own.
 template <class OnInside, class OnWhole, class OnLeave>
 void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnWhole &whole,
                    const OnLeave &leave) {
@@ -133,7 +123,7 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside,
     path.resize(depth);
     const LexemeState before = path.back();
     const LexemeState now = step(before, v_.byte(n));
-    if (depth > 1 && states_[before].complete) leave(n, depth, before, now != DEAD);
+    if (depth > 1 && complete_[before]) leave(n, depth, before, now);
     if (now == DEAD) {
       n = v_.end(n);
       continue;
@@ -148,10 +138,38 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside,
   }
 }
 
+// The nodes on the way to the one that a walk looks at. Whether one turns is found out where a token leaves it only: it
+// means a look at each of its children.
+class Lexemes::Way {
+ public:
+  void go(Vocabulary::Node node, uint32_t depth) {
+    steps_.resize(depth);
+    steps_.push_back({node, false, false});
+  }
+  // Does the parent, whose state is `s`, turn? `found` is called where it does, once.
+  template <class Found>
+  bool turns(Lexemes &lexemes, uint32_t depth, LexemeState s, const Found &found) {
+    Step &step = steps_[depth - 1];
+    if (!step.asked) {
+      step.asked = true;
+      step.turns = lexemes.turns(step.node, s);
+      if (step.turns) found(step.node);
+    }
+    return step.turns;
+  }
+
+ private:
+  struct Step {
+    Vocabulary::Node node;
+    bool asked, turns;
+  };
+  std::vector<Step> steps_{{Vocabulary::ROOT, true, false}};  // by depth
+};
+
 // Do many tokens below `node` go on after a lexeme that ends there?
 bool Lexemes::turns(Vocabulary::Node node, LexemeState s) {
   const Vocabulary::Node end = v_.end(node);
-  if (!states_[s].complete || end - node <= WIDE) return false;
+  if (!complete_[s] || end - node <= WIDE) return false;
   uint32_t many = 0;
   for (Vocabulary::Node c = node + 1; c < end && many <= WIDE; c = v_.end(c)) {
     const uint8_t byte = v_.byte(c);
@@ -167,19 +185,23 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
   std::vector<Leave> found;
   std::unordered_map<LexemeState, bool> ends;
   LexemeState last = DEAD;
-  std::vector<bool> turned{false};  // by depth
+  Way way;
+  std::vector<std::span<const uint32_t>> inside;
+  size_t count = 0;
   auto add = [&](std::span<const uint32_t> ids, LexemeState end) {
     if (ids.empty()) return;
-    made->ids.insert(made->ids.end(), ids.begin(), ids.end());
+    count += ids.size();
+    if (!inside.empty() && inside.back().data() + inside.back().size() == ids.data())
+      inside.back() = {inside.back().data(), inside.back().size() + ids.size()};
+    else
+      inside.push_back(ids);
     if (end != last && ends.try_emplace(end, true).second) made->ends.push_back(end);
     last = end;
   };
   walk(
       node, s,
       [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
-        turned.resize(depth);
-        turned.push_back(turns(n, now));
-        if (turned.back()) made->turns.push_back({n, states_[now].after});
+        way.go(n, depth);
         add(v_.ids(n), now);
       },
       [&](Vocabulary::Node n, LexemeState now) {
@@ -187,20 +209,24 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
         made->overlaps |= looked_at(now).overlaps;  // or some of these
         return true;
       },
-      [&](Vocabulary::Node n, uint32_t depth, LexemeState before, bool goes_on) {
+      [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
         const uint8_t byte = v_.byte(n);
-        if (turned[depth - 1] || !may_follow(before, byte)) return;
-        if (goes_on) made->overlaps.set(byte);
+        if (!may_follow(before, byte) || (now != DEAD && made->overlaps.test(byte))) return;
+        auto turn = [&](Vocabulary::Node at) { made->turns.push_back({at, states_[before].after}); };
+        if (way.turns(*this, depth, before, turn)) return;
+        if (now != DEAD) made->overlaps.set(byte);
         else found.push_back({n, states_[before].after});
       });
   made->leaves = gather(found, {});
-  if (made->ids.size() > v_.words()) {
-    made->dense = true;
+  made->dense = count > v_.words();
+  if (made->dense) {
     made->bits.assign(v_.words(), 0);
-    for (uint32_t id : made->ids) made->bits[id >> 5] |= 1u << (id & 31);
-    made->ids = {};
+    for (auto &ids : inside)
+      for (uint32_t id : ids) made->bits[id >> 5] |= 1u << (id & 31);
+  } else {
+    made->ids.reserve(count);
+    for (auto &ids : inside) made->ids.insert(made->ids.end(), ids.begin(), ids.end());
   }
-  made->ids.shrink_to_fit();
   fragment_bytes_ += made->memory();
   auto &place = fragments_[key];
   place = std::move(made);
@@ -211,28 +237,26 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
   std::bitset<256> missing = bytes;
   for (auto &[byte, leaves] : f.overlapping) missing.reset(byte);
   if (missing.none()) return;
-  std::array<std::vector<Leave>, 256> found;
-  std::vector<bool> turned{false};
-  walk(
-      node, s,
-      [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
-        turned.resize(depth);
-        turned.push_back(turns(n, now));
-      },
-      [&](Vocabulary::Node, LexemeState now) { return (looked_at(now).overlaps & missing).none(); },
-      [&](Vocabulary::Node n, uint32_t depth, LexemeState before, bool goes_on) {
-        const uint8_t byte = v_.byte(n);
-        if (goes_on && missing.test(byte) && !turned[depth - 1] && may_follow(before, byte))
-          found[byte].push_back({n, states_[before].after});
-      });
   // Tokens that stay inside are allowed anyway, where nothing may forbid it: no other way to read them need be tried.
+  const bool allowed = states_[s].beyond == RegexSpace::EMPTY;
   std::vector<bool> inside;
-  if (states_[s].beyond == RegexSpace::EMPTY) {
+  if (allowed) {
     inside.resize(v_.size());
     for (uint32_t id : f.ids) inside[id] = true;
     for (uint32_t w = 0; w < f.bits.size(); ++w)
       for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1) inside[w * 32 + static_cast<uint32_t>(std::countr_zero(rest))] = true;
   }
+  std::array<std::vector<Leave>, 256> found;
+  Way way;
+  walk(
+      node, s, [&](Vocabulary::Node n, uint32_t depth, LexemeState) { way.go(n, depth); },
+      [&](Vocabulary::Node, LexemeState now) { return allowed || (looked_at(now).overlaps & missing).none(); },
+      [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
+        const uint8_t byte = v_.byte(n);
+        if (now != DEAD && missing.test(byte) && may_follow(before, byte) && !(allowed && stays(n, now)) &&
+            !way.turns(*this, depth, before, [](Vocabulary::Node) {}))
+          found[byte].push_back({n, states_[before].after});
+      });
   for (size_t b = 0; b < 256; ++b) {
     if (!missing.test(b)) continue;
     auto &made = f.overlapping[static_cast<uint8_t>(b)] = gather(found[b], inside);
@@ -247,7 +271,7 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
   walk(
       node, s, [](Vocabulary::Node, uint32_t, LexemeState) {},
       [&](Vocabulary::Node, LexemeState now) { return looked_at(now).overlaps.none(); },
-      [&](Vocabulary::Node n, uint32_t, LexemeState before, bool) {
+      [&](Vocabulary::Node n, uint32_t, LexemeState before, LexemeState) {
         if (may_follow(before, v_.byte(n))) found.push_back({n, states_[before].after});
       });
   fragment_bytes_ += found.size() * sizeof(Leave);

@@ -45,9 +45,9 @@ class Lexemes {
   }
 
   LexemeState step(LexemeState s, uint8_t byte) {
-    State &st = states_[s];
-    if (!st.row) return first_step(s, byte);
-    const LexemeState to = (*st.row)[byte];
+    const std::unique_ptr<Row> &row = rows_[s];
+    if (!row) return first_step(s, byte);
+    const LexemeState to = (*row)[byte];
     return to != UNKNOWN ? to : next(s, byte);
   }
   Within begin_within(Re language) {
@@ -56,7 +56,7 @@ class Lexemes {
   Within within(LexemeState s) const { return language(s) == RegexSpace::ANY_TEXT ? ANYTHING : s; }
   Within step_within(Within w, uint8_t byte) { return w == ANYTHING ? w : within(step(w, byte)); }
   bool may_end(Within w) const { return w == ANYTHING || complete(w); }
-  bool complete(LexemeState s) const { return states_[s].complete; }
+  bool complete(LexemeState s) const { return complete_[s]; }
   // No text in here may be the beginning of what follows the lexeme, if it ends here.
   Re after(LexemeState s) const { return states_[s].after; }
   // Bytes by which a lexeme that ends in `s` may go on to another: those of no whole match of `after`.
@@ -68,8 +68,6 @@ class Lexemes {
   }
   Re rest_of(Re after, uint8_t byte) { return after == RegexSpace::EMPTY ? after : regex_.row(after)[byte]; }
   bool nullable(Re re) const { return regex_.nullable(re); }
-  // The states that one more byte leads to, each once.
-  std::vector<LexemeState> successors(LexemeState s);
   Re language(LexemeState s) const { return states_[s].language; }
   // The bytes that it can go on with.
   const std::bitset<256> &first(LexemeState s);
@@ -123,11 +121,9 @@ class Lexemes {
  private:
   using Row = std::array<LexemeState, 256>;
   static constexpr LexemeState UNKNOWN = UINT32_MAX;
-  static constexpr uint32_t SMALL_SUBTREE = 12;
+  static constexpr uint32_t SMALL_SUBTREE = 1;
   struct State {
     Re language = RegexSpace::EMPTY, beyond = RegexSpace::EMPTY, earlier = RegexSpace::EMPTY, after = RegexSpace::EMPTY;
-    bool complete = false;
-    std::unique_ptr<Row> row;
     std::unique_ptr<std::bitset<256>> first;
     bool looked_at = false;  // what follows has been found out
     Kinds loops = 0;
@@ -138,6 +134,7 @@ class Lexemes {
   LexemeState next(LexemeState s, uint8_t byte);
   template <class OnInside, class OnWhole, class OnLeave>
   void walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnWhole &whole, const OnLeave &leave);
+  class Way;
   bool turns(Vocabulary::Node node, LexemeState s);
   const State &looked_at(LexemeState s);
   // Does every token below `node` stay in `s`?
@@ -151,6 +148,9 @@ class Lexemes {
   RegexSpace &regex_;
   const Vocabulary &v_;
   std::deque<State> states_;
+  // What walks ask of a state at every node, close together.
+  std::vector<std::unique_ptr<Row>> rows_;
+  std::vector<uint8_t> complete_;
   std::unordered_map<Hash128, LexemeState, HashOf128> index_;
   std::unordered_map<Re, std::bitset<256>> first_bytes_;
   std::unordered_map<uint64_t, LexemeState> restricted_;

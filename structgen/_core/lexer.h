@@ -52,6 +52,11 @@ class Lexer {
     return lexemes_.begin(g_.terminals[t].language, g_.terminals[t].language, RegexSpace::EMPTY);
   }
 
+  // May `t`, whose lexemes begin in state `s`, begin with one of these bytes? A text needs no row of its state for that.
+  bool may_begin(uint32_t t, LexemeState s, const std::bitset<256> &bytes) {
+    if (literal_[t] && !literal_[t]->empty()) return bytes.test(static_cast<uint8_t>(literal_[t]->front()));
+    return (lexemes_.first(s) & bytes).any();
+  }
   // Does a lexeme of `t` end before `separator`, whatever follows: nothing longer begins so? Only for terminals that
   // are one text, under rule "longest" with all competing; nullopt for others.
   std::optional<bool> ends_before(uint32_t t, std::string_view separator) const;

@@ -35,40 +35,34 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
 
   // Sorted order is depth-first order: open the nodes a token adds to its predecessor's path.
   std::vector<Node> path{ROOT};
-  byte_.push_back(0);
-  end_.push_back(0);
-  depth_.push_back(0);
-  first_id_.push_back(0);
+  nodes_.emplace_back();
   root_child_.fill(NONE);
   std::string_view previous;
   for (uint32_t id : order) {
     std::string_view t = tokens_[id];
     size_t common = 0;
     while (common < t.size() && common < previous.size() && t[common] == previous[common]) ++common;
-    for (size_t d = previous.size(); d > common; --d) end_[path[d]] = node_count();
+    for (size_t d = previous.size(); d > common; --d) nodes_[path[d]].end = static_cast<Node>(nodes_.size());
     path.resize(common + 1);
     for (size_t d = common; d < t.size(); ++d) {
-      Node n = node_count();
-      byte_.push_back(static_cast<uint8_t>(t[d]));
-      end_.push_back(0);
-      depth_.push_back(static_cast<uint16_t>(d + 1));
-      first_id_.push_back(static_cast<uint32_t>(ids_.size()));
-      if (d == 0) root_child_[byte_[n]] = n;
+      const auto n = static_cast<Node>(nodes_.size());
+      const auto byte = static_cast<uint8_t>(t[d]);
+      nodes_.push_back({.first_id = static_cast<uint32_t>(ids_.size()), .depth = static_cast<uint16_t>(d + 1), .byte = byte});
+      if (d == 0) root_child_[byte] = n;
       path.push_back(n);
     }
     ids_.push_back(id);
     previous = t;
   }
-  for (Node n : path) end_[n] = node_count();
-  first_id_.push_back(static_cast<uint32_t>(ids_.size()));
+  for (Node n : path) nodes_[n].end = static_cast<Node>(nodes_.size());
+  nodes_.push_back({.first_id = static_cast<uint32_t>(ids_.size())});
+  nodes_.shrink_to_fit();
   sum_up();
 }
 
 // What is below each node. Characters are told by their bytes from the token's first on; a continuation byte
 // that continues nothing, and a token that ends inside a character, are broken.
 void Vocabulary::sum_up() {
-  kinds_below_.assign(node_count(), 0);
-  characters_below_.assign(node_count(), 0);
   struct Open {
     Node node;
     uint8_t missing;  // continuation bytes
@@ -80,13 +74,13 @@ void Vocabulary::sum_up() {
     const Open done = path.back();
     path.pop_back();
     const Node parent = path.back().node;
-    kinds_below_[parent] |= done.kinds | kinds_below_[done.node];
-    const auto most = static_cast<uint16_t>(characters_below_[done.node] + done.begins);
-    characters_below_[parent] = std::max(characters_below_[parent], most);
+    nodes_[parent].kinds_below |= done.kinds | nodes_[done.node].kinds_below;
+    const auto most = static_cast<uint16_t>(nodes_[done.node].characters_below + done.begins);
+    nodes_[parent].characters_below = std::max(nodes_[parent].characters_below, most);
   };
   for (Node n = 1; n < node_count(); ++n) {
-    while (path.size() > depth_[n]) close();
-    const uint8_t b = byte_[n], missing = path.back().missing;
+    while (path.size() > nodes_[n].depth) close();
+    const uint8_t b = nodes_[n].byte, missing = path.back().missing;
     const bool continues = (b & 0xc0) == 0x80;
     Open open{n, 0, continues ? 0 : kind_of(b), !continues};
     if (continues) {
@@ -108,8 +102,8 @@ bool Vocabulary::is_eos(uint32_t id) const {
 
 Vocabulary::Node Vocabulary::child(Node node, uint8_t byte) const {
   if (node == ROOT) return root_child_[byte];
-  for (Node n = node + 1; n < end_[node]; n = end_[n])
-    if (byte_[n] >= byte) return byte_[n] == byte ? n : NONE;
+  for (Node n = node + 1; n < nodes_[node].end; n = nodes_[n].end)
+    if (nodes_[n].byte >= byte) return nodes_[n].byte == byte ? n : NONE;
   return NONE;
 }
 
@@ -117,7 +111,7 @@ std::string Vocabulary::path(Node node) const {
   // Every subtree ends in a token, and the first id below spells the path.
   Node n = node;
   while (ids(n).empty()) ++n;
-  return tokens_[ids(n)[0]].substr(0, depth_[node]);
+  return tokens_[ids(n)[0]].substr(0, nodes_[node].depth);
 }
 
 std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view text) const {
@@ -144,7 +138,7 @@ std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view 
 }
 
 size_t Vocabulary::memory() const {
-  size_t total = byte_.size() * (1 + 4 + 2 + 4 + 8 + 2) + ids_.size() * 4;
+  size_t total = nodes_.size() * sizeof(Entry) + ids_.size() * 4;
   for (const std::string &t : tokens_) total += sizeof(t) + (t.size() > 15 ? t.size() : 0);
   return total;
 }
