@@ -89,6 +89,7 @@ _SIMPLE_BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, No
 _SURROGATES = range(0xD800, 0xE000)
 _HEX_DIGITS = {"x": "two", "u": "four", "U": "eight"}
 _RULE_FORM = "A rule is written as name ::= ..."
+_NEXT_RULE = re.compile(r"[\r\n][ \t]*+([A-Za-z0-9_-]++)[ \t]*+::=")
 _STRAYS = {
     "'": "Write texts in double quotes.",
     "=": _RULE_FORM,
@@ -315,6 +316,7 @@ class Reader(ABC):
         start = 2 if negative else 1
         if len(raw) == start + 1:
             return self.empty_class(raw, position)
+        self._check_closed(raw, position)
         ranges: list[tuple[int, int]] = []
         for match in self.class_item.finditer(raw, start, len(raw) - 1):
             place = position + match.start()
@@ -330,6 +332,15 @@ class Reader(ABC):
             ranges.append((low, high))
         normal = expressions.normalise_ranges(ranges)
         return expressions.character_class(expressions.negate_ranges(normal) if negative else normal)
+
+    def _check_closed(self, raw: str, position: int) -> None:
+        """A newline is a character of a class, in GBNF; a rule that begins after it is none that is meant so."""
+        swallowed = _NEXT_RULE.search(raw)
+        if swallowed is not None:
+            line = self._place(position + swallowed.start(1)).line
+            message = f"this class is not closed before the rule {_shown(swallowed[1])} in line {line}"
+            hint = "Add the ] that closes it. A newline that is meant is written as \\n."
+            raise self.fault(message, position, hint=hint)
 
     def _character(self, raw: str, position: int, escapes: Mapping[str, int]) -> int:
         """The code point that a character or an escape stands for."""
