@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -16,7 +17,10 @@ class InputError(StructgenError):
 
 def for_the_shell(text: str) -> str:
     """What the library says, with its arguments as the command line calls them."""
-    return text.replace("registry=", "--registry")
+    return _READERS.sub(r"--\1", text.replace("registry=", "--registry"))
+
+
+_READERS = re.compile(r"\bsg\.(lark|gbnf|ebnf)\b(?:\(\))?")
 
 
 def read_text(name: str, what: str, hint: str = "Give the path of a file, or - for standard input.") -> str:

@@ -76,6 +76,11 @@ def test_explain(calls: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "cannot read --ebnf" in capsys.readouterr().err
 
 
+def test_another_notation(calls: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--gbnf", calls]) == 2
+    assert "Read it with --lark." in capsys.readouterr().err
+
+
 def test_mask(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mask", "--grammar", "json", "--prefix", '{"a"', "--tokenizer", "bytes"]) == 0
     assert "5 of 257 tokens may come next" in capsys.readouterr().out

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from structgen.constraints.base import Constraint
-from structgen.errors import OptionError
+from structgen.errors import GrammarError, OptionError
 
 from .ebnf import read_ebnf
 from .gbnf import read_gbnf
 from .ir import Grammar, Indentation
 from .lowered import Lowered
 from .lowering import lower
+from .mistaken import is_like_gbnf, is_like_lark
 
 if TYPE_CHECKING:
     from lark.indenter import Indenter
@@ -51,12 +52,18 @@ class GrammarConstraint(Lowered):
 
 def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in llama.cpp's GBNF; `start` is the rule that a whole text must be."""
-    return GrammarConstraint(read_gbnf(source, start), "GBNF")
+    try:
+        return GrammarConstraint(read_gbnf(source, start), "GBNF")
+    except GrammarError as error:
+        raise is_like_lark(source, "GBNF") or error from None
 
 
 def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in XGrammar's EBNF; `start` is the rule that a whole text must be."""
-    return GrammarConstraint(read_ebnf(source, start), "EBNF")
+    try:
+        return GrammarConstraint(read_ebnf(source, start), "EBNF")
+    except GrammarError as error:
+        raise is_like_lark(source, "EBNF") or error from None
 
 
 def lark(
@@ -80,13 +87,16 @@ def lark(
 
     if lexer not in ("lark", "longest"):
         raise OptionError(f"there is no lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
-    grammar = read_lark(
-        source,
-        start,
-        lexer="longest" if lexer == "longest" else "ordered",
-        contextual=contextual,
-        indenter=indenter,
-        import_paths=import_paths,
-        constraints=constraints,
-    )
+    try:
+        grammar = read_lark(
+            source,
+            start,
+            lexer="longest" if lexer == "longest" else "ordered",
+            contextual=contextual,
+            indenter=indenter,
+            import_paths=import_paths,
+            constraints=constraints,
+        )
+    except GrammarError as error:
+        raise is_like_gbnf(source) or error from None
     return GrammarConstraint(grammar, "Lark")
