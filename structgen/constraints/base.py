@@ -76,6 +76,10 @@ class Constraint(ABC):
         """A short phrase for messages."""
         return repr(self)
 
+    def empty_hint(self) -> str:
+        """What to do where no text satisfies it."""
+        return "Check for parts that contradict each other, and for characters that the tokenizer lacks."
+
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
         """Why the empty part at this place is empty, if this kind of constraint can tell."""
         return None

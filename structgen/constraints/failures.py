@@ -49,5 +49,5 @@ def empty_constraint(
         )
     return EmptyConstraint(
         f"no text that the vocabulary can spell satisfies {constraint.describe()}",
-        hint="Check for parts that contradict each other, and for characters that the tokenizer lacks.",
+        hint=constraint.empty_hint(),
     )

@@ -45,6 +45,12 @@ class GrammarConstraint(Lowered):
     def describe(self) -> str:
         return f"the {self.format} grammar of `{self.grammar.start}`"
 
+    def empty_hint(self) -> str:
+        return (
+            f"`structgen check --{self.format.lower()} FILE` names rules without a text and terminals that never "
+            "match; or the tokenizer lacks characters."
+        )
+
     def __repr__(self) -> str:
         rules = len(self.grammar.rules)
         return f"<{self.format} grammar, start {self.grammar.start!r}, {rules} rule{'s' * (rules != 1)}>"

@@ -118,3 +118,18 @@ def test_dead_terminals_are_those_of_the_core(seed: int, lexer: LexerRule) -> No
         except EmptyConstraint:
             is_dead = True
         assert is_dead == (terminal.name in never), (rules, terminal.name)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "told"),
+    [
+        (sg.lark("start: NAME NAME\nNAME: /[a-z]+/"), "structgen check --lark FILE"),
+        (sg.gbnf('root ::= "a" root "b"'), "structgen check --gbnf FILE"),
+        (sg.ebnf('root ::= "a" root'), "structgen check --ebnf FILE"),
+        (sg.regex("a") & "b", "contradict each other"),
+    ],
+)
+def test_grammars_without_a_text_lead_to_the_check(constraint: sg.Constraint, told: str) -> None:
+    with pytest.raises(EmptyConstraint) as caught:
+        Matcher(constraint, BYTES)
+    assert told in str(caught.value)
