@@ -17,6 +17,8 @@ __all__ = ["add_grammar_arguments", "grammar_argument", "grammars_given"]
 
 _FLAGS = ("--lark", "--gbnf", "--ebnf", "--grammar")
 _NOTATIONS = {"--lark": "Lark's notation", "--gbnf": "llama.cpp's GBNF", "--ebnf": "XGrammar's EBNF"}
+_NAMES = ("tables", "columns", "functions", "schemas", "aliases")
+"""Parameters of grammars of the shelf."""
 
 
 def add_grammar_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +35,13 @@ def add_grammar_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="only terminals that may stand at a place compete (--lark)",
     )
+    for kind in _NAMES:
+        group.add_argument(
+            f"--{kind}",
+            metavar="NAME,...",
+            action="append",
+            help=f"the {kind} that there are (--grammar sql); with commas, or repeat it",
+        )
 
 
 def grammars_given(arguments: argparse.Namespace) -> dict[str, str | None]:
@@ -50,13 +59,28 @@ def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
 
     start = {} if arguments.start is None else {"start": arguments.start}
     if arguments.grammar is not None:
-        return grammar(arguments.grammar, **start)
+        return grammar(arguments.grammar, start=arguments.start, **_names(arguments))
     if arguments.gbnf is not None:
         return gbnf(read_text(arguments.gbnf, "--gbnf"), **start)
     if arguments.ebnf is not None:
         return ebnf(read_text(arguments.ebnf, "--ebnf"), **start)
     source = read_text(arguments.lark, "--lark")
     return lark(source, lexer=arguments.lexer or "lark", contextual=bool(arguments.contextual), **start)
+
+
+def _names(arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """The lists of names that were given. There may be no aliases; of the others there is at least one."""
+    names: dict[str, list[str]] = {}
+    for kind in _NAMES:
+        given: list[str] | None = getattr(arguments, kind)
+        if given is not None:
+            names[kind] = [name.strip() for one in given for name in one.split(",") if one.strip()]
+            if not names[kind] and kind != "aliases":
+                raise InputError(
+                    f"--{kind} names nothing",
+                    hint=f"Write --{kind} NAME,NAME, or leave it out where any name may stand.",
+                )
+    return names
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -66,3 +90,6 @@ def _check_options(arguments: argparse.Namespace) -> None:
         flags = _FLAGS if name == "start" else ("--lark",)
         if getattr(arguments, name) is not None and all(given[flag] is None for flag in flags):
             raise InputError(f"--{name} can only be given with {' or '.join(flags)}")
+    for kind in _names(arguments):
+        if arguments.grammar is None:
+            raise InputError(f"--{kind} can only be given with --grammar")

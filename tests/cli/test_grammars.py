@@ -86,6 +86,24 @@ def test_mask(capsys: pytest.CaptureFixture[str]) -> None:
     assert "5 of 257 tokens may come next" in capsys.readouterr().out
 
 
+def test_names_of_a_database(capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--grammar", "sql", "--start", "select", "--tables", "users, orders", "--columns", "id"]
+    named += ["--columns", "name", "--functions", "count", "--aliases", "u", "--schemas", "main"]
+    for text, status in (
+        ("SELECT u.id, count(*) FROM main.users AS u JOIN orders", 0),
+        ("SELECT name FROM customers", 1),
+        ("SELECT password FROM users", 1),
+        ("SELECT v.id FROM users AS v", 1),
+    ):
+        assert main(["explain", *named, text]) == status, text
+    assert main(["check", *named]) == 0 and main(["example", *named, "--minimal"]) == 0
+    capsys.readouterr()
+    assert (
+        main(["explain", "--grammar", "sql", "--tables", "users", "--aliases", "", "SELECT a.b FROM users"])
+        == 1
+    )
+
+
 @pytest.mark.parametrize("name", ["arithmetic", "graphql", "json", "smiles", "sql", "toml", "xml"])
 def test_examples_are_texts_of_the_grammar(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["example", "--grammar", name]
@@ -111,6 +129,10 @@ def test_examples_are_texts_of_the_grammar(name: str, capsys: pytest.CaptureFixt
         (["example"], "there is nothing to show"),
         (["example", "--grammar", "json", "--indent", "2"], "can only be given with a JSON Schema"),
         (["explain", "--regex", "a", "--start", "x", "a"], "--start can only be given with --lark or --gbnf"),
+        (["explain", "--grammar", "json", "--tables", "a", "x"], "has no parameter 'tables'"),
+        (["explain", "--lark", "x", "--columns", "a", "x"], "--columns can only be given with --grammar"),
+        (["explain", "--grammar", "sql", "--tables", " ", "x"], "--tables names nothing"),
+        (["explain", "--grammar", "sql", "--tables", "a,,b", "x"], "tables has '', a str, which is no name"),
         (
             ["explain", "--grammar", "json", "--gbnf", "x", "a"],
             "--gbnf and --grammar cannot be given together",
