@@ -1,11 +1,15 @@
 """Tool calls: the constraint of a turn that may call tools, the reader of a finished one, and the loop that runs them.
 
+    sg.tools(definitions)                        as Hermes and Qwen write calls, which is the default
+    sg.tools(definitions, format="llama3_json")  as another family does: a name of sg.tools.FORMATS
+
 This package can be called: ``structgen.tools(...)`` is its function `tools`, and ``structgen.tools.FORMATS`` is there,
 too, whichever of the two was used first.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from types import ModuleType
 from typing import Any
@@ -34,9 +38,18 @@ __all__ = [
 ]
 
 
+def _with_self(signature: inspect.Signature) -> inspect.Signature:
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    return signature.replace(parameters=[this, *signature.parameters.values()])
+
+
 class _CallablePackage(ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> ToolTurn:
         return tools(*args, **kwargs)
+
+    # What help() and editors show of a call is the function's.
+    __call__.__doc__ = tools.__doc__
+    __call__.__signature__ = _with_self(inspect.signature(tools))  # type: ignore[attr-defined]
 
 
 sys.modules[__name__].__class__ = _CallablePackage

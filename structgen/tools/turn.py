@@ -83,7 +83,8 @@ def tools(
     """The constraint of an assistant's turn that may call tools.
 
     definitions    OpenAI's tool definitions, or Python functions
-    format         who will write it: a name of `structgen.tools.FORMATS`, or a `ToolFormat`
+    format         who will write it: a name of `structgen.tools.FORMATS`, or a `ToolFormat`; "hermes", which is also
+                   Qwen's, unless it is given
     tool_choice    "auto", "required" (calls at once), "none" (no calls), or the name of the one tool to call
     parallel       several calls in one turn; None: if the format has that
     max_calls      at most so many of them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import random
 import re
@@ -257,6 +258,9 @@ def test_the_package_can_be_called() -> None:
     )
     subprocess.run([sys.executable, "-c", program], check=True)
     assert sg.tools([weather]) == tools([weather])
+    assert inspect.signature(sg.tools) == inspect.signature(tools)
+    assert sg.tools.__call__.__doc__ == tools.__doc__ and '"hermes"' in str(tools.__doc__)
+    assert sg.tools([weather]).format.name == "hermes"
 
 
 def test_python_cannot_write_every_schema() -> None:
