@@ -88,6 +88,17 @@ class Vocabulary:
         return cls(tokens, eos_ids, size=size, specials=specials)
 
     @classmethod
+    def of_bytes(cls, specials: Iterable[str] = ()) -> Vocabulary:
+        """Each byte is a token, 256 ends a text, `specials` are the tokens from 257 on: to try constraints out.
+
+        ``Matcher(constraint, Vocabulary.of_bytes()).explain(text)`` needs neither a tokenizer nor a model.
+        """
+        names = (specials,) if isinstance(specials, str) else tuple(specials)
+        tokens = [*(bytes([byte]) for byte in range(256)), *[None] * (1 + len(names))]
+        ids = {name: 257 + place for place, name in enumerate(names)}
+        return cls(tokens, [256], encoder=_bytes_of, specials=ids)
+
+    @classmethod
     def from_tokenizer(
         cls, tokenizer: Any, *, size: int | None = None, eos_ids: Iterable[int] | None = None
     ) -> Vocabulary:
@@ -195,6 +206,10 @@ class Vocabulary:
             limits={**self.limits, **limits},
             specials=self.specials,
         )
+
+
+def _bytes_of(text: str) -> Sequence[int]:
+    return text.encode()
 
 
 def _checked_limits(limits: Mapping[str, int]) -> dict[str, int]:

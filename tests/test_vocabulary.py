@@ -40,6 +40,15 @@ def test_sizes_and_bytes() -> None:
     assert repr(vocabulary) == "<Vocabulary of 70 tokens, ends of text [1]>"
 
 
+def test_bytes_as_tokens() -> None:
+    vocabulary = Vocabulary.of_bytes(["<|a|>", "<|b|>"])
+    assert (vocabulary.size, vocabulary.eos_ids) == (259, (256,))
+    assert vocabulary.specials == {"<|a|>": 257, "<|b|>": 258}
+    assert vocabulary.encode("aé") == [0x61, 0xC3, 0xA9] and vocabulary.encode("") == []
+    assert vocabulary.spelled([257, *b"x", 256]) == "<|a|>x"
+    assert Vocabulary.of_bytes().size == 257 and Vocabulary.of_bytes("<a>").specials == {"<a>": 257}
+
+
 def test_ends_of_text_are_never_text() -> None:
     vocabulary = Vocabulary.from_tokens([b"a", b"</s>", b"<turn>"], [1, 2, 1])
     assert vocabulary.eos_ids == (1, 2)

@@ -62,7 +62,7 @@ def _core() -> str:
     from structgen.matcher import Matcher
     from structgen.vocabulary import Vocabulary
 
-    vocabulary = Vocabulary.from_tokens([bytes([i]) for i in range(256)], eos_ids=[256], size=257)
+    vocabulary = Vocabulary.of_bytes()
     schema = json_schema({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
     started = time.perf_counter()
     matcher = Matcher(schema, vocabulary)

@@ -208,7 +208,7 @@ def vocabulary_argument(name: str | None) -> Vocabulary:
 
         return load_vocabulary()
     if name == BYTES:
-        return Vocabulary.from_tokens([bytes([i]) for i in range(256)], eos_ids=[256], size=257)
+        return Vocabulary.of_bytes()
     if Path(name).exists():
         return Vocabulary.from_tokenizer(name)
     from structgen.models.loading import looks_local
