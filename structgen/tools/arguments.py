@@ -15,14 +15,14 @@ from typing import Any
 from structgen.constraints.composition import body_of
 from structgen.constraints.grammar.ir import Body
 from structgen.constraints.json_schema import json_schema
-from structgen.errors import OutputInvalid
+from structgen.errors import ConstraintError, LimitExceeded, OutputInvalid
 
 from .definitions import Tool
 from .formats import ToolFormat
 from .pythonic import python_arguments, read_python_arguments
 from .xml_parameters import read_xml_parameters, xml_parameters
 
-__all__ = ["NOTATIONS", "Notation"]
+__all__ = ["NOTATIONS", "Notation", "arguments_of"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,28 @@ class Notation:
     write: Callable[[Tool, ToolFormat], Body]
     read: Callable[[str, int, Tool], tuple[dict[str, Any], int]]
     """From a text and the place where the arguments begin to them and the place where they end."""
+
+
+def arguments_of(tool: Tool, format: ToolFormat) -> Body:
+    """What may be written; an error says whose parameters it is about."""
+    try:
+        return NOTATIONS[format.arguments].write(tool, format)
+    except (ConstraintError, LimitExceeded) as error:
+        raise _told(error, tool, format) from None
+
+
+def _told(
+    error: ConstraintError | LimitExceeded, tool: Tool, format: ToolFormat
+) -> ConstraintError | LimitExceeded:
+    if format.arguments != "json":
+        try:  # some notations read each parameter as a schema of its own; its place is one in the whole
+            _write_json(tool, format)
+        except (ConstraintError, LimitExceeded) as whole:
+            error = whole
+    parameters = f"the parameters of {tool.name}"
+    if error.where != parameters:
+        error.where = f"{parameters}, {error.where}" if error.where else parameters
+    return error
 
 
 def _write_json(tool: Tool, format: ToolFormat) -> Body:

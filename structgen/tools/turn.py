@@ -29,7 +29,7 @@ from structgen.constraints.grammar.ir import Body
 from structgen.constraints.occurrences import before, without
 from structgen.errors import OptionError
 
-from .arguments import NOTATIONS
+from .arguments import arguments_of
 from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of
 from .definitions import Tool, names_of, read_tools
 from .formats import ToolFormat, tool_format
@@ -172,9 +172,8 @@ class _Turn:
         """A call of any of the tools; what all of them begin and end with stands once."""
         start, rest = self.format.call.split("$name")
         middle, end = rest.split("$arguments")
-        write = NOTATIONS[self.format.arguments].write
         each = [
-            sequence_of((text_of(tool.name), pieces(middle, self.specials), write(tool, self.format)))
+            sequence_of((text_of(tool.name), pieces(middle, self.specials), arguments_of(tool, self.format)))
             for tool in called
         ]
         return sequence_of((pieces(start, self.specials), choice_of(each), pieces(end, self.specials)))

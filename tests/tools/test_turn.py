@@ -235,6 +235,24 @@ def test_definitions_that_cannot_be(given: Any, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "strnig"}, "#/properties/x/type: type 'strnig' is not a type"),
+        ({"type": "string", "pattern": "("}, "#/properties/x/pattern: this group is not closed"),
+        ({"$ref": "#/y"}, "#/properties/x/$ref: the reference '#/y' leads nowhere"),
+        ({"type": "string", "minLength": -1}, "#/properties/x/minLength: minLength must be"),
+        (5, "#/properties/x: a schema is an object or a boolean, not 5"),
+    ],
+)
+def test_mistakes_in_a_schema_name_the_tool_and_the_place(name: str, schema: Any, told: str) -> None:
+    definition = {"name": "find", "parameters": {"type": "object", "properties": {"x": schema}}}
+    with pytest.raises(ConstraintError) as caught:
+        tools([switch, definition], format=name)
+    assert str(caught.value).startswith(f"the parameters of find, {told}")
+
+
 def test_definitions_and_functions_are_one_thing() -> None:
     (tool,) = read_tools([weather])
     again = read_tools([tool.definition(), tool.definition()["function"] | {"name": "other"}, switch])

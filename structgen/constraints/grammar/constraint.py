@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from structgen.constraints.base import Constraint
-from structgen.errors import GrammarError, OptionError
+from structgen.errors import GrammarError, OptionError, RegexError, SchemaError
 
 from .ebnf import read_ebnf
 from .gbnf import read_gbnf
@@ -105,4 +105,9 @@ def lark(
         )
     except GrammarError as error:
         raise is_like_gbnf(source) or error from None
+    except (SchemaError, RegexError) as error:
+        from .lark_errors import tell_schema
+
+        tell_schema(error, source)
+        raise
     return GrammarConstraint(grammar, "Lark")

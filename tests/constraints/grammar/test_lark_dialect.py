@@ -11,6 +11,7 @@ from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import (
     CombinationError,
+    ConstraintError,
     GrammarSyntaxError,
     GrammarUnsupported,
     LimitExceeded,
@@ -291,3 +292,25 @@ def test_what_a_name_stands_for_is_a_constraint(given: dict[str, object], messag
     with pytest.raises(CombinationError, match=message):
         sg.lark("start: @w", constraints=given)  # type: ignore[arg-type]
     assert sg.lark("start: @w", constraints={"w": "abc"})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ('{"type": "strnig"}', "%json at line 4, column 12, #/type: type 'strnig' is not a type"),
+        ('{"$ref": "#/x"}', "%json at line 4, column 12, #/$ref: the reference '#/x' leads nowhere"),
+        (
+            '{"type": "string", "pattern": "("}',
+            "%json at line 4, column 12, #/pattern: this group is not closed",
+        ),
+        (
+            '{"pattern": "(a)\\\\1"}',
+            "%json at line 4, column 12, #/pattern: back-references are not supported",
+        ),
+    ],
+)
+def test_a_schema_in_a_grammar_is_told_by_its_place(schema: str, told: str) -> None:
+    source = f'start: %json {{"type": "string"}}\n  | b\n\nb: "b" "c" %json {schema}'
+    with pytest.raises(ConstraintError) as caught:
+        sg.lark(source)
+    assert str(caught.value).startswith(told)
