@@ -91,10 +91,11 @@ def tools(
     reasoning      True: the turn begins with it; "optional"; "begun": the prompt has opened it already
     max_reasoning  its most characters
     answer         the constraint of the final answer: a turn is this, or calls; None: free text
-    max_text       most characters of free text
+    max_text       most characters of free text, which a turn with `answer` has not
     """
     chosen, offered = tool_format(format), read_tools(definitions)
     _check_options(reasoning, max_reasoning, max_text, max_calls)
+    _check_uses(reasoning, max_reasoning, answer, max_text)
     most = _most_calls(chosen, parallel, max_calls, tool_choice)
     turn = _Turn(chosen, reasoning, max_text)
     called = _called(offered, tool_choice)
@@ -218,7 +219,7 @@ _MODES = ("auto", "required", "none")
 def _check_options(
     reasoning: ReasoningChoice, max_reasoning: int | None, max_text: int | None, max_calls: int | None
 ) -> None:
-    if reasoning not in (True, False, "optional", "begun"):
+    if not isinstance(reasoning, bool) and reasoning not in ("optional", "begun"):
         raise OptionError(f"reasoning is {reasoning!r:.60}; it is True, False, 'optional' or 'begun'")
     for name, value, least in (
         ("max_reasoning", max_reasoning, 0),
@@ -227,3 +228,19 @@ def _check_options(
     ):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             raise OptionError(f"{name} is {value!r:.60}; it must be a whole number of {least} or more")
+
+
+def _check_uses(
+    reasoning: ReasoningChoice, max_reasoning: int | None, answer: object, max_text: int | None
+) -> None:
+    """A bound on what no turn has, whatever `tool_choice` is, was meant for something else."""
+    if max_reasoning is not None and reasoning is False:
+        raise OptionError(
+            f"max_reasoning is {max_reasoning} without reasoning",
+            hint="Give reasoning=True, 'optional' or 'begun', too, or leave out max_reasoning.",
+        )
+    if max_text is not None and answer is not None:
+        raise OptionError(
+            f"max_text is {max_text}, but with answer= there is no free text",
+            hint="Bound the answer in its own constraint, and leave out max_text.",
+        )

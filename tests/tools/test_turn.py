@@ -76,7 +76,7 @@ def test_random_walks_parse_and_validate(name: str, choice: str, has_specials: b
         format=name,
         tool_choice=choice,
         reasoning="optional" if choice == "auto" else False,
-        max_reasoning=12,
+        max_reasoning=12 if choice == "auto" else None,
         max_text=12,
         max_calls=None if format.between is None else 3,
     )
@@ -208,6 +208,10 @@ def test_texts_that_are_no_whole_turn(text: str) -> None:
         ({"max_calls": 0}, "max_calls is 0; it must be a whole number of 1 or more"),
         ({"max_text": -1}, "max_text is -1"),
         ({"reasoning": "often"}, "reasoning is 'often'"),
+        ({"reasoning": 0}, "reasoning is 0; it is True, False"),
+        ({"max_reasoning": 9}, "max_reasoning is 9 without reasoning\nGive reasoning=True"),
+        ({"max_reasoning": 0, "tool_choice": "none"}, "max_reasoning is 0 without reasoning"),
+        ({"answer": "yes", "max_text": 5}, "max_text is 5, but with answer= there is no free text"),
     ],
 )
 def test_options_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
