@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.constraints.base import NO_SCHEMA, Broken
+from structgen.constraints.base import NO_SCHEMA, Broken, Stop
 from structgen.errors import show_place
 
-__all__ = ["BrokenRule", "Explanation", "explain_account", "questions_about"]
+__all__ = ["BrokenRule", "Explanation", "explain_account", "questions_about", "stop_of"]
 
 _MOST_LISTED = 12
 _NUMBER_BEFORE = re.compile(rb"[-+.eE0-9]*$")
@@ -25,7 +25,7 @@ _NUMBER_BYTES = b"-+.eE0123456789"
 _BLANKS = b" \t\r\n"
 _DEEPEST = "max_depth"
 _OTHERS = "other characters"
-_NUMBER_AND_NEXT = re.compile(rb"[-+.eE0-9]+[\s,\]}]")
+_NUMBER_AND_NEXT = re.compile(rb"[-+.eE0-9]+[^-+.eE0-9]")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
         rules=rules,
         expected=() if ok or is_stuck else tuple(_expected(account, text[start:offset])),
         bounded=not ok and account.get("bounded", False),
-        within=() if ok else tuple(name for name in account.get("within", ()) if not _MADE.search(name)),
+        within=() if ok else tuple(name for name in account.get("within", ()) if not _MADE.match(name)),
     )
 
 
@@ -131,6 +131,17 @@ def questions_about(account: dict[str, Any], text: bytes) -> list[tuple[bytes, b
         size = next((n for n in (1, 2, 3, 4) if _is_utf8(text[start : start + n])), offset - start + 1)
         out.append((text[: max(start + size, offset + 1)], False))
     return out
+
+
+def stop_of(account: dict[str, Any], text: bytes) -> Stop:
+    """The place of the account, as constraints are asked about it."""
+    may_begin = (
+        *account.get("terminals", ()),
+        *_names([bytes([byte]) for byte in account.get("begins", b"")]),
+    )
+    return Stop(
+        text, account["offset"], tuple(account["path"]), account["schemas"], account["place"], may_begin
+    )
 
 
 def is_json(text: bytes) -> bool:
@@ -207,9 +218,10 @@ def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
     for rule in account["rules"]:
         if rule == NO_SCHEMA:
             continue
-        pointer, keyword, detail, path, said = Broken(*rule)
+        pointer, keyword, detail, path, said, subject = Broken(*rule)
         is_here = pointer in account["schemas"] and account["place"] in ("array", "object", "key")
-        subject = _subject(instance, keyword, is_here) if path is None else _named(_pointer(path))
+        if not subject:
+            subject = _subject(instance, keyword, is_here) if path is None else _named(_pointer(path))
         if "/propertyNames" in pointer:
             subject = f"each key of {subject}"
         message = f"{subject} {said or _said(keyword, _shortened(detail))}"
@@ -392,7 +404,7 @@ def _expected_of_grammar(account: dict[str, Any]) -> list[str]:
     return _cut([*out, _OTHERS] if _OTHERS in shown else out)
 
 
-_MADE = re.compile(r"[{.]|^__")
+_MADE = re.compile(r"\.\.\.|[\w-]+\{|__")
 """In names of rules that nobody wrote: they stand for repetitions and choices."""
 
 

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.constraints.base import IR, NO_SCHEMA, Constraint, Stop
+from structgen.constraints.base import IR, NO_SCHEMA, Constraint
 from structgen.constraints.failures import empty_constraint, limit_exceeded
 from structgen.errors import OptionError, VocabularyMismatch, a_kind, with_kind
 from structgen.vocabulary import Vocabulary
 
-from .explanation import Explanation, explain_account, questions_about
+from .explanation import Explanation, explain_account, questions_about, stop_of
 
 __all__ = ["Matcher", "compile_constraint", "fill_masks"]
 
@@ -229,7 +229,7 @@ class Matcher:
             partial(self._goes_on, *question) for question in questions_about(account, whole)
         ]
         if questions:
-            stop = Stop(whole, account["offset"], tuple(account["path"]), account["schemas"])
+            stop = stop_of(account, whole)
             found = self.constraint.broken(stop, questions)
             # Where no rule is found, the core's own account of the place stands.
             account["rules"] = [*found, *account["rules"]] if found in ([], [NO_SCHEMA]) else found

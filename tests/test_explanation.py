@@ -242,3 +242,69 @@ def test_what_a_grammar_expects_can_stand() -> None:
         live = {chr(b) for b in range(128) if matcher.viable_bytes(text + chr(b)) > len(text)}
         # A lexeme that may end here may go on, too; that is not told.
         assert said == live - (set("0123456789") if text.endswith("1") else set()), text
+
+
+# Schemas that are parts of something else.
+
+FIND = {
+    "name": "find",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "n": {"type": "integer", "maximum": 10},
+            "s": {"enum": ["a", "b"]},
+            "m": {"type": "string"},
+        },
+        "required": ["n"],
+    },
+}
+CALL = '<tool_call>\n{"name": "find", "arguments": '
+TURN = sg.tools([{"name": "other"}, FIND])
+COUNT = sg.json_schema({"type": "integer", "maximum": 3})
+WITH_SCHEMA = sg.lark(
+    'start: "a" %json {"type": "integer", "minimum": 3} "b" | "x" c\nc: %json {"maxLength": 2}'
+)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text", "keyword", "message"),
+    [
+        (TURN, CALL + '{"n": 11}}\n</tool_call>', "maximum", "`/n` must be at most 10"),
+        (TURN, CALL + '{"n": 2.5}', "type", "`/n` must be of type integer"),
+        (TURN, CALL + '{"s": "a", "n": 3}}', "ordered", "the value must have its keys in the declared order"),
+        (TURN, CALL + '{"n": 3, "s": "c"}}', "enum", '`/s` must be one of the listed values ("a", "b")'),
+        (TURN, CALL + '{"n": 3, "n": 4}}', "duplicate key", "the value has the key 'n' already"),
+        (TURN, CALL + '{"n": 3, "q": 4}}', "additionalProperties", "('q' is not declared)"),
+        (TURN, CALL + "{}}", "required", "the value must have the key 'n'"),
+        (TURN, CALL + "{'n': 3}}", "JSON", "the value must have its keys in double quotes"),
+        (TURN, CALL + '{"n":  3}', "whitespace", "`/n` must have the white space"),
+        (sg.tools([FIND], format="pythonic"), "[find(n=11)]", "maximum", "the value must be at most 10"),
+        ("n = " + COUNT, "n = 34", "maximum", "the value must be at most 3"),
+        (COUNT + ";" + COUNT, "1;12", "maximum", "the value must be at most 3"),
+        (sg.grammar("arithmetic") | sg.json_schema({"maxItems": 1}), "[1, 2]", "maxItems", "at most 1 item"),
+        (sg.dispatch({"<n>": COUNT + "</n>"}), 'a "b" <n>44</n>', "maximum", "the value must be at most 3"),
+        (sg.dispatch({"<n>": COUNT + "</n>"}), "[1] <n>x", "JSON", "must have double quotes"),
+        (
+            sg.repeat(sg.json_schema({"required": ["a"]}), 1, 3, separator=";"),
+            '{"a": 1};{}',
+            "required",
+            "key 'a'",
+        ),
+        (WITH_SCHEMA, "a2b", "minimum", "the value must be at least 3"),
+        (WITH_SCHEMA, 'x"bbb"', "maxLength", "the value must have at most 2 characters"),
+    ],
+)
+def test_a_schema_that_is_a_part(constraint: sg.Constraint, text: str, keyword: str, message: str) -> None:
+    found = explain(constraint, text)
+    assert not found.ok
+    assert keyword in [rule.keyword for rule in found.rules], found
+    assert message in str(found)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [(TURN, CALL.replace("find", "cook")), (WITH_SCHEMA, "yb"), (TURN, "<tool_call>x")],
+)
+def test_a_schema_is_not_to_blame_for_the_text_around_it(constraint: sg.Constraint, text: str) -> None:
+    found = explain(constraint, text)
+    assert not found.ok and not found.rules

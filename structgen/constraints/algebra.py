@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from structgen.errors import CombinationError
 
-from .base import IR, Constraint
+from .base import IR, Broken, Constraint, Stop
 from .expressions import RE, alternate, concat, intersect, scope
 
 __all__ = ["Intersection", "SequenceConstraint", "Union", "intersection", "sequence", "union"]
@@ -35,6 +36,17 @@ class _Combination(Constraint):
 
     def regular(self) -> RE | None:
         return self._regular
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        if self._regular is not None:
+            return []
+        kind, irs = self.lower()[0], [operand.lower() for operand in self.operands]
+        parts = [
+            (operand, partial(_replaced, kind, irs, place))
+            for place, operand in enumerate(self.operands)
+            if operand.regular() is None
+        ]
+        return self._broken_parts(stop, questions, parts)
 
     def describe(self) -> str:
         shown = f" {self._operator} ".join(operand.describe() for operand in self.operands[:4])
@@ -155,6 +167,10 @@ def _joined(operands: Sequence[Constraint], join: Callable[[list[RE]], RE]) -> R
 def _concat_apart(parts: list[RE]) -> RE:
     """The concatenation of the languages; a look-around in one part must not see its neighbours."""
     return concat(map(scope, parts))
+
+
+def _replaced(kind: str, irs: list[IR], place: int, part: IR) -> IR:
+    return (kind, (*irs[:place], part, *irs[place + 1 :]))
 
 
 def _merged(operands: Sequence[Constraint]) -> list[IR]:

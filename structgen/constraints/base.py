@@ -10,7 +10,8 @@ Cost: making one is linear in what the user wrote; nothing is compiled before a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from structgen.errors import CombinationError, a_kind
@@ -38,6 +39,12 @@ class Stop(NamedTuple):
     """Steps into the value, for JSON."""
     near: list[str]
     """Pointers of the sub-schemas that apply there."""
+    place: str = "value"
+    """What holds the place: a kind of JSON ("value", "key", "array", ...), "text", or "end"."""
+    may_begin: tuple[str, ...] = ()
+    """In the text of a grammar: what may begin there."""
+    is_part: bool = False
+    """Is the text more than the constraint that is asked?"""
 
 
 class Broken(NamedTuple):
@@ -50,6 +57,8 @@ class Broken(NamedTuple):
     """The value that the rule is about, if that is known."""
     message: str = ""
     """What is said of that value, where it is not what is always said of the keyword."""
+    subject: str = ""
+    """What the rule is about, where it is no value."""
 
 
 NO_SCHEMA = Broken("", "JSON")
@@ -90,6 +99,22 @@ class Constraint(ABC):
         A question says whether the text goes on under an IR; the first is the strictest. `NO_SCHEMA` alone says
         that no schema would take the text."""
         return []
+
+    def _broken_parts(
+        self,
+        stop: Stop,
+        questions: list[Callable[[IR], bool]],
+        parts: Iterable[tuple[Constraint, Callable[[IR], IR]]],
+    ) -> list[Broken]:
+        """The same of constraints that this one is made of: each with the IR of the whole for one in its place."""
+        answer: list[Broken] = []
+        for part, whole in parts:
+            asked: list[Callable[[IR], bool]] = [partial(_asked, question, whole) for question in questions]
+            found = part.broken(stop._replace(is_part=True), asked)
+            if found and found != [NO_SCHEMA]:
+                return found
+            answer = found or answer
+        return answer
 
     def _and(self, other: Constraint) -> Constraint | None:
         """How this kind of constraint joins `other` under ``&``; None leaves it to the algebra."""
@@ -197,6 +222,10 @@ def as_constraint(value: Constraint | str) -> Constraint:
         f"a constraint combines with constraints and strings, not with {a_kind(value)}",
         hint="Make a constraint of it first, with regex(), choice(), json_schema() or constraint_for_type().",
     )
+
+
+def _asked(question: Callable[[IR], bool], whole: Callable[[IR], IR], part: IR) -> bool:
+    return question(whole(part))
 
 
 def _rebuilt(kind: type[Constraint], content: dict[str, Any]) -> Constraint:

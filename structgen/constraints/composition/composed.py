@@ -38,6 +38,9 @@ class Composition(Lowered):
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "_ir", lower(Grammar((Rule(name, body),), name)))
 
+    def _bodies(self) -> Iterable[Body]:
+        return (self.body,)
+
     def describe(self) -> str:
         return self.name
 

@@ -19,7 +19,7 @@ from structgen._core import _native as _core
 from structgen.constraints.expressions import literal
 
 from .constraint import GrammarConstraint
-from .ir import Body, Grammar, Lexer, Place, Terminal
+from .ir import Body, Grammar, Lexer, Place, Terminal, parts_of
 from .lowering import text_of
 from .regular import Regular
 
@@ -87,20 +87,10 @@ def check_grammar(
 # Rules.
 
 
-def _parts(body: Body) -> Iterator[Body]:
-    """A body and all that it is made of."""
-    pending = [body]
-    while pending:
-        one = pending.pop()
-        yield one
-        if one[0] in ("sequence", "choice"):
-            pending.extend(one[1])
-        elif one[0] == "repeat":
-            pending.append(one[1])
-
-
 def _unused(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
-    uses = {rule.name: [part[1] for part in _parts(rule.body) if part[0] == "rule"] for rule in grammar.rules}
+    uses = {
+        rule.name: [part[1] for part in parts_of(rule.body) if part[0] == "rule"] for rule in grammar.rules
+    }
     used = _reached(roots, uses)
     for rule in grammar.rules:
         if rule.name not in used:

@@ -6,7 +6,7 @@ Invariant: what the grammar means is settled when the constraint is made; its mi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from structgen.constraints.base import Constraint
@@ -14,7 +14,7 @@ from structgen.errors import GrammarError, OptionError, RegexError, SchemaError
 
 from .ebnf import read_ebnf
 from .gbnf import read_gbnf
-from .ir import Grammar, Indentation
+from .ir import Body, Grammar, Indentation
 from .lowered import Lowered
 from .lowering import lower
 from .mistaken import is_like_gbnf, is_like_lark
@@ -41,6 +41,9 @@ class GrammarConstraint(Lowered):
         object.__setattr__(self, "grammar", grammar)
         object.__setattr__(self, "format", format)
         object.__setattr__(self, "_ir", lower(grammar))
+
+    def _bodies(self) -> Iterable[Body]:
+        return [rule.body for rule in self.grammar.rules]
 
     def describe(self) -> str:
         return f"the {self.format} grammar of `{self.grammar.start}`"

@@ -17,14 +17,27 @@ The empty sequence is the empty text; a choice of nothing is no text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from structgen.constraints.expressions import RE
 
-__all__ = ["Body", "Grammar", "Indentation", "Lexer", "Place", "Rule", "Terminal"]
+__all__ = ["Body", "Grammar", "Indentation", "Lexer", "Place", "Rule", "Terminal", "parts_of"]
 
 Body = tuple[Any, ...]
+
+
+def parts_of(body: Body) -> Iterator[Body]:
+    """A body and all that it is made of."""
+    pending = [body]
+    while pending:
+        one = pending.pop()
+        yield one
+        if one[0] in ("sequence", "choice"):
+            pending.extend(one[1])
+        elif one[0] == "repeat":
+            pending.append(one[1])
 
 
 class Place(NamedTuple):

@@ -1,18 +1,21 @@
 """Constraints that lower to a grammar, and what is left of one within a regular language.
 
 Why: grammars that a user wrote and compositions of constraints are the same thing below; what can be said of both is
-said here.
+said here. Which rules of a schema in it a text breaks is asked of that schema, with others in its place.
 Invariant: a `Within` has exactly the texts that its grammar and its expression share.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
-from structgen.constraints.base import IR, Constraint
+from structgen.constraints.base import IR, Broken, Constraint, Stop
 from structgen.constraints.expressions import RE, intersect
 from structgen.errors import CombinationError
 
+from .ir import Body, parts_of
 from .lowering import GrammarIR
 
 __all__ = ["Lowered", "Within"]
@@ -36,6 +39,29 @@ class Lowered(Constraint):
 
     def regular(self) -> RE | None:
         return self._ir[1] if self._ir[0] == "regex" else None
+
+    def _bodies(self) -> Iterable[Body]:
+        """What it was made of."""
+        return ()
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        if self._ir[0] != "grammar":
+            return []
+        parts = {one[1]: None for body in self._bodies() for one in parts_of(body) if one[0] == "constraint"}
+        if stop.place == "text":  # what alone may begin there is to blame if nothing does
+            parts = {part: None for part in parts if stop.may_begin == (part.describe(),)}
+            stop = stop._replace(place="value")
+        return self._broken_parts(
+            stop, questions, [(part, partial(self._with, part.lower())) for part in parts]
+        )
+
+    def _with(self, part: IR, other: IR) -> IR:
+        """The IR with `other` for a constraint in the grammar, whose IR is `part`."""
+        terminals = tuple(
+            (kind, name, other if kind == "constraint" and content == part else content, scanner)
+            for kind, name, content, scanner in self._ir[1]["terminals"]
+        )
+        return ("grammar", GrammarIR(self._ir[1], terminals=terminals))
 
     def _within(self, expression: RE) -> Constraint:
         grammar = self._ir[1]

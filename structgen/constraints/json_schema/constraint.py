@@ -16,6 +16,7 @@ from structgen.errors import CombinationError
 
 from .broken import broken_rules
 from .contradiction import contradiction
+from .embedded import value_at
 from .instances import example_text, minimal_text, value_of
 from .ir import SchemaIR
 from .merging import combine
@@ -96,7 +97,12 @@ class JsonSchemaConstraint(Constraint):
         def about(question: Callable[[IR], bool]) -> Callable[[SchemaIR], bool]:
             return lambda ir: question(("json", ir))
 
-        return broken_rules(self._ir, stop, [about(question) for question in questions])
+        inner = value_at(self._ir, stop) if stop.is_part else stop
+        return (
+            []
+            if inner is None
+            else broken_rules(self._ir, inner, [about(question) for question in questions])
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, JsonSchemaConstraint):
