@@ -9,18 +9,18 @@ Cost: linear in the operands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from structgen.constraints.algebra import SequenceConstraint, Union
 from structgen.constraints.base import Constraint
 from structgen.constraints.expressions import literal, scope
-from structgen.constraints.grammar.ir import Body, Grammar, Rule
+from structgen.constraints.grammar.ir import Body, Grammar, Rule, parts_of
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
 
 from .emptiness import accepts_empty
 
-__all__ = ["EMPTY", "Composition", "body_of", "choice_of", "sequence_of", "text_of"]
+__all__ = ["EMPTY", "Composition", "body_of", "choice_of", "named", "sequence_of", "text_of"]
 
 EMPTY: Body = ("sequence", ())
 
@@ -36,7 +36,7 @@ class Composition(Lowered):
     def __init__(self, body: Body, name: str) -> None:
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "_ir", lower(Grammar((Rule(name, body),), name)))
+        object.__setattr__(self, "_ir", lower(_grammar(body, name)))
 
     def _bodies(self) -> Iterable[Body]:
         return (self.body,)
@@ -46,6 +46,37 @@ class Composition(Lowered):
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+def named(name: str, body: Body) -> Body:
+    """The same, told as `name` where a text leaves it."""
+    return ("named", name, body)
+
+
+def _grammar(body: Body, name: str) -> Grammar:
+    """A rule for each named part: explanations tell the rules that have begun."""
+    rules: dict[str, Body] = {}
+    names: dict[Body, str] = {}
+    for part in parts_of(body):
+        if part[0] == "named" and part not in names:
+            shown = part[1]
+            while shown in (name, *rules):
+                shown += "'"
+            names[part], rules[shown] = shown, part[2]
+    if names:
+        rules = {one: _with_rules(content, names) for one, content in rules.items()}
+        body = _with_rules(body, names)
+    return Grammar((Rule(name, body), *(Rule(one, content) for one, content in rules.items())), name)
+
+
+def _with_rules(body: Body, names: Mapping[Body, str]) -> Body:
+    if body[0] == "named":
+        return ("rule", names[body])
+    if body[0] in ("sequence", "choice"):
+        return (body[0], tuple(_with_rules(part, names) for part in body[1]))
+    if body[0] == "repeat":
+        return ("repeat", _with_rules(body[1], names), *body[2:])
+    return body
 
 
 def body_of(constraint: Constraint) -> Body:

@@ -12,22 +12,58 @@ Cost: an automaton of the free text for each trigger that is a text; triggers ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.base import IR, Broken, Constraint, Stop, as_constraint
 from structgen.constraints.expressions import ANY, NOTHING, RE, intersect, repeat
 from structgen.constraints.grammar.ir import Body
 from structgen.constraints.occurrences import before, ends_first, without
 from structgen.errors import ConstraintError, LimitExceeded, OptionError, a_kind
 
-from .composed import Composition, body_of, choice_of, sequence_of
+from .composed import Composition, body_of, choice_of, named, sequence_of
 from .parts import Special, checked_count, checked_texts
 
-__all__ = ["dispatch", "stretch_until"]
+__all__ = ["Dispatch", "dispatch", "stretch_until"]
 
 _MOST_TRIGGERS = 256
 """Triggers and forbidden texts together: each is compared with each."""
 _FORM = 'Write, for example, dispatch({"<call>": json_schema({...}) + "</call>"}).'
+
+
+class Dispatch(Composition):
+    """Made by `dispatch`, from `triggers` under `options`."""
+
+    __slots__ = ("options", "triggers")
+
+    triggers: dict[str | Special, Constraint | str]
+    options: dict[str, Any]
+
+    def __init__(
+        self, body: Body, name: str, triggers: dict[str | Special, Constraint | str], options: dict[str, Any]
+    ) -> None:
+        object.__setattr__(self, "triggers", triggers)
+        object.__setattr__(self, "options", options)
+        super().__init__(body, name)
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        goes_on = questions[-1]
+        return [
+            Broken("", option, message=message, subject="the free text")
+            for option, changed, message in self._relaxed(stop)
+            if goes_on(dispatch(self.triggers, **{**self.options, option: changed}).lower())
+        ] or super().broken(stop, questions)
+
+    def _relaxed(self, stop: Stop) -> Iterator[tuple[str, object, str]]:
+        """Options that may be to blame, what they are without the rule, and the rule."""
+        never: tuple[str, ...] = self.options["forbidden"]
+        for one in never:
+            if one[0].encode() in stop.text[: stop.offset + 1]:
+                yield "forbidden", tuple(other for other in never if other != one), f"must not hold {one!r}"
+        if (most := self.options["max_chars"]) is not None:
+            yield "max_chars", None, f"must have at most {most} characters in one stretch"
+        if (most := self.options["max_calls"]) is not None:
+            yield "max_calls", None, f"must have at most {most} trigger{'s' * (most != 1)}"
 
 
 def dispatch(
@@ -38,7 +74,7 @@ def dispatch(
     stop_after_first: bool = False,
     max_calls: int | None = None,
     max_chars: int | None = None,
-) -> Composition:
+) -> Dispatch:
     """Free text; after each trigger in it the constraint that `triggers` gives; then free text again.
 
     `at_least_one` trigger must come; no `forbidden` text may stand in the free text; `stop_after_first` ends the
@@ -57,7 +93,7 @@ def dispatch(
     if max_chars is not None:
         checked_count(max_chars, "max_chars")
     calls = [
-        sequence_of((*found, body_of(constraint)))
+        named(f"after {mark!r}", sequence_of((*found, body_of(constraint))))
         for mark, is_special, constraint in pairs
         if (found := stretch_until(mark, is_special, marks, never, max_chars)) is not None
     ]
@@ -65,8 +101,17 @@ def dispatch(
     free: Body = ("text", _bounded(without((*marks, *never)), max_chars, 0))
     name = "free text with " + " or ".join(map(repr, marks[:4])) + (" or more" if len(marks) > 4 else "")
     if stop_after_first:
-        return Composition(call if at_least_one else choice_of((free, call)), name)
-    return Composition(sequence_of((("repeat", call, int(at_least_one), max_calls), free)), name)
+        body = call if at_least_one else choice_of((free, call))
+    else:
+        body = sequence_of((("repeat", call, int(at_least_one), max_calls), free))
+    options = {
+        "at_least_one": at_least_one,
+        "forbidden": never,
+        "stop_after_first": stop_after_first,
+        "max_calls": max_calls,
+        "max_chars": max_chars,
+    }
+    return Dispatch(body, name, dict(triggers), options)
 
 
 def stretch_until(

@@ -11,6 +11,7 @@ Cost: one small tuple for each thing that was written.
          | ("constraint", Constraint)                    a text of another constraint
          | ("sequence", (Body, ...)) | ("choice", (Body, ...))
          | ("repeat", Body, lo, hi or None)              None: unbounded
+         | ("named", name, Body)                         in compositions, which make rules of them
 
 The empty sequence is the empty text; a choice of nothing is no text.
 """
@@ -38,6 +39,8 @@ def parts_of(body: Body) -> Iterator[Body]:
             pending.extend(one[1])
         elif one[0] == "repeat":
             pending.append(one[1])
+        elif one[0] == "named":
+            pending.append(one[2])
 
 
 class Place(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import re
 from typing import Any
@@ -172,3 +173,27 @@ def test_mistakes_are_told() -> None:
         dispatch({f"<{i}>": "" for i in range(257)})
     with pytest.raises(EmptyConstraint):
         sg.Matcher(dispatch({"<": sg.regex("a") & sg.regex("b")}, at_least_one=True), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword", "message"),
+    [
+        ("a bad", "forbidden", "the free text must not hold 'bad'"),
+        ("a <end>", "forbidden", "the free text must not hold '<end>'"),
+        ("twelve chars or more", "max_chars", "the free text must have at most 12 characters in one stretch"),
+        ("<n>1</n><n>1</n><n>", "max_calls", "the free text must have at most 2 triggers"),
+        ("<n>44</n>", "maximum", "while reading: after '<n>'"),
+        ("<n>2<bad", None, "while reading: '</n>', after '<n>'"),
+    ],
+)
+def test_explanations_name_triggers_and_options(text: str, keyword: str | None, message: str) -> None:
+    constraint = sg.dispatch(
+        {"<n>": sg.json_schema({"type": "integer", "maximum": 3}) + "</n>"},
+        forbidden=["bad", "<end>"],
+        max_calls=2,
+        max_chars=12,
+    )
+    found = sg.Matcher(constraint, sg.Vocabulary.of_bytes()).explain(text)
+    assert [rule.keyword for rule in found.rules] == ([] if keyword is None else [keyword])
+    assert message in str(found)
+    assert pickle.loads(pickle.dumps(constraint)) == constraint
