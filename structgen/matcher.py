@@ -233,6 +233,9 @@ class Matcher:
             found = self.constraint.broken(stop, questions)
             # Where no rule is found, the core's own account of the place stands.
             account["rules"] = [*found, *account["rules"]] if found in ([], [NO_SCHEMA]) else found
+        for names in ("terminals", "within"):
+            if names in account:
+                account[names] = self.constraint.shown(account[names])
         return explain_account(account, whole)
 
     def _goes_on(self, text: bytes, is_whole: bool, ir: IR) -> bool:

@@ -13,7 +13,7 @@ Cost: a grammar is read when it is first asked for (a second for the largest) an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -161,7 +161,38 @@ def _made(name: str, start: str, known: tuple[tuple[str, tuple[str, ...]], ...])
         indenter = PythonIndenter
     if known:
         source = f"{source}\n{_overrides(source, dict(known))}\n"
-    return lark(source, start=start, lexer=entry.lexer, contextual=entry.contextual, indenter=indenter)
+    read = lark(source, start=start, lexer=entry.lexer, contextual=entry.contextual, indenter=indenter)
+    return _WithNames(read, known, _reserved(entry.source())) if known else read
+
+
+class _WithNames(GrammarConstraint):
+    """A grammar in which the listed names are terminals; they are told as they were given."""
+
+    __slots__ = ("_given",)
+
+    _given: dict[str, str]
+    """How a terminal is called that is a listed name; empty for the same name in quotes."""
+
+    def __init__(
+        self,
+        read: GrammarConstraint,
+        known: Iterable[tuple[str, tuple[str, ...]]],
+        reserved: frozenset[str],
+    ) -> None:
+        object.__setattr__(self, "grammar", read.grammar)
+        object.__setattr__(self, "format", read.format)
+        object.__setattr__(self, "_ir", read.lower())
+        listed = dict.fromkeys(name for _, names in known for name in names)
+        given: dict[str, str] = {}
+        for name in listed:
+            ways = _ways(name, reserved)
+            for way in ways:
+                given[repr(way.upper() if name.isascii() else way)] = way if way is ways[0] else ""
+        object.__setattr__(self, "_given", given)
+
+    def shown(self, names: Sequence[str]) -> list[str]:
+        told = (self._given.get(name, name) for name in names)
+        return [name for name in told if name]
 
 
 # The names of a database, at the override points of sql.lark.
@@ -208,11 +239,14 @@ def _written(name: str, reserved: frozenset[str]) -> list[str]:
     SQLite folds the case of ASCII letters only; so a name with others is taken as it is given.
     """
     fold = "i" if name.isascii() else ""
-    quoted = name.replace('"', '""')
-    ways = [f'"{quoted}"']
-    if _WORD.fullmatch(name) and name.upper() not in reserved:
-        ways.insert(0, name)
+    ways = _ways(name, reserved)
     return ['"' + way.replace("\\", "\\\\").replace('"', '\\"') + f'"{fold}' for way in ways]
+
+
+def _ways(name: str, reserved: frozenset[str]) -> list[str]:
+    quoted = name.replace('"', '""')
+    is_bare = _WORD.fullmatch(name) and name.upper() not in reserved
+    return [*([name] if is_bare else []), f'"{quoted}"']
 
 
 @cache

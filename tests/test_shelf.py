@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,9 @@ import pytest
 import structgen as sg
 from bench.shelf import Reader
 from structgen.errors import OptionError
+from structgen.matcher import Matcher
 from structgen.shelf import folder
+from structgen.vocabulary import Vocabulary
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -128,3 +131,18 @@ def test_the_folder_is_installed_with_the_package() -> None:
     (rule,) = re.findall(r"install\(DIRECTORY grammars/ DESTINATION structgen/grammars (.*)\)", build)
     installed = re.findall(r'PATTERN "\*(\.\w+)"', rule)
     assert {path.suffix for path in folder().iterdir()} - set(installed) == {".md"}
+
+
+def test_explanations_tell_names_as_they_were_given() -> None:
+    names = {"tables": ["users", "Order"], "columns": ["id", "ID2"], "functions": ["count"], "aliases": ["u"]}
+    constraint = sg.grammar("sql", start="select", **names)
+    found = Matcher(constraint, Vocabulary.of_bytes()).explain("SELECT password FROM users")
+    assert found.position == len("SELECT ")
+    assert [name for name in found.expected if name[0] not in "'" and not name.isupper()][:5] == [
+        "count", "id", "u", "users", '"Order"',
+    ]  # fmt: skip
+    assert "ID2" in found.expected
+    begun = Matcher(constraint, Vocabulary.of_bytes()).explain("SELECT id FROM use")
+    assert begun.within[0] == "users"
+    again = pickle.loads(pickle.dumps(constraint))
+    assert again == constraint and again.shown(["'ID'", "'\"ID\"'", "NUMBER"]) == ["id", "NUMBER"]

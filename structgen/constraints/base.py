@@ -10,7 +10,7 @@ Cost: making one is linear in what the user wrote; nothing is compiled before a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -88,6 +88,10 @@ class Constraint(ABC):
     def empty_hint(self) -> str:
         """What to do where no text satisfies it."""
         return "Check for parts that contradict each other, and for characters that the tokenizer lacks."
+
+    def shown(self, names: Sequence[str]) -> list[str]:
+        """Terminals and rules of a grammar as explanations name them."""
+        return list(names)
 
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
         """Why the empty part at this place is empty, if this kind of constraint can tell."""
