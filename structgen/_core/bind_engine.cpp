@@ -52,7 +52,7 @@ class Engine {
     }
     space->regex().allow_rows(limits_.automaton_states);
     const size_t before = space->regex().unproven();
-    std::unique_ptr<Plan> plan = plan_from_ir(ir, *space, *cache);
+    std::unique_ptr<Plan> plan = plan_from_ir({ir, "the constraint"}, *space, *cache);
     const size_t unproven = space->regex().unproven() - before;
     lock.unlock();
     auto program = std::make_shared<Program>(std::move(plan), std::move(space));

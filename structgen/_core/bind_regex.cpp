@@ -28,7 +28,7 @@ void bind_regex(nb::module_ &m) {
       .def_prop_ro_static("EMPTY", [](nb::handle) { return RegexSpace::EMPTY; })
       .def_prop_ro_static("EPSILON", [](nb::handle) { return RegexSpace::EPSILON; })
       .def_prop_ro_static("ANY_TEXT", [](nb::handle) { return RegexSpace::ANY_TEXT; })
-      .def("compile", [](RegexSpace &s, nb::handle ir) { return regex_from_ir(s, ir); }, "ir"_a)
+      .def("compile", [](RegexSpace &s, nb::handle ir) { return regex_from_ir(s, {ir, "the expression"}); }, "ir"_a)
       .def("concat", [](RegexSpace &s, Re a, Re b) { return s.concat(a, b); })
       .def("alternate", [](RegexSpace &s, Re a, Re b) { return s.alternate(a, b); })
       .def("intersect", [](RegexSpace &s, Re a, Re b) { return s.intersect(a, b); })

@@ -1,19 +1,19 @@
 // Reads a grammar's intermediate representation (see structgen/constraints/grammar/lowering.py).
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <functional>
 #include <memory>
 
 #include "automaton.h"
+#include "ir_part.h"
 
 namespace structgen {
 
-using ReadRe = std::function<Re(nanobind::handle)>;
-using ReadPlan = std::function<std::unique_ptr<Plan>(nanobind::handle)>;
+using ReadRe = std::function<Re(const IrPart &)>;
+using ReadPlan = std::function<std::unique_ptr<Plan>(const IrPart &)>;
 
-std::unique_ptr<GrammarControl> grammar_from_ir(nanobind::handle ir, TextSpace &space, const ReadRe &re,
+// Throws std::invalid_argument for a shape that is no IR; it names the field.
+std::unique_ptr<GrammarControl> grammar_from_ir(const IrPart &ir, TextSpace &space, const ReadRe &re,
                                                 const ReadPlan &plan);
 
 }  // namespace structgen

@@ -5,8 +5,10 @@
 #include "json_space.h"
 #include "nesting.h"
 
+#include <algorithm>
 #include <functional>
 #include <stdexcept>
+#include <unordered_set>
 
 #include "regex_ir.h"
 
@@ -14,6 +16,8 @@ namespace nb = nanobind;
 
 namespace structgen {
 namespace {
+
+constexpr uint32_t MOST_NESTED = 500;
 
 std::string_view text_of(nb::handle h) {
   Py_ssize_t n;
@@ -89,8 +93,8 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
     {"multipleOf", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.multiple_of = text_of(v); n.has_number = true; }},
     {"minLength", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.min_length = count_of(v); }},
     {"maxLength", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.max_length = count_of(v); }},
-    {"pattern", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.languages.push_back(r.cache.convert(r.space, v)); }},
-    {"format", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.languages.push_back(r.cache.convert(r.space, v)); }},
+    {"pattern", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.languages.push_back(r.cache.convert(r.space, {v, "the pattern"})); }},
+    {"format", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.languages.push_back(r.cache.convert(r.space, {v, "the format"})); }},
     {"prefixItems", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.prefix_items = r.ids(v); }},
     {"items", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.items = r.id(v); }},
     {"contains",
@@ -106,7 +110,7 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
      }},
     {"patternProperties",
      [](const NodeReader &r, SchemaNode &n, nb::handle v) {
-       for (nb::handle x : v) n.pattern_properties.emplace_back(r.cache.convert(r.space, x[0]), r.id(x[1]));
+       for (nb::handle x : v) n.pattern_properties.emplace_back(r.cache.convert(r.space, {nb::object(x[0]), "the pattern"}), r.id(x[1]));
      }},
     {"additionalProperties", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.additional_properties = r.id(v); }},
     {"propertyNames", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.property_names = r.id(v); }},
@@ -166,6 +170,21 @@ JsonOptions read_options(nb::dict options) {
   return o;
 }
 
+// What the reading of a part of a schema meets where that part has another shape, as one kind of error.
+template <class Read>
+auto checked(const std::string &part, const Read &read) {
+  const std::string message = "malformed IR: " + part + " has another shape than the core expects";
+  try {
+    return read();
+  } catch (const nb::cast_error &) {
+    throw std::invalid_argument(message);
+  } catch (nb::python_error &error) {
+    for (PyObject *shape : {PyExc_TypeError, PyExc_LookupError, PyExc_ValueError, PyExc_ArithmeticError})
+      if (error.matches(shape)) throw std::invalid_argument(message);
+    throw;
+  }
+}
+
 Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
   Schema schema;
   nb::dict d = nb::cast<nb::dict>(ir);
@@ -189,7 +208,7 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
       auto it = HANDLERS.find(text_of(key));
       if (it == HANDLERS.end())
         throw std::invalid_argument("the core does not know the keyword " + std::string(text_of(key)) + " at " + n.pointer);
-      it->second(reader, n, value);
+      checked("the keyword " + std::string(it->first) + " at " + n.pointer, [&] { it->second(reader, n, value); });
     }
     if (n.values.size() > space.limits().listed_containers)
       throw LimitError("enum lists " + std::to_string(n.values.size()) + " arrays and objects at " + n.pointer + "; " +
@@ -201,36 +220,50 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
 // JSON strings can escape every control character, so the space takes them as spellable; outside
 // JSON those that no token holds must go. Only an expression that may *need* one of them is touched:
 // otherwise each of its leaves keeps a member, and what is alive stays alive.
-bool may_need_control(nb::handle ir, const std::bitset<256> &spellable, int depth = 0) {
-  if (depth > 500) return true;
-  std::string_view kind = text_of(ir[0]);
-  if (kind == "literal") {
-    for (unsigned char c : text_of(ir[1]))
-      if (!spellable.test(c)) return true;
-    return false;
-  }
-  if (kind == "literals") {
-    for (nb::handle t : ir[1])
-      for (unsigned char c : text_of(t))
-        if (!spellable.test(c)) return true;
-    return false;
-  }
-  if (kind == "class") {
-    for (nb::handle r : ir[1]) {
-      auto hi = nb::cast<uint32_t>(r[1]);
-      if (hi >= 0x20) return false;
-      for (auto c = nb::cast<uint32_t>(r[0]); c <= hi; ++c)
-        if (spellable.test(c)) return false;
+class MissingControls {
+ public:
+  explicit MissingControls(const std::bitset<256> &spellable) : spellable_(spellable) {}
+
+  bool may_be_needed(nb::handle ir, int depth = 0) {
+    if (depth > 500) return true;
+    if (!seen_.insert(ir.ptr()).second) return false;  // the answer was no, or the search would be over
+    const std::string_view kind = text_of(ir[0]);
+    if (kind == "literal") return holds_one(ir[1]);
+    if (kind == "literals") {
+      for (nb::handle t : ir[1])
+        if (holds_one(t)) return true;
+      return false;
     }
-    return true;
+    if (kind == "class") {
+      for (nb::handle r : ir[1]) {
+        auto hi = nb::cast<uint32_t>(r[1]);
+        if (hi >= 0x20) return false;
+        for (auto c = nb::cast<uint32_t>(r[0]); c <= hi; ++c)
+          if (spellable_.test(c)) return false;
+      }
+      return true;
+    }
+    if (kind == "concat" || kind == "alternate") {
+      for (nb::handle x : ir[1])
+        if (may_be_needed(x, depth + 1)) return true;
+      return false;
+    }
+    if (kind == "repeat") return may_be_needed(ir[1], depth + 1);
+    return kind == "complement" || kind == "intersect" || kind == "look";
   }
-  if (kind == "concat" || kind == "alternate") {
-    for (nb::handle x : ir[1])
-      if (may_need_control(x, spellable, depth + 1)) return true;
-    return false;
+
+ private:
+  bool holds_one(nb::handle text) const {
+    const std::string_view t = text_of(text);
+    return std::any_of(t.begin(), t.end(), [&](char c) { return !spellable_.test(static_cast<unsigned char>(c)); });
   }
-  if (kind == "repeat") return may_need_control(ir[1], spellable, depth + 1);
-  return kind == "complement" || kind == "intersect" || kind == "look";
+
+  const std::bitset<256> &spellable_;
+  std::unordered_set<PyObject *> seen_;  // equal parts are often one object
+};
+
+Schema checked_schema(const IrPart &ir, TextSpace &space, RegexCache &cache) {
+  return checked("the JSON Schema", [&] { return read_schema(ir.value(), space, cache); });
 }
 
 Re without_missing_controls(Re re, nb::handle ir, TextSpace &space) {
@@ -238,7 +271,7 @@ Re without_missing_controls(Re re, nb::handle ir, TextSpace &space) {
   std::vector<CodeRange> kept;
   for (uint32_t c = 0; c < 0x20; ++c)
     if (spellable.test(c)) kept.push_back({c, c});
-  if (kept.size() == 0x20 || !may_need_control(ir, spellable)) return re;
+  if (kept.size() == 0x20 || !MissingControls(spellable).may_be_needed(ir)) return re;
   kept.push_back({0x20, 0x10ffff});
   RegexSpace &regex = space.regex();
   return regex.intersect(re, regex.repeat(regex.text_class(kept), 0, -1));
@@ -246,27 +279,33 @@ Re without_missing_controls(Re re, nb::handle ir, TextSpace &space) {
 
 }  // namespace
 
-Re RegexCache::convert(RegexSpace &space, nb::handle ir) {
-  if (auto it = known_.find(ir.ptr()); it != known_.end()) return it->second;
+Re RegexCache::convert(RegexSpace &space, const IrPart &ir) {
+  if (auto it = known_.find(ir.value().ptr()); it != known_.end()) return it->second;
   Re re = regex_from_ir(space, ir);
-  known_.emplace(ir.ptr(), re);
-  kept_.push_back(nb::borrow(ir));
+  known_.emplace(ir.value().ptr(), re);
+  kept_.push_back(nb::borrow(ir.value()));
   return re;
 }
 
-std::unique_ptr<Plan> plan_from_ir(nb::handle ir, TextSpace &space, RegexCache &cache, int32_t depth) {
-  if (!PyTuple_Check(ir.ptr()) || nb::len(ir) != 2) throw std::invalid_argument("a constraint IR is a pair (kind, content)");
-  std::string_view kind = text_of(ir[0]);
-  nb::object content = ir[1];
+std::unique_ptr<Plan> plan_from_ir(const IrPart &ir, TextSpace &space, RegexCache &cache, int32_t depth,
+                                   uint32_t nested) {
+  if (nested > MOST_NESTED)
+    throw LimitError("constraints are nested more than " + std::to_string(MOST_NESTED) + " deep");
+  if (ir.size() != 2) ir.fail("is not a pair: the kind of a constraint, and its content");
+  const IrPart first = ir[0], content = ir[1];
+  const std::string_view kind = first.text();
   auto plan = std::make_unique<Plan>();
+  auto read_regex = [&](const IrPart &part) {
+    return without_missing_controls(cache.convert(space.regex(), part), part.value(), space);
+  };
   if (kind == "regex") {
     plan->kind = Plan::Regex;
-    plan->re = without_missing_controls(cache.convert(space.regex(), content), content, space);
+    plan->re = read_regex(content);
     return plan;
   }
   if (kind == "json") {
     plan->kind = Plan::Json;
-    Schema schema = read_schema(content, space, cache);
+    Schema schema = checked_schema(content, space, cache);
     schema.options.root_depth = depth;
     plan->json = std::make_unique<JsonControl>(std::move(schema), space);
     const Schema &read = plan->json->schema();
@@ -280,16 +319,16 @@ std::unique_ptr<Plan> plan_from_ir(nb::handle ir, TextSpace &space, RegexCache &
   if (kind == "grammar") {
     plan->kind = Plan::Grammar;
     // The regular expressions of a grammar are read without the frame that a text of its own would have.
-    plan->grammar = grammar_from_ir(
-        content, space, [&](nb::handle re) { return without_missing_controls(cache.convert(space.regex(), re), re, space); },
-        [&](nb::handle part) { return plan_from_ir(part, space, cache, depth + 1); });
+    plan->grammar = grammar_from_ir(content, space, read_regex, [&](const IrPart &part) {
+      return plan_from_ir(part, space, cache, depth + 1, nested + 1);
+    });
     return plan;
   }
-  if (kind != "sequence" && kind != "union") throw std::invalid_argument("unknown constraint kind: " + std::string(kind));
+  if (kind != "sequence" && kind != "union") first.fail("is no kind of constraint: " + std::string(kind));
   plan->kind = kind == "sequence" ? Plan::Sequence : Plan::Union;
   if (plan->kind == Plan::Sequence) ++depth;  // it has a frame of its own
-  for (nb::handle part : content) plan->parts.push_back(plan_from_ir(part, space, cache, depth));
-  if (plan->parts.empty()) throw std::invalid_argument("a sequence or union without parts");
+  const size_t parts = content.size(1, "a list of constraints, which has at least one");
+  for (size_t i = 0; i < parts; ++i) plan->parts.push_back(plan_from_ir(content[i], space, cache, depth, nested + 1));
   return plan;
 }
 

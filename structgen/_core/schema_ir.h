@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "automaton.h"
+#include "ir_part.h"
 
 namespace structgen {
 
@@ -14,14 +15,16 @@ namespace structgen {
 // converted once per text space. Holds references, so it lives and dies under the GIL.
 class __attribute__((visibility("hidden"))) RegexCache {
  public:
-  Re convert(RegexSpace &space, nanobind::handle ir);
+  Re convert(RegexSpace &space, const IrPart &ir);
 
  private:
   std::unordered_map<PyObject *, Re> known_;
   std::vector<nanobind::object> kept_;
 };
 
-// Throws std::invalid_argument for a shape that is no IR. `depth`: of the plan's first frame.
-std::unique_ptr<Plan> plan_from_ir(nanobind::handle ir, TextSpace &space, RegexCache &cache, int32_t depth = 0);
+// Throws std::invalid_argument for a shape that is no IR; it names the field. `depth`: of the plan's first frame;
+// `nested`: constraints that it is inside of.
+std::unique_ptr<Plan> plan_from_ir(const IrPart &ir, TextSpace &space, RegexCache &cache, int32_t depth = 0,
+                                   uint32_t nested = 0);
 
 }  // namespace structgen

@@ -1,0 +1,45 @@
+// A part of an intermediate representation and the way to it, so that what is malformed can be named.
+//
+// The front ends make well-formed IR; the checks are for whoever writes it by hand. A part knows the part around it,
+// which has to outlive it; the way is made into text only for a message: terminals[2][3].
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace structgen {
+
+class IrPart {
+ public:
+  IrPart(nanobind::handle value, const char *name) : value_(value), name_(name) {}
+
+  IrPart field(const char *name) const;  // of a dict
+  IrPart operator[](size_t i) const;     // of a tuple or a list
+  size_t size() const;                   // of a tuple or a list
+  size_t size(size_t least, const char *shape) const;
+
+  // All throw std::invalid_argument where the part is something else.
+  std::string_view text() const;  // lives as long as the string
+  int64_t integer(int64_t least, int64_t most) const;
+  uint32_t index(size_t count, const char *of) const;
+  bool boolean() const;
+  bool is_none() const { return value_.is_none(); }
+
+  nanobind::handle value() const { return value_; }
+  [[noreturn]] void fail(const std::string &what) const;
+
+ private:
+  IrPart(nanobind::handle value, const IrPart &around, const char *name, size_t at)
+      : value_(value), around_(&around), name_(name), at_(at) {}
+  std::string way() const;
+
+  nanobind::handle value_;
+  const IrPart *around_ = nullptr;
+  const char *name_;  // null: it is an element, by its index
+  size_t at_ = 0;
+};
+
+}  // namespace structgen
