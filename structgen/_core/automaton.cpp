@@ -62,6 +62,8 @@ const Node *Automaton::begin(Reader &r, const Plan &plan, const Node *parent) {
       return grammar_node(r, g, {&place, 1}, parent);
     }
     case Plan::Sequence: {
+      for (auto &part : plan.parts)
+        if (part->texts == Plan::None) return nullptr;
       Node *n = r.arena.make<Node>();
       n->kind = Node::Sequence;
       n->depth = depth;

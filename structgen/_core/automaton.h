@@ -25,6 +25,7 @@ namespace structgen {
 
 struct Plan {
   enum Kind : uint8_t { Regex, Json, Grammar, Sequence, Union } kind;
+  enum Texts : uint8_t { None, Empty, Some } texts = Some;  // no text at all; the empty text alone
   Re re = RegexSpace::EMPTY;
   std::unique_ptr<JsonControl> json;
   std::unique_ptr<GrammarControl> grammar;

@@ -14,6 +14,7 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
   std::vector<bool> dead(g_.terminals.size());
   for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
     if (g_.terminals[t].kind == GrammarTerminal::Text) dead[t] = lexer_->dead()[t];
+    if (g_.terminals[t].kind == GrammarTerminal::Constraint) dead[t] = g_.terminals[t].plan->texts != Plan::Some;
     if (g_.terminals[t].kind == GrammarTerminal::Special && g_.terminals[t].token != UINT32_MAX) specials_.push_back(t);
   }
   if (g_.indentation.active()) {

@@ -287,8 +287,25 @@ Re RegexCache::convert(RegexSpace &space, const IrPart &ir) {
   return re;
 }
 
-std::unique_ptr<Plan> plan_from_ir(const IrPart &ir, TextSpace &space, RegexCache &cache, int32_t depth,
-                                   uint32_t nested) {
+namespace {
+
+Plan::Texts texts_of(const Plan &plan, RegexSpace &regex) {
+  auto of = [](const std::unique_ptr<Plan> &a, const std::unique_ptr<Plan> &b) { return a->texts < b->texts; };
+  switch (plan.kind) {
+    case Plan::Regex:
+      if (!regex.nullable(plan.re)) return regex.alive(plan.re) ? Plan::Some : Plan::None;
+      return regex.alive(regex.intersect(plan.re, regex.complement(RegexSpace::EPSILON))) ? Plan::Some : Plan::Empty;
+    case Plan::Json: return plan.json->root()->first.none() ? Plan::None : Plan::Some;
+    case Plan::Grammar: return plan.grammar->empty() ? Plan::None : Plan::Some;
+    case Plan::Sequence:
+      if ((*std::min_element(plan.parts.begin(), plan.parts.end(), of))->texts == Plan::None) return Plan::None;
+      return (*std::max_element(plan.parts.begin(), plan.parts.end(), of))->texts;
+    case Plan::Union: return (*std::max_element(plan.parts.begin(), plan.parts.end(), of))->texts;
+  }
+  return Plan::Some;
+}
+
+std::unique_ptr<Plan> read_plan(const IrPart &ir, TextSpace &space, RegexCache &cache, int32_t depth, uint32_t nested) {
   if (nested > MOST_NESTED)
     throw LimitError("constraints are nested more than " + std::to_string(MOST_NESTED) + " deep");
   if (ir.size() != 2) ir.fail("is not a pair: the kind of a constraint, and its content");
@@ -329,6 +346,15 @@ std::unique_ptr<Plan> plan_from_ir(const IrPart &ir, TextSpace &space, RegexCach
   if (plan->kind == Plan::Sequence) ++depth;  // it has a frame of its own
   const size_t parts = content.size(1, "a list of constraints, which has at least one");
   for (size_t i = 0; i < parts; ++i) plan->parts.push_back(plan_from_ir(content[i], space, cache, depth, nested + 1));
+  return plan;
+}
+
+}  // namespace
+
+std::unique_ptr<Plan> plan_from_ir(const IrPart &ir, TextSpace &space, RegexCache &cache, int32_t depth,
+                                   uint32_t nested) {
+  std::unique_ptr<Plan> plan = read_plan(ir, space, cache, depth, nested);
+  if (nested > 0) plan->texts = texts_of(*plan, space.regex());
   return plan;
 }
 

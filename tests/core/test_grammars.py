@@ -280,6 +280,48 @@ def test_a_constraint_with_the_empty_text_may_be_repeated() -> None:
         assert allowed(matcher.mask()) == check | {EOS}
 
 
+NO_TEXT = ("intersect", (literal("a"), literal("b")))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_constraints_as_terminals_have_their_texts(seed: int) -> None:
+    """Regular ones, however they are put together: with no text, with the empty one, with others."""
+    rng = random.Random(f"constraints {seed}")
+    known = vocabulary("ab(", b"aa", b"ab", b"(a", b"((", b"abab")
+    texts = ["".join(p) for n in range(5) for p in itertools.product("ab(", repeat=n)]
+    for _ in range(12):
+        case = random_case(rng, "scannerless")
+        kind, content = case.ir
+        terminals = list(content["terminals"])
+        patterns = list(case.patterns)
+        for i, (_, name, expression, _) in enumerate(content["terminals"]):
+            regex: Any = ("regex", expression)
+            nothing: Any = ("regex", NO_TEXT)
+            empty: Any = ("regex", literal(""))
+            choices = [
+                (patterns[i], regex),
+                (patterns[i], ("union", (regex, nothing))),
+                (patterns[i], ("sequence", (empty, regex))),
+                (patterns[i], ir_of("scannerless", [patterns[i]], [], ((0, -1),))),
+                ("", empty),
+                ("(?!)", nothing),
+                ("(?!)", ("sequence", (regex, nothing))),
+                ("(?!)", ir_of("scannerless", [patterns[i]], [], ((0, -1, 0),))),
+            ]
+            if rng.random() < 0.7:
+                patterns[i], inner = rng.choice(choices)
+                terminals[i] = ("constraint", name, inner, 0)
+        changed = case._replace(patterns=patterns, ir=(kind, {**content, "terminals": tuple(terminals)}))
+        inside = language(changed, texts, "scannerless")
+        program = known.engine.compile(changed.ir)
+        if program.empty_parts() is not None:
+            assert not inside, changed
+            continue
+        check_texts(program, "ab(", rng.sample(texts, 60), inside, changed)
+        check_masks(program, known, rng, changed, [])
+        assert program.unproven == 0
+
+
 def test_what_must_not_follow_a_lexeme_must_not_begin_a_constraint_either() -> None:
     known = vocabulary("a(", b"((", b"(a")
     inner = ("regex", ("concat", (literal("("), EXPRESSIONS["a*"])))

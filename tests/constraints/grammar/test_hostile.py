@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
+from structgen.constraints.grammar.constraint import LexerRule, ebnf, gbnf, lark
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint, GrammarError, LimitExceeded
@@ -240,6 +240,22 @@ def test_no_text() -> None:
             Matcher(constraint, BYTES)
     matcher = Matcher(empty | regex("b"), BYTES)
     assert allowed(matcher.mask()) == {FIRST + ord("b")}
+
+
+@pytest.mark.parametrize(
+    "nothing", [regex("a") & regex("b"), json_schema({"enum": []}), gbnf('root ::= "(" root')]
+)
+@pytest.mark.parametrize("lexer", ["lark", "longest"])
+def test_a_part_without_a_text(nothing: Constraint, lexer: LexerRule) -> None:
+    """It is known before anything of it would have to be read."""
+    for source in ('start: "a" @x', "start: @x", 'start: "a" start @x | @x', 'start: @x+ "b"'):
+        with pytest.raises(EmptyConstraint, match="no text"):
+            Matcher(lark(source, constraints={"x": nothing}, lexer=lexer), BYTES)
+    matcher = Matcher(
+        lark('start: "a" @x | "b" @x? | "c" @y', constraints={"x": nothing, "y": nothing + regex("a")}), BYTES
+    )
+    assert allowed(matcher.mask()) == {FIRST + ord("b")}
+    assert complete(read(lark('start: "b" @x*', constraints={"x": nothing}), b"b"))
 
 
 def test_other_constraints_repeated_in_a_grammar() -> None:
