@@ -1,6 +1,7 @@
 #include "earley.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 
 #include "grammar_control.h"
@@ -11,24 +12,22 @@ namespace {
 constexpr uint64_t IDENTITY = 61, SHAPE = 62, DONE = 63, ANSWER = 64;
 constexpr size_t FEW = 24;  // as many are looked through one by one
 
+std::atomic<uint64_t> reads_made = 0;
+
 }  // namespace
 
 // ---------------------------------------------------------------- reads
 
-uint32_t Reads::label(const EarleySet *s) const {
-  for (size_t i = 0; i < sets_.size(); ++i)
-    if (sets_[i] == s) return static_cast<uint32_t>(i);
-  return UINT32_MAX;
-}
+Reads::Reads(const EarleySet *first, const IndentLevel *indent) : id_(++reads_made), indent_(indent) { known(first); }
 
 uint32_t Reads::number(const EarleySet *s) {
-  uint32_t at = label(s);
-  if (at == UINT32_MAX) {
-    at = static_cast<uint32_t>(sets_.size());
+  if (s->read_by != id_) {
+    s->read_by = id_;
+    s->label = static_cast<uint32_t>(sets_.size());
     sets_.push_back(s);
     known_.push_back(false);
   }
-  return at;
+  return s->label;
 }
 
 void Reads::known(const EarleySet *s) {
@@ -48,22 +47,29 @@ Hash128 Reads::answer(const EarleySet *target, Symbol as) {
   return h;
 }
 
+// Every question is asked once.
+bool Reads::was_asked(Question question) {
+  if (asked_.size() < FEW)
+    return std::any_of(asked_.begin(), asked_.end(), [&](auto &one) {
+      return one.first.set == question.set && one.first.symbol == question.symbol;
+    });
+  auto key = [](const Question &q) { return static_cast<uint64_t>(q.set) << 32 | static_cast<uint32_t>(q.symbol); };
+  if (asked_index_.empty())
+    for (auto &[q, a] : asked_) asked_index_.insert(key(q));
+  return !asked_index_.insert(key(question)).second;
+}
+
 void Reads::ask(uint32_t label, Symbol symbol, const EarleySet *target, Symbol as) {
-  for (auto &[q, a] : asked_)
-    if (q.set == label && q.symbol == symbol) return;
+  if (was_asked({label, symbol})) return;
   const Hash128 h = answer(target, as);
   asked_.push_back({{label, symbol}, h});
 }
 
-void Reads::put(Question question, const Hash128 &answer) {
-  for (auto &[q, a] : asked_)
-    if (q.set == question.set && q.symbol == question.symbol) return;
-  asked_.push_back({question, answer});
-}
-
 void Reads::ask_indentation(const IndentLevel *indent, uint32_t column) {
-  if (indent == indent_) put({INDENTATION, static_cast<Symbol>(column)}, indentation_answer(indent_, column));
-  else put({ALL_INDENTATION, 0}, all_indentation_answer(indent_));
+  const bool same = indent == indent_;
+  const Question question{same ? INDENTATION : ALL_INDENTATION, same ? static_cast<Symbol>(column) : 0};
+  if (!was_asked(question))
+    asked_.push_back({question, same ? indentation_answer(indent_, column) : all_indentation_answer(indent_)});
 }
 
 Hash128 Reads::indentation_answer(const IndentLevel *indent, uint32_t column) {
@@ -79,7 +85,9 @@ Hash128 Reads::all_indentation_answer(const IndentLevel *indent) {
   return indent ? indent->identity : hash_words(ANSWER);
 }
 
-void Reads::ask_identity() { put({IDENTITY, 0}, sets_[0]->identity); }
+void Reads::ask_identity() {
+  if (!was_asked({IDENTITY, 0})) asked_.push_back({{IDENTITY, 0}, sets_[0]->identity});
+}
 
 // ---------------------------------------------------------------- sets
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "arena.h"
@@ -29,10 +30,13 @@ struct EarleySet {
   bool accepting;  // the text so far is a text of the grammar
   const Kernel *kernels;
   const EarleySet *const *origins;
-  // subtle: the one thing that changes; written under the turn on the space, and never wrong.
+  // subtle: what changes; written under the turn on the space, and never wrong.
   mutable Symbol linked;  // completing this rule here ...
   mutable Symbol to;      // ... is completing that one ...
   mutable const EarleySet *link;  // ... in there; null: no rule is remembered
+  // The same: the last `Reads` that met this set, and the number that it gave.
+  mutable uint64_t read_by = 0;
+  mutable uint32_t label = 0;
 };
 
 // Questions to older sets while one mask is made, in order, with their answers.
@@ -42,9 +46,9 @@ class Reads {
     uint32_t set;  // as numbered by earlier answers; 0: the set that the mask is made for
     Symbol symbol;
   };
-  Reads(const EarleySet *first, const IndentLevel *indent) : indent_(indent) { known(first); }
+  Reads(const EarleySet *first, const IndentLevel *indent);
 
-  uint32_t label(const EarleySet *s) const;  // UINT32_MAX: a set made meanwhile
+  uint32_t label(const EarleySet *s) const { return s->read_by == id_ ? s->label : UINT32_MAX; }  // or one made meanwhile
   bool is_known(uint32_t label) const { return known_[label]; }
   const EarleySet *set(uint32_t label) const { return sets_[label]; }
   // `s` was asked for `symbol` and led to `target`, to be asked for `as`.
@@ -65,11 +69,13 @@ class Reads {
  private:
   uint32_t number(const EarleySet *s);
   void known(const EarleySet *s);
-  void put(Question question, const Hash128 &answer);
+  bool was_asked(Question question);
+  const uint64_t id_;  // no other has it
   const IndentLevel *indent_;
   std::vector<const EarleySet *> sets_;
   std::vector<bool> known_;
   std::vector<std::pair<Question, Hash128>> asked_;
+  std::unordered_set<uint64_t> asked_index_;  // where there are many
 };
 
 class Earley {
