@@ -66,6 +66,7 @@ bool Automaton::after_terminal(Reader &r, GrammarControl &g, const GrammarEntry 
   if (!move(t)) return false;
   if (const int change = g.bracket(t)) {
     if (change < 0 && out->brackets == 0) return false;
+    if (change < 0 && r.reads) r.reads->ask_brackets(out->brackets);
     out->brackets += static_cast<uint32_t>(change);
   }
   if (!g.is_newline(t)) return true;

@@ -18,7 +18,10 @@ std::atomic<uint64_t> reads_made = 0;
 
 // ---------------------------------------------------------------- reads
 
-Reads::Reads(const EarleySet *first, const IndentLevel *indent) : id_(++reads_made), indent_(indent) { known(first); }
+Reads::Reads(const EarleySet *first, const IndentLevel *indent, uint32_t brackets)
+    : id_(++reads_made), indent_(indent), brackets_(brackets) {
+  known(first);
+}
 
 uint32_t Reads::number(const EarleySet *s) {
   if (s->read_by != id_) {
@@ -83,6 +86,17 @@ Hash128 Reads::indentation_answer(const IndentLevel *indent, uint32_t column) {
 
 Hash128 Reads::all_indentation_answer(const IndentLevel *indent) {
   return indent ? indent->identity : hash_words(ANSWER);
+}
+
+void Reads::ask_brackets(uint32_t open) {
+  if (open > brackets_) return;  // it was opened in the same token
+  const uint32_t closed = brackets_ - open + 1;
+  if (!was_asked({BRACKETS, static_cast<Symbol>(closed)}))
+    asked_.push_back({{BRACKETS, static_cast<Symbol>(closed)}, brackets_answer(brackets_, closed)});
+}
+
+Hash128 Reads::brackets_answer(uint32_t open, uint32_t closed) {
+  return hash_words(ANSWER, open < closed, open == closed);
 }
 
 void Reads::ask_identity() {

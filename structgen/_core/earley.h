@@ -46,7 +46,7 @@ class Reads {
     uint32_t set;  // as numbered by earlier answers; 0: the set that the mask is made for
     Symbol symbol;
   };
-  Reads(const EarleySet *first, const IndentLevel *indent);
+  Reads(const EarleySet *first, const IndentLevel *indent, uint32_t brackets);
 
   uint32_t label(const EarleySet *s) const { return s->read_by == id_ ? s->label : UINT32_MAX; }  // or one made meanwhile
   bool is_known(uint32_t label) const { return known_[label]; }
@@ -59,6 +59,10 @@ class Reads {
   void ask_indentation(const IndentLevel *indent, uint32_t column);
   static Hash128 indentation_answer(const IndentLevel *indent, uint32_t column);
   static Hash128 all_indentation_answer(const IndentLevel *indent);
+  // How the number of open brackets compares with that of those that a token closes.
+  static constexpr uint32_t BRACKETS = UINT32_MAX - 3;
+  void ask_brackets(uint32_t open);  // of which one is closed now
+  static Hash128 brackets_answer(uint32_t open, uint32_t closed);
   // All of the first set.
   static constexpr uint32_t IDENTITY = UINT32_MAX - 1;
   void ask_identity();
@@ -72,6 +76,7 @@ class Reads {
   bool was_asked(Question question);
   const uint64_t id_;  // no other has it
   const IndentLevel *indent_;
+  const uint32_t brackets_;
   std::vector<const EarleySet *> sets_;
   std::vector<bool> known_;
   std::vector<std::pair<Question, Hash128>> asked_;

@@ -158,6 +158,7 @@ class Witnessing {
   void place(GrammarControl &g, const GrammarEntry &at, Account &out) {
     for (uint32_t t : g.items().expected(at.set->outlook)) {
       const GrammarTerminal &terminal = g.grammar().terminals[t];
+      if (at.brackets == 0 && g.bracket(t) < 0) continue;
       if (at.within != ANYTHING &&
           !g.life().lexeme(at.set, at.brackets > 0, t, g.life().plain(t), at.within, nullptr, r_.arena))
         continue;

@@ -91,7 +91,7 @@ Context GrammarControl::context(Outlook outlook, bool in_brackets) {
     more.push_back(g_.indentation.newline);
     made = lexer_->context(more);
   } else {
-    made = lexer_->context(items_->expected(outlook));
+    made = lexer_->context(items_->expected(outlook), g_.indentation.close);
   }
   return contexts_[key] = made;
 }

@@ -49,7 +49,7 @@ class GrammarControl {
 
   const GrammarShortest &shortest(Automaton &automaton);
 
-  // The lexer's context where these are expected; `in_brackets`: newlines are ignored.
+  // The lexer's context where these are expected; `in_brackets`: newlines are ignored, and brackets may close.
   Context context(Outlook outlook, bool in_brackets);
   // Expected terminals that are special tokens or other constraints.
   const std::vector<uint32_t> &others(Outlook outlook);

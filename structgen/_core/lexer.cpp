@@ -160,7 +160,7 @@ std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals)
 
 // ---------------------------------------------------------------- contexts and states
 
-Context Lexer::context(std::span<const uint32_t> expected) {
+Context Lexer::context(std::span<const uint32_t> expected, std::span<const uint32_t> barred) {
   std::vector<uint32_t> terminals;
   for (uint32_t t : expected)
     if (g_.terminals[t].kind == GrammarTerminal::Text && !dead_[t]) terminals.push_back(t);
@@ -169,7 +169,8 @@ Context Lexer::context(std::span<const uint32_t> expected) {
   std::sort(terminals.begin(), terminals.end());
   terminals.erase(std::unique(terminals.begin(), terminals.end()), terminals.end());
   Hash128 key = hash_words(CONTEXT);
-  for (uint32_t t : terminals) key = extend(key, t);
+  auto is_barred = [&](uint32_t t) { return std::find(barred.begin(), barred.end(), t) != barred.end(); };
+  for (uint32_t t : terminals) key = extend(key, static_cast<uint64_t>(t) << 1 | is_barred(t));
   if (auto it = context_index_.find(key); it != context_index_.end()) return it->second;
   std::vector<Words> words;
   if (g_.contextual) words = compete(terminals);
@@ -177,7 +178,7 @@ Context Lexer::context(std::span<const uint32_t> expected) {
   for (size_t i = 0; i < terminals.size(); ++i) {
     const Words &w = g_.contextual ? words[i] : words_[terminals[i]];
     const LexemeState begin = lexemes_.begin(w.language, w.beyond, RegexSpace::EMPTY);
-    if (begin == Lexemes::DEAD) continue;
+    if (begin == Lexemes::DEAD || is_barred(terminals[i])) continue;
     c.beginnings.push_back({terminals[i], begin});
     c.first |= lexemes_.first(begin);
   }

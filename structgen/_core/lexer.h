@@ -61,7 +61,8 @@ class Lexer {
   // are one text, under rule "longest" with all competing; nullopt for others.
   std::optional<bool> ends_before(uint32_t t, std::string_view separator) const;
 
-  Context context(std::span<const uint32_t> expected);
+  // `barred`: of those, terminals that compete and may not come, whatever the parser expects.
+  Context context(std::span<const uint32_t> expected, std::span<const uint32_t> barred = {});
   // The lexemes that a context can begin with; not a state to step from where text to ignore was read.
   std::span<const Running> beginnings(Context c) const { return contexts_[c].beginnings; }
   const std::bitset<256> &first(Context c) const { return contexts_[c].first; }

@@ -66,13 +66,15 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   const Hash128 first = h;
   auto it = cache_.find(h);
   if (it != cache_.end() && !it->second.mask) {
-    Reads reads(entry.set, entry.indent);
+    Reads reads(entry.set, entry.indent, entry.brackets);
     while (it != cache_.end() && !it->second.mask) {
       const Reads::Question q = it->second.question;
       if (q.set == Reads::INDENTATION) {
         h = extend(h, Reads::indentation_answer(entry.indent, static_cast<uint32_t>(q.symbol)));
       } else if (q.set == Reads::ALL_INDENTATION) {
         h = extend(h, Reads::all_indentation_answer(entry.indent));
+      } else if (q.set == Reads::BRACKETS) {
+        h = extend(h, Reads::brackets_answer(entry.brackets, static_cast<uint32_t>(q.symbol)));
       } else if (q.set == Reads::IDENTITY) {
         h = extend(h, entry.set->identity);
       } else {
@@ -88,7 +90,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   }
   ++misses_;
   forget_places();  // those of a mask that met a limit
-  Reads reads(entry.set, entry.indent);
+  Reads reads(entry.set, entry.indent, entry.brackets);
   Reader reader{arena};
   reader.reads = &reads;
   Arena::Mark mark = arena.mark();

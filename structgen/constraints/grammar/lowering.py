@@ -16,6 +16,7 @@ from typing import Any
 from structgen.constraints.base import Constraint
 from structgen.constraints.expressions import RE
 
+from .brackets import Brackets, with_brackets
 from .ir import Body, Grammar, Terminal
 from .regular import Regular
 
@@ -84,8 +85,15 @@ class _Lowering:
             if len(self._rules) > len(names):
                 names = list(self._rules)
         indentation = None
+        rules, productions = tuple(self._names), tuple(self._productions)
         if lexer is not None and lexer.indentation is not None:
             made = lexer.indentation
+            brackets = Brackets(
+                opening=frozenset(self._terminal_index[name] for name in made.open_brackets),
+                closing=frozenset(self._terminal_index[name] for name in made.close_brackets),
+                outside=frozenset(self._declared(name) for name in (made.newline, made.indent)),
+            )
+            start, rules, productions = with_brackets(start, rules, productions, brackets)
             indentation = (
                 *(~self._declared(name) for name in (made.newline, made.indent, made.dedent)),
                 tuple(~self._terminal_index[name] for name in made.open_brackets),
@@ -96,12 +104,12 @@ class _Lowering:
             lexing="scannerless" if lexer is None else lexer.rule,
             contextual=lexer is not None and lexer.contextual,
             start=start,
-            rules=tuple(self._names),
+            rules=rules,
             terminals=tuple(self._terminals),
             scanners=() if lexer is None else lexer.scanners,
             ignore=() if lexer is None else tuple(~self._terminal_index[name] for name in lexer.ignore),
             indentation=indentation,
-            productions=tuple(self._productions),
+            productions=productions,
             within=None,
         )
 
