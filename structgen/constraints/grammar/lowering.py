@@ -4,7 +4,7 @@ Why: the core knows rules, terminals and productions alone; repetition, choices 
 scannerless grammar is regular are settled here, once for all front ends.
 Invariant: the language stays the same. A repetition becomes a rule that repeats itself on the left, where an item
 keeps its origin, or (counted) a chain whose length is the logarithm of the count; each text of it has one
-derivation, so that nothing becomes ambiguous by being counted.
+derivation, so that nothing becomes ambiguous by being counted, nor by being repeated twice.
 Cost: linear in the grammar; a count adds its logarithm.
 """
 
@@ -19,6 +19,7 @@ from structgen.constraints.expressions import RE
 from .brackets import Brackets, with_brackets
 from .ir import Body, Grammar, Terminal
 from .regular import Regular
+from .repetition import Repetitions
 
 __all__ = ["GrammarIR", "lower", "text_of"]
 
@@ -64,6 +65,7 @@ class _Lowering:
         self._terminal_index: dict[Any, int] = {}
         self._productions: list[tuple[int, ...]] = []
         self._repeats: dict[Any, int] = {}
+        self._repetitions = Repetitions(grammar)
         self._regular_names: dict[int, str] = {}
         if regular is not None:
             for rule in grammar.rules:
@@ -178,6 +180,10 @@ class _Lowering:
             return [self._terminal(body, "constraint", constraint.describe(), constraint.lower())]
         if kind == "sequence":
             return self._sequence(body)
+        if kind == "repeat":
+            body = self._repetitions.simplified(body)
+            if body[0] != "repeat":
+                return self._symbols(body)
         known = self._repeats.get(body)
         if known is None:
             known = self._repeats[body] = self._new_rule(_name_of(body))

@@ -15,7 +15,7 @@ from structgen.constraints.expressions import EPSILON, NOTHING, RE, alternate, c
 
 from .ir import Body, Grammar
 
-__all__ = ["Regular"]
+__all__ = ["Regular", "used_rules"]
 
 _LARGEST = 5_000
 """Nodes of an expression beyond which it stays a rule: what many places share would be many times as large."""
@@ -30,7 +30,7 @@ class Regular:
         self._sizes: dict[int, int] = {}
         self._free: dict[int, bool] = {}
         self._kept: list[RE] = []  # their ids are keys of these
-        self._uses = {name: _used_rules(body) for name, body in self._bodies.items()}
+        self._uses = {name: used_rules(body) for name, body in self._bodies.items()}
         for name in _innermost_first(self._uses):
             self._rules[name] = self._of_rule(name)
 
@@ -104,7 +104,7 @@ class Regular:
         ends: list[RE] = []
         sides = set()
         for parts in _distributed(body, name):
-            places = [i for i, part in enumerate(parts) if name in _used_rules(part)]
+            places = [i for i, part in enumerate(parts) if name in used_rules(part)]
             if not places:
                 expression = self.body(("sequence", tuple(parts)))
                 if expression is None:
@@ -185,7 +185,8 @@ def _is_wide(expression: RE) -> bool:
     return False
 
 
-def _used_rules(body: Body) -> set[str]:
+def used_rules(body: Body) -> set[str]:
+    """The names of the rules in a body."""
     found: set[str] = set()
     pending = [body]
     while pending:
@@ -204,7 +205,7 @@ _MOST_ALTERNATIVES = 64
 
 def _distributed(body: Body, name: str) -> list[list[Body]]:
     """The alternatives of a body as flat sequences, where choices and options that hold `name` are taken apart."""
-    if name not in _used_rules(body):
+    if name not in used_rules(body):
         return [[body]]
     kind = body[0]
     if kind == "choice":
