@@ -419,7 +419,7 @@ const Node *Automaton::step_array(Reader &r, const Node *n, uint8_t b) {
 
 // ---------------------------------------------------------------- parallel readings
 
-bool Automaton::same(const Node *a, const Node *b) const {
+bool Automaton::same(Reader &r, const Node *a, const Node *b) {
   while (a != b) {
     if (!a || !b || a->kind != b->kind || a->depth != b->depth) return false;
     if (a->kind == Node::Alternatives) return false;
@@ -427,7 +427,7 @@ bool Automaton::same(const Node *a, const Node *b) const {
       if (a->length != b->length || a->control.grammar != b->control.grammar) return false;
       const uint32_t count = a->kind == Node::Grammar ? a->length : 1;
       for (uint32_t i = 0; i < count; ++i)
-        if (!same_entry(a->entries[i], b->entries[i])) return false;
+        if (!same_entry(r, *a->control.grammar, a->entries[i], b->entries[i])) return false;
     }
     if (a->control.value != b->control.value || a->text != b->text || a->escape != b->escape || a->phase != b->phase ||
         a->space != b->space || a->length != b->length || a->count != b->count || !(a->hash == b->hash) ||
@@ -449,9 +449,10 @@ const Node *Automaton::alternatives(Reader &r, const Node *a, const Node *b) {
   size_t count = 1;
   for (const Node *n = b; n; n = n->parent) {
     const bool more = n->kind == Node::Alternatives;
-    if (same(a, more ? n->control.left : n)) return b;
+    if (same(r, a, more ? n->control.left : n)) return b;
     if (++count > text_.limits().max_alternatives)
-      throw LimitError("a sequence or union has more than " + std::to_string(text_.limits().max_alternatives) +
+      throw LimitError("it is open where the parts of the text end, of a sequence, a union or a grammar with other constraints "
+                       "in it: there are more than " + std::to_string(text_.limits().max_alternatives) +
                        " parallel readings (limit max_alternatives)");
     if (!more) break;
   }

@@ -202,12 +202,13 @@ class Automaton {
   bool settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_t byte);
   template <class Visit>
   void each_place(Reader &r, const Node *n, const Visit &visit);
-  static bool same_entry(const GrammarEntry &a, const GrammarEntry &b);
+  // Are these two readings one, as far as it matters?
+  bool same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b);
   const Node *close_key(Reader &r, const Node *n);
   const Node *open_key(Reader &r, const Node *object);
   const Node *alternatives(Reader &r, const Node *a, const Node *b);
   const Node *object_after_key(Reader &r, const Node *object, KeyControl *key, int64_t index, const Node *key_node);
-  bool same(const Node *a, const Node *b) const;
+  bool same(Reader &r, const Node *a, const Node *b);
 
   std::unique_ptr<Plan> plan_;
   TextSpace &text_;

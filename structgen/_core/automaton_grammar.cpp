@@ -233,17 +233,18 @@ const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
                        " parallel readings (limit earley_items)");
     std::vector<GrammarEntry> kept;
     for (const GrammarEntry &e : entries)
-      if (std::none_of(kept.begin(), kept.end(), [&](const GrammarEntry &k) { return same_entry(e, k); })) kept.push_back(e);
+      if (std::none_of(kept.begin(), kept.end(), [&](const GrammarEntry &k) { return same_entry(r, g, e, k); })) kept.push_back(e);
     entries = std::move(kept);
   }
   const Node *inside = grammar_node(r, g, entries, n->parent);
   return alternatives(r, inside, others);
 }
 
-bool Automaton::same_entry(const GrammarEntry &a, const GrammarEntry &b) {
+bool Automaton::same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b) {
   return a.lex == b.lex && a.brackets == b.brackets && a.column == b.column && a.within == b.within &&
-         (a.set == b.set || a.set->identity == b.set->identity) &&
-         (a.indent == b.indent || (a.indent && b.indent && a.indent->identity == b.indent->identity));
+         (a.indent == b.indent || (a.indent && b.indent && a.indent->identity == b.indent->identity)) &&
+         // subtle: a mask that is made would have to write down why these are the same, and leaves it.
+         (a.set == b.set || a.set->identity == b.set->identity || (!r.reads && g.earley().same_rest(a.set, b.set)));
 }
 
 // Every place that the text may stand at if nothing more is read.

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <tuple>
 
 #include "grammar_control.h"
 
 namespace structgen {
 namespace {
 
-constexpr uint64_t IDENTITY = 61, SHAPE = 62, DONE = 63, ANSWER = 64;
+constexpr uint64_t IDENTITY = 61, SHAPE = 62, DONE = 63, ANSWER = 64, REST = 65;
 constexpr size_t FEW = 24;  // as many are looked through one by one
 
 std::atomic<uint64_t> reads_made = 0;
@@ -176,6 +177,26 @@ std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol 
   }
   if (asked) reads->ask(asked_label, asked_symbol, s, symbol);
   return {s, symbol};
+}
+
+const Hash128 &Earley::rest(const EarleySet *s) {
+  if (!(s->rest == Hash128{})) return s->rest;
+  std::vector<std::pair<uint64_t, uint64_t>> rests;
+  for (uint32_t i = 0; i < s->count; ++i)
+    for (Item item : items_.items(s->kernels[i])) {
+      auto [to, as] = std::pair(s->origins[i], static_cast<Symbol>(items_.head(item)));
+      if (to) std::tie(to, as) = resolve(to, as, nullptr);
+      Hash128 one = hash_words(REST, static_cast<uint32_t>(as));
+      if (to) one = extend(one, to->identity);
+      for (Item at = item; items_.symbol_before(at) != Grammar::END; ++at)
+        one = extend(one, static_cast<uint32_t>(items_.symbol_before(at)));
+      rests.push_back({one.a, one.b});
+    }
+  std::sort(rests.begin(), rests.end());
+  rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
+  s->rest = hash_words(REST);
+  for (auto &[a, b] : rests) s->rest = extend(extend(s->rest, a), b);
+  return s->rest;
 }
 
 void Earley::Builder::clear() {

@@ -1,7 +1,7 @@
 // Earley sets: what the text read so far can be the beginning of, at a place where a lexeme has ended.
 //
 // A set is a few (kernel, origin) pairs, an origin being an older set; see item_sets.h. It is immutable but for
-// one remembered link, and lives in the arena of the matcher that made it. Right recursion costs the same at
+// what is remembered of it, and lives in the arena of the matcher that made it. Right recursion costs the same at
 // any length: a completed rule that does nothing but complete another one in an older set is looked up there
 // directly, and the way is remembered (Leo, "A general context-free parsing algorithm running in linear time on
 // every LR(k) grammar without using lookahead", 1991).
@@ -34,7 +34,8 @@ struct EarleySet {
   mutable Symbol linked;  // completing this rule here ...
   mutable Symbol to;      // ... is completing that one ...
   mutable const EarleySet *link;  // ... in there; null: no rule is remembered
-  // The same: the last `Reads` that met this set, and the number that it gave.
+  mutable Hash128 rest{};  // of what its items still need; nothing: not known yet
+  // Likewise, the last `Reads` that met this set, and the number that it gave.
   mutable uint64_t read_by = 0;
   mutable uint32_t label = 0;
 };
@@ -122,9 +123,17 @@ class Earley {
   // Where completing `symbol` in `s` really leads: itself, or the end of a chain of last symbols.
   std::pair<const EarleySet *, Symbol> resolve(const EarleySet *s, Symbol symbol, Reads *reads);
 
+  // Can the same follow, as far as that shows without reading on? What an item still needs counts, and where its
+  // completion really leads: so sets that differ in how far a right recursion has come are the same.
+  bool same_rest(const EarleySet *a, const EarleySet *b) {
+    return a->accepting == b->accepting && a->outlook == b->outlook && rest(a) == rest(b);
+  }
+
   ItemSets &items() { return items_; }
 
  private:
+  const Hash128 &rest(const EarleySet *s);
+
   // Is completing `symbol` in `s` nothing but completing one rule in one origin?
   bool only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as);
 

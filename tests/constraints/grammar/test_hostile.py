@@ -268,6 +268,40 @@ def test_a_part_without_a_text(nothing: Constraint, lexer: LexerRule) -> None:
     assert complete(read(lark('start: "b" @x*', constraints={"x": nothing}), b"b"))
 
 
+A_OR_MORE = regex("a+")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "start: @x start | @x",
+        "start: @x start?",
+        'start: @x "," start | @x start | @x',
+        'start: item rest\nrest: ";" rest | item rest |\nitem: @x',
+        'start: s "."\ns: @x t | @x\nt: @x s | @x',
+    ],
+)
+def test_how_often_a_part_was_repeated_on_the_right_does_not_matter(source: str) -> None:
+    """Each way to cut the text was a reading of its own, and they met a limit."""
+    matcher = read(lark(source, constraints={"x": A_OR_MORE}), b"a" * 1000, max_alternatives=8)
+    assert matcher._native.memory < 4_000_000
+    assert complete(matcher)
+
+
+def test_ways_to_cut_a_text_that_matter_meet_their_limit() -> None:
+    constraint = lark('start: @x start "b" | "."', constraints={"x": A_OR_MORE})
+    matcher = Matcher(constraint, BYTES)
+    with pytest.raises(LimitExceeded, match="open where the parts of the text end.*max_alternatives"):
+        feed(matcher, b"a" * 1000)
+    assert complete(matcher)
+
+
+def test_readings_that_differ_in_how_often_a_rule_was_repeated_are_one() -> None:
+    source = 'root ::= [a]+ root | "(" root ")" | "."'
+    assert complete(read(gbnf(source), b"a" * 3000, earley_items=30))
+    assert complete(read(gbnf(source), b"aaa(aaa(aaa.)", earley_items=30))
+
+
 def test_other_constraints_repeated_in_a_grammar() -> None:
     schema = json_schema({"type": "array", "items": {"type": "integer"}})
     matcher = read(lark("start: @x*", constraints={"x": schema}), b"[1]" * 200)
