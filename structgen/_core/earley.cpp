@@ -1,7 +1,6 @@
 #include "earley.h"
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <tuple>
 
@@ -13,14 +12,12 @@ namespace {
 constexpr uint64_t IDENTITY = 61, SHAPE = 62, DONE = 63, ANSWER = 64, REST = 65;
 constexpr size_t FEW = 24;  // as many are looked through one by one
 
-std::atomic<uint64_t> reads_made = 0;
-
 }  // namespace
 
 // ---------------------------------------------------------------- reads
 
 Reads::Reads(const EarleySet *first, const IndentLevel *indent, uint32_t brackets)
-    : id_(++reads_made), indent_(indent), brackets_(brackets) {
+    : indent_(indent), brackets_(brackets) {
   known(first);
 }
 

@@ -16,6 +16,7 @@
 
 #include "arena.h"
 #include "item_sets.h"
+#include "serial.h"
 
 namespace structgen {
 
@@ -75,7 +76,7 @@ class Reads {
   uint32_t number(const EarleySet *s);
   void known(const EarleySet *s);
   bool was_asked(Question question);
-  const uint64_t id_;  // no other has it
+  const uint64_t id_ = next_serial();
   const IndentLevel *indent_;
   const uint32_t brackets_;
   std::vector<const EarleySet *> sets_;

@@ -132,9 +132,9 @@ bool GrammarLife::free(LexemeState s) {
 
 bool GrammarLife::all_free(Lexemes::Fragment &f) {
   if (always_) return true;
-  if (f.asked_by != this) {
+  if (f.asked_by != serial_) {
     f.free = std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState s) { return free(s); });
-    f.asked_by = this;
+    f.asked_by = serial_;
   }
   return f.free;
 }

@@ -26,6 +26,7 @@
 #include "earley.h"
 #include "lexer.h"
 #include "regex_inclusion.h"
+#include "serial.h"
 
 namespace structgen {
 
@@ -111,6 +112,7 @@ class GrammarLife {
   Near near(Outlook outlook, bool in_brackets, Re boundary);
   bool place(const EarleySet *set, bool in_brackets, bool after_newline, Re boundary, Reads *reads);
 
+  const uint64_t serial_ = next_serial();
   const Grammar &g_;
   ItemSets &items_;
   Lexer &lexer_;

@@ -96,7 +96,7 @@ class Lexemes {
     Leaves leaves;                   // elsewhere, by a byte that the lexeme cannot go on with
     std::bitset<256> overlaps;       // bytes that may be in the lexeme and may be in what follows it
     std::unordered_map<uint8_t, Leaves> overlapping;  // by that byte, made on demand
-    const void *asked_by = nullptr;  // whose answer `free` is (grammar_life.h)
+    uint64_t asked_by = 0;  // whose answer `free` is (grammar_life.h)
     bool free = false;
     bool leaves_any() const { return !turns.empty() || leaves.bytes.any() || overlaps.any(); }
     size_t memory() const;

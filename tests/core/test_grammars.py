@@ -331,3 +331,13 @@ def test_what_must_not_follow_a_lexeme_must_not_begin_a_constraint_either() -> N
         if not matcher.advance(token):
             return
     assert allowed(matcher.mask()) - {EOS} == {i for i in range(1, known.size) if matcher.fork().advance(i)}
+
+
+def test_nothing_is_taken_from_a_grammar_that_is_gone() -> None:
+    """Which lexemes are alive everywhere was remembered by an address, at which the next grammar lay."""
+    known = vocabulary("ab ")
+    separable = ir_of("ordered", ["[ab]+", " +"], [1], ((0, -1, -1),))
+    inseparable = ir_of("ordered", ["[ab]+"], [], ((0, -1, -1), (0,)))
+    for _ in range(5):
+        for ir, wanted in ((separable, {1, 2, 3}), (inseparable, {EOS})):
+            assert allowed(_core.Matcher(known.engine.compile(ir)).mask()) == wanted
