@@ -159,7 +159,9 @@ def guard_ordered(
                 result.remove(other)
                 first.append(other)
             elif longer:
-                entries = tuple(replace(one, language=intersect([one.language, only])) for one in other.entries)
+                entries = tuple(
+                    replace(one, language=intersect([one.language, only])) for one in other.entries
+                )
                 first.append(replace(other, name=f"not {scanner.name}", language=only, entries=entries))
         place = result.index(scanner)
         result[place : place + 1] = [*first, _with_errors(scanner, forbidden)]
