@@ -68,15 +68,25 @@ void Vocabulary::sum_up() {
     uint8_t missing;  // continuation bytes
     Kinds kinds;      // of the node's own byte
     bool begins;      // a character
+    Kinds below = 0;
+    uint16_t characters = 0;
   };
+  constexpr size_t MOST_SETS = UINT16_MAX;
+  std::unordered_map<Kinds, uint16_t> known;
   std::vector<Open> path{{ROOT, 0, 0, false}};
+  auto settle = [&](const Open &done) {
+    auto [it, fresh] = known.try_emplace(done.below, static_cast<uint16_t>(std::min(known.size(), MOST_SETS)));
+    if (fresh && kind_sets_.size() < MOST_SETS) kind_sets_.push_back(done.below);
+    nodes_[done.node].kinds_below = it->second;
+    nodes_[done.node].characters_below = done.characters;
+  };
   auto close = [&] {
     const Open done = path.back();
     path.pop_back();
-    const Node parent = path.back().node;
-    nodes_[parent].kinds_below |= done.kinds | nodes_[done.node].kinds_below;
-    const auto most = static_cast<uint16_t>(nodes_[done.node].characters_below + done.begins);
-    nodes_[parent].characters_below = std::max(nodes_[parent].characters_below, most);
+    settle(done);
+    Open &parent = path.back();
+    parent.below |= done.kinds | done.below;
+    parent.characters = std::max(parent.characters, static_cast<uint16_t>(done.characters + done.begins));
   };
   for (Node n = 1; n < node_count(); ++n) {
     while (path.size() > nodes_[n].depth) close();
@@ -94,6 +104,8 @@ void Vocabulary::sum_up() {
     path.push_back(open);
   }
   while (path.size() > 1) close();
+  settle(path.back());
+  kind_sets_.push_back(~Kinds{0});
 }
 
 bool Vocabulary::is_eos(uint32_t id) const {

@@ -62,7 +62,7 @@ class Vocabulary {
     return {ids_.data() + nodes_[node].first_id, ids_.data() + nodes_[nodes_[node].end].first_id};
   }
   // What follows `node` in the tokens of its subtree: the kinds of its bytes, and the most characters.
-  Kinds kinds_below(Node node) const { return nodes_[node].kinds_below; }
+  Kinds kinds_below(Node node) const { return kind_sets_[nodes_[node].kinds_below]; }
   uint32_t characters_below(Node node) const { return nodes_[node].characters_below; }
   Node child(Node node, uint8_t byte) const;
   Node root_child(uint8_t byte) const { return root_child_[byte]; }
@@ -81,17 +81,18 @@ class Vocabulary {
   uint32_t size_;
   uint32_t longest_ = 0;
   std::bitset<256> spellable_, single_bytes_;
-  // What a walk asks of a node, on one cache line: walks skip most nodes, so that each one they meet is a miss.
+  // What a walk asks of a node, in 16 bytes: walks skip most nodes, so that most they meet are a cache miss.
   struct Entry {
-    Kinds kinds_below = 0;
     Node end = 0;
     uint32_t first_id = 0;
+    uint16_t kinds_below = 0;  // an index of kind_sets_
     uint16_t depth = 0;
     uint16_t characters_below = 0;
     uint8_t byte = 0;
   };
   std::vector<Entry> nodes_;  // and one more, whose first_id is the end of the last node's
   std::vector<uint32_t> ids_;
+  std::vector<Kinds> kind_sets_;  // that occur below some node; the last stands for all others
   std::array<Node, 256> root_child_;
 };
 

@@ -12,6 +12,8 @@ through where they have the empty text.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from structgen.constraints.expressions import nullable
 
 from .bodies import EMPTY
@@ -90,11 +92,13 @@ class Repetitions:
 
     def _has_empty(self, body: Body) -> bool:
         """Is the empty text known to be one of its texts?"""
-        if self._empty_rules is None and used_rules(body):
+        if not self._is_empty(body, _EVERY):
+            return False
+        if self._empty_rules is None:
             self._empty_rules = self._find_empty_rules()
-        return self._is_empty(body, self._empty_rules or set())
+        return self._is_empty(body, self._empty_rules)
 
-    def _is_empty(self, body: Body, rules: set[str]) -> bool:
+    def _is_empty(self, body: Body, rules: Container[str]) -> bool:
         kind = body[0]
         if kind == "rule":
             return body[1] in rules
@@ -109,18 +113,30 @@ class Repetitions:
         return body[2] == 0 or self._is_empty(body[1], rules)
 
     def _find_empty_rules(self) -> set[str]:
+        # Most rules have a terminal in each alternative: those are out at once.
+        left = {name: body for name, body in self._bodies.items() if self._is_empty(body, _EVERY)}
+        found: set[str] = set()
+        pending = list(left)
         users: dict[str, set[str]] = {}
-        for name, body in self._bodies.items():
+        for name, body in left.items():
             for used in used_rules(body):
                 users.setdefault(used, set()).add(name)
-        found: set[str] = set()
-        pending = list(self._bodies)
         while pending:
             name = pending.pop()
-            if name not in found and self._is_empty(self._bodies[name], found):
+            if name not in found and self._is_empty(left[name], found):
                 found.add(name)
                 pending += users.get(name, ())
         return found
+
+
+class _Every:
+    """All rules."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_EVERY = _Every()
 
 
 def _counted(body: Body) -> tuple[Body, int, int | None]:
