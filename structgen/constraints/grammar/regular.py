@@ -27,12 +27,14 @@ class Regular:
     def __init__(self, grammar: Grammar) -> None:
         self._bodies = {rule.name: rule.body for rule in grammar.rules}
         self._rules: dict[str, RE | None] = {}
+        self._known: dict[int, tuple[Body, RE | None]] = {}  # by id, whose body is kept
         self._sizes: dict[int, int] = {}
         self._free: dict[int, bool] = {}
         self._kept: list[RE] = []  # their ids are keys of these
         self._uses = {name: used_rules(body) for name, body in self._bodies.items()}
         for name in _innermost_first(self._uses):
             self._rules[name] = self._of_rule(name)
+        self._known.clear()  # where rules use each other, more is known now
 
     def rule(self, name: str) -> RE | None:
         """The expression of a rule; None if it is not known to be regular."""
@@ -45,18 +47,25 @@ class Regular:
             return body[1]  # type: ignore[no-any-return]
         if kind == "rule":
             return self._rules.get(body[1])
+        if kind not in ("repeat", "sequence", "choice"):
+            return None
+        known = self._known.get(id(body))
+        if known is None:
+            known = self._known[id(body)] = body, self._combined(body)
+        return known[1]
+
+    def _combined(self, body: Body) -> RE | None:
+        kind = body[0]
         if kind == "repeat":
             inner = self.body(body[1])
             return None if inner is None else repeat(inner, body[2], body[3])
-        if kind in ("sequence", "choice"):
-            parts = []
-            for part in body[1]:
-                expression = self.body(part)
-                if expression is None:
-                    return None
-                parts.append(expression)
-            return concat(parts) if kind == "sequence" else _choice(parts)
-        return None
+        parts = []
+        for part in body[1]:
+            expression = self.body(part)
+            if expression is None:
+                return None
+            parts.append(expression)
+        return concat(parts) if kind == "sequence" else _choice(parts)
 
     def joined(self, parts: Sequence[Body]) -> list[Body]:
         """The parts of a sequence, where short regular neighbours are one.

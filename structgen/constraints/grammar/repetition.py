@@ -12,7 +12,7 @@ through where they have the empty text.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 from structgen.constraints.expressions import nullable
 
@@ -32,7 +32,9 @@ class Repetitions:
 
     def __init__(self, grammar: Grammar) -> None:
         self._bodies = {rule.name: rule.body for rule in grammar.rules}
-        self._empty_rules: set[str] | None = None
+        self._settled: set[str] = set()
+        self._empty_rules: set[str] = set()
+        """Of those that are settled, the ones that have the empty text."""
 
     def simplified(self, body: Body) -> Body:
         """A repetition as a body that does not repeat what is a repetition itself, as far as that goes."""
@@ -94,8 +96,7 @@ class Repetitions:
         """Is the empty text known to be one of its texts?"""
         if not self._is_empty(body, _EVERY):
             return False
-        if self._empty_rules is None:
-            self._empty_rules = self._find_empty_rules()
+        self._settle(used_rules(body))
         return self._is_empty(body, self._empty_rules)
 
     def _is_empty(self, body: Body, rules: Container[str]) -> bool:
@@ -112,21 +113,31 @@ class Repetitions:
             return False
         return body[2] == 0 or self._is_empty(body[1], rules)
 
-    def _find_empty_rules(self) -> set[str]:
-        # Most rules have a terminal in each alternative: those are out at once.
-        left = {name: body for name, body in self._bodies.items() if self._is_empty(body, _EVERY)}
-        found: set[str] = set()
-        pending = list(left)
-        users: dict[str, set[str]] = {}
-        for name, body in left.items():
-            for used in used_rules(body):
-                users.setdefault(used, set()).add(name)
+    def _settle(self, names: Iterable[str]) -> None:
+        """Finds out which of these rules have the empty text."""
+        # Most rules have a terminal in each alternative: there the search ends.
+        open_rules: dict[str, Body] = {}
+        users: dict[str, list[str]] = {}
+        pending = list(names)
         while pending:
             name = pending.pop()
-            if name not in found and self._is_empty(left[name], found):
-                found.add(name)
+            if name in self._settled or name in open_rules:
+                continue
+            body = self._bodies.get(name, _NO_TEXT)
+            if not self._is_empty(body, _EVERY):
+                self._settled.add(name)
+                continue
+            open_rules[name] = body
+            for used in used_rules(body):
+                users.setdefault(used, []).append(name)
+                pending.append(used)
+        self._settled.update(open_rules)
+        pending = list(open_rules)
+        while pending:
+            name = pending.pop()
+            if name not in self._empty_rules and self._is_empty(open_rules[name], self._empty_rules):
+                self._empty_rules.add(name)
                 pending += users.get(name, ())
-        return found
 
 
 class _Every:
