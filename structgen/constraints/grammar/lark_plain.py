@@ -18,11 +18,11 @@ from functools import cache
 from typing import Any
 
 from lark.grammar import TOKEN_DEFAULT_PRIORITY
-from lark.lexer import Pattern, PatternRE, PatternStr, TerminalDef, Token
-from lark.load_grammar import _TERMINAL_NAMES, _literal_to_pattern, stdlib_loader
-from lark.utils import is_id_continue, is_id_start
+from lark.lexer import Pattern, PatternRE, PatternStr, TerminalDef
+from lark.load_grammar import stdlib_loader
 
 from .ir import Body
+from .lark_literals import Names, literal_pattern
 from .lark_loading import OPERATORS, Loaded, select
 from .lark_source import Source
 
@@ -49,18 +49,12 @@ _LINE = None
 _REPEATED = frozenset("*+?~")
 _BEFORE_NAME = re.compile(r"[a-z_]")
 _CHARACTER = re.compile(r'"[^"\\\n]"')
-_RANGE = re.compile(r'"([^"\\\n])"\.\."([^"\\\n])"')
 _MODIFIERS = frozenset(["", "!", "?", "!?", "?!"])
 
 _LONGEST = 100_000
 """Characters of a terminal's pattern: patterns in patterns are written out."""
 _ALL = 1_000_000
 """Characters of all patterns."""
-
-_PLAIN = re.compile(r'(?:[^\\]|\\\\(?!")|\\[^Uux\\])*+')
-"""No escapes of characters by number, nor a quote behind a backslash that stands for itself, which lark reads oddly."""
-_ESCAPE = re.compile(r"\\(.)")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", '"': '"'}
 
 _Tree = Any
 """A body of `ir` whose repetitions say how they are written, too; or a pattern."""
@@ -377,7 +371,7 @@ class _Reader:
     def loaded(self, start: str, keep: frozenset[str]) -> Loaded:
         if start not in self.rules or any(name not in self.terminals for name in self.ignore):
             raise _NotPlain
-        names = _Names(
+        names = Names(
             [
                 TerminalDef(name, self.pattern(name), priority)
                 for name, (priority, _) in self.terminals.items()
@@ -401,43 +395,6 @@ def _deepen(literals: list[tuple[int, str]], start: int) -> None:
         literals[place] = depth + 1, text
 
 
-class _Names:
-    """The names that lark gives to texts and patterns in rules, in the order in which it meets them."""
-
-    def __init__(self, terminals: list[TerminalDef]) -> None:
-        self.terminals = terminals
-        self.known: dict[str, str] = {}
-        self.taken = {one.name for one in terminals}
-        self.by_pattern = {one.pattern: one.name for one in terminals}
-        self.number = 0
-
-    def note(self, text: str) -> None:
-        if text in self.known:
-            return
-        pattern = literal_pattern(text)
-        name = self.by_pattern.get(pattern)
-        if name is None:
-            name = self._telling(pattern)
-            if name is None or name in self.taken:
-                name = f"__ANON_{self.number}"
-                self.number += 1
-            self.by_pattern[pattern] = name
-            self.taken.add(name)
-            self.terminals.append(TerminalDef(name, pattern))
-        self.known[text] = name
-
-    def _telling(self, pattern: Pattern) -> str | None:
-        """The name that a text suggests."""
-        value = pattern.value
-        if not isinstance(pattern, PatternStr):
-            return None
-        if value in _TERMINAL_NAMES:
-            return _TERMINAL_NAMES[value]
-        if value.isascii():
-            return value.upper() if value.isidentifier() else None
-        return value.upper() if is_id_continue(value) and is_id_start(value[0]) else None
-
-
 @cache
 def _common() -> _Reader:
     """Lark's own module of common terminals."""
@@ -445,38 +402,3 @@ def _common() -> _Reader:
     reader = _Reader(text)
     reader.read(imports=False)
     return reader
-
-
-def literal_pattern(text: str) -> Pattern:
-    """What a text in quotes, a pattern in slashes or a range is to lark."""
-    if text[0] == "/":
-        end = text.rindex("/")
-        value = _unescaped(text[1:end])
-        if value is None:
-            return _by_lark("REGEXP", text)
-        return PatternRE(value, text[end + 1 :], raw=text)
-    ends = _RANGE.fullmatch(text)
-    if ends is not None:
-        return PatternRE(f"[{ends[1]}-{ends[2]}]")
-    end = text.rindex('"')
-    value = _unescaped(text[1:end])
-    if value is None:
-        return _by_lark("STRING", text)
-    return PatternStr(value.replace("\\\\", "\\"), text[end + 1 :], raw=text)
-
-
-def _by_lark(kind: str, text: str) -> Pattern:
-    return _literal_to_pattern(Token(kind, text))  # type: ignore[no-any-return,no-untyped-call]
-
-
-def _unescaped(text: str) -> str | None:
-    """What `eval_escaping` of lark makes of it; None where it is not plain."""
-    if not text or not text.isprintable():
-        return None
-    if "\\" not in text:
-        return text
-    return _ESCAPE.sub(_escaped, text) if _PLAIN.fullmatch(text) else None
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return _ESCAPED.get(found[1], found[0])

@@ -14,8 +14,9 @@ from lark.lexer import Token
 from lark.load_grammar import _literal_to_pattern
 
 from structgen.constraints.grammar.lark_dialect import rewrite
+from structgen.constraints.grammar.lark_literals import literal_pattern
 from structgen.constraints.grammar.lark_loading import Loaded, load
-from structgen.constraints.grammar.lark_plain import literal_pattern, read_plain
+from structgen.constraints.grammar.lark_plain import read_plain
 from structgen.constraints.grammar.lark_rules import rule_bodies
 from structgen.constraints.grammar.lark_source import Source
 from structgen.errors import StructgenError
