@@ -54,4 +54,10 @@ constexpr Kinds kind_of(uint8_t byte) {
   return kinds::BROKEN;
 }
 
+// Letters, digits and the underscore: what names are made of. No other byte is of these kinds.
+constexpr bool is_word(uint8_t byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '_';
+}
+constexpr Kinds WORDS = kind_of('a') | kind_of('z') | kind_of('A') | kind_of('Z') | kind_of('0') | kind_of('_');
+
 }  // namespace structgen

@@ -101,7 +101,11 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
     if (complete_[s])
       for (size_t b = 0; b < 256; ++b)
         overlaps[b] = step(s, static_cast<uint8_t>(b)) != DEAD && may_follow(s, static_cast<uint8_t>(b));
+    bool words = (WORDS & ~loops) == 0;
+    for (size_t b = 0; b < 256 && words; ++b)
+      words = step(s, static_cast<uint8_t>(b)) == (is_word(static_cast<uint8_t>(b)) ? s : DEAD);
     State &st = states_[s];
+    st.words = words;
     st.loops = loops;
     st.overlaps = overlaps;
     st.looked_at = true;
@@ -110,11 +114,11 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
 }
 
 // The trie is in depth-first order: one scan, with the states of the path on a stack. `whole` may take a subtree that
-// stays in one state as it is. `leave` is asked at nodes whose parent may be the end of the lexeme, with the
+// stays in one state as it is, `words` one in which names go on. `leave` is asked at nodes whose parent may be the end of the lexeme, with the
 // parent's state and the node's own.
-template <class OnInside, class OnWhole, class OnLeave>
+template <class OnInside, class OnWhole, class OnWords, class OnLeave>
 void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnWhole &whole,
-                   const OnLeave &leave) {
+                   const OnWords &words, const OnLeave &leave) {
   const uint32_t base = v_.depth(node);
   std::vector<LexemeState> path{s};
   const Vocabulary::Node end = v_.end(node);
@@ -129,6 +133,10 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside,
       continue;
     }
     if (stays(n, now) && whole(n, now)) {
+      n = v_.end(n);
+      continue;
+    }
+    if (v_.has_words(n) && looked_at(now).words && words(n, now)) {
       n = v_.end(n);
       continue;
     }
@@ -209,6 +217,22 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
         made->overlaps |= looked_at(now).overlaps;  // or some of these
         return true;
       },
+      [&](Vocabulary::Node n, LexemeState now) {
+        const uint32_t *all = v_.ids_within(Vocabulary::ROOT).data();
+        std::unordered_map<Vocabulary::Node, bool> turned;
+        add(v_.ids(n), now);
+        made->overlaps |= looked_at(now).overlaps;
+        for (const Vocabulary::WordEvent &e : v_.words_below(n)) {
+          if (e.kind != Vocabulary::WordEvent::LEAVES) {
+            add({all + e.first_id, all + e.end_id}, now);
+          } else if (complete_[now] && may_follow(now, e.byte)) {
+            auto [it, fresh] = turned.try_emplace(e.parent, false);
+            if (fresh && (it->second = turns(e.parent, now))) made->turns.push_back({e.parent, states_[now].after});
+            if (!it->second) found.push_back({e.node, states_[now].after});
+          }
+        }
+        return true;
+      },
       [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
         const uint8_t byte = v_.byte(n);
         if (!may_follow(before, byte) || (now != DEAD && made->overlaps.test(byte))) return;
@@ -251,6 +275,7 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
   walk(
       node, s, [&](Vocabulary::Node n, uint32_t depth, LexemeState) { way.go(n, depth); },
       [&](Vocabulary::Node, LexemeState now) { return allowed || (looked_at(now).overlaps & missing).none(); },
+      [](Vocabulary::Node, LexemeState) { return false; },
       [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
         const uint8_t byte = v_.byte(n);
         if (now != DEAD && missing.test(byte) && may_follow(before, byte) && !(allowed && stays(n, now)) &&
@@ -271,6 +296,7 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
   walk(
       node, s, [](Vocabulary::Node, uint32_t, LexemeState) {},
       [&](Vocabulary::Node, LexemeState now) { return looked_at(now).overlaps.none(); },
+      [](Vocabulary::Node, LexemeState) { return false; },
       [&](Vocabulary::Node n, uint32_t, LexemeState before, LexemeState) {
         if (may_follow(before, v_.byte(n))) found.push_back({n, states_[before].after});
       });

@@ -58,6 +58,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   nodes_.push_back({.first_id = static_cast<uint32_t>(ids_.size())});
   nodes_.shrink_to_fit();
   sum_up();
+  find_words();
 }
 
 // What is below each node. Characters are told by their bytes from the token's first on; a continuation byte
@@ -108,6 +109,46 @@ void Vocabulary::sum_up() {
   kind_sets_.push_back(~Kinds{0});
 }
 
+void Vocabulary::find_words() {
+  constexpr uint32_t MUCH = 64;  // nodes; fewer are walked as fast
+  const Node space = root_child_[' '];
+  std::vector<Node> path{ROOT};   // by depth
+  std::vector<bool> inside{true};  // may a word begin or go on below?
+  for (Node n = 1; n < node_count();) {
+    const Entry &e = nodes_[n];
+    path.resize(e.depth);
+    inside.resize(e.depth);
+    const bool word = is_word(e.byte), reached = inside.back();
+    const Node parent = path.back();
+    const bool begins = parent == ROOT || parent == space;
+    if (!reached || (!word && n != space)) {
+      if (reached && !begins) words_.push_back({n, parent, 0, 0, WordEvent::LEAVES, e.byte});
+      n = e.end;
+      continue;
+    }
+    if (word) {
+      const bool whole = (kinds_below(n) & ~WORDS) == 0;
+      const Node end = whole ? e.end : n + 1;
+      words_.push_back({n, parent, e.first_id, nodes_[end].first_id, whole ? WordEvent::WHOLE : WordEvent::ON, e.byte});
+      if (whole) {
+        n = e.end;
+        continue;
+      }
+      nodes_[n].has_words = e.end - n > MUCH;
+    }
+    path.push_back(n);
+    inside.push_back(true);
+    ++n;
+  }
+  words_.shrink_to_fit();
+}
+
+std::span<const Vocabulary::WordEvent> Vocabulary::words_below(Node node) const {
+  auto before = [](const WordEvent &e, Node n) { return e.node < n; };
+  const auto first = std::lower_bound(words_.begin(), words_.end(), node + 1, before);
+  return {first, std::lower_bound(first, words_.end(), end(node), before)};
+}
+
 bool Vocabulary::is_eos(uint32_t id) const {
   return std::find(eos_ids_.begin(), eos_ids_.end(), id) != eos_ids_.end();
 }
@@ -150,7 +191,7 @@ std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view 
 }
 
 size_t Vocabulary::memory() const {
-  size_t total = nodes_.size() * sizeof(Entry) + ids_.size() * 4;
+  size_t total = nodes_.size() * sizeof(Entry) + ids_.size() * 4 + words_.size() * sizeof(WordEvent);
   for (const std::string &t : tokens_) total += sizeof(t) + (t.size() > 15 ? t.size() : 0);
   return total;
 }

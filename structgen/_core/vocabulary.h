@@ -64,6 +64,19 @@ class Vocabulary {
   // What follows `node` in the tokens of its subtree: the kinds of its bytes, and the most characters.
   Kinds kinds_below(Node node) const { return kind_sets_[nodes_[node].kinds_below]; }
   uint32_t characters_below(Node node) const { return nodes_[node].characters_below; }
+  // Where the tokens that begin with a word, after one space at most, go on with it or leave it, in order of nodes. A
+  // walk that is inside a name need not look at other nodes.
+  struct WordEvent {
+    enum Kind : uint8_t { WHOLE, ON, LEAVES };  // all below is words; the node is; it is not, but its parent
+    Node node, parent;
+    uint32_t first_id, end_id;  // of the tokens that stay: all below, or the node's own; as places in ids_within(ROOT)
+    Kind kind;
+    uint8_t byte;
+  };
+  // Is `node` in such a token's word, and much below it?
+  bool has_words(Node node) const { return nodes_[node].has_words; }
+  // Those below `node`, itself left out.
+  std::span<const WordEvent> words_below(Node node) const;
   Node child(Node node, uint8_t byte) const;
   Node root_child(uint8_t byte) const { return root_child_[byte]; }
   // The bytes that lead to `node`: a prefix of any token in its subtree.
@@ -74,6 +87,7 @@ class Vocabulary {
 
  private:
   void sum_up();
+  void find_words();
 
   std::vector<std::string> tokens_;
   std::vector<uint32_t> eos_ids_;
@@ -89,10 +103,13 @@ class Vocabulary {
     uint16_t depth = 0;
     uint16_t characters_below = 0;
     uint8_t byte = 0;
+    bool has_words = false;
   };
+  static_assert(sizeof(Entry) == 16);
   std::vector<Entry> nodes_;  // and one more, whose first_id is the end of the last node's
   std::vector<uint32_t> ids_;
   std::vector<Kinds> kind_sets_;  // that occur below some node; the last stands for all others
+  std::vector<WordEvent> words_;
   std::array<Node, 256> root_child_;
 };
 

@@ -80,3 +80,43 @@ def test_random_walks_can_always_be_completed(known: Vocabulary, name: str) -> N
         for token in rest:
             assert matcher.advance(token), matcher.text
         assert matcher.is_complete()
+
+
+def wordy_vocabulary() -> Vocabulary:
+    """Thousands of tokens that go on with a word and leave it everywhere, as those of source code do."""
+    rng = random.Random(7)
+    tokens = {bytes([byte]) for byte in range(256)}
+    while len(tokens) < 6000:
+        word = "".join(rng.choices("abAB_19é", [9, 9, 2, 2, 2, 2, 2, 1], k=rng.randint(1, 6)))
+        end = rng.choice(["", "", "", "(", ")", ".", ".a", "(b", "()", " a", "-", "\n", " (", "=1"])
+        tokens.add((rng.choice(["", "", " ", " ", "  ", "("]) + word + end).encode())
+    return Vocabulary.from_tokens([*sorted(tokens), b""], eos_ids=[len(tokens)])
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        lark('start: call+\ncall: N ("." N)* "(" (call ("," call)*)? ")"\nN: /[A-Za-z_][A-Za-z0-9_]*/\n%ignore " "'),
+        lark('start: (NAME | "a" | "ab" | "-")+\nNAME: /[A-Za-z_][0-9A-Z_a-z]*/\n%ignore /[ \\n]/', lexer="longest"),
+        lark('start: (NAME "=" NAME)+\nNAME: /[a-zA-Z0-9_]+/\n%ignore " "', lexer="longest", contextual=True),
+        lark('start: (NAME | WORD "-")*\nNAME: /[a-z_]+/\nWORD: /[0-9]+[a-zA-Z0-9_]*/\n%ignore " "', lexer="longest"),
+        lark('start: NAME+\nNAME: /\\w+\\(/\n%ignore " "', lexer="longest"),
+        gbnf('root ::= name ("." name | "(" root ")" | " "+ name)*\nname ::= [A-Za-z_] [A-Za-z0-9_]*'),
+        gbnf('root ::= (name | "(" | ")")+\nname ::= [A-Za-z0-9_]+'),
+        gbnf('root ::= ([A-Za-z0-9_]+ "." " "?)+ "b" root?'),
+    ],
+)  # fmt: skip
+def test_words_are_left_where_steps_leave_them(grammar: GrammarConstraint) -> None:
+    vocabulary = wordy_vocabulary()
+    rng = random.Random(3)
+    for _ in range(4):
+        matcher = Matcher(grammar, vocabulary)
+        for _ in range(5):
+            mask = allowed(matcher.mask())
+            for i in range(vocabulary.size - 1):
+                data = vocabulary.token_bytes(i)
+                assert data is not None
+                assert (i in mask) == (matcher.viable_bytes(data) == len(data)), (matcher.text, data)
+            onwards = sorted(mask - set(vocabulary.eos_ids))
+            if not onwards or not matcher.advance(rng.choice(onwards)):
+                break
