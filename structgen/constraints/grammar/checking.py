@@ -19,7 +19,7 @@ from structgen._core import _native as _core
 from structgen.constraints.expressions import literal
 
 from .constraint import GrammarConstraint
-from .ir import Body, Grammar, Lexer, Place, Terminal, parts_of
+from .ir import Body, Grammar, Lexer, Place, Terminal, parts_of, place_at
 from .lowering import text_of
 from .regular import Regular
 
@@ -67,7 +67,9 @@ def check_grammar(
     """
     grammar = constraint.grammar
     space = _core.RegexSpace()
-    terminals = _Terminals(grammar.lexer, space, time.monotonic() + seconds) if grammar.lexer else None
+    terminals = (
+        _Terminals(grammar, grammar.lexer, space, time.monotonic() + seconds) if grammar.lexer else None
+    )
     dead = terminals.dead if terminals is not None else frozenset()
     found = [
         *(_unused_in_lark if constraint.format == "Lark" else _unused)(grammar, [grammar.start, *starts]),
@@ -94,7 +96,7 @@ def _unused(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
     used = _reached(roots, uses)
     for rule in grammar.rules:
         if rule.name not in used:
-            yield Finding("unused", rule.name, f"rule `{rule.name}` is not used", rule.place)
+            yield Finding("unused", rule.name, f"rule `{rule.name}` is not used", grammar.place(rule))
 
 
 def _reached(roots: Iterable[str], uses: dict[str, list[str]]) -> set[str]:
@@ -134,13 +136,13 @@ def _unused_in_lark(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
                 names = words[1:] if "(" in match["rest"] else words[-1:]
                 original = re.search(r"->\s*(\w+)", _line_at(grammar.source, match.start("rest")))
                 for name in [original[1]] if original else names:
-                    places.setdefault(name, _place_at(source, match.start("directive") - 1))
+                    places.setdefault(name, place_at(source, match.start("directive") - 1))
             elif match["directive"] != "import":
                 roots += words
             continue
         uses.setdefault(match["name"], []).extend(_WORD.findall(source, match.end(), end))
         if not match["more"]:
-            places.setdefault(match["name"], _place_at(source, match.start("name")))
+            places.setdefault(match["name"], place_at(source, match.start("name")))
     used = _reached(roots, uses)
     for name, place in places.items():
         if name not in used:
@@ -150,10 +152,6 @@ def _unused_in_lark(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
 
 def _line_at(text: str, offset: int) -> str:
     return text[offset:].partition("\n")[0]
-
-
-def _place_at(text: str, offset: int) -> Place:
-    return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
 def _endless(grammar: Grammar, dead: frozenset[str], space: _core.RegexSpace) -> Iterator[Finding]:
@@ -183,7 +181,7 @@ def _endless(grammar: Grammar, dead: frozenset[str], space: _core.RegexSpace) ->
             message = (
                 f"rule `{rule.name}` has no text: all that it can be needs a rule or a terminal without one"
             )
-            yield Finding("endless", rule.name, message, rule.place)
+            yield Finding("endless", rule.name, message, grammar.place(rule))
 
 
 def _regular(grammar: Grammar) -> Iterator[str]:
@@ -209,7 +207,8 @@ def _regular(grammar: Grammar) -> Iterator[str]:
 class _Terminals:
     """Those of one lexer, as languages of the core."""
 
-    def __init__(self, lexer: Lexer, space: _core.RegexSpace, until: float) -> None:
+    def __init__(self, grammar: Grammar, lexer: Lexer, space: _core.RegexSpace, until: float) -> None:
+        self._grammar = grammar
         self._lexer = lexer
         self._space = space
         self._until = until
@@ -242,8 +241,10 @@ class _Terminals:
                 break
             if (example := self._common(other, terminal)) is not None:
                 message += f"others take all of its texts; {example!r} is read as {self._name(other)}"
-                return Finding("never", terminal.name, message, terminal.place, example)
-        return Finding("never", terminal.name, f"{message}others end its texts early", terminal.place)
+                return Finding("never", terminal.name, message, self._grammar.place(terminal), example)
+        return Finding(
+            "never", terminal.name, f"{message}others end its texts early", self._grammar.place(terminal)
+        )
 
     def _dead(self) -> Iterator[str]:
         """Terminals all of whose texts the lexer's rule gives to others, or cuts before their end."""
@@ -287,7 +288,7 @@ class _Terminals:
         else:
             fate = f"it is read as {self._name(first)}"
         message = f"terminals {self._name(first)} and {self._name(second)} both match {example!r}; {fate}"
-        return Finding("overlap", second.name, message, second.place, example)
+        return Finding("overlap", second.name, message, self._grammar.place(second), example)
 
     def _shadowed(self, pattern: Terminal) -> Finding | None:
         """Keywords and the pattern that matches them, too: what names cannot be."""
@@ -304,4 +305,4 @@ class _Terminals:
         texts = list(dict.fromkeys(texts))
         more = f" and {len(texts) - _MOST_SHOWN} more" if len(texts) > _MOST_SHOWN else ""
         message = f"terminal `{pattern.name}` matches {', '.join(texts[:_MOST_SHOWN])}{more}, too"
-        return Finding("shadow", pattern.name, message, pattern.place, None)
+        return Finding("shadow", pattern.name, message, self._grammar.place(pattern), None)

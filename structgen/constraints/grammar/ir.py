@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 from structgen.constraints.expressions import RE
 
-__all__ = ["Body", "Grammar", "Indentation", "Lexer", "Place", "Rule", "Terminal", "parts_of"]
+__all__ = ["Body", "Grammar", "Indentation", "Lexer", "Place", "Rule", "Terminal", "parts_of", "place_at"]
 
 Body = tuple[Any, ...]
 
@@ -50,13 +50,19 @@ class Place(NamedTuple):
     column: int
 
 
+def place_at(text: str, offset: int) -> Place:
+    """The line and the column of an offset."""
+    return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A nonterminal."""
 
     name: str
     body: Body
-    place: Place | None = field(default=None, compare=False)
+    offset: int | None = field(default=None, compare=False)
+    """Where it is defined in `Grammar.source`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,8 @@ class Terminal:
     name: str
     language: RE
     scanner: int = 0
-    place: Place | None = field(default=None, compare=False)
+    offset: int | None = field(default=None, compare=False)
+    """Where it is defined, or first written, in `Grammar.source`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +124,7 @@ class Grammar:
     lexer: Lexer | None = None
     source: str = field(default="", compare=False)
     """What the user wrote, for messages."""
+
+    def place(self, one: Rule | Terminal) -> Place | None:
+        """Where it is defined."""
+        return None if one.offset is None else place_at(self.source, one.offset)

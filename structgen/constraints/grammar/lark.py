@@ -34,7 +34,7 @@ from lark.indenter import Indenter
 from structgen.constraints.base import Constraint
 from structgen.errors import LimitExceeded, OptionError, a_kind
 
-from .ir import Body, Grammar, Indentation, Lexer, Place, Rule
+from .ir import Body, Grammar, Indentation, Lexer, Rule
 from .lark_dialect import Rewritten, rewrite
 from .lark_loading import ImportPath, Loaded, load
 from .lark_plain import read_plain
@@ -124,7 +124,10 @@ def _grammar(
     lexemes.bodies |= {name: ("terminal", name) for name in made}
     bodies = rule_bodies(loaded, lexemes.bodies, rewritten.bodies)
     return Grammar(
-        rules=tuple(Rule(name, body, _place(rewritten, name)) for name, body in bodies.items()),
+        rules=tuple(
+            Rule(name, body, rewritten.source.definition(rewritten.written(name)))
+            for name, body in bodies.items()
+        ),
         start=start,
         lexer=Lexer(
             rule=rule,
@@ -136,11 +139,6 @@ def _grammar(
         ),
         source=rewritten.source.text,
     )
-
-
-def _place(rewritten: Rewritten, name: str) -> Place | None:
-    offset = rewritten.source.definition(rewritten.written(name))
-    return None if offset is None else rewritten.source.place(offset)
 
 
 def _check_declared(loaded: Loaded, rewritten: Rewritten, made: set[str]) -> None:

@@ -69,14 +69,15 @@ def literal_pattern(text: str) -> Pattern:
         if value is None:
             return _by_lark("REGEXP", text)
         return PatternRE(value, text[end + 1 :], raw=text)
-    ends = _RANGE.fullmatch(text)
-    if ends is not None:
+    if '"..' in text and (ends := _RANGE.fullmatch(text)):
         return PatternRE(f"[{ends[1]}-{ends[2]}]")
     end = text.rindex('"')
     value = _unescaped(text[1:end])
     if value is None:
         return _by_lark("STRING", text)
-    return PatternStr(value.replace("\\\\", "\\"), text[end + 1 :], raw=text)
+    if "\\" in value:
+        value = value.replace("\\\\", "\\")
+    return PatternStr(value, text[end + 1 :], raw=text)
 
 
 def _by_lark(kind: str, text: str) -> Pattern:

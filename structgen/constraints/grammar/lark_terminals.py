@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import NoReturn
 
 from lark.common import LexerConf
@@ -45,7 +46,7 @@ from structgen.constraints.regex.parser import NO_FLAGS
 from structgen.constraints.regex.python import PythonParser
 from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexUnsupported, StructgenError
 
-from .ir import Body, Place, Terminal
+from .ir import Body, Terminal
 from .lark_dialect import MARK, Rewritten
 from .lark_languages import Languages
 from .lark_loading import Loaded
@@ -212,10 +213,6 @@ class _Kinds:
             return known
         return None if terminal.pattern.raw is None else source.written(terminal.pattern.raw)
 
-    def place(self, terminal: TerminalDef) -> Place | None:
-        offset = self.offset(terminal)
-        return None if offset is None else self.rewritten.source.place(offset)
-
     def _span(self, terminal: TerminalDef) -> tuple[int | None, int]:
         offset = self.offset(terminal)
         if offset is None:
@@ -340,8 +337,8 @@ def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
             while name in taken:
                 name += "'"
             taken.add(name)
-            place = kinds.place(kinds.loaded.all_terminals[entry.name])
-            result.terminals.append(Terminal(name, entry.language, number, place))
+            offset = kinds.offset(kinds.loaded.all_terminals[entry.name])
+            result.terminals.append(Terminal(name, entry.language, number, offset))
             if entry.ignored:
                 result.ignore.append(name)
             else:
@@ -352,28 +349,36 @@ def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
 def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextual: bool) -> Lexemes:
     """By length first."""
     kinds = _Kinds(loaded, rewritten)
-    found = {one.name: kinds.any_match(one) for one in loaded.terminals if not _is_text(one)}
-
-    def rank(terminal: TerminalDef) -> tuple[int, bool, int, int, str]:
-        pattern = terminal.pattern
-        widest = len(pattern.value) if _is_text(terminal) else _width(found[terminal.name].matches)[1]
-        return -terminal.priority, pattern.type != "str", -widest, -len(pattern.value), terminal.name
-
-    order = sorted(loaded.terminals, key=rank)
+    found: dict[str, Preference] = {}
+    ranked = []
+    for terminal in loaded.terminals:
+        pattern, name = terminal.pattern, terminal.name
+        text = _is_text(terminal)
+        if not text:
+            found[name] = kinds.any_match(terminal)
+        widest = len(pattern.value) if text else _width(found[name].matches)[1]
+        ranked.append(
+            ((-terminal.priority, pattern.type != "str", -widest, -len(pattern.value), name), terminal)
+        )
+    ranked.sort(key=itemgetter(0))
+    order = [terminal for _, terminal in ranked]
     result = Lexemes(ignore=list(loaded.ignore))
     for terminal in order:
         name = terminal.name
         result.bodies[name] = ("terminal", name)
         result.names[name] = [name]
-        language = literal(terminal.pattern.value) if _is_text(terminal) else found[name].language
-        if not _is_text(terminal) and kinds.languages.holds(language, ""):
-            language = intersect([language, concat([ANY, TEXT])])
-            if not kinds.languages.meet(language, TEXT):
-                kinds.refuse_empty(
-                    terminal, "And only that: a lazy quantifier at its end takes as little as it can."
-                )
-            result.bodies[name] = optional(("terminal", name))
-        result.terminals.append(Terminal(name, language, 0, kinds.place(terminal)))
+        if name not in found:
+            language = literal(terminal.pattern.value)
+        else:
+            language = found[name].language
+            if kinds.languages.holds(language, ""):
+                language = intersect([language, concat([ANY, TEXT])])
+                if not kinds.languages.meet(language, TEXT):
+                    kinds.refuse_empty(
+                        terminal, "And only that: a lazy quantifier at its end takes as little as it can."
+                    )
+                result.bodies[name] = optional(("terminal", name))
+        result.terminals.append(Terminal(name, language, 0, kinds.offset(terminal)))
     if any(one.conditions for one in found.values()):
         found = {one.name: found.get(one.name) or kinds.any_match(one) for one in order}
         scanners = [

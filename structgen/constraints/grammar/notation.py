@@ -29,7 +29,7 @@ from structgen.errors import (
 )
 
 from . import bodies
-from .ir import Body, Grammar, Place, Rule
+from .ir import Body, Grammar, Rule, place_at
 
 __all__ = [
     "BLANK",
@@ -170,17 +170,8 @@ class Reader(ABC):
             raise self.fault("a lone surrogate is not a character", error.start, hint=hint) from None
         read = self._read_rules()
         self._check_names(read, start)
-        return Grammar(tuple(self._rules(read)), start, source=self.source)
-
-    def _rules(self, read: dict[str, tuple[int, Body]]) -> Iterable[Rule]:
-        """Places are counted on from one rule to the next: in all, the source is looked through once."""
-        source = self.source
-        line, line_start, before = 1, 0, 0
-        for name, (position, body) in read.items():
-            line += source.count("\n", before, position)
-            line_start = source.rfind("\n", before, position) + 1 or line_start
-            yield Rule(name, body, Place(line, position - line_start + 1))
-            before = position
+        rules = tuple(Rule(name, body, position) for name, (position, body) in read.items())
+        return Grammar(rules, start, source=self.source)
 
     def _read_rules(self) -> dict[str, tuple[int, Body]]:
         """The position and the body of each rule."""
@@ -337,7 +328,7 @@ class Reader(ABC):
         """A newline is a character of a class, in GBNF; a rule that begins after it is none that is meant so."""
         swallowed = _NEXT_RULE.search(raw)
         if swallowed is not None:
-            line = self._place(position + swallowed.start(1)).line
+            line = place_at(self.source, position + swallowed.start(1)).line
             message = f"this class is not closed before the rule {_shown(swallowed[1])} in line {line}"
             hint = "Add the ] that closes it. A newline that is meant is written as \\n."
             raise self.fault(message, position, hint=hint)
@@ -386,7 +377,7 @@ class Reader(ABC):
     def _check_new(self, name: str, position: int, rules: Mapping[str, tuple[int, Body]]) -> None:
         """May a rule of this name begin here?"""
         if name in rules:
-            first = self._place(rules[name][0]).line
+            first = place_at(self.source, rules[name][0]).line
             message = f"the rule {_shown(name)} is defined a second time, after line {first}"
             raise self.fault(message, position, len(name), hint=self.duplicates)
         if self.newline_ends_rule:
@@ -418,7 +409,7 @@ class Reader(ABC):
         return GrammarUnsupported(message, hint=hint, **self._at(position, length))
 
     def limit(self, name: str, message: str, position: int) -> LimitExceeded:
-        at = self._place(position)
+        at = place_at(self.source, position)
         return LimitExceeded(
             f"{message}: the limit is {getattr(self.limits, name)}",
             limit=name,
@@ -428,12 +419,8 @@ class Reader(ABC):
             hint=f"Raise it with limits=NotationLimits({name}=...).",
         )
 
-    def _place(self, position: int) -> Place:
-        line_start = self.source.rfind("\n", 0, position) + 1
-        return Place(self.source.count("\n", 0, position) + 1, position - line_start + 1)
-
     def _at(self, position: int, length: int) -> dict[str, Any]:
-        at = self._place(position)
+        at = place_at(self.source, position)
         return {"source": self.source, "line": at.line, "column": at.column, "length": length}
 
     def _no_rule(self, match: re.Match[str], after_rule: bool) -> GrammarError:

@@ -133,7 +133,7 @@ def test_a_grammar_has_its_rules_in_order_with_their_places() -> None:
     grammar = read_gbnf(source, start="b")
     assert (grammar.start, grammar.lexer, grammar.source) == ("b", None, source)
     places = {"root": Place(2, 1), "b": Place(4, 3), "unused": Place(5, 1), "c": Place(8, 1)}
-    assert {rule.name: rule.place for rule in grammar.rules} == places
+    assert {rule.name: grammar.place(rule) for rule in grammar.rules} == places
     assert list(places) == [rule.name for rule in grammar.rules]
 
 

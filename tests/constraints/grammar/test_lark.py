@@ -131,7 +131,7 @@ def test_bodies() -> None:
         ),
     )
     assert grammar.source.startswith("start:")
-    assert [rule.place and (rule.place.line, rule.place.column) for rule in grammar.rules] == [
+    assert [grammar.place(rule) for rule in grammar.rules] == [
         (1, 1),
         (2, 2),
         (3, 1),

@@ -47,13 +47,9 @@ def test_json() -> None:
         "sequence",
         (("constraint", json_schema('{"type": "object", "maxProperties": 1}')), ("terminal", "Y")),
     )
-    assert [(rule.name, rule.place and rule.place.line) for rule in grammar.rules] == [
-        ("start", 1),
-        ("call", 2),
-        ("z", 6),
-    ]
-    place = terminal(grammar, "Z").place
-    assert place is not None and (place.line, place.column) == (6, 4)
+    places = {rule.name: grammar.place(rule) for rule in grammar.rules}
+    assert {name: place and place.line for name, place in places.items()} == {"start": 1, "call": 2, "z": 6}
+    assert grammar.place(terminal(grammar, "Z")) == (6, 4)
 
 
 SCHEMA = 'start: "x" call z\ncall: %json {\n  "type": "object",\n  "maxProperties": 1\n} "y"\nz: "z"\n'
@@ -148,8 +144,8 @@ def test_lazy_and_suffix() -> None:
     assert body(grammar, "head") == ("terminal", "HEAD")
     assert holds(grammar, "HEAD", ["<f", "ab<f", "<f<f", "ab", "a<fb<f"]) == [True, True, False, False, False]
     assert holds(grammar, "OTHER", ["</t>", "x</t>", "</t></t>", "x"]) == [True, True, False, False]
-    assert terminal(grammar, "HEAD").place == next(
-        rule.place for rule in grammar.rules if rule.name == "head"
+    assert terminal(grammar, "HEAD").offset == next(
+        rule.offset for rule in grammar.rules if rule.name == "head"
     )
 
 
@@ -176,7 +172,8 @@ def test_hyphens() -> None:
         "sequence",
         (("rule", "tool_call_2"), ("terminal", "TOOL_NAME"), ("rule", "tool_call")),
     )
-    assert [rule.place and rule.place.line for rule in grammar.rules] == [1, 2, 3]
+    places = [grammar.place(rule) for rule in grammar.rules]
+    assert [place and place.line for place in places] == [1, 2, 3]
 
 
 def test_empty_settings() -> None:
