@@ -174,6 +174,8 @@ class _Reader:
         self.terminal, self.literals, self.names = True, [], set()
         first = self.at
         body = self._alternatives(0)
+        if body == _NOTHING:
+            raise _NotPlain
         if self.at == first + 1 and self.kinds[first] == _NAME:
             self.ignore.append(self.texts[first])
         else:
@@ -309,7 +311,11 @@ class _Reader:
     def _range(self) -> str:
         """``"a".."z"``, as one text."""
         first, last = self.texts[self.at - 1], self.texts[self.at + 1]
-        if not _CHARACTER.fullmatch(first) or not _CHARACTER.fullmatch(last):
+        if (
+            not _CHARACTER.fullmatch(first)
+            or not _CHARACTER.fullmatch(last)
+            or not (first + last).isprintable()
+        ):
             raise _NotPlain
         self.at += 2
         return f"{first}..{last}"
@@ -371,6 +377,8 @@ class _Reader:
     def loaded(self, start: str, keep: frozenset[str]) -> Loaded:
         if start not in self.rules or any(name not in self.terminals for name in self.ignore):
             raise _NotPlain
+        if any("__anon_" in text.casefold() for text in self.written):
+            raise _NotPlain  # lark may take the name that such a text suggests for that of another one
         names = Names(
             [
                 TerminalDef(name, self.pattern(name), priority)

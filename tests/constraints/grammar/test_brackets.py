@@ -88,12 +88,27 @@ def test_nothing_is_closed_that_is_not_open(contextual: bool) -> None:
     ],
 )
 def test_what_cannot_be_finished_is_not_begun(rules: str, first: set[str] | None) -> None:
-    matcher = matcher_of(rules)
+    matcher = matcher_of(f'{rules}\n%ignore " "')
     if first is None:
         assert matcher is None
     else:
         assert matcher is not None
         assert {piece[0] for piece in offered(matcher)} == first
+
+
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        ("start: x+\nx: A _NL | OPEN y CLOSE _NL\ny: A A | A _NL", "(a\na)\n"),
+        ("start: OPEN A (A | _NL) CLOSE", "(a\na)"),
+    ],
+)
+def test_newlines_in_brackets_separate(rules: str, text: str) -> None:
+    terminals = TERMINALS.replace('A: "a"', "A: /a+/")
+    matcher = Matcher(lark(f"{rules}\n{terminals}", indenter=INDENTATION), SMALL)
+    for letter in text:
+        assert matcher.advance(len(EOS) + PIECES.index(letter))
+    assert matcher.is_complete()
 
 
 BALANCED = ["A", "", "A x", "OPEN x CLOSE", "OPEN y CLOSE", "A _NL", "A _NL y", "x y", "CLOSE y OPEN",
