@@ -82,6 +82,7 @@ void GrammarLife::find_separators() {
     changed = false;
     free_.clear();
     separable_.clear();
+    // subtle: this reads what it erases from, which is moved about only in rounds that are not the last.
     std::erase_if(separators_, [&](const Separator &s) {
       for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
         if (g_.terminals[t].kind != GrammarTerminal::Text || plain_[t] == Lexemes::DEAD) continue;

@@ -114,8 +114,8 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
 }
 
 // The trie is in depth-first order: one scan, with the states of the path on a stack. `whole` may take a subtree that
-// stays in one state as it is, `words` one in which names go on. `leave` is asked at nodes whose parent may be the end of the lexeme, with the
-// parent's state and the node's own.
+// stays in one state as it is, `words` one in which names go on. `leave` is asked at nodes whose parent may be the end
+// of the lexeme, with the parent's state and the node's own.
 template <class OnInside, class OnWhole, class OnWords, class OnLeave>
 void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnWhole &whole,
                    const OnWords &words, const OnLeave &leave) {

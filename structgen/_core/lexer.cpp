@@ -103,7 +103,7 @@ std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals)
       return !literal_[u] && overlap(t, u);
     });
     if (!covered) all.push_back(g_.terminals[t].language);
-    if (g_.contextual || covered) continue;
+    if (g_.contextual || covered) continue;  // otherwise this is called once, with all terminals
     if (literal_[t]) texts_.push_back(*literal_[t]);
     else patterns_.push_back(g_.terminals[t].language);
   }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from structgen.constraints.composition.composed import EMPTY, choice_of, sequence_of, text_of
+from structgen.constraints.composition.composed import text_of
+from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body
 
 __all__ = ["EMPTY", "choice_of", "listed", "pieces", "sequence_of", "text_of"]

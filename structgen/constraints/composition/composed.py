@@ -14,15 +14,14 @@ from collections.abc import Iterable, Mapping
 from structgen.constraints.algebra import SequenceConstraint, Union
 from structgen.constraints.base import Constraint
 from structgen.constraints.expressions import literal, scope
+from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body, Grammar, Rule, parts_of
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
 
 from .emptiness import accepts_empty
 
-__all__ = ["EMPTY", "Composition", "body_of", "choice_of", "named", "sequence_of", "text_of"]
-
-EMPTY: Body = ("sequence", ())
+__all__ = ["Composition", "body_of", "named", "text_of"]
 
 
 class Composition(Lowered):
@@ -97,17 +96,3 @@ def body_of(constraint: Constraint) -> Body:
 def text_of(text: str) -> Body:
     """Exactly this text."""
     return ("text", literal(text))
-
-
-def sequence_of(parts: Iterable[Body]) -> Body:
-    """One after the other."""
-    listed: list[Body] = []
-    for part in parts:
-        listed.extend(part[1] if part[0] == "sequence" else (part,))
-    return listed[0] if len(listed) == 1 else ("sequence", tuple(listed))
-
-
-def choice_of(parts: Iterable[Body]) -> Body:
-    """Any of them."""
-    listed = tuple(dict.fromkeys(parts))
-    return listed[0] if len(listed) == 1 else ("choice", listed)

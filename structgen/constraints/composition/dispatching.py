@@ -17,11 +17,12 @@ from typing import Any
 
 from structgen.constraints.base import IR, Broken, Constraint, Stop, as_constraint
 from structgen.constraints.expressions import ANY, NOTHING, RE, intersect, repeat
+from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body
 from structgen.constraints.occurrences import before, ends_first, without
 from structgen.errors import ConstraintError, LimitExceeded, OptionError, a_kind
 
-from .composed import Composition, body_of, choice_of, named, sequence_of
+from .composed import Composition, body_of, named
 from .parts import Special, checked_count, checked_texts
 
 __all__ = ["Dispatch", "dispatch", "stretch_until"]

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from structgen.constraints.base import Constraint, as_constraint
 from structgen.constraints.expressions import ANY, intersect
 from structgen.constraints.expressions import repeat as repeat_expression
+from structgen.constraints.grammar.bodies import EMPTY, sequence_of
 from structgen.constraints.occurrences import without
 from structgen.errors import ConstraintError, OptionError, with_kind
 
-from .composed import EMPTY, Composition, body_of, sequence_of
+from .composed import Composition, body_of
 
 __all__ = ["Special", "checked_count", "checked_texts", "optional", "repeat", "special", "text"]
 

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from structgen.constraints.base import Constraint, as_constraint
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
+from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body
 from structgen.errors import OptionError, OutputInvalid
 
-from .composed import EMPTY, Composition, body_of, choice_of, sequence_of
+from .composed import Composition, body_of
 from .dispatching import stretch_until
 from .parts import Special, checked_count, checked_texts
 

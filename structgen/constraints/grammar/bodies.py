@@ -8,12 +8,14 @@ Cost: linear in the items, without what is inside them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from structgen.constraints import expressions
 from structgen.constraints.expressions import RE
 
 from .ir import Body
 
-__all__ = ["EMPTY", "choice", "repeat", "sequence", "text"]
+__all__ = ["EMPTY", "choice", "choice_of", "repeat", "sequence", "sequence_of", "text"]
 
 EMPTY: Body = ("sequence", ())
 _MERGED = 64
@@ -45,6 +47,22 @@ def _unfolded(kind: str, items: list[Body]) -> list[Body]:
         else:
             result.append(item)
     return result
+
+
+def sequence_of(parts: Iterable[Body]) -> Body:
+    """One after the other, as they are; what is empty is left out."""
+    flat: list[Body] = []
+    for part in parts:
+        flat.extend(part[1] if part[0] == "sequence" else (part,))
+    return flat[0] if len(flat) == 1 else ("sequence", tuple(flat))
+
+
+def choice_of(parts: Iterable[Body]) -> Body:
+    """Any of them, as they are, each once."""
+    flat: dict[Body, None] = {}
+    for part in parts:
+        flat.update(dict.fromkeys(part[1] if part[0] == "choice" else (part,)))
+    return next(iter(flat)) if len(flat) == 1 else ("choice", tuple(flat))
 
 
 def sequence(items: list[Body]) -> Body:

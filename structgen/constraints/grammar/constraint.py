@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from structgen.constraints.base import Constraint
-from structgen.errors import GrammarError, OptionError, RegexError, SchemaError
+from structgen.errors import GrammarError, OptionError
 
 from .ebnf import read_ebnf
 from .gbnf import read_gbnf
@@ -108,9 +108,4 @@ def lark(
         )
     except GrammarError as error:
         raise is_like_gbnf(source) or error from None
-    except (SchemaError, RegexError) as error:
-        from .lark_errors import tell_schema
-
-        tell_schema(error, source)
-        raise
     return GrammarConstraint(grammar, "Lark")

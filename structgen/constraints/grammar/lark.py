@@ -34,11 +34,12 @@ from lark.indenter import Indenter
 from structgen.constraints.base import Constraint
 from structgen.errors import LimitExceeded, OptionError, a_kind
 
+from .bodies import EMPTY
 from .ir import Body, Grammar, Indentation, Lexer, Rule
 from .lark_dialect import Rewritten, rewrite
 from .lark_loading import ImportPath, Loaded, load
 from .lark_plain import read_plain
-from .lark_rules import EMPTY, Following, rule_bodies
+from .lark_rules import Following, rule_bodies
 from .lark_source import Source
 from .lark_terminals import Lexemes, lexemes_longest, lexemes_ordered
 

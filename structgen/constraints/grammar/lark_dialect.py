@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from structgen.constraints.base import Constraint, as_constraint
 from structgen.constraints.expressions import EPSILON, RE, alternate, concat, literal, repeat
 from structgen.constraints.json_schema import json_schema
-from structgen.errors import LimitExceeded, SchemaError
+from structgen.errors import LimitExceeded, RegexError, SchemaError
 
 from .ir import Body
 from .lark_source import Piece, Source
@@ -458,9 +458,10 @@ class _Rewriter:
             self._refuse("JSON is not part of terminals", block, "Use it in a rule (lower-case name).")
         try:
             schema = json_schema(content)
-        except SchemaError as error:
+        except (SchemaError, RegexError) as error:
             place = self.source.place(block.offset)
-            error.add_note(f"in the schema at line {place.line}, column {place.column} of the grammar")
+            at = f"%json at line {place.line}, column {place.column}"
+            error.where = f"{at}, {error.where}" if error.where else at
             raise
         return self._rule("json_1", ("constraint", schema), block.offset)
 

@@ -16,13 +16,12 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from lark.lexer import Token
 from lark.load_grammar import _get_parser, _literal_to_pattern
 
-from structgen.constraints.json_schema import json_schema
-from structgen.errors import ConstraintError, GrammarSyntaxError, LimitExceeded, StructgenError
+from structgen.errors import GrammarSyntaxError, LimitExceeded, StructgenError
 
 from .lark_dialect import Rewritten
 from .lark_source import Source
 
-__all__ = ["explain", "tell_schema"]
+__all__ = ["explain"]
 
 _AT = re.compile(r"(.*?), at line \d+")
 
@@ -257,23 +256,6 @@ def explain(
         return wrong
     offset = rewritten.origin(failed.line, failed.column) if failed.line > 0 else len(source.text)
     return source.error(what, offset, hint=_SYNTAX_HINT)
-
-
-def tell_schema(error: ConstraintError, text: str) -> None:
-    """Say in `error` which ``%json`` of the grammar `text` it is about, if it is about one."""
-    source = Source(text)
-    for piece in source.pieces:
-        if piece.kind == "block" and piece.text.startswith("%json"):
-            try:
-                json_schema(text[piece.content : piece.offset + len(piece.text)])
-            except ConstraintError as again:
-                if str(again) == str(error):
-                    place = source.place(piece.offset)
-                    at = f"%json at line {place.line}, column {place.column}"
-                    error.where = f"{at}, {error.where}" if error.where else at
-                    return
-            except LimitExceeded:
-                continue
 
 
 def _parse_error(text: str) -> UnexpectedInput | None:

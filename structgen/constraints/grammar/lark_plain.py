@@ -21,6 +21,7 @@ from lark.grammar import TOKEN_DEFAULT_PRIORITY
 from lark.lexer import Pattern, PatternRE, PatternStr, TerminalDef
 from lark.load_grammar import stdlib_loader
 
+from .bodies import EMPTY
 from .ir import Body
 from .lark_literals import Names, literal_pattern
 from .lark_loading import OPERATORS, Loaded, select
@@ -58,7 +59,6 @@ _ALL = 1_000_000
 
 _Tree = Any
 """A body of `ir` whose repetitions say how they are written, too; or a pattern."""
-_NOTHING: Body = ("sequence", ())
 
 
 class _NotPlain(Exception):
@@ -164,7 +164,7 @@ class _Reader:
         self.defined[name] = offset
         if not self.terminal:
             self.rules[name] = body, self.literals, self.names
-        elif body == _NOTHING:
+        elif body == EMPTY:
             raise _NotPlain
         else:
             self.terminals[name] = priority, body
@@ -174,7 +174,7 @@ class _Reader:
         self.terminal, self.literals, self.names = True, [], set()
         first = self.at
         body = self._alternatives(0)
-        if body == _NOTHING:
+        if body == EMPTY:
             raise _NotPlain
         if self.at == first + 1 and self.kinds[first] == _NAME:
             self.ignore.append(self.texts[first])

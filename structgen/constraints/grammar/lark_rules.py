@@ -11,28 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from .bodies import EMPTY, choice_of, sequence_of
 from .ir import Body
 from .lark_loading import Loaded
 
-__all__ = ["EMPTY", "Following", "choice", "optional", "rule_bodies", "sequence"]
-
-EMPTY: Body = ("sequence", ())
-
-
-def sequence(parts: Iterable[Body]) -> Body:
-    """One after the other; what is empty is left out."""
-    flat: list[Body] = []
-    for part in parts:
-        flat.extend(part[1] if part[0] == "sequence" else (part,))
-    return flat[0] if len(flat) == 1 else ("sequence", tuple(flat))
-
-
-def choice(parts: Iterable[Body]) -> Body:
-    """Any of them, each once."""
-    flat: dict[Body, None] = {}
-    for part in parts:
-        flat.update(dict.fromkeys(part[1] if part[0] == "choice" else (part,)))
-    return next(iter(flat)) if len(flat) == 1 else ("choice", tuple(flat))
+__all__ = ["Following", "optional", "rule_bodies"]
 
 
 def optional(body: Body) -> Body:
@@ -57,9 +40,9 @@ def rule_bodies(
         if kind == "rule":
             return placeholders.get(part[1]) or part
         if kind == "sequence":
-            return sequence([body(one) for one in part[1]])
+            return sequence_of([body(one) for one in part[1]])
         if kind == "choice":
-            return choice([body(one) for one in part[1]])
+            return choice_of([body(one) for one in part[1]])
         low, high = part[2], part[3]
         if high == 0:
             return EMPTY

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from structgen.errors import GrammarSyntaxError, GrammarUnsupported, LimitExceeded
 
-from .ir import Place
+from .ir import Place, place_at
 
 __all__ = ["LENGTH", "Piece", "Source"]
 
@@ -117,15 +116,9 @@ class Source:
 
     # -- where things are
 
-    @cached_property
-    def _lines(self) -> list[int]:
-        """Where each line starts."""
-        return [0, *(found.end() for found in re.finditer("\n", self.text))]
-
     def place(self, offset: int) -> Place:
         """The line and column of an offset."""
-        line = bisect_right(self._lines, offset)
-        return Place(line, offset - self._lines[line - 1] + 1)
+        return place_at(self.text, offset)
 
     def offset(self, line: int, column: int) -> int:
         """The offset of a line and column."""
@@ -143,7 +136,7 @@ class Source:
 
     @cached_property
     def _written(self) -> dict[str, int]:
-        """Where each text, pattern, name or sign stands first."""
+        """Where each text in quotes and pattern in slashes stands first, among other pieces."""
         found: dict[str, int] = {}
         for piece in self.pieces:
             found.setdefault(piece.text, piece.offset)

@@ -11,8 +11,7 @@ its rules, so neither does it here.
 
 Rule "longest" has no model in lark. Terminals are ordered by priority, then texts before patterns, then by the longest
 text, the length of the pattern and the name; a pattern without lazy quantifiers is its language, one with them is what
-`re` prefers. A terminal that matches the
-empty text, which lark refuses, may be left out where it stands.
+`re` prefers. A terminal that matches the empty text, which lark refuses, may be left out where it stands.
 
 Invariant: exact, or refused with the terminal's place.
 Cost: a few milliseconds for each pattern, remembered.
@@ -46,6 +45,7 @@ from structgen.constraints.regex.parser import NO_FLAGS
 from structgen.constraints.regex.python import PythonParser
 from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexUnsupported, StructgenError
 
+from .bodies import choice_of
 from .ir import Body, Terminal
 from .lark_dialect import MARK, Rewritten
 from .lark_languages import Languages
@@ -53,7 +53,7 @@ from .lark_loading import Loaded
 from .lark_lookahead import Entry, Follow, Scanner, guard_longest, guard_ordered
 from .lark_pattern import GreedyParser
 from .lark_preference import Preference, preference, shortest
-from .lark_rules import choice, optional
+from .lark_rules import optional
 
 __all__ = ["Lexemes", "lexemes_longest", "lexemes_ordered"]
 
@@ -342,7 +342,7 @@ def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
             if entry.ignored:
                 result.ignore.append(name)
             else:
-                result.bodies[entry.name] = choice([result.bodies[entry.name], ("terminal", name)])
+                result.bodies[entry.name] = choice_of([result.bodies[entry.name], ("terminal", name)])
                 result.names.setdefault(entry.name, []).append(name)
 
 

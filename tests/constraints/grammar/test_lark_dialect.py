@@ -237,7 +237,7 @@ def test_refused(
 def test_schemas_are_checked() -> None:
     with pytest.raises(SchemaInvalid) as caught:
         read('start: "a"\n  | %json {"type": "strin"}')
-    assert "line 2, column 5" in caught.value.__notes__[0]
+    assert str(caught.value.where).startswith("%json at line 2, column 5")
 
 
 @pytest.mark.parametrize(
