@@ -158,7 +158,7 @@ bool Automaton::settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_
   }
   if (!g.life().always() || entry.within != ANYTHING)
     entry.lex = g.lexer().only(entry.lex, [&](const Lexer::Running &l) {
-      return g.life().lexeme(entry.set, entry.brackets > 0, l.terminal, l.lexeme, entry.within, r.reads, r.arena);
+      return g.life().lexeme(entry.set, entry.brackets, l.terminal, l.lexeme, entry.within, r.reads, r.arena);
     });
   return entry.lex != Lexer::DEAD;
 }

@@ -93,8 +93,13 @@ void Reads::ask_brackets(uint32_t open) {
     asked_.push_back({{BRACKETS, static_cast<Symbol>(closed)}, brackets_answer(brackets_, closed)});
 }
 
+void Reads::ask_all_brackets() {
+  if (!was_asked({BRACKETS, 0})) asked_.push_back({{BRACKETS, 0}, brackets_answer(brackets_, 0)});
+}
+
+// `closed` is 0 where their number itself is the answer.
 Hash128 Reads::brackets_answer(uint32_t open, uint32_t closed) {
-  return hash_words(ANSWER, open < closed, open == closed);
+  return closed == 0 ? hash_words(ANSWER, open) : hash_words(ANSWER, open < closed, open == closed);
 }
 
 void Reads::ask_identity() {

@@ -64,6 +64,7 @@ class Reads {
   // How the number of open brackets compares with that of those that a token closes.
   static constexpr uint32_t BRACKETS = UINT32_MAX - 3;
   void ask_brackets(uint32_t open);  // of which one is closed now
+  void ask_all_brackets();
   static Hash128 brackets_answer(uint32_t open, uint32_t closed);
   // All of the first set.
   static constexpr uint32_t IDENTITY = UINT32_MAX - 1;

@@ -160,7 +160,7 @@ class Witnessing {
       const GrammarTerminal &terminal = g.grammar().terminals[t];
       if (at.brackets == 0 && g.bracket(t) < 0) continue;
       if (at.within != ANYTHING &&
-          !g.life().lexeme(at.set, at.brackets > 0, t, g.life().plain(t), at.within, nullptr, r_.arena))
+          !g.life().lexeme(at.set, at.brackets, t, g.life().plain(t), at.within, nullptr, r_.arena))
         continue;
       if (!terminal.name.empty()) add(out.terminals, terminal.name);
       else if (terminal.kind == GrammarTerminal::Text) out.begins |= g.lexemes().first_of(terminal.language);

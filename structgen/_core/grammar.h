@@ -42,7 +42,9 @@ struct IndentationRule {
   uint32_t newline = NONE, indent = NONE, dedent = NONE;  // terminals
   std::vector<uint32_t> open, close;                      // between these, newlines mean nothing
   uint32_t tab_width = 8;
+  std::vector<int8_t> change;  // by terminal: the brackets that it opens, or (-1) closes; empty where there are none
   bool active() const { return newline != NONE; }
+  int bracket(uint32_t terminal) const { return change.empty() ? 0 : change[terminal]; }
 };
 
 struct Grammar {

@@ -19,9 +19,10 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
   }
   if (g_.indentation.active()) {
     dead[g_.indentation.indent] = dead[g_.indentation.dedent] = false;
-    brackets_.resize(g_.terminals.size());
-    for (uint32_t t : g_.indentation.open) brackets_[t] = 1;
-    for (uint32_t t : g_.indentation.close) brackets_[t] = -1;
+    std::vector<int8_t> &change = g_.indentation.change;
+    if (!g_.indentation.open.empty() || !g_.indentation.close.empty()) change.resize(g_.terminals.size());
+    for (uint32_t t : g_.indentation.open) change[t] = 1;
+    for (uint32_t t : g_.indentation.close) change[t] = -1;
   }
   empty_ = !g_.lay_out(std::move(productions), dead);
   if (empty_) return;

@@ -58,7 +58,7 @@ class GrammarControl {
   bool runs_newline(LexState s) const;
   // Bytes that some text after a newline lexeme begins with.
   const std::bitset<256> &after_newline() const { return after_newline_; }
-  int bracket(uint32_t terminal) const { return brackets_.empty() ? 0 : brackets_[terminal]; }
+  int bracket(uint32_t terminal) const { return g_.indentation.bracket(terminal); }
   size_t memory() const { return items_->memory() + lexer_->memory(); }
 
  private:
@@ -72,7 +72,6 @@ class GrammarControl {
   std::unique_ptr<GrammarLife> life_;
   std::unique_ptr<GrammarShortest> shortest_;
   std::vector<uint32_t> specials_;
-  std::vector<int8_t> brackets_;
   std::bitset<256> after_newline_;
   std::unordered_map<uint64_t, Context> contexts_;
   std::unordered_map<Outlook, std::vector<uint32_t>> others_;

@@ -25,15 +25,18 @@ GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, 
   always_ = g_.lexing == Lexing::Scannerless;
   if (always_ && g_.within == RegexSpace::ANY_TEXT) return;
   plain_.resize(g_.terminals.size());
+  bool separates_all = true;
   for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
     if (g_.terminals[t].kind != GrammarTerminal::Text || lexer_.dead()[t]) continue;
     plain_[t] = lexer_.plain(t);
+    if (plain_[t] != Lexemes::DEAD) continue;
     // Where only some compete: what is written as if all did is written right, too. A terminal that would never win
-    // then has competitors less.
-    if (plain_[t] == Lexemes::DEAD) plain_[t] = lexer_.alone(t);
+    // then may win in a context, so that no separator lets all be written.
+    if (has_contexts()) separates_all = false;
+    else plain_[t] = lexer_.alone(t);
   }
   if (always_) return;
-  find_separators();
+  if (separates_all) find_separators();
   always_ = separators_.empty() && !g_.contextual && !g_.indentation.active() && fits_everywhere();
 }
 
@@ -214,15 +217,25 @@ bool GrammarLife::empty() {
   const Within within = lexemes_.begin_within(g_.within);
   if (within == Lexemes::DEAD) return true;
   if (within == ANYTHING && always_) return false;
-  Search search(*this, false, false, within == ANYTHING ? MOST_STATES : MANY_STATES);
-  const bool alive = search.from_start(items_.items(items_.start())[0], within);
-  if (search.spent()) ++unproven_;
+  Search search(*this, false, within == ANYTHING ? MOST_STATES : MANY_STATES);
+  bool alive = search.from_start(items_.items(items_.start())[0], within), spent = search.spent();
+  if (!alive && has_contexts()) {
+    Arena scratch;
+    alive = in_contexts(earley_.start(scratch), RegexSpace::EMPTY, &spent, scratch) || spent;
+  }
+  if (spent) ++unproven_;
   return !alive;
 }
 
+std::optional<uint32_t> GrammarLife::opened(uint32_t brackets, uint32_t t) const {
+  const int change = g_.indentation.bracket(t);
+  if (change < 0 && brackets == 0) return std::nullopt;
+  return brackets + static_cast<uint32_t>(change);
+}
+
 // What the terminals that may come next tell by themselves.
-GrammarLife::Near GrammarLife::near(Outlook outlook, bool in_brackets, Re boundary) {
-  const Hash128 key = hash_words(NEAR, outlook, boundary, in_brackets);
+GrammarLife::Near GrammarLife::near(Outlook outlook, uint32_t brackets, Re boundary) {
+  const Hash128 key = hash_words(NEAR, outlook, boundary, brackets);
   if (auto it = near_.find(key); it != near_.end()) return it->second;
   Near found = Near::Dead;
   auto look_at = [&](uint32_t t) {
@@ -232,97 +245,107 @@ GrammarLife::Near GrammarLife::near(Outlook outlook, bool in_brackets, Re bounda
       if (terminal.token != UINT32_MAX || terminal.kind != GrammarTerminal::Special) found = Near::Open;
       return false;
     }
-    const LexemeState s = begin(t, boundary);
+    const LexemeState s = opened(brackets, t) ? begin(t, boundary) : Lexemes::DEAD;
     if (s == Lexemes::DEAD) return false;
     found = Near::Open;
     return free(s);
   };
   const auto expected = items_.expected(outlook);
   if (std::any_of(expected.begin(), expected.end(), look_at) ||
-      std::any_of(g_.ignore.begin(), g_.ignore.end(), look_at) || (in_brackets && look_at(g_.indentation.newline)))
+      std::any_of(g_.ignore.begin(), g_.ignore.end(), look_at) || (brackets > 0 && look_at(g_.indentation.newline)))
     found = Near::Free;
   return near_[key] = found;
 }
 
-bool GrammarLife::place(const EarleySet *set, bool in_brackets, bool after_newline, Re boundary, Reads *reads) {
+// All that a search may read.
+void GrammarLife::ask(Reads &reads) const {
+  reads.ask_identity();
+  if (!g_.indentation.change.empty()) reads.ask_all_brackets();
+}
+
+bool GrammarLife::place(const EarleySet *set, uint32_t brackets, bool after_newline, Re boundary, Reads *reads,
+                        Arena &scratch) {
   if (set->accepting || separable(boundary)) return true;
-  switch (near(set->outlook, in_brackets, boundary)) {
+  switch (near(set->outlook, brackets, boundary)) {
     case Near::Free: return true;
     case Near::Dead:
-      if (!after_newline) return false;
+      if (!after_newline && !has_contexts()) return false;
       break;
     case Near::Open: break;
   }
-  if (reads) reads->ask_identity();
-  const Hash128 key = extend(hash_words(PLACE, boundary, in_brackets), set->identity);
+  if (reads) ask(*reads);
+  const Hash128 key = extend(hash_words(PLACE, boundary, brackets), set->identity);
   if (auto known = places_.find(key); known != places_.end()) return known->second;
-  Search search(*this, in_brackets, false, MOST_STATES);
+  Search search(*this, false, MOST_STATES);
   const End end{{boundary, ANYTHING}, {}};
-  const bool alive = search.from(set, {&end, 1});
-  if (search.spent()) ++unproven_;
+  bool alive = search.from(set, brackets, {&end, 1}), spent = search.spent();
+  if (!alive && has_contexts()) alive = in_contexts(set, boundary, &spent, scratch) || spent;
+  if (spent) ++unproven_;
   if (places_.size() > MOST_KNOWN) places_.clear();
   return places_[key] = alive;
 }
 
 // The set after a lexeme of `t`; null: it is not expected there.
-const EarleySet *GrammarLife::after(const EarleySet *set, bool in_brackets, uint32_t t, Reads *reads, Arena &scratch) {
-  if (lexer_.ignores(t) || (in_brackets && t == g_.indentation.newline)) return set;
+const EarleySet *GrammarLife::after(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch) {
+  if (lexer_.ignores(t) || (brackets > 0 && t == g_.indentation.newline)) return set;
   Earley::Builder builder(earley_, reads);
   builder.recognised(set, ~static_cast<Symbol>(t));
   return builder.finish(scratch);
 }
 
-bool GrammarLife::lexeme(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within,
+bool GrammarLife::lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
                          Reads *reads, Arena &scratch) {
   if (within == ANYTHING && (always_ || free(s))) return true;
   if (ends_.size() > MOST_KNOWN) ends_.clear();  // subtle: here alone, since searches hold on to some
-  if (within != ANYTHING) return lexeme_within(set, in_brackets, t, s, within, reads, scratch);
+  if (within != ANYTHING) return lexeme_within(set, brackets, t, s, within, reads, scratch);
   const Ends &boundaries = ends(s, within, MOST_STATES);
   if (!boundaries.all) {
     ++unproven_;
     return true;
   }
   const Arena::Mark mark = scratch.mark();
-  const EarleySet *next = after(set, in_brackets, t, reads, scratch);
-  const bool alive = next && std::any_of(boundaries.found.begin(), boundaries.found.end(), [&](const End &end) {
-    return place(next, in_brackets, t == g_.indentation.newline, end.boundary.after, reads);
+  const EarleySet *next = after(set, brackets, t, reads, scratch);
+  const std::optional<uint32_t> open = opened(brackets, t);
+  const bool alive = next && open && std::any_of(boundaries.found.begin(), boundaries.found.end(), [&](const End &end) {
+    return place(next, *open, t == g_.indentation.newline, end.boundary.after, reads, scratch);
   });
   scratch.release(mark);
   return alive;
 }
 
 // Does the nearest end of a lexeme lead on? Asked of the set after it, which other lexemes lead to as well.
-bool GrammarLife::leads_on(const EarleySet *set, bool in_brackets, const End &end) {
+bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &end) {
   if (set->accepting && lexemes_.may_end(end.boundary.within)) return true;
   const Hash128 key =
-      extend(hash_words(NEAREST, end.boundary.after, in_brackets, end.boundary.within), set->identity);
+      extend(hash_words(NEAREST, end.boundary.after, brackets, end.boundary.within), set->identity);
   if (auto known = places_.find(key); known != places_.end()) return known->second;
-  Search search(*this, in_brackets, false, FEW_STATES);
-  return places_[key] = search.from(set, {&end, 1}) && !search.spent();
+  Search search(*this, false, FEW_STATES);
+  return places_[key] = search.from(set, brackets, {&end, 1}) && !search.spent();
 }
 
 // Then all ends of the lexeme are followed by one search: by few states of lexemes at first, then by as many as
 // there are.
-bool GrammarLife::lexeme_within(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within,
+bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
                                 Reads *reads, Arena &scratch) {
-  if (reads) reads->ask_identity();
-  const Hash128 key = extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 1 | in_brackets, s, within), set->identity);
+  if (reads) ask(*reads);
+  const Hash128 key = extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 32 | brackets, s, within), set->identity);
   if (auto known = places_.find(key); known != places_.end()) return known->second;
   const Arena::Mark mark = scratch.mark();
-  const EarleySet *next = after(set, in_brackets, t, nullptr, scratch);
+  const EarleySet *next = after(set, brackets, t, nullptr, scratch);
+  const std::optional<uint32_t> open = opened(brackets, t);
   auto lives = [&] {
     for (const size_t states : {FEW_STATES, MANY_STATES}) {
       const Ends &boundaries = ends(s, within, states);
       if (boundaries.found.empty() && boundaries.all) return false;
-      if (!boundaries.found.empty() && leads_on(next, in_brackets, boundaries.found[0])) return true;
-      Search search(*this, in_brackets, false, states);
-      if (search.from(next, boundaries.found) && !search.spent()) return true;
+      if (!boundaries.found.empty() && leads_on(next, *open, boundaries.found[0])) return true;
+      Search search(*this, false, states);
+      if (search.from(next, *open, boundaries.found) && !search.spent()) return true;
       if (boundaries.all && !search.left_out() && !search.spent()) return false;
     }
     ++unproven_;
     return true;
   };
-  const bool alive = next && lives();
+  const bool alive = next && open && lives();
   scratch.release(mark);
   if (places_.size() > MOST_KNOWN) places_.clear();
   return places_[key] = alive;
@@ -330,26 +353,37 @@ bool GrammarLife::lexeme_within(const EarleySet *set, bool in_brackets, uint32_t
 
 // What can be written from `set` on, after the ends that there are among so many states of a lexeme.
 template <class EndsOf>
-std::optional<std::string> GrammarLife::written(const EarleySet *set, bool in_brackets, const EndsOf &ends_of) {
+std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of) {
   measure_items();
   if (fewest_after(set) > MOST_WRITTEN) return std::nullopt;
   for (const size_t states : {FEW_STATES, MANY_STATES}) {
-    Search search(*this, in_brackets, true, states);
-    if (search.from(set, ends_of(states)) && !search.spent()) return search.text();
+    Search search(*this, true, states);
+    if (search.from(set, brackets, ends_of(states)) && !search.spent()) return search.text();
   }
   return std::nullopt;
 }
 
-std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in_brackets, Within within) {
+std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_t brackets, Within within,
+                                                   Arena &scratch) {
   const End here{{RegexSpace::EMPTY, within}, {}};
-  return written(set, in_brackets, [&](size_t) { return std::span(&here, 1); });
+  std::optional<std::string> found = written(set, brackets, [&](size_t) { return std::span(&here, 1); });
+  bool spent;
+  return found || !has_contexts() ? found : in_contexts(set, RegexSpace::EMPTY, &spent, scratch);
 }
 
-std::optional<std::string> GrammarLife::completion(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s,
+std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s,
                                                    Within within, Arena &scratch) {
-  const EarleySet *next = after(set, in_brackets, t, nullptr, scratch);
-  if (!next) return std::nullopt;
-  return written(next, in_brackets, [&](size_t states) { return std::span(ends(s, within, states).found); });
+  const EarleySet *next = after(set, brackets, t, nullptr, scratch);
+  const std::optional<uint32_t> open = opened(brackets, t);
+  if (!next || !open) return std::nullopt;
+  auto all = [&](size_t states) { return std::span(ends(s, within, states).found); };
+  std::optional<std::string> found = written(next, *open, all);
+  if (found || !has_contexts()) return found;
+  for (const End &end : all(MANY_STATES)) {
+    bool spent;
+    if (auto rest = in_contexts(next, end.boundary.after, &spent, scratch)) return end.text + *rest;
+  }
+  return std::nullopt;
 }
 
 }  // namespace structgen

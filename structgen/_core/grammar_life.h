@@ -41,13 +41,13 @@ class GrammarLife {
   // A lexeme of `t` where nothing is before it.
   LexemeState plain(uint32_t t) const { return plain_[t]; }
   // Can lexeme `s` of terminal `t`, which began at `set`, be completed and then the text?
-  bool lexeme(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
+  bool lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
               Arena &scratch);
   // The same, with a text that does so; none where that is not found.
-  std::optional<std::string> completion(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s,
+  std::optional<std::string> completion(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s,
                                         Within within, Arena &scratch);
   // A text from a place on where a lexeme has ended, after which nothing is forbidden.
-  std::optional<std::string> completion(const EarleySet *set, bool in_brackets, Within within);
+  std::optional<std::string> completion(const EarleySet *set, uint32_t brackets, Within within, Arena &scratch);
   // Is every token of the fragment alive wherever the terminal is expected?
   bool all_free(Lexemes::Fragment &fragment);
   bool empty();  // no text at all
@@ -61,8 +61,9 @@ class GrammarLife {
     Re after;
   };
   struct Boundary {
-    Re after;       // must not follow
-    Within within;  // must be what follows
+    Re after;               // must not follow
+    Within within;          // must be what follows
+    uint32_t brackets = 0;  // that are open, where an indentation counts them
     auto operator<=>(const Boundary &) const = default;
   };
   struct End {
@@ -93,9 +94,9 @@ class GrammarLife {
   // `most`: lexeme states to look at. A few are enough to find a completion, all of them to know that there is none.
   const Ends &ends(LexemeState s, Within within, size_t most);
   template <class EndsOf>
-  std::optional<std::string> written(const EarleySet *set, bool in_brackets, const EndsOf &ends_of);
-  bool leads_on(const EarleySet *set, bool in_brackets, const End &end);
-  bool lexeme_within(const EarleySet *set, bool in_brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
+  std::optional<std::string> written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of);
+  bool leads_on(const EarleySet *set, uint32_t brackets, const End &end);
+  bool lexeme_within(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
                      Arena &scratch);
   void measure_items();
   // Items past those of the grammar are those before and after the start rule.
@@ -105,12 +106,18 @@ class GrammarLife {
   }
   uint32_t most_left(Within within);
   uint32_t fewest_after(const EarleySet *set, std::optional<uint32_t> ended = std::nullopt);
-  const EarleySet *after(const EarleySet *set, bool in_brackets, uint32_t t, Reads *reads, Arena &scratch);
+  const EarleySet *after(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch);
   // A lexeme of `t` after `boundary`, among all terminals.
   LexemeState begin(uint32_t t, Re boundary);
   enum class Near : uint8_t { Free, Dead, Open };
-  Near near(Outlook outlook, bool in_brackets, Re boundary);
-  bool place(const EarleySet *set, bool in_brackets, bool after_newline, Re boundary, Reads *reads);
+  // How many brackets are open after `t`; none where it cannot be read.
+  std::optional<uint32_t> opened(uint32_t brackets, uint32_t t) const;
+  void ask(Reads &reads) const;
+  Near near(Outlook outlook, uint32_t brackets, Re boundary);
+  bool place(const EarleySet *set, uint32_t brackets, bool after_newline, Re boundary, Reads *reads, Arena &scratch);
+  // Is there more than what can be written where all terminals compete?
+  bool has_contexts() const { return g_.contextual && !g_.indentation.active(); }
+  std::optional<std::string> in_contexts(const EarleySet *set, Re boundary, bool *spent, Arena &scratch);
 
   const uint64_t serial_ = next_serial();
   const Grammar &g_;

@@ -18,9 +18,8 @@ namespace structgen {
 class GrammarLife::Search {
  public:
   // `tells`: also what has been written.
-  Search(GrammarLife &life, bool in_brackets, bool tells, size_t states)
+  Search(GrammarLife &life, bool tells, size_t states)
       : l_(life),
-        in_brackets_(in_brackets),
         tells_(tells),
         states_(states),
         budget_(life.allowance()),
@@ -30,14 +29,16 @@ class GrammarLife::Search {
   }
 
   // On from a set, at any of these ends of a lexeme.
-  bool from(const EarleySet *set, std::span<const End> ends) {
+  bool from(const EarleySet *set, uint32_t brackets, std::span<const End> ends) {
+    most_open_ = brackets + MOST_OPENED;
+    auto here = [&](Boundary boundary) { return Boundary{boundary.after, boundary.within, brackets}; };
     for (const End &end : ends) prepare(end.boundary.within);
     for (auto &[boundary, text] : ends)
-      if (set->accepting && finishes(boundary, text)) return true;
+      if (set->accepting && finishes(here(boundary), text)) return true;
     for (auto it = ends.rbegin(); it != ends.rend(); ++it)
       for (uint32_t i = 0; i < set->count; ++i)
         for (Item item : l_.items_.items(set->kernels[i]))
-          follow(item, back_to(set->origins[i]), it->boundary, tells_ ? it->text : std::string());
+          follow(item, back_to(set->origins[i]), here(it->boundary), tells_ ? it->text : std::string());
     return run();
   }
   bool from_start(Item start, Within within) {
@@ -52,6 +53,7 @@ class GrammarLife::Search {
  private:
   static constexpr uint64_t FACT = 86;
   static constexpr size_t TOLD = 100;  // characters that are worth a step
+  static constexpr uint32_t MOST_OPENED = 64;  // brackets beyond those that are open
   using Return = uint32_t;  // an index into returns_
   using Result = End;
   struct Waiting {
@@ -76,7 +78,7 @@ class GrammarLife::Search {
     const EarleySet *set = nullptr;  // back into this set; null with no rule: the text ends
     bool is_goal = false;
     std::vector<Result> results;
-    std::unordered_map<Re, Met> met;  // in results
+    std::unordered_map<uint64_t, Met> met;  // in results
     std::vector<Waiting> waiting;
     // The fewest characters that any of the waiting still needs after the goal, facts for which there was no room
     // where the text is bounded, and the goals that its productions ask for, with what they need after those.
@@ -93,6 +95,9 @@ class GrammarLife::Search {
     return it->second;
   }
 
+  // What is beside what must follow.
+  static uint64_t beside(Boundary boundary) { return static_cast<uint64_t>(boundary.after) << 32 | boundary.brackets; }
+
   std::string joined(const std::string &a, const std::string &b) const { return tells_ ? a + b : std::string(); }
 
   void follow(Item item, Return to, Boundary boundary, std::string text) {
@@ -102,7 +107,7 @@ class GrammarLife::Search {
       return;
     }
     const uint64_t place = static_cast<uint64_t>(item) << 32 | to;
-    if (!l_.is_new(met_[hash_words(FACT, place, boundary.after)], boundary.within)) return;
+    if (!l_.is_new(met_[hash_words(FACT, place, beside(boundary))], boundary.within)) return;
     told_ += text.size();
     work_.push({{item, to, boundary}, std::move(text), fewest, ++facts_});
   }
@@ -169,14 +174,20 @@ class GrammarLife::Search {
       const auto t = static_cast<uint32_t>(~s);
       const GrammarTerminal &terminal = l_.g_.terminals[t];
       if (terminal.kind == GrammarTerminal::Text) {
-        const std::vector<Result> before = ignored(fact.boundary);
-        for (auto it = before.rbegin(); it != before.rend() && !over(); ++it)
-          lexeme(t, it->boundary, fact.item + 1, fact.to, joined(text, it->text));
+        // Between brackets a newline is no symbol.
+        if (t != l_.g_.indentation.newline || fact.boundary.brackets == 0) {
+          const std::vector<Result> before = ignored(fact.boundary);
+          for (auto it = before.rbegin(); it != before.rend() && !over(); ++it)
+            lexeme(t, it->boundary, fact.item + 1, fact.to, joined(text, it->text));
+        }
         if (terminal.nullable) follow(fact.item + 1, fact.to, fact.boundary, text);
       } else {
         // What the indentation makes has no text; after a special token nothing of a lexeme is left.
         const bool made = terminal.token == UINT32_MAX && terminal.kind == GrammarTerminal::Special;
-        follow(fact.item + 1, fact.to, {made ? fact.boundary.after : RegexSpace::EMPTY, fact.boundary.within}, text);
+        if (made && t == l_.g_.indentation.indent && fact.boundary.brackets > 0) return;
+        Boundary after = fact.boundary;
+        if (!made) after.after = RegexSpace::EMPTY;
+        follow(fact.item + 1, fact.to, after, text);
       }
       return;
     }
@@ -199,18 +210,24 @@ class GrammarLife::Search {
   }
 
   void lexeme(uint32_t t, Boundary boundary, Item next, Return to, const std::string &text) {
-    const LexemeState begin = l_.begin(t, boundary.after);
+    const std::optional<uint32_t> open = l_.opened(boundary.brackets, t);
+    const LexemeState begin = open ? l_.begin(t, boundary.after) : Lexemes::DEAD;
     if (begin == Lexemes::DEAD) return;
+    if (*open > most_open_) {
+      left_out_ = true;
+      return;
+    }
     const Ends &ends = l_.ends(begin, boundary.within, states_);
     if (!ends.all) left_out_ = true;
     for (auto it = ends.found.rbegin(); it != ends.found.rend(); ++it)
-      follow(next, to, it->boundary, joined(text, it->text));
+      follow(next, to, {it->boundary.after, it->boundary.within, *open}, joined(text, it->text));
   }
 
   // Boundaries after any text to ignore, with that text.
   std::vector<Result> ignored(Boundary boundary) {
     std::vector<Result> out{{boundary, {}}};
-    if (l_.g_.ignore.empty() && !in_brackets_) return out;
+    const bool in_brackets = boundary.brackets > 0;
+    if (l_.g_.ignore.empty() && !in_brackets) return out;
     std::unordered_map<Re, Met> met;
     l_.is_new(met[boundary.after], boundary.within);
     auto read_over = [&](uint32_t t, const Result before) {
@@ -219,7 +236,8 @@ class GrammarLife::Search {
       const Ends &ends = l_.ends(begin, before.boundary.within, states_);
       if (!ends.all) left_out_ = true;
       for (auto &[after, text] : ends.found)
-        if (l_.is_new(met[after.after], after.within)) out.push_back({after, joined(before.text, text)});
+        if (l_.is_new(met[after.after], after.within))
+          out.push_back({{after.after, after.within, boundary.brackets}, joined(before.text, text)});
     };
     for (size_t i = 0; i < out.size(); ++i) {
       if (out.size() > MOST_ENDS_WITHIN || over()) {
@@ -227,7 +245,7 @@ class GrammarLife::Search {
         break;
       }
       for (uint32_t t : l_.g_.ignore) read_over(t, out[i]);
-      if (in_brackets_) read_over(l_.g_.indentation.newline, out[i]);
+      if (in_brackets) read_over(l_.g_.indentation.newline, out[i]);
     }
     return out;
   }
@@ -253,7 +271,7 @@ class GrammarLife::Search {
     }
     if (returns_[to].is_goal) {
       std::vector<Result> &results = returns_[to].results;
-      if (!l_.is_new(returns_[to].met[boundary.after], boundary.within)) return;
+      if (!l_.is_new(returns_[to].met[beside(boundary)], boundary.within)) return;
       results.push_back({boundary, text});
       for (size_t i = 0; i < returns_[to].waiting.size(); ++i) {
         const Waiting &waiting = returns_[to].waiting[i];
@@ -274,8 +292,9 @@ class GrammarLife::Search {
   }
 
   GrammarLife &l_;
-  bool in_brackets_, tells_;
+  bool tells_;
   size_t states_;                    // of a lexeme, to look at
+  uint32_t most_open_ = MOST_OPENED;
   size_t budget_, points_, rows_;    // steps that it may take; what had been made before it
   bool alive_ = false, spent_ = false, left_out_ = false;
   std::string text_;

@@ -285,13 +285,12 @@ static bool complete_by_search(Automaton &a, Reader &r, const Node *node, std::s
   for (const GrammarEntry &entry : std::span(node->entries, node->length)) {
     // Where anything can be written after anything, only size can have kept a completion from being found.
     if (g.life().always() && entry.within == ANYTHING) continue;
-    const bool in_brackets = entry.brackets > 0;
     if (entry.lex == Lexer::FRESH) {
-      if (found(g.life().completion(entry.set, in_brackets, entry.within))) return true;
+      if (found(g.life().completion(entry.set, entry.brackets, entry.within, r.arena))) return true;
       continue;
     }
     for (const Lexer::Running &running : g.lexer().running(entry.lex))
-      if (found(g.life().completion(entry.set, in_brackets, running.terminal, running.lexeme, entry.within, r.arena)))
+      if (found(g.life().completion(entry.set, entry.brackets, running.terminal, running.lexeme, entry.within, r.arena)))
         return true;
   }
   return false;

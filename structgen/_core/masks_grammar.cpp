@@ -168,7 +168,7 @@ void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEn
   if (entry.within != ANYTHING) return inside_within(at, g, entry, running, f);
   if (g.life().all_free(f)) return add(f.dense, f.bits, f.ids);
   auto lives = [&](LexemeState end) {
-    return g.life().lexeme(entry.set, entry.brackets > 0, running.terminal, end, ANYTHING, r_->reads, r_->arena);
+    return g.life().lexeme(entry.set, entry.brackets, running.terminal, end, ANYTHING, r_->reads, r_->arena);
   };
   std::vector<LexemeState> alive;
   for (LexemeState end : f.ends)
@@ -198,7 +198,7 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarE
     const auto [it, fresh] = known.try_emplace({end, left});
     if (fresh)
       it->second =
-          g.life().lexeme(entry.set, entry.brackets > 0, running.terminal, end, left, r_->reads, r_->arena);
+          g.life().lexeme(entry.set, entry.brackets, running.terminal, end, left, r_->reads, r_->arena);
     return it->second;
   };
   std::vector<uint32_t> both;

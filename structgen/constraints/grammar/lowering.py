@@ -95,10 +95,7 @@ class _Lowering:
                 closing=frozenset(self._terminal_index[name] for name in made.close_brackets),
                 outside=frozenset(self._declared(name) for name in (made.newline, made.indent)),
             )
-            # subtle: without text to ignore only a newline may separate two lexemes, inside of brackets; the core asks
-            # for that by the brackets at the place where it looks from, and would refuse what needs those to come.
-            if lexer.ignore:
-                start, rules, productions = with_brackets(start, rules, productions, brackets)
+            start, rules, productions = with_brackets(start, rules, productions, brackets)
             indentation = (
                 *(~self._declared(name) for name in (made.newline, made.indent, made.dedent)),
                 tuple(~self._terminal_index[name] for name in made.open_brackets),

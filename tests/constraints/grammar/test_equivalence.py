@@ -216,6 +216,8 @@ def takes_in_context(grammar: Grammar, text: str) -> bool:
 
 @quick
 @given(lark_grammars(), st.lists(st.text("aabbc! ", max_size=5), min_size=1, max_size=6), st.integers(0, 99))
+@example("start: C C B | A\nA: /ac/\nB: /c+/\nC: /a/\n", ["aac", "ac", "aaccc", "acc"], 0)
+@example("start: C B | A A\nA: /a+/\nB: /bc/\nC: /ab?/\n", ["abc", "abbc", "aa"], 0)
 def test_contextual_lexers_against_their_twin(source: str, texts: list[str], seed: int) -> None:
     try:
         constraint = lark(source, lexer="longest", contextual=True)
