@@ -158,3 +158,19 @@ class Matcher:
     def describe(self, after: bytes = ...) -> dict[str, Any]: ...
 
 def fill_masks(matchers: Sequence[Matcher], out: NDArray[np.int32], threads: int = 1) -> None: ...
+def read_lark(
+    text: str, imports: bool
+) -> (
+    tuple[
+        dict[str, tuple[tuple[Any, ...], set[str]]],
+        dict[str, tuple[int, tuple[Any, ...]]],
+        list[str],
+        list[str],
+        list[tuple[str, str]],
+        dict[str, int],
+        dict[str, int],
+        dict[str, int],
+    ]
+    | None
+):
+    """A plain grammar: rules, terminals, what is ignored, literals, imports; offsets of definitions, uses, literals."""

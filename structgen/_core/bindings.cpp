@@ -5,6 +5,7 @@ namespace nb = nanobind;
 
 namespace structgen {
 void bind_engine(nb::module_ &m);
+void bind_lark(nb::module_ &m);
 void bind_numbers(nb::module_ &m);
 void bind_regex(nb::module_ &m);
 }
@@ -15,4 +16,5 @@ NB_MODULE(_native, m) {
   structgen::bind_regex(m);  // first: it names the core's exceptions
   structgen::bind_numbers(m);
   structgen::bind_engine(m);
+  structgen::bind_lark(m);
 }

@@ -38,7 +38,7 @@ from .ir import Body
 from .lark_dialect import UNBOUNDED, Rewritten
 from .lark_errors import explain
 
-__all__ = ["OPERATORS", "ImportPath", "Loaded", "load", "select"]
+__all__ = ["ImportPath", "Loaded", "load", "select"]
 
 _Node = Any
 """A tree of lark, or one of its symbols."""
@@ -230,7 +230,7 @@ def _counted(expression: _Node) -> tuple[Body, int, int | None]:
     """What an ``expr`` node repeats, and how often."""
     inner, operator, *counts = expression.children
     if operator != "~":
-        return (_body(inner), *OPERATORS[str(operator)])
+        return (_body(inner), *_OPERATORS[str(operator)])
     low, high = int(counts[0]), int(counts[-1])
     if not 0 <= low <= high:
         raise GrammarSyntaxError(
@@ -240,7 +240,7 @@ def _counted(expression: _Node) -> tuple[Body, int, int | None]:
     return _body(inner), low, None if high == UNBOUNDED else high
 
 
-OPERATORS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+_OPERATORS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 
 
 def _symbols(body: Body) -> Iterator[tuple[str, str, bool]]:

@@ -1,0 +1,487 @@
+#include "lark_text.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace structgen {
+namespace {
+
+constexpr uint32_t DEEPEST = 100;  // groups in groups; what is deeper is lark's business
+
+struct NotPlain {};
+
+bool is_letter(char32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
+// Of a name; letters that are not ASCII count, since Python's `\w` takes them.
+bool is_word(char32_t c) { return is_letter(c) || is_digit(c) || c == '_' || c >= 0x80; }
+bool is_space(char32_t c) { return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x1F); }
+
+struct Token {
+  enum Kind : uint8_t { Line, Name, String, Regexp, Directive, Number, Sign } kind;
+  // Sign: the character itself; those of two are '-' for "->" and '=' for "..".
+  char32_t sign;
+  uint32_t offset, length;
+};
+
+class Tokens {
+ public:
+  explicit Tokens(std::u32string_view text) : text_(text) {
+    while (next()) {
+    }
+  }
+  std::vector<Token> found;
+
+ private:
+  char32_t at(size_t i) const { return i < text_.size() ? text_[i] : 0; }
+  void add(Token::Kind kind, size_t length, char32_t sign = 0) {
+    found.push_back({kind, sign, static_cast<uint32_t>(at_), static_cast<uint32_t>(length)});
+    at_ += length;
+  }
+
+  // To the end of a comment that begins here; false where none does.
+  bool comment() {
+    if (at(at_) != '#' && !(at(at_) == '/' && at(at_ + 1) == '/')) return false;
+    while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+    return true;
+  }
+  // A backslash and blanks before the end of a line.
+  bool continued() {
+    if (at(at_) != '\\') return false;
+    size_t end = at_ + 1;
+    while (at(end) == ' ') ++end;
+    if (at(end) != '\n') return false;
+    at_ = end + 1;
+    return true;
+  }
+
+  bool next() {
+    while (at(at_) == ' ' || at(at_) == '\t' ? (++at_, true) : continued() || comment()) {
+    }
+    if (at_ >= text_.size()) {
+      add(Token::Line, 0);
+      return false;
+    }
+    const char32_t c = text_[at_];
+    if (c == '\n' || (c == '\r' && at(at_ + 1) == '\n')) return line();
+    if (is_letter(c) || (c == '_' && is_letter(at(at_ + 1)))) return name();
+    if (c == '"') return string();
+    if (c == '/') return regexp();
+    if (c == '%') return directive();
+    if (c == '-' && at(at_ + 1) == '>') return add(Token::Sign, 2, '-'), true;
+    if (c == '.' && at(at_ + 1) == '.') return add(Token::Sign, 2, '='), true;
+    if (c < 0x80 && std::u32string_view(U"()[]|:.,~*+?!").find(c) != std::u32string_view::npos)
+      return add(Token::Sign, 1, c), true;
+    return number();
+  }
+
+  // All lines that say nothing, and the sign that goes on with alternatives.
+  bool line() {
+    const size_t start = at_;
+    while (at_ < text_.size() && (is_space(text_[at_]) ? (++at_, true) : comment())) {
+    }
+    if (at(at_) == '|') return add(Token::Sign, 1, '|'), true;
+    found.push_back({Token::Line, 0, static_cast<uint32_t>(start), 0});
+    return true;
+  }
+  bool name() {
+    size_t end = at_ + 1;
+    while (end < text_.size() && (is_letter(text_[end]) || is_digit(text_[end]) || text_[end] == '_')) ++end;
+    if (at(end) == '-' && is_word(at(end + 1))) throw NotPlain{};
+    return add(Token::Name, end - at_), true;
+  }
+  bool string() {
+    size_t end = at_ + 1;
+    for (; at(end) != '"'; ++end) {
+      if (at(end) == '\\') ++end;
+      if (end >= text_.size() || text_[end] == '\n') throw NotPlain{};
+    }
+    ++end;
+    return add(Token::String, end + (at(end) == 'i') - at_), true;
+  }
+  bool regexp() {
+    size_t end = at_ + 1;
+    for (; at(end) != '/'; ++end) {
+      if (at(end) == '\\') ++end;
+      if (end >= text_.size()) throw NotPlain{};
+    }
+    ++end;
+    while (end < text_.size() && text_[end] < 0x80 && std::u32string_view(U"imslux").find(text_[end]) != std::u32string_view::npos)
+      ++end;
+    return add(Token::Regexp, end - at_), true;
+  }
+  bool directive() {
+    for (std::u32string_view one : {U"%ignore", U"%import"})
+      if (text_.substr(at_, one.size()) == one && !is_word(at(at_ + one.size())))
+        return add(Token::Directive, one.size(), one[2]), true;
+    throw NotPlain{};
+  }
+  bool number() {
+    size_t end = at_ + (text_[at_] == '-');
+    const size_t digits = end;
+    while (end < digits + 9 && is_digit(at(end))) ++end;
+    if (end == digits) throw NotPlain{};
+    return add(Token::Number, end - at_), true;
+  }
+
+  std::u32string_view text_;
+  size_t at_ = 0;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::u32string_view text) : text_(text), tokens_(Tokens(text).found) {
+    out_.nodes.reserve(tokens_.size());
+    out_.children.reserve(tokens_.size());
+  }
+
+  LarkText read(bool imports) {
+    while (at_ < tokens_.size()) {
+      const Token &token = tokens_[at_];
+      if (token.kind == Token::Line) ++at_;
+      else if (token.kind != Token::Directive) definition();
+      else if (token.sign == 'g') ignored();
+      else if (imports) imported();
+      else throw NotPlain{};
+    }
+    return std::move(out_);
+  }
+
+ private:
+  using Text = LarkText::Text;
+  using Node = LarkText::Node;
+
+  // -- tokens; the last one is the end of a line, which nothing but `end_of_line` takes
+
+  const Token &now() const { return tokens_[at_]; }
+  bool is(char32_t sign) const { return now().kind == Token::Sign && now().sign == sign; }
+  void take(char32_t sign) {
+    if (!is(sign)) throw NotPlain{};
+    ++at_;
+  }
+  void end_of_line() {
+    if (now().kind != Token::Line) throw NotPlain{};
+    ++at_;
+  }
+  std::u32string_view text_of(const Token &token) const { return text_.substr(token.offset, token.length); }
+  Text intern(std::u32string_view text) {
+    auto [it, fresh] = index_.try_emplace(text, static_cast<Text>(out_.texts.size()));
+    if (fresh) {
+      out_.texts.push_back(text);
+      facts_.emplace_back();
+    }
+    return it->second;
+  }
+  Text make(std::u32string text) { return intern(out_.made.emplace_back(std::move(text))); }
+
+  static bool is_upper(std::u32string_view name) {
+    return std::none_of(name.begin(), name.end(), [](char32_t c) { return c >= 'a' && c <= 'z'; });
+  }
+  static bool is_lower(std::u32string_view name) {
+    return std::none_of(name.begin(), name.end(), [](char32_t c) { return c >= 'A' && c <= 'Z'; });
+  }
+  std::u32string_view name() {
+    const std::u32string_view found = text_of(now());
+    if (now().kind != Token::Name || !(is_lower(found) || is_upper(found))) throw NotPlain{};
+    ++at_;
+    return found;
+  }
+  int32_t number() {
+    if (now().kind != Token::Number) throw NotPlain{};
+    int32_t value = 0;
+    for (char32_t c : text_of(now()))
+      if (c != '-') value = 10 * value + static_cast<int32_t>(c - '0');
+    const bool negative = text_of(now())[0] == '-';
+    ++at_;
+    return negative ? -value : value;
+  }
+
+  // -- statements
+
+  void definition() {
+    std::u32string modifiers;
+    const uint32_t start = now().offset;
+    for (; is('!') || is('?'); ++at_) modifiers.push_back(now().sign);
+    const uint32_t offset = now().offset;
+    const std::u32string_view name = this->name();
+    if (start + modifiers.size() != offset || modifiers.size() > 2 || modifiers == U"!!" || modifiers == U"??") throw NotPlain{};
+    terminal_ = is_upper(name);
+    const bool inlined = modifiers.find(U'?') != std::u32string::npos;
+    if (!modifiers.empty() && (terminal_ || (inlined && name[0] == '_'))) throw NotPlain{};
+    LarkText::Definition made{intern(name), 0, 0, {}};
+    if (is('.')) {
+      ++at_;
+      made.priority = number();
+    }
+    take(':');
+    begin();
+    made.body = alternatives(0);
+    end_of_line();
+    if (facts_[made.name].defined) throw NotPlain{};
+    facts_[made.name].defined = true;
+    out_.defined.push_back({made.name, offset});
+    if (terminal_) {
+      if (is_empty(made.body)) throw NotPlain{};
+      out_.terminals.push_back(std::move(made));
+      return;
+    }
+    made.symbols = std::move(symbols_);
+    out_.rules.push_back(std::move(made));
+    // Lark meets them from the inside out.
+    std::stable_sort(literals_.begin(), literals_.end(), [](auto &a, auto &b) { return a.depth > b.depth; });
+    for (const Literal &one : literals_) {
+      if (facts_[one.text].named) continue;
+      facts_[one.text].named = true;
+      out_.literals.push_back(one.text);
+    }
+  }
+
+  void begin() {
+    ++rule_;
+    literals_.clear();
+    symbols_.clear();
+  }
+
+  void ignored() {
+    ++at_;
+    terminal_ = true;
+    begin();
+    const size_t first = at_;
+    const uint32_t body = alternatives(0);
+    if (is_empty(body)) throw NotPlain{};
+    if (at_ == first + 1 && tokens_[first].kind == Token::Name) {
+      out_.ignore.push_back(intern(text_of(tokens_[first])));
+    } else {
+      std::u32string name = U"__IGNORE_";
+      for (char c : std::to_string(out_.ignore.size())) name.push_back(static_cast<char32_t>(c));
+      const Text made = make(std::move(name));
+      out_.ignore.push_back(made);
+      out_.terminals.push_back({made, body, 0, {}});
+    }
+    end_of_line();
+  }
+
+  // ``%import common.A``, ``%import common.A -> B``, ``%import common (A, B)``
+  void imported() {
+    ++at_;
+    if (now().kind != Token::Name || text_of(now()) != U"common") throw NotPlain{};
+    ++at_;
+    std::vector<std::pair<std::u32string_view, std::u32string_view>> names;
+    if (is('(')) {
+      do {
+        ++at_;
+        const std::u32string_view one = name();
+        names.push_back({one, one});
+      } while (is(','));
+      take(')');
+    } else {
+      take('.');
+      const std::u32string_view one = name();
+      std::u32string_view alias = one;
+      if (is('-')) {
+        ++at_;
+        alias = name();
+      }
+      names.push_back({one, alias});
+    }
+    end_of_line();
+    for (auto [one, alias] : names) {
+      const Text what = intern(one);
+      if (facts_[what].imported || !is_upper(alias)) throw NotPlain{};
+      facts_[what].imported = true;
+      out_.imports.push_back({what, intern(alias)});
+    }
+  }
+
+  // -- bodies; `depth` is that of lark's node for the alternatives
+
+  uint32_t add(Node node) {
+    out_.nodes.push_back(node);
+    return static_cast<uint32_t>(out_.nodes.size() - 1);
+  }
+  uint32_t group(Node::Kind kind, const uint32_t *begin, size_t count) {
+    const auto first = static_cast<uint32_t>(out_.children.size());
+    out_.children.insert(out_.children.end(), begin, begin + count);
+    return add({kind, 0, first, static_cast<uint32_t>(count), 0, 0});
+  }
+  bool is_empty(uint32_t node) const { return out_.nodes[node].kind == Node::Sequence && out_.nodes[node].count == 0; }
+
+  uint32_t alternatives(uint32_t depth) {
+    if (depth > 3 * DEEPEST) throw NotPlain{};
+    const uint32_t first = alternative(depth);
+    if (!is('|')) return first;
+    std::vector<uint32_t> parts{first};
+    while (is('|')) {
+      ++at_;
+      parts.push_back(alternative(depth));
+    }
+    return group(Node::Choice, parts.data(), parts.size());
+  }
+
+  uint32_t alternative(uint32_t depth) {
+    const size_t bottom = items_.size(), start = literals_.size();
+    while (true) {
+      const size_t mark = literals_.size();
+      uint32_t item;
+      const Token &token = now();
+      if (token.kind == Token::Name) {
+        item = symbol();
+      } else if (token.kind == Token::String || token.kind == Token::Regexp) {
+        item = literal(depth);
+      } else if (is('(')) {
+        ++at_;
+        item = alternatives(depth + 2);
+        take(')');
+      } else if (is('[')) {
+        ++at_;
+        const uint32_t inner = alternatives(depth + 3);
+        item = repeat(inner, 0, 1, make_once(U"?"));
+        take(']');
+      } else {
+        break;
+      }
+      if (is('*') || is('+') || is('?') || is('~')) {
+        item = repeated(item);
+        deepen(mark);
+      }
+      items_.push_back(item);
+    }
+    if (is('-')) {
+      ++at_;
+      if (depth || terminal_ || !is_lower(name())) throw NotPlain{};
+      deepen(start);
+    }
+    const size_t count = items_.size() - bottom;
+    const uint32_t made = count == 1 ? items_[bottom] : group(Node::Sequence, items_.data() + bottom, count);
+    items_.resize(bottom);
+    return made;
+  }
+
+  void deepen(size_t from) {
+    for (size_t i = from; i < literals_.size(); ++i) ++literals_[i].depth;
+  }
+
+  // The rule mentions it.
+  bool mention(Text text) {
+    if (facts_[text].rule == rule_) return false;
+    facts_[text].rule = rule_;
+    symbols_.push_back(text);
+    return true;
+  }
+
+  uint32_t symbol() {
+    const Token &token = now();
+    const std::u32string_view name = this->name();
+    const Text text = intern(name);
+    if (mention(text) && !facts_[text].met) {
+      facts_[text].met = true;
+      out_.used.push_back({text, token.offset});
+    }
+    return leaf(is_lower(name) ? Node::Rule : Node::Terminal, text);
+  }
+
+  uint32_t literal(uint32_t depth) {
+    const Token &token = now();
+    ++at_;
+    const Text text = is('=') ? range(token) : intern(text_of(token));
+    if (mention(text) && !facts_[text].met) {
+      facts_[text].met = true;
+      out_.written.push_back({text, token.offset});
+    }
+    literals_.push_back({depth + 2, text});
+    return leaf(Node::Terminal, text);
+  }
+
+  // The node of a symbol, made once.
+  uint32_t leaf(Node::Kind kind, Text text) {
+    if (facts_[text].node == UINT32_MAX) facts_[text].node = add({kind, text, 0, 0, 0, 0});
+    return facts_[text].node;
+  }
+
+  // ``"a".."z"``, as one text.
+  Text range(const Token &from) {
+    ++at_;
+    std::u32string made(text_of(from));
+    const std::u32string_view to = text_of(now());
+    made += U"..";
+    made += to;
+    auto is_plain = [](std::u32string_view end) {
+      // Characters that are not ASCII may be unprintable; those are lark's business.
+      return end.size() == 3 && end[0] == '"' && end[1] >= 0x20 && end[1] < 0x7F && end[1] != '\\';
+    };
+    if (now().kind != Token::String || !is_plain(text_of(from)) || !is_plain(to)) throw NotPlain{};
+    ++at_;
+    return make(std::move(made));
+  }
+
+  uint32_t repeat(uint32_t item, int32_t low, int32_t high, Text written) {
+    out_.children.push_back(item);
+    return add({Node::Repeat, written, static_cast<uint32_t>(out_.children.size() - 1), 1, low, high});
+  }
+  Text make_once(std::u32string_view literal) { return intern(literal); }
+
+  uint32_t repeated(uint32_t item) {
+    const char32_t sign = now().sign;
+    const uint32_t end = now().offset + 1;
+    ++at_;
+    if (sign == '*') return repeat(item, 0, -1, make_once(U"*"));
+    if (sign == '+') return repeat(item, 1, -1, make_once(U"+"));
+    if (sign == '?') {
+      // Lark takes the sign for a modifier before a name.
+      if (end < text_.size() && (text_[end] == '_' || (text_[end] >= 'a' && text_[end] <= 'z'))) throw NotPlain{};
+      return repeat(item, 0, 1, make_once(U"?"));
+    }
+    int32_t low = number(), high = low;
+    const bool bounds = is('=');
+    if (bounds) {
+      ++at_;
+      high = number();
+    }
+    if (low < 0 || high < low || high == 0) throw NotPlain{};
+    std::u32string written = U"{";
+    auto append = [&](int32_t count) {
+      for (char c : std::to_string(count)) written.push_back(static_cast<char32_t>(c));
+    };
+    append(low);
+    if (bounds) {
+      written.push_back(',');
+      append(high);
+    }
+    written.push_back('}');
+    return repeat(item, low, high, make(std::move(written)));
+  }
+
+  struct Fact {  // of a text
+    uint32_t rule = 0;  // the last one that mentions it
+    uint32_t node = UINT32_MAX;
+    bool met = false, defined = false, imported = false, named = false;
+  };
+  struct Literal {
+    uint32_t depth;  // of its node in lark's tree
+    Text text;
+  };
+
+  std::u32string_view text_;
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+  LarkText out_;
+  std::unordered_map<std::u32string_view, Text> index_;
+  std::vector<Fact> facts_;
+  std::vector<uint32_t> items_;  // of the sequences that are being read
+  // Of the definition that is being read:
+  bool terminal_ = false;
+  uint32_t rule_ = 0;
+  std::vector<Literal> literals_;
+  std::vector<Text> symbols_;
+};
+
+}  // namespace
+
+std::optional<LarkText> LarkText::read(std::u32string_view text, bool imports) {
+  try {
+    return Reader(text).read(imports);
+  } catch (const NotPlain &) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace structgen

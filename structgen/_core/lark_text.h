@@ -1,0 +1,52 @@
+// A plain Lark grammar read without lark: its statements, and bodies of rules and terminals as they are written.
+//
+// Why: most grammars are rules, terminals, priorities, aliases, `%ignore` and imports from `common`; what those say is
+// read here in a few nanoseconds a character. What the terminals are to lark, `lark_plain` (Python) knows.
+//
+// Invariant: a text is read as lark reads it, or not at all: templates, other directives, the additions of other
+// dialects and every mistake make it "not plain". Then lark itself is asked, and words the error.
+// Cost: linear in the text. Source: lark 1.3, load_grammar (its tokens and its rules of them).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace structgen {
+
+struct LarkText {
+  using Text = uint32_t;  // an index into `texts`: a name, or a text, a pattern or a range as it is written
+  struct Node {
+    enum Kind : uint8_t { Rule, Terminal, Sequence, Choice, Repeat } kind;
+    Text text;              // Rule, Terminal: which; Repeat: how it is written for `re`
+    uint32_t first, count;  // in `children`
+    int32_t low, high;      // Repeat; high < 0: without a bound
+  };
+  struct Definition {
+    Text name;
+    uint32_t body;     // a node
+    int32_t priority;  // of a terminal
+    std::vector<Text> symbols;  // of a rule: what it mentions, each once
+  };
+  std::vector<std::u32string_view> texts;  // of the text that was read, and of `made`
+  std::vector<Node> nodes;  // a node stands behind all that it is made of
+  std::vector<uint32_t> children;
+  std::vector<Definition> rules, terminals;
+  std::vector<Text> ignore;
+  std::vector<Text> literals;                     // in rules, in the order in which lark names them
+  std::vector<std::pair<Text, Text>> imports;     // from `common`: what, and under which name
+  // Where a name is defined, where it is mentioned first, and where a literal is written first: characters.
+  std::vector<std::pair<Text, uint32_t>> defined, used, written;
+
+  // None where it is not plain. `imports`: does `common` mean lark's own module?
+  static std::optional<LarkText> read(std::u32string_view text, bool imports);
+
+  std::deque<std::u32string> made;  // texts that stand nowhere in one piece
+};
+
+}  // namespace structgen
