@@ -10,7 +10,7 @@
 namespace structgen {
 namespace {
 
-constexpr uint32_t WIDE = 24;  // trie nodes after a lexeme that are walked in place rather than merged
+constexpr uint32_t WIDE = Vocabulary::WIDE;  // trie nodes after a lexeme that are walked in place rather than merged
 constexpr uint64_t STATE = 41;
 
 size_t memory_of(const Lexemes::Leaves &l) {
@@ -102,8 +102,10 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
       for (size_t b = 0; b < 256; ++b)
         overlaps[b] = step(s, static_cast<uint8_t>(b)) != DEAD && may_follow(s, static_cast<uint8_t>(b));
     bool words = (WORDS & ~loops) == 0;
-    for (size_t b = 0; b < 256 && words; ++b)
-      words = step(s, static_cast<uint8_t>(b)) == (is_word(static_cast<uint8_t>(b)) ? s : DEAD);
+    for (size_t b = 0; b < 256 && words; ++b) {
+      const auto byte = static_cast<uint8_t>(b);
+      words = is_word(byte) ? step(s, byte) == s : step(s, byte) == DEAD && (!complete_[s] || may_follow(s, byte));
+    }
     State &st = states_[s];
     st.words = words;
     st.loops = loops;
@@ -218,19 +220,13 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
         return true;
       },
       [&](Vocabulary::Node n, LexemeState now) {
-        const uint32_t *all = v_.ids_within(Vocabulary::ROOT).data();
-        std::unordered_map<Vocabulary::Node, bool> turned;
+        const Vocabulary::Words words = v_.words_below(n);
         add(v_.ids(n), now);
+        add(words.ids, now);
+        if (!complete_[now]) return true;
         made->overlaps |= looked_at(now).overlaps;
-        for (const Vocabulary::WordEvent &e : v_.words_below(n)) {
-          if (e.kind != Vocabulary::WordEvent::LEAVES) {
-            add({all + e.first_id, all + e.end_id}, now);
-          } else if (complete_[now] && may_follow(now, e.byte)) {
-            auto [it, fresh] = turned.try_emplace(e.parent, false);
-            if (fresh && (it->second = turns(e.parent, now))) made->turns.push_back({e.parent, states_[now].after});
-            if (!it->second) found.push_back({e.node, states_[now].after});
-          }
-        }
+        for (Vocabulary::Node at : words.turns) made->turns.push_back({at, states_[now].after});
+        for (Vocabulary::Node at : words.leaves) found.push_back({at, states_[now].after});
         return true;
       },
       [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
@@ -312,8 +308,11 @@ Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found, const std::vect
     out.bytes.set(v_.byte(l.node));
     const size_t skip = v_.depth(l.node) - 1;
     auto &tokens = merged[l.after];
-    for (uint32_t id : v_.ids_within(l.node))
-      if (known.empty() || !known[id]) tokens.push_back({std::string_view(v_.token(id)).substr(skip), {id, 0}});
+    const auto [first, end] = v_.places_within(l.node);
+    for (uint32_t place = first; place < end; ++place) {
+      const uint32_t id = v_.id_at(place);
+      if (known.empty() || !known[id]) tokens.push_back({v_.token_at(place).substr(skip), {id, 0}});
+    }
   }
   for (auto &[after, tokens] : merged) out.merged.push_back({after, RestTrie(std::move(tokens))});
   return out;

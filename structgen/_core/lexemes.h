@@ -126,7 +126,7 @@ class Lexemes {
     Re language = RegexSpace::EMPTY, beyond = RegexSpace::EMPTY, earlier = RegexSpace::EMPTY, after = RegexSpace::EMPTY;
     std::unique_ptr<std::bitset<256>> first;
     bool looked_at = false;  // what follows has been found out
-    bool words = false;      // letters, digits and the underscore lead back to the state, and all else leaves it
+    bool words = false;      // letters, digits and the underscore lead back to the state, all else may follow it
     Kinds loops = 0;
     std::bitset<256> overlaps;  // bytes that may be in the lexeme and may be in what follows it
   };

@@ -123,7 +123,7 @@ void Masks::walk(Vocabulary::Node at, const Node *node) {
 
 bool Masks::token_allowed(const Node *node, uint32_t id, size_t skip) {
   Arena::Mark mark = r_->arena.mark();
-  const std::string &t = v_.token(id);
+  const std::string_view t = v_.token(id);
   for (size_t i = skip; i < t.size() && node; ++i) node = a_.step(*r_, node, static_cast<uint8_t>(t[i]));
   r_->arena.release(mark);
   return node != nullptr;
@@ -248,7 +248,7 @@ void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
       for (uint32_t rest = out_[w]; rest; rest &= rest - 1) {
         const uint32_t id = w * 32 + static_cast<uint32_t>(std::countr_zero(rest));
         TextState s = n->text;
-        for (unsigned char c : std::string_view(v_.token(id)).substr(v_.depth(at))) s = text_.row(s)[c];
+        for (unsigned char c : v_.token(id).substr(v_.depth(at))) s = text_.row(s)[c];
         if (!text_.spellable(s)) clear(id);
       }
   }
@@ -308,7 +308,7 @@ void Masks::extra_kinds(Vocabulary::Node at, const Node *n, Fragment &f) {
       from_exit(exit, after);
       // A token that holds a second key may hold this one again.
       each_token(exit, [&](uint32_t id) {
-        const std::string &t = v_.token(id);
+        const std::string_view t = v_.token(id);
         if (std::count(t.begin(), t.end(), '"') > 2 && !token_allowed(n, id, skip)) clear(id);
       });
     }
@@ -356,7 +356,7 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
               from_exit(e.node, after);
               // A token that holds a second key may hold this one again.
               for (uint32_t id : v_.ids_within(e.node)) {
-                const std::string &t = v_.token(id);
+                const std::string_view t = v_.token(id);
                 if (std::count(t.begin() + static_cast<std::ptrdiff_t>(skip), t.end(), '"') > 1 && !token_allowed(n, id, skip))
                   clear(id);
               }

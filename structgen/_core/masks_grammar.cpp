@@ -178,7 +178,7 @@ void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEn
   const size_t skip = v_.depth(at);
   auto each = [&](uint32_t id) {
     LexemeState end = running.lexeme;
-    for (unsigned char c : std::string_view(v_.token(id)).substr(skip)) end = g.lexemes().step(end, c);
+    for (unsigned char c : v_.token(id).substr(skip)) end = g.lexemes().step(end, c);
     if (std::find(alive.begin(), alive.end(), end) != alive.end()) set(id);
   };
   for (uint32_t id : f.ids) each(id);
@@ -232,7 +232,7 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarE
       const uint32_t id = word * 32 + static_cast<uint32_t>(std::countr_zero(rest));
       LexemeState end = running.lexeme;
       Within left = entry.within;
-      for (unsigned char c : std::string_view(v_.token(id)).substr(skip)) {
+      for (unsigned char c : v_.token(id).substr(skip)) {
         end = lexemes.step(end, c);
         left = lexemes.step(left, c);
       }

@@ -54,7 +54,7 @@ std::shared_ptr<const Mask> Matcher::mask() {
 }
 
 const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
-  const std::string &bytes = program_->space().vocabulary().token(token);
+  const std::string_view bytes = program_->space().vocabulary().token(token);
   if (bytes.empty()) return node ? program_->automaton().step_special(r, node, token) : nullptr;
   for (char c : bytes) {
     if (!node) return nullptr;

@@ -52,7 +52,7 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
   }
   token_characters_.resize(vocabulary_->size());
   for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
-    const std::string &t = vocabulary_->token(id);
+    const std::string_view t = vocabulary_->token(id);
     uint32_t n = 0;
     bool escaped = false;
     for (unsigned char c : t) {
@@ -298,8 +298,8 @@ const RestTrie &TextSpace::rests(Fragment &fragment) {
     uint16_t skip = v.depth(exit.node);
     for (Vocabulary::Node n = exit.node; n < v.end(exit.node); ++n)
       for (uint32_t id : v.ids(n)) {
-        std::string_view rest = std::string_view(v.token(id)).substr(skip);
-        std::string_view before = std::string_view(v.token(id)).substr(0, skip);
+        std::string_view rest = v.token(id).substr(skip);
+        std::string_view before = v.token(id).substr(0, skip);
         if (std::count(rest.begin(), rest.end(), '"') >= 2 || before.find('\\') != before.npos) singles.push_back(id);
         else rests.push_back({rest, {id, exit.characters}});
       }
@@ -329,7 +329,7 @@ const EndingTokens &TextSpace::ending_tokens(bool lines) {
   if (slot) return *slot;
   slot = std::make_unique<EndingTokens>();
   for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
-    const std::string &t = vocabulary_->token(id);
+    const std::string_view t = vocabulary_->token(id);
     const size_t quote = t.find('"'), bracket = t.find_last_of(lines ? "]}\n" : "]}");
     const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
     if (bracket != t.npos || two) slot->all.push_back(id);

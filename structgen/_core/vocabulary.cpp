@@ -8,19 +8,22 @@ namespace structgen {
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size,
                        std::unordered_map<std::string, uint32_t> specials)
-    : tokens_(std::move(tokens)), eos_ids_(std::move(eos_ids)), specials_(std::move(specials)), size_(size) {
-  if (size_ < tokens_.size()) throw std::invalid_argument("vocabulary size is smaller than the number of tokens");
+    : eos_ids_(std::move(eos_ids)), specials_(std::move(specials)), size_(size) {
+  if (size_ < tokens.size()) throw std::invalid_argument("vocabulary size is smaller than the number of tokens");
   for (uint32_t id : eos_ids_)
     if (id >= size_) throw std::invalid_argument("EOS id " + std::to_string(id) + " is outside the vocabulary");
 
   for (auto &[text, id] : specials_)
-    if (id >= size_ || !token(id).empty())
+    if (id >= size_ || (id < tokens.size() && !tokens[id].empty()))
       throw std::invalid_argument("the special token " + text + " is text, or outside the vocabulary");
 
-  std::vector<uint32_t> order;
-  for (uint32_t id = 0; id < tokens_.size(); ++id) {
-    const std::string &t = tokens_[id];
-    if (t.empty() || is_eos(id)) continue;
+  std::vector<uint32_t> order, others;
+  for (uint32_t id = 0; id < tokens.size(); ++id) {
+    const std::string &t = tokens[id];
+    if (t.empty() || is_eos(id)) {
+      others.push_back(id);
+      continue;
+    }
     if (t.size() > MAX_TOKEN_BYTES)
       throw std::invalid_argument("token " + std::to_string(id) + " is longer than " + std::to_string(MAX_TOKEN_BYTES) + " bytes");
     order.push_back(id);
@@ -29,7 +32,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
     if (t.size() == 1) single_bytes_.set(static_cast<unsigned char>(t[0]));
   }
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    int c = tokens_[a].compare(tokens_[b]);
+    int c = tokens[a].compare(tokens[b]);
     return c != 0 ? c < 0 : a < b;
   });
 
@@ -39,7 +42,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   root_child_.fill(NONE);
   std::string_view previous;
   for (uint32_t id : order) {
-    std::string_view t = tokens_[id];
+    std::string_view t = tokens[id];
     size_t common = 0;
     while (common < t.size() && common < previous.size() && t[common] == previous[common]) ++common;
     for (size_t d = previous.size(); d > common; --d) nodes_[path[d]].end = static_cast<Node>(nodes_.size());
@@ -57,8 +60,24 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   for (Node n : path) nodes_[n].end = static_cast<Node>(nodes_.size());
   nodes_.push_back({.first_id = static_cast<uint32_t>(ids_.size())});
   nodes_.shrink_to_fit();
+  lay_out(tokens, order, others);
   sum_up();
   find_words();
+}
+
+// Walks come by tokens in the order of the trie.
+void Vocabulary::lay_out(const std::vector<std::string> &tokens, const std::vector<uint32_t> &order,
+                         const std::vector<uint32_t> &others) {
+  place_.resize(tokens.size());
+  for (const std::vector<uint32_t> *ids : {&order, &others})
+    for (uint32_t id : *ids) {
+      place_[id] = static_cast<uint32_t>(text_at_.size());
+      text_at_.push_back(static_cast<uint32_t>(texts_.size()));
+      texts_ += tokens[id];
+    }
+  if (texts_.size() >= UINT32_MAX) throw std::invalid_argument("the tokens are more than 4 GiB of text");
+  text_at_.push_back(static_cast<uint32_t>(texts_.size()));
+  texts_.shrink_to_fit();
 }
 
 // What is below each node. Characters are told by their bytes from the token's first on; a continuation byte
@@ -112,41 +131,63 @@ void Vocabulary::sum_up() {
 void Vocabulary::find_words() {
   constexpr uint32_t MUCH = 64;  // nodes; fewer are walked as fast
   const Node space = root_child_[' '];
-  std::vector<Node> path{ROOT};   // by depth
-  std::vector<bool> inside{true};  // may a word begin or go on below?
+  struct Open {
+    Node node;
+    bool inside;  // may a word begin or go on below?
+  };
+  std::vector<Open> path{{ROOT, true}};  // by depth
+  auto stays = [&](Node n, Node end) {
+    words_.push_back({n, static_cast<uint32_t>(word_ids_.size())});
+    word_ids_.insert(word_ids_.end(), ids_.begin() + nodes_[n].first_id, ids_.begin() + nodes_[end].first_id);
+  };
+  auto leaves = [&](Node n) {
+    uint32_t many = 0;
+    for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end)
+      if (!is_word(nodes_[c].byte)) many += nodes_[c].end - c;
+    if (many > WIDE) {
+      word_turns_.push_back(n);
+      return;
+    }
+    for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end)
+      if (!is_word(nodes_[c].byte)) word_leaves_.push_back(c);
+  };
   for (Node n = 1; n < node_count();) {
     const Entry &e = nodes_[n];
-    path.resize(e.depth);
-    inside.resize(e.depth);
-    const bool word = is_word(e.byte), reached = inside.back();
-    const Node parent = path.back();
-    const bool begins = parent == ROOT || parent == space;
-    if (!reached || (!word && n != space)) {
-      if (reached && !begins) words_.push_back({n, parent, 0, 0, WordEvent::LEAVES, e.byte});
+    path.resize(e.depth, {ROOT, false});
+    const bool word = is_word(e.byte);
+    if (!path.back().inside || (!word && n != space)) {
       n = e.end;
       continue;
     }
     if (word) {
-      const bool whole = (kinds_below(n) & ~WORDS) == 0;
-      const Node end = whole ? e.end : n + 1;
-      words_.push_back({n, parent, e.first_id, nodes_[end].first_id, whole ? WordEvent::WHOLE : WordEvent::ON, e.byte});
-      if (whole) {
+      if ((kinds_below(n) & ~WORDS) == 0) {
+        stays(n, e.end);
         n = e.end;
         continue;
       }
+      stays(n, n + 1);
+      leaves(n);
       nodes_[n].has_words = e.end - n > MUCH;
     }
-    path.push_back(n);
-    inside.push_back(true);
+    path.push_back({n, true});
     ++n;
   }
+  std::sort(word_leaves_.begin(), word_leaves_.end());
+  words_.push_back({node_count(), static_cast<uint32_t>(word_ids_.size())});
+  for (auto *v : {&word_ids_, &word_turns_, &word_leaves_}) v->shrink_to_fit();
   words_.shrink_to_fit();
 }
 
-std::span<const Vocabulary::WordEvent> Vocabulary::words_below(Node node) const {
-  auto before = [](const WordEvent &e, Node n) { return e.node < n; };
-  const auto first = std::lower_bound(words_.begin(), words_.end(), node + 1, before);
-  return {first, std::lower_bound(first, words_.end(), end(node), before)};
+Vocabulary::Words Vocabulary::words_below(Node node) const {
+  auto word = [&](Node n) {
+    return std::lower_bound(words_.begin(), words_.end(), n, [](const Word &w, Node at) { return w.node < at; });
+  };
+  auto within = [&](const std::vector<Node> &nodes, Node from) -> std::span<const Node> {
+    const auto first = std::lower_bound(nodes.begin(), nodes.end(), from);
+    return {first, std::lower_bound(first, nodes.end(), end(node))};
+  };
+  return {{word_ids_.data() + word(node + 1)->first_id, word_ids_.data() + word(end(node))->first_id},
+          within(word_turns_, node), within(word_leaves_, node + 1)};
 }
 
 bool Vocabulary::is_eos(uint32_t id) const {
@@ -164,7 +205,7 @@ std::string Vocabulary::path(Node node) const {
   // Every subtree ends in a token, and the first id below spells the path.
   Node n = node;
   while (ids(n).empty()) ++n;
-  return tokens_[ids(n)[0]].substr(0, nodes_[node].depth);
+  return std::string(token(ids(n)[0]).substr(0, nodes_[node].depth));
 }
 
 std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view text) const {
@@ -185,15 +226,14 @@ std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view 
   }
   if (cost[text.size()] == FAR) return std::nullopt;
   std::vector<uint32_t> out;
-  for (size_t i = text.size(); i > 0; i -= tokens_[token[i]].size()) out.push_back(token[i]);
+  for (size_t i = text.size(); i > 0; i -= this->token(token[i]).size()) out.push_back(token[i]);
   std::reverse(out.begin(), out.end());
   return out;
 }
 
 size_t Vocabulary::memory() const {
-  size_t total = nodes_.size() * sizeof(Entry) + ids_.size() * 4 + words_.size() * sizeof(WordEvent);
-  for (const std::string &t : tokens_) total += sizeof(t) + (t.size() > 15 ? t.size() : 0);
-  return total;
+  return nodes_.size() * sizeof(Entry) + words_.size() * sizeof(Word) + texts_.size() +
+         (ids_.size() + text_at_.size() + place_.size() + word_ids_.size() + word_turns_.size() + word_leaves_.size()) * 4;
 }
 
 }  // namespace structgen

@@ -12,7 +12,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "byte_kinds.h"
@@ -39,10 +41,7 @@ class Vocabulary {
     const auto it = specials_.find(text);
     return it == specials_.end() ? std::nullopt : std::optional(it->second);
   }
-  const std::string &token(uint32_t id) const {
-    static const std::string none;
-    return id < tokens_.size() ? tokens_[id] : none;
-  }
+  std::string_view token(uint32_t id) const { return id < place_.size() ? token_at(place_[id]) : std::string_view(); }
   // Bytes that occur in some token, and bytes that are a token on their own.
   const std::bitset<256> &spellable() const { return spellable_; }
   const std::bitset<256> &single_bytes() const { return single_bytes_; }
@@ -61,22 +60,29 @@ class Vocabulary {
   std::span<const uint32_t> ids_within(Node node) const {
     return {ids_.data() + nodes_[node].first_id, ids_.data() + nodes_[nodes_[node].end].first_id};
   }
+  // Likewise their *places* in the order of the trie, from the first to before the second; their texts lie in that order.
+  std::pair<uint32_t, uint32_t> places_within(Node node) const {
+    return {nodes_[node].first_id, nodes_[nodes_[node].end].first_id};
+  }
+  uint32_t id_at(uint32_t place) const { return ids_[place]; }
+  std::string_view token_at(uint32_t place) const {
+    return {texts_.data() + text_at_[place], text_at_[place + 1] - text_at_[place]};
+  }
   // What follows `node` in the tokens of its subtree: the kinds of its bytes, and the most characters.
   Kinds kinds_below(Node node) const { return kind_sets_[nodes_[node].kinds_below]; }
   uint32_t characters_below(Node node) const { return nodes_[node].characters_below; }
-  // Where the tokens that begin with a word, after one space at most, go on with it or leave it, in order of nodes. A
-  // walk that is inside a name need not look at other nodes.
-  struct WordEvent {
-    enum Kind : uint8_t { WHOLE, ON, LEAVES };  // all below is words; the node is; it is not, but its parent
-    Node node, parent;
-    uint32_t first_id, end_id;  // of the tokens that stay: all below, or the node's own; as places in ids_within(ROOT)
-    Kind kind;
-    uint8_t byte;
+  // Tokens that begin with a word, after one space at most: those that go on with it, and where others leave it. A walk
+  // that is inside a name need not look at any other nodes.
+  struct Words {
+    std::span<const uint32_t> ids;
+    std::span<const Node> turns;   // nodes in the word after which more than WIDE nodes are not
+    std::span<const Node> leaves;  // nodes right after the word, where they are fewer
   };
+  static constexpr uint32_t WIDE = 24;
   // Is `node` in such a token's word, and much below it?
   bool has_words(Node node) const { return nodes_[node].has_words; }
-  // Those below `node`, itself left out.
-  std::span<const WordEvent> words_below(Node node) const;
+  // Those below `node`, in order.
+  Words words_below(Node node) const;
   Node child(Node node, uint8_t byte) const;
   Node root_child(uint8_t byte) const { return root_child_[byte]; }
   // The bytes that lead to `node`: a prefix of any token in its subtree.
@@ -86,10 +92,14 @@ class Vocabulary {
   size_t memory() const;
 
  private:
+  void lay_out(const std::vector<std::string> &tokens, const std::vector<uint32_t> &order,
+               const std::vector<uint32_t> &others);
   void sum_up();
   void find_words();
 
-  std::vector<std::string> tokens_;
+  std::string texts_;  // of all tokens, in the order of the trie, then of those that are not in it
+  std::vector<uint32_t> text_at_;
+  std::vector<uint32_t> place_;  // by id
   std::vector<uint32_t> eos_ids_;
   std::unordered_map<std::string, uint32_t> specials_;
   uint32_t size_;
@@ -109,7 +119,13 @@ class Vocabulary {
   std::vector<Entry> nodes_;  // and one more, whose first_id is the end of the last node's
   std::vector<uint32_t> ids_;
   std::vector<Kinds> kind_sets_;  // that occur below some node; the last stands for all others
-  std::vector<WordEvent> words_;
+  struct Word {
+    Node node;
+    uint32_t first_id;  // of it or of all below, in word_ids_
+  };
+  std::vector<Word> words_;  // and one more, behind all nodes
+  std::vector<uint32_t> word_ids_;
+  std::vector<Node> word_turns_, word_leaves_;
   std::array<Node, 256> root_child_;
 };
 
