@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tokens", type=int, default=3000, help="of texts, at least, for each language")
     parser.add_argument(
-        "--compiles", type=int, default=3, help="of each grammar, each under another rule's name"
+        "--compiles", type=int, default=7, help="of each grammar, each under another rule's name"
     )
     parser.add_argument("--rules", type=int, default=2000, help="of the synthetic grammar")
     parser.add_argument("--slowest", type=int, default=10, help="masks to show")

@@ -2,7 +2,8 @@
 
 An engine reads a grammar's text into a session; sessions are those of `bench.peers`, which also end: ``ended`` tells
 whether the text may stop here. ``fresh()`` makes the engine forget every grammar it has read, while its tokenizer
-stays, so that each compilation that is timed starts from nothing. All run with their defaults, on one thread.
+stays, so that each compilation that is timed starts from nothing; ``forget()`` does so for what its functions remember.
+All run with their defaults, on one thread.
 """
 
 from __future__ import annotations
@@ -18,10 +19,23 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.grammar.constraint import ebnf, lark
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["DEFAULT", "ENGINES", "NOTATIONS", "SMALLEST"]
+__all__ = ["DEFAULT", "ENGINES", "NOTATIONS", "SMALL"]
 
-SMALLEST = {"Lark": 'start: "a"\n', "EBNF": 'root ::= "a"\n'}
-"""Read once before anything is timed: it loads what the engines load late."""
+SMALL = {
+    "Lark": """start: (pair ";")+
+pair: NAME "=" (NAME | NUMBER | "(" pair ")")?
+NAME: /[a-z_]+/
+NUMBER: /[0-9]+/
+%ignore " "
+""",
+    "EBNF": """root ::= (pair ws ";" ws)+
+pair ::= name ws "=" ws (name | number | "(" ws pair ws ")")?
+name ::= [a-z_]+
+number ::= [0-9]+
+ws ::= " "*
+""",
+}
+"""Read before anything is timed: it loads what the engines load late."""
 
 
 class _Structgen(Structgen, ABC):
@@ -35,6 +49,9 @@ class _Structgen(Structgen, ABC):
         """A vocabulary of its own has no programs; what Python functions remember is cleared, too."""
         self.vocabulary = Vocabulary.from_tokenizer(self._tokenizer)
         self.vocabulary.engine  # noqa: B018
+        self.forget()
+
+    def forget(self) -> None:
         re.purge()
         for name, module in list(sys.modules.items()):
             if name.startswith("structgen."):
@@ -87,6 +104,9 @@ class LLGuidanceLark(LLGuidance):
     def fresh(self) -> None:
         pass
 
+    def forget(self) -> None:
+        pass
+
     def compile(self, source: str) -> LLGuidanceSession:
         matcher = self.module.LLMatcher(self.tokenizer, self.module.LLMatcher.grammar_from_lark(source))
         if matcher.is_error():
@@ -104,6 +124,9 @@ class XGrammarEbnf(XGrammar):
 
     def fresh(self) -> None:
         self.compiler = self.module.GrammarCompiler(self.tokenizer, max_threads=1)
+
+    def forget(self) -> None:
+        pass
 
     def compile(self, source: str) -> XGrammarSession:
         matcher = self.module.GrammarMatcher(self.compiler.compile_grammar(source))

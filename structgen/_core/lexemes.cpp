@@ -104,7 +104,8 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
     bool words = (WORDS & ~loops) == 0;
     for (size_t b = 0; b < 256 && words; ++b) {
       const auto byte = static_cast<uint8_t>(b);
-      words = is_word(byte) ? step(s, byte) == s : step(s, byte) == DEAD && (!complete_[s] || may_follow(s, byte));
+      if (is_word(byte)) words = step(s, byte) == s;
+      else if (byte < 0x80) words = step(s, byte) == DEAD && (!complete_[s] || may_follow(s, byte));
     }
     State &st = states_[s];
     st.words = words;
@@ -117,34 +118,47 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
 
 // The trie is in depth-first order: one scan, with the states of the path on a stack. `whole` may take a subtree that
 // stays in one state as it is, `words` one in which names go on. `leave` is asked at nodes whose parent may be the end
-// of the lexeme, with the parent's state and the node's own.
+// of the lexeme, with the parent's state and the node's own; at the children of `node` only where it is a part of the
+// lexeme itself.
 template <class OnInside, class OnWhole, class OnWords, class OnLeave>
-void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnWhole &whole,
+void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnInside &inside, const OnWhole &whole,
                    const OnWords &words, const OnLeave &leave) {
   const uint32_t base = v_.depth(node);
   std::vector<LexemeState> path{s};
-  const Vocabulary::Node end = v_.end(node);
-  for (Vocabulary::Node n = node + 1; n < end;) {
-    const uint32_t depth = v_.depth(n) - base;
-    path.resize(depth);
-    const LexemeState before = path.back();
-    const LexemeState now = step(before, v_.byte(n));
-    if (depth > 1 && complete_[before]) leave(n, depth, before, now);
-    if (now == DEAD) {
-      n = v_.end(n);
-      continue;
+  auto scan = [&](Vocabulary::Node n, Vocabulary::Node end) {
+    while (n < end) {
+      const uint32_t depth = v_.depth(n) - base;
+      path.resize(depth);
+      const LexemeState before = path.back();
+      const LexemeState now = step(before, v_.byte(n));
+      if ((depth > 1 || is_part) && complete_[before]) leave(n, depth, before, now);
+      if (now == DEAD) {
+        n = v_.end(n);
+        continue;
+      }
+      if (stays(n, now) && whole(n, now)) {
+        n = v_.end(n);
+        continue;
+      }
+      if (v_.has_words(n) && looked_at(now).words && words(n, now)) {
+        n = v_.end(n);
+        continue;
+      }
+      inside(n, depth, now);
+      if (v_.is_indexed(n) && !complete_[now] && (v_.next_bytes(n) & first(now)).none()) {
+        n = v_.end(n);
+        continue;
+      }
+      path.push_back(now);
+      ++n;
     }
-    if (stays(n, now) && whole(n, now)) {
-      n = v_.end(n);
-      continue;
-    }
-    if (v_.has_words(n) && looked_at(now).words && words(n, now)) {
-      n = v_.end(n);
-      continue;
-    }
-    inside(n, depth, now);
-    path.push_back(now);
-    ++n;
+  };
+  if (is_part || !v_.is_indexed(node)) return scan(node + 1, v_.end(node));
+  const std::bitset<256> &bytes = first(s);
+  for (size_t b = 0; b < 256; ++b) {
+    if (!bytes.test(b)) continue;
+    const Vocabulary::Node child = v_.child(node, static_cast<uint8_t>(b));
+    if (child != Vocabulary::NONE) scan(child, v_.end(child));
   }
 }
 
@@ -152,6 +166,8 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, const OnInside &inside,
 // means a look at each of its children.
 class Lexemes::Way {
  public:
+  // `node`: where the way begins, of which a lexeme that begins there is no part.
+  explicit Way(Vocabulary::Node node, bool is_part) : steps_{{node, !is_part, false}} {}
   void go(Vocabulary::Node node, uint32_t depth) {
     steps_.resize(depth);
     steps_.push_back({node, false, false});
@@ -173,7 +189,7 @@ class Lexemes::Way {
     Vocabulary::Node node;
     bool asked, turns;
   };
-  std::vector<Step> steps_{{Vocabulary::ROOT, true, false}};  // by depth
+  std::vector<Step> steps_;  // by depth
 };
 
 // Do many tokens below `node` go on after a lexeme that ends there?
@@ -195,7 +211,6 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
   std::vector<Leave> found;
   std::unordered_map<LexemeState, bool> ends;
   LexemeState last = DEAD;
-  Way way;
   std::vector<std::span<const uint32_t>> inside;
   size_t count = 0;
   auto add = [&](std::span<const uint32_t> ids, LexemeState end) {
@@ -208,35 +223,51 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
     if (end != last && ends.try_emplace(end, true).second) made->ends.push_back(end);
     last = end;
   };
-  walk(
-      node, s,
-      [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
-        way.go(n, depth);
-        add(v_.ids(n), now);
-      },
-      [&](Vocabulary::Node n, LexemeState now) {
-        add(v_.ids_within(n), now);
-        made->overlaps |= looked_at(now).overlaps;  // or some of these
-        return true;
-      },
-      [&](Vocabulary::Node n, LexemeState now) {
-        const Vocabulary::Words words = v_.words_below(n);
-        add(v_.ids(n), now);
-        add(words.ids, now);
-        if (!complete_[now]) return true;
-        made->overlaps |= looked_at(now).overlaps;
-        for (Vocabulary::Node at : words.turns) made->turns.push_back({at, states_[now].after});
-        for (Vocabulary::Node at : words.leaves) found.push_back({at, states_[now].after});
-        return true;
-      },
-      [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
-        const uint8_t byte = v_.byte(n);
-        if (!may_follow(before, byte) || (now != DEAD && made->overlaps.test(byte))) return;
-        auto turn = [&](Vocabulary::Node at) { made->turns.push_back({at, states_[before].after}); };
-        if (way.turns(*this, depth, before, turn)) return;
-        if (now != DEAD) made->overlaps.set(byte);
-        else found.push_back({n, states_[before].after});
-      });
+  auto look_below = [&](const auto &again, Vocabulary::Node at, LexemeState state, bool is_part) -> void {
+    Way way(at, is_part);
+    walk(
+        at, state, is_part,
+        [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
+          way.go(n, depth);
+          add(v_.ids(n), now);
+        },
+        [&](Vocabulary::Node n, LexemeState now) {
+          add(v_.ids_within(n), now);
+          made->overlaps |= looked_at(now).overlaps;  // or some of these
+          return true;
+        },
+        [&](Vocabulary::Node n, LexemeState now) {
+          const Vocabulary::Words words = v_.words_below(n);
+          add(v_.ids(n), now);
+          add(words.ids, now);
+          const bool ends = complete_[now];
+          if (ends) {
+            made->overlaps |= looked_at(now).overlaps;
+            for (Vocabulary::Node turn : words.turns) made->turns.push_back({turn, states_[now].after});
+            for (Vocabulary::Node leave : words.leaves) found.push_back({leave, states_[now].after});
+          }
+          for (Vocabulary::Node beyond : words.beyond) {
+            const uint8_t byte = v_.byte(beyond);
+            const LexemeState then = step(now, byte);
+            if (then == DEAD) {
+              if (ends && may_follow(now, byte)) found.push_back({beyond, states_[now].after});
+              continue;
+            }
+            add(v_.ids(beyond), then);
+            again(again, beyond, then, true);
+          }
+          return true;
+        },
+        [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
+          const uint8_t byte = v_.byte(n);
+          if (!may_follow(before, byte) || (now != DEAD && made->overlaps.test(byte))) return;
+          auto turn = [&](Vocabulary::Node to) { made->turns.push_back({to, states_[before].after}); };
+          if (way.turns(*this, depth, before, turn)) return;
+          if (now != DEAD) made->overlaps.set(byte);
+          else found.push_back({n, states_[before].after});
+        });
+  };
+  look_below(look_below, node, s, false);
   made->leaves = gather(found, {});
   made->dense = count > v_.words();
   if (made->dense) {
@@ -267,9 +298,9 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
       for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1) inside[w * 32 + static_cast<uint32_t>(std::countr_zero(rest))] = true;
   }
   std::array<std::vector<Leave>, 256> found;
-  Way way;
+  Way way(node, false);
   walk(
-      node, s, [&](Vocabulary::Node n, uint32_t depth, LexemeState) { way.go(n, depth); },
+      node, s, false, [&](Vocabulary::Node n, uint32_t depth, LexemeState) { way.go(n, depth); },
       [&](Vocabulary::Node, LexemeState now) { return allowed || (looked_at(now).overlaps & missing).none(); },
       [](Vocabulary::Node, LexemeState) { return false; },
       [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
@@ -290,7 +321,7 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
   if (auto it = each_leave_.find(key); it != each_leave_.end()) return it->second;
   std::vector<Leave> found;
   walk(
-      node, s, [](Vocabulary::Node, uint32_t, LexemeState) {},
+      node, s, false, [](Vocabulary::Node, uint32_t, LexemeState) {},
       [&](Vocabulary::Node, LexemeState now) { return looked_at(now).overlaps.none(); },
       [](Vocabulary::Node, LexemeState) { return false; },
       [&](Vocabulary::Node n, uint32_t, LexemeState before, LexemeState) {

@@ -126,7 +126,7 @@ class Lexemes {
     Re language = RegexSpace::EMPTY, beyond = RegexSpace::EMPTY, earlier = RegexSpace::EMPTY, after = RegexSpace::EMPTY;
     std::unique_ptr<std::bitset<256>> first;
     bool looked_at = false;  // what follows has been found out
-    bool words = false;      // letters, digits and the underscore lead back to the state, all else may follow it
+    bool words = false;      // letters, digits and the underscore lead back to the state, all else of ASCII may follow
     Kinds loops = 0;
     std::bitset<256> overlaps;  // bytes that may be in the lexeme and may be in what follows it
   };
@@ -134,7 +134,7 @@ class Lexemes {
   LexemeState first_step(LexemeState s, uint8_t byte);
   LexemeState next(LexemeState s, uint8_t byte);
   template <class OnInside, class OnWhole, class OnWords, class OnLeave>
-  void walk(Vocabulary::Node node, LexemeState s, const OnInside &inside, const OnWhole &whole, const OnWords &words,
+  void walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnInside &inside, const OnWhole &whole, const OnWords &words,
             const OnLeave &leave);
   class Way;
   bool turns(Vocabulary::Node node, LexemeState s);

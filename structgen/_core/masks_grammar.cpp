@@ -390,7 +390,9 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
   auto made = std::make_unique<ContextFragment>();
   std::vector<const Lexemes::Fragment *> parts;
   size_t most = 0;  // tokens, some of them perhaps twice
+  const std::bitset<256> next = v_.next_bytes(at);
   for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
+    if ((g.lexemes().first(begin.lexeme) & next).none()) continue;
     if (g.is_newline(begin.terminal)) {
       made->lines.push_back(begin);
       continue;

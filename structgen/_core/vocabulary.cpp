@@ -61,6 +61,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   nodes_.push_back({.first_id = static_cast<uint32_t>(ids_.size())});
   nodes_.shrink_to_fit();
   lay_out(tokens, order, others);
+  index_children();
   sum_up();
   find_words();
 }
@@ -128,6 +129,37 @@ void Vocabulary::sum_up() {
   kind_sets_.push_back(~Kinds{0});
 }
 
+void Vocabulary::index_children() {
+  constexpr size_t MANY = 16;
+  std::vector<Node> children;
+  for (Node n = 0; n < node_count(); ++n) {
+    if (nodes_[n].end - n <= MANY) continue;
+    children.clear();
+    std::bitset<256> bytes;
+    for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end) {
+      children.push_back(c);
+      bytes.set(nodes_[c].byte);
+    }
+    if (children.size() < MANY) continue;
+    nodes_[n].is_indexed = true;
+    indexes_.push_back({n, static_cast<uint32_t>(child_nodes_.size()), bytes});
+    child_nodes_.insert(child_nodes_.end(), children.begin(), children.end());
+  }
+  indexes_.shrink_to_fit();
+  child_nodes_.shrink_to_fit();
+}
+
+const Vocabulary::Index &Vocabulary::index_of(Node node) const {
+  return *std::lower_bound(indexes_.begin(), indexes_.end(), node, [](const Index &i, Node n) { return i.node < n; });
+}
+
+std::bitset<256> Vocabulary::next_bytes(Node node) const {
+  if (is_indexed(node)) return index_of(node).bytes;
+  std::bitset<256> bytes;
+  for (Node c = node + 1; c < end(node); c = end(c)) bytes.set(byte(c));
+  return bytes;
+}
+
 void Vocabulary::find_words() {
   constexpr uint32_t MUCH = 64;  // nodes; fewer are walked as fast
   const Node space = root_child_[' '];
@@ -142,14 +174,16 @@ void Vocabulary::find_words() {
   };
   auto leaves = [&](Node n) {
     uint32_t many = 0;
-    for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end)
-      if (!is_word(nodes_[c].byte)) many += nodes_[c].end - c;
+    for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end) {
+      if (nodes_[c].byte >= 0x80) word_beyond_.push_back(c);
+      else if (!is_word(nodes_[c].byte)) many += nodes_[c].end - c;
+    }
     if (many > WIDE) {
       word_turns_.push_back(n);
       return;
     }
     for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end)
-      if (!is_word(nodes_[c].byte)) word_leaves_.push_back(c);
+      if (nodes_[c].byte < 0x80 && !is_word(nodes_[c].byte)) word_leaves_.push_back(c);
   };
   for (Node n = 1; n < node_count();) {
     const Entry &e = nodes_[n];
@@ -172,9 +206,9 @@ void Vocabulary::find_words() {
     path.push_back({n, true});
     ++n;
   }
-  std::sort(word_leaves_.begin(), word_leaves_.end());
+  for (auto *nodes : {&word_leaves_, &word_beyond_}) std::sort(nodes->begin(), nodes->end());
   words_.push_back({node_count(), static_cast<uint32_t>(word_ids_.size())});
-  for (auto *v : {&word_ids_, &word_turns_, &word_leaves_}) v->shrink_to_fit();
+  for (auto *v : {&word_ids_, &word_turns_, &word_leaves_, &word_beyond_}) v->shrink_to_fit();
   words_.shrink_to_fit();
 }
 
@@ -187,7 +221,7 @@ Vocabulary::Words Vocabulary::words_below(Node node) const {
     return {first, std::lower_bound(first, nodes.end(), end(node))};
   };
   return {{word_ids_.data() + word(node + 1)->first_id, word_ids_.data() + word(end(node))->first_id},
-          within(word_turns_, node), within(word_leaves_, node + 1)};
+          within(word_turns_, node), within(word_leaves_, node + 1), within(word_beyond_, node + 1)};
 }
 
 bool Vocabulary::is_eos(uint32_t id) const {
@@ -196,6 +230,11 @@ bool Vocabulary::is_eos(uint32_t id) const {
 
 Vocabulary::Node Vocabulary::child(Node node, uint8_t byte) const {
   if (node == ROOT) return root_child_[byte];
+  if (is_indexed(node)) {
+    const Index &index = index_of(node);
+    if (!index.bytes.test(byte)) return NONE;
+    return child_nodes_[index.first + (index.bytes << (256 - byte)).count()];  // after those of smaller bytes
+  }
   for (Node n = node + 1; n < nodes_[node].end; n = nodes_[n].end)
     if (nodes_[n].byte >= byte) return nodes_[n].byte == byte ? n : NONE;
   return NONE;
@@ -233,7 +272,9 @@ std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view 
 
 size_t Vocabulary::memory() const {
   return nodes_.size() * sizeof(Entry) + words_.size() * sizeof(Word) + texts_.size() +
-         (ids_.size() + text_at_.size() + place_.size() + word_ids_.size() + word_turns_.size() + word_leaves_.size()) * 4;
+         (ids_.size() + text_at_.size() + place_.size() + word_ids_.size() + word_turns_.size() +
+          word_leaves_.size() + word_beyond_.size() + child_nodes_.size()) * 4 +
+         indexes_.size() * sizeof(Index);
 }
 
 }  // namespace structgen

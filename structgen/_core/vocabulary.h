@@ -75,15 +75,20 @@ class Vocabulary {
   // that is inside a name need not look at any other nodes.
   struct Words {
     std::span<const uint32_t> ids;
-    std::span<const Node> turns;   // nodes in the word after which more than WIDE nodes are not
-    std::span<const Node> leaves;  // nodes right after the word, where they are fewer
+    std::span<const Node> turns;   // nodes in the word after which more than WIDE nodes are not, of ASCII
+    std::span<const Node> leaves;  // nodes of ASCII right after the word, where they are fewer
+    std::span<const Node> beyond;  // nodes right after the word that are not ASCII
   };
   static constexpr uint32_t WIDE = 24;
   // Is `node` in such a token's word, and much below it?
   bool has_words(Node node) const { return nodes_[node].has_words; }
+  // Nodes with many children have an index of them.
+  bool is_indexed(Node node) const { return nodes_[node].is_indexed; }
   // Those below `node`, in order.
   Words words_below(Node node) const;
   Node child(Node node, uint8_t byte) const;
+  // The bytes of the children of `node`.
+  std::bitset<256> next_bytes(Node node) const;
   Node root_child(uint8_t byte) const { return root_child_[byte]; }
   // The bytes that lead to `node`: a prefix of any token in its subtree.
   std::string path(Node node) const;
@@ -95,6 +100,7 @@ class Vocabulary {
   void lay_out(const std::vector<std::string> &tokens, const std::vector<uint32_t> &order,
                const std::vector<uint32_t> &others);
   void sum_up();
+  void index_children();
   void find_words();
 
   std::string texts_;  // of all tokens, in the order of the trie, then of those that are not in it
@@ -113,7 +119,8 @@ class Vocabulary {
     uint16_t depth = 0;
     uint16_t characters_below = 0;
     uint8_t byte = 0;
-    bool has_words = false;
+    bool has_words : 1 = false;
+    bool is_indexed : 1 = false;
   };
   static_assert(sizeof(Entry) == 16);
   std::vector<Entry> nodes_;  // and one more, whose first_id is the end of the last node's
@@ -125,7 +132,15 @@ class Vocabulary {
   };
   std::vector<Word> words_;  // and one more, behind all nodes
   std::vector<uint32_t> word_ids_;
-  std::vector<Node> word_turns_, word_leaves_;
+  std::vector<Node> word_turns_, word_leaves_, word_beyond_;
+  struct Index {
+    Node node;
+    uint32_t first;  // of its children, in child_nodes_ and child_bytes_
+    std::bitset<256> bytes;
+  };
+  const Index &index_of(Node node) const;
+  std::vector<Index> indexes_;  // by node
+  std::vector<Node> child_nodes_;
   std::array<Node, 256> root_child_;
 };
 
