@@ -53,7 +53,10 @@ def sequence_of(parts: Iterable[Body]) -> Body:
     """One after the other, as they are; what is empty is left out."""
     flat: list[Body] = []
     for part in parts:
-        flat.extend(part[1] if part[0] == "sequence" else (part,))
+        if part[0] == "sequence":
+            flat.extend(part[1])
+        else:
+            flat.append(part)
     return flat[0] if len(flat) == 1 else ("sequence", tuple(flat))
 
 
@@ -61,7 +64,10 @@ def choice_of(parts: Iterable[Body]) -> Body:
     """Any of them, as they are, each once."""
     flat: dict[Body, None] = {}
     for part in parts:
-        flat.update(dict.fromkeys(part[1] if part[0] == "choice" else (part,)))
+        if part[0] == "choice":
+            flat.update(dict.fromkeys(part[1]))
+        else:
+            flat[part] = None
     return next(iter(flat)) if len(flat) == 1 else ("choice", tuple(flat))
 
 

@@ -88,7 +88,9 @@ class Rewritten:
 
     def written(self, name: str) -> str:
         """A rule's or terminal's name as it is in the source; of a template's use, the template's."""
-        return self.spelled.get(name.split("{")[0], name.split("{")[0])
+        if "{" in name:
+            name = name.split("{")[0]
+        return self.spelled.get(name, name)
 
     def origin(self, line: int, column: int) -> int:
         """The offset in the source that a line and column of `text` came from."""

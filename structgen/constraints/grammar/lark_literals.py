@@ -35,8 +35,6 @@ class Names:
         self.number = 0
 
     def note(self, text: str) -> None:
-        if text in self.known:
-            return
         pattern = literal_pattern(text)
         name = self.by_pattern.get(pattern)
         if name is None:
@@ -71,6 +69,8 @@ def literal_pattern(text: str) -> Pattern:
         return PatternRE(value, text[end + 1 :], raw=text)
     if '"..' in text and (ends := _RANGE.fullmatch(text)):
         return PatternRE(f"[{ends[1]}-{ends[2]}]")
+    if "\\" not in text and text[-1] == '"' and len(text) > 2 and text.isprintable():
+        return PatternStr(text[1:-1], "", raw=text)
     end = text.rindex('"')
     value = _unescaped(text[1:end])
     if value is None:

@@ -35,12 +35,12 @@ def rule_bodies(
 
     def body(part: Body) -> Body:
         kind = part[0]
+        if kind == "sequence":  # most of what they hold are terminals
+            return sequence_of([known[one[1]] if one[0] == "terminal" else body(one) for one in part[1]])
         if kind == "terminal":
             return known[part[1]]
         if kind == "rule":
             return placeholders.get(part[1]) or part
-        if kind == "sequence":
-            return sequence_of([body(one) for one in part[1]])
         if kind == "choice":
             return choice_of([body(one) for one in part[1]])
         low, high = part[2], part[3]

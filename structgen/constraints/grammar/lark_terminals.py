@@ -112,12 +112,15 @@ class _Kinds:
         if isinstance(terminal.pattern, PatternStr) or MARK.search(terminal.pattern.value):
             language = self._language(terminal)
             return Preference("longest", language, language, False)
-        self._check(terminal)
-        parser = GreedyParser(terminal.pattern.to_regexp(), NO_FLAGS)
+        pattern = terminal.pattern.to_regexp()
+        parser = GreedyParser(pattern, NO_FLAGS)
         try:
             language = parser.parse()
         except (RegexError, LimitExceeded) as error:
+            self._check(terminal)
             raise self.refusal(terminal, error) from None
+        if "(?" in pattern:  # of all else that is read here Python can read more
+            self._check(terminal)
         if not parser.lazy and not parser.has_looks:
             return Preference("longest", language, language, False)
         found = self.preferred(terminal)

@@ -157,8 +157,15 @@ class _Lowering:
     def _sequence(self, body: Body) -> list[int]:
         if body[0] != "sequence":
             return self._symbols(body)
-        parts = self._regular.joined(body[1]) if self._regular is not None else body[1]
-        return [symbol for part in parts for symbol in self._symbols(part)]
+        if self._regular is not None:
+            return [symbol for part in self._regular.joined(body[1]) for symbol in self._symbols(part)]
+        symbols: list[int] = []
+        for part in body[1]:
+            if part[0] == "terminal" and (known := self._terminal_index.get(part[1])) is not None:
+                symbols.append(known)
+            else:
+                symbols += self._symbols(part)
+        return symbols
 
     def _symbols(self, body: Body) -> list[int]:
         """The symbols that stand for `body`, one after the other."""

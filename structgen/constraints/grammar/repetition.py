@@ -41,6 +41,8 @@ class Repetitions:
         inner, low, high = _counted(body)
         if high is not None and high < low:
             return _NO_TEXT
+        if inner[0] == "terminal" and (low, high) != (1, 1):
+            return body
         while (inner := _alone(inner))[0] == "repeat":
             repeated, inner_low, inner_high = _counted(inner)
             counts = _product(inner_low, inner_high, low, high)
@@ -101,12 +103,17 @@ class Repetitions:
 
     def _is_empty(self, body: Body, rules: Container[str]) -> bool:
         kind = body[0]
+        if kind == "terminal":
+            return False
         if kind == "rule":
             return body[1] in rules
         if kind == "text":
             return nullable(body[1]) is True
         if kind == "sequence":
-            return all(self._is_empty(part, rules) for part in body[1])
+            for part in body[1]:
+                if part[0] == "terminal" or not self._is_empty(part, rules):
+                    return False
+            return True
         if kind == "choice":
             return any(self._is_empty(part, rules) for part in body[1])
         if kind != "repeat" or (body[3] is not None and body[3] < body[2]):
