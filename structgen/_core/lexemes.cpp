@@ -14,7 +14,7 @@ constexpr uint32_t WIDE = Vocabulary::WIDE;  // trie nodes after a lexeme that a
 constexpr uint64_t STATE = 41;
 
 size_t memory_of(const Lexemes::Leaves &l) {
-  size_t total = 0;
+  size_t total = l.open.size() * sizeof(Lexemes::Leave);
   for (auto &r : l.merged) total += r.trie.memory() + sizeof(r);
   return total;
 }
@@ -22,7 +22,8 @@ size_t memory_of(const Lexemes::Leaves &l) {
 }  // namespace
 
 size_t Lexemes::Fragment::memory() const {
-  return sizeof(*this) + turns.capacity() * sizeof(Turn) + (bits.size() + ids.size() + ends.size()) * 4 + memory_of(leaves);
+  return sizeof(*this) + turns.capacity() * sizeof(Turn) + (bits.size() + ids.size() + ends.size()) * 4 + memory_of(leaves) +
+         memory_of(beyond);
 }
 
 Lexemes::Lexemes(TextSpace &space) : space_(space), regex_(space.regex()), v_(space.vocabulary()) {
@@ -116,49 +117,73 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
   return states_[s];
 }
 
-// The trie is in depth-first order: one scan, with the states of the path on a stack. `whole` may take a subtree that
-// stays in one state as it is, `words` one in which names go on. `leave` is asked at nodes whose parent may be the end
-// of the lexeme, with the parent's state and the node's own; at the children of `node` only where it is a part of the
-// lexeme itself.
+const Lexemes::Ahead *Lexemes::ahead(LexemeState s) {
+  constexpr uint8_t OFTEN = 8;
+  State &st = states_[s];
+  if (st.ahead) return st.ahead.get();
+  if (st.met < OFTEN) {
+    ++st.met;
+    return nullptr;
+  }
+  auto made = std::make_unique<Ahead>();
+  const std::bitset<256> bytes = first(s);
+  for (size_t b = 0; b < 256; ++b) {
+    if (!bytes.test(b)) continue;
+    if (b >= 0x80 && b < 0xC0) made->inside = true;
+    else made->first |= kind_of(static_cast<uint8_t>(b));
+  }
+  const LexemeState to = step(s, 'a');
+  bool same = to != DEAD && (WORDS & ~looked_at(to).loops) == 0;
+  for (size_t b = 0; b < 128 && same; ++b)
+    if (is_word(static_cast<uint8_t>(b))) same = step(s, static_cast<uint8_t>(b)) == to;
+  made->words_to = same ? to : DEAD;
+  states_[s].ahead = std::move(made);
+  return states_[s].ahead.get();
+}
+
+// In order of the trie, with the states of the path on a stack. `inside` is told the ids of a node's own tokens, `whole`
+// those of a subtree that stays in one state (its own first, if that one is another), which it may take as it is, as
+// `words` may take one in which names go on.
+// `leave` is asked at nodes whose parent may be the end of the lexeme, with the parent's state and the node's own; at
+// the children of `node` only where it is a part of the lexeme itself.
 template <class OnInside, class OnWhole, class OnWords, class OnLeave>
 void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnInside &inside, const OnWhole &whole,
                    const OnWords &words, const OnLeave &leave) {
-  const uint32_t base = v_.depth(node);
-  std::vector<LexemeState> path{s};
-  auto scan = [&](Vocabulary::Node n, Vocabulary::Node end) {
-    while (n < end) {
-      const uint32_t depth = v_.depth(n) - base;
-      path.resize(depth);
-      const LexemeState before = path.back();
-      const LexemeState now = step(before, v_.byte(n));
-      if ((depth > 1 || is_part) && complete_[before]) leave(n, depth, before, now);
-      if (now == DEAD) {
-        n = v_.end(n);
-        continue;
-      }
-      if (stays(n, now) && whole(n, now)) {
-        n = v_.end(n);
-        continue;
-      }
-      if (v_.has_words(n) && looked_at(now).words && words(n, now)) {
-        n = v_.end(n);
-        continue;
-      }
-      inside(n, depth, now);
-      if (v_.is_indexed(n) && !complete_[now] && (v_.next_bytes(n) & first(now)).none()) {
-        n = v_.end(n);
-        continue;
-      }
-      path.push_back(now);
-      ++n;
-    }
+  struct Level {
+    const Vocabulary::Child *next;
+    LexemeState state;
   };
-  if (is_part || !v_.is_indexed(node)) return scan(node + 1, v_.end(node));
-  const std::bitset<256> &bytes = first(s);
-  for (size_t b = 0; b < 256; ++b) {
-    if (!bytes.test(b)) continue;
-    const Vocabulary::Node child = v_.child(node, static_cast<uint8_t>(b));
-    if (child != Vocabulary::NONE) scan(child, v_.end(child));
+  std::vector<Level> path{{v_.children(node), s}};
+  while (!path.empty()) {
+    Level &level = path.back();
+    const Vocabulary::Child &c = *level.next;
+    if (c.is_end) {
+      path.pop_back();
+      continue;
+    }
+    const Vocabulary::Child &after = *++level.next;
+    const auto depth = static_cast<uint32_t>(path.size());
+    const LexemeState before = level.state, now = step(before, c.byte);
+    if ((depth > 1 || is_part) && complete_[before]) leave(c.node, c.byte, depth, before, now);
+    if (now == DEAD) continue;
+    if (c.children == 0) {
+      inside(v_.ids_between(c.first_id, after.first_id), c.node, depth, now);
+      continue;
+    }
+    const auto ids = v_.ids_between(c.first_id, after.first_id);
+    if (const Ahead *ahead = this->ahead(now); ahead && c.own != Vocabulary::MANY_OWN) {
+      const Kinds kinds = v_.kinds_of(c);
+      if ((kinds & ahead->first) == 0 && !ahead->inside && !complete_[now]) {
+        inside(ids.first(c.own), c.node, depth, now);
+        continue;
+      }
+      if ((kinds & ~WORDS) == 0 && ahead->words_to != DEAD && whole(ids, c.own, now, ahead->words_to)) continue;
+    }
+    const Vocabulary::Child *below = v_.children_at(c.children);
+    if (stays(c, below, now) && whole(ids, 0, now, now)) continue;
+    if (c.has_words && looked_at(now).words && words(c.node, now)) continue;
+    inside(v_.ids_between(c.first_id, below->first_id), c.node, depth, now);
+    path.push_back({below, now});
   }
 }
 
@@ -197,10 +222,8 @@ bool Lexemes::turns(Vocabulary::Node node, LexemeState s) {
   const Vocabulary::Node end = v_.end(node);
   if (!complete_[s] || end - node <= WIDE) return false;
   uint32_t many = 0;
-  for (Vocabulary::Node c = node + 1; c < end && many <= WIDE; c = v_.end(c)) {
-    const uint8_t byte = v_.byte(c);
-    if (step(s, byte) == DEAD && may_follow(s, byte)) many += v_.end(c) - c;
-  }
+  for (const Vocabulary::Child *c = v_.children(node); !c->is_end && many <= WIDE; ++c)
+    if (step(s, c->byte) == DEAD && may_follow(s, c->byte)) many += c[1].node - c->node;
   return many > WIDE;
 }
 
@@ -227,13 +250,14 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
     Way way(at, is_part);
     walk(
         at, state, is_part,
-        [&](Vocabulary::Node n, uint32_t depth, LexemeState now) {
+        [&](std::span<const uint32_t> ids, Vocabulary::Node n, uint32_t depth, LexemeState now) {
           way.go(n, depth);
-          add(v_.ids(n), now);
+          add(ids, now);
         },
-        [&](Vocabulary::Node n, LexemeState now) {
-          add(v_.ids_within(n), now);
-          made->overlaps |= looked_at(now).overlaps;  // or some of these
+        [&](std::span<const uint32_t> ids, size_t own, LexemeState now, LexemeState below) {
+          add(ids.first(own), now);
+          add(ids.subspan(own), below);
+          made->overlaps |= looked_at(now).overlaps | looked_at(below).overlaps;  // or some of these
           return true;
         },
         [&](Vocabulary::Node n, LexemeState now) {
@@ -258,8 +282,7 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
           }
           return true;
         },
-        [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
-          const uint8_t byte = v_.byte(n);
+        [&](Vocabulary::Node n, uint8_t byte, uint32_t depth, LexemeState before, LexemeState now) {
           if (!may_follow(before, byte) || (now != DEAD && made->overlaps.test(byte))) return;
           auto turn = [&](Vocabulary::Node to) { made->turns.push_back({to, states_[before].after}); };
           if (way.turns(*this, depth, before, turn)) return;
@@ -268,7 +291,12 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
         });
   };
   look_below(look_below, node, s, false);
-  made->leaves = gather(found, {});
+  for (const Leave &l : found) {
+    const uint8_t byte = v_.byte(l.node);
+    Leaves &leaves = byte < 0x80 ? made->leaves : made->beyond;
+    leaves.open.push_back(l);
+    leaves.bytes.set(byte);
+  }
   made->dense = count > v_.words();
   if (made->dense) {
     made->bits.assign(v_.words(), 0);
@@ -300,11 +328,12 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
   std::array<std::vector<Leave>, 256> found;
   Way way(node, false);
   walk(
-      node, s, false, [&](Vocabulary::Node n, uint32_t depth, LexemeState) { way.go(n, depth); },
-      [&](Vocabulary::Node, LexemeState now) { return allowed || (looked_at(now).overlaps & missing).none(); },
+      node, s, false, [&](std::span<const uint32_t>, Vocabulary::Node n, uint32_t depth, LexemeState) { way.go(n, depth); },
+      [&](std::span<const uint32_t>, size_t, LexemeState now, LexemeState below) {
+        return allowed || ((looked_at(now).overlaps | looked_at(below).overlaps) & missing).none();
+      },
       [](Vocabulary::Node, LexemeState) { return false; },
-      [&](Vocabulary::Node n, uint32_t depth, LexemeState before, LexemeState now) {
-        const uint8_t byte = v_.byte(n);
+      [&](Vocabulary::Node n, uint8_t byte, uint32_t depth, LexemeState before, LexemeState now) {
         if (now != DEAD && missing.test(byte) && may_follow(before, byte) && !(allowed && stays(n, now)) &&
             !way.turns(*this, depth, before, [](Vocabulary::Node) {}))
           found[byte].push_back({n, states_[before].after});
@@ -321,14 +350,23 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
   if (auto it = each_leave_.find(key); it != each_leave_.end()) return it->second;
   std::vector<Leave> found;
   walk(
-      node, s, false, [](Vocabulary::Node, uint32_t, LexemeState) {},
-      [&](Vocabulary::Node, LexemeState now) { return looked_at(now).overlaps.none(); },
+      node, s, false, [](std::span<const uint32_t>, Vocabulary::Node, uint32_t, LexemeState) {},
+      [&](std::span<const uint32_t>, size_t, LexemeState now, LexemeState below) {
+        return (looked_at(now).overlaps | looked_at(below).overlaps).none();
+      },
       [](Vocabulary::Node, LexemeState) { return false; },
-      [&](Vocabulary::Node n, uint32_t, LexemeState before, LexemeState) {
-        if (may_follow(before, v_.byte(n))) found.push_back({n, states_[before].after});
+      [&](Vocabulary::Node n, uint8_t byte, uint32_t, LexemeState before, LexemeState) {
+        if (may_follow(before, byte)) found.push_back({n, states_[before].after});
       });
   fragment_bytes_ += found.size() * sizeof(Leave);
   return each_leave_[key] = std::move(found);
+}
+
+void Lexemes::merge(Leaves &leaves) {
+  const std::vector<Leave> open = std::move(leaves.open);
+  leaves.open.clear();
+  leaves.merged = gather(open, {}).merged;
+  fragment_bytes_ += memory_of(leaves);
 }
 
 // `known`: tokens that may be left out; empty: none.

@@ -83,9 +83,14 @@ class Lexemes {
     Re after;
     RestTrie trie;
   };
+  struct Leave {  // a trie node whose byte comes right after a lexeme
+    Vocabulary::Node node;
+    Re after;
+  };
   struct Leaves {
     std::vector<Rests> merged;
     std::bitset<256> bytes;  // that the rests begin with
+    std::vector<Leave> open;  // not merged yet
   };
   struct Fragment {
     bool dense = false;
@@ -93,23 +98,23 @@ class Lexemes {
     std::vector<uint32_t> ids;       // otherwise
     std::vector<LexemeState> ends;   // states in which these tokens end, each once
     std::vector<Turn> turns;
-    Leaves leaves;                   // elsewhere, by a byte that the lexeme cannot go on with
+    Leaves leaves, beyond;           // elsewhere, by a byte that the lexeme cannot go on with: of ASCII, others
     std::bitset<256> overlaps;       // bytes that may be in the lexeme and may be in what follows it
     std::unordered_map<uint8_t, Leaves> overlapping;  // by that byte, made on demand
     uint64_t asked_by = 0;  // whose answer `free` is (grammar_life.h)
     bool free = false;
-    bool leaves_any() const { return !turns.empty() || leaves.bytes.any() || overlaps.any(); }
+    bool leaves_any() const { return !turns.empty() || leaves.bytes.any() || beyond.bytes.any() || overlaps.any(); }
     size_t memory() const;
   };
   // Tokens below trie node `node`, whose own bytes led to `s`.
   Fragment &fragment(Vocabulary::Node node, LexemeState s);
   // Leaves by bytes that may be in the lexeme as well; makes those of `bytes` that are not there yet.
   void make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f, const std::bitset<256> &bytes);
+  // Merges what is open.
+  void settle(Leaves &leaves) {
+    if (!leaves.open.empty()) merge(leaves);
+  }
   // Every trie node below `node` whose byte comes right after a lexeme, with what must not follow it.
-  struct Leave {
-    Vocabulary::Node node;
-    Re after;
-  };
   const std::vector<Leave> &each_leave(Vocabulary::Node node, LexemeState s);
 
   TextSpace &space() { return space_; }
@@ -121,11 +126,18 @@ class Lexemes {
  private:
   using Row = std::array<LexemeState, 256>;
   static constexpr LexemeState UNKNOWN = UINT32_MAX;
-  static constexpr uint32_t SMALL_SUBTREE = 1;
+  // What a walk asks of a state that it meets often, so that it need not look at a node's children.
+  struct Ahead {
+    bool inside = false;          // of a character
+    Kinds first = 0;              // of the characters that the lexeme can go on with, unless it is inside of one
+    LexemeState words_to = DEAD;  // letters, digits and the underscore all lead there, and do not leave it
+  };
   struct State {
     Re language = RegexSpace::EMPTY, beyond = RegexSpace::EMPTY, earlier = RegexSpace::EMPTY, after = RegexSpace::EMPTY;
     std::unique_ptr<std::bitset<256>> first;
     bool looked_at = false;  // what follows has been found out
+    uint8_t met = 0;         // by walks, until `ahead` is made
+    std::unique_ptr<Ahead> ahead;
     bool words = false;      // letters, digits and the underscore lead back to the state, all else of ASCII may follow
     Kinds loops = 0;
     std::bitset<256> overlaps;  // bytes that may be in the lexeme and may be in what follows it
@@ -139,12 +151,19 @@ class Lexemes {
   class Way;
   bool turns(Vocabulary::Node node, LexemeState s);
   const State &looked_at(LexemeState s);
-  // Does every token below `node` stay in `s`?
+  const Ahead *ahead(LexemeState s);  // null while it is not met often
+  // Does every token below `node`, which is in state `s`, stay in it?
   bool stays(Vocabulary::Node node, LexemeState s) {
-    return v_.end(node) - node > SMALL_SUBTREE && step(s, v_.byte(node + 1)) == s &&
-           (v_.kinds_below(node) & ~looked_at(s).loops) == 0;
+    return v_.end(node) - node > 1 && step(s, v_.byte(node + 1)) == s && (v_.kinds_below(node) & ~looked_at(s).loops) == 0;
+  }
+  bool stays(const Vocabulary::Child &c, const Vocabulary::Child *below, LexemeState s) {
+    const State &st = states_[s];
+    // subtle: what loops is found out for states in which something does.
+    if (!st.looked_at && step(s, below->byte) != s) return false;
+    return (v_.kinds_of(c) & ~looked_at(s).loops) == 0;
   }
   Leaves gather(const std::vector<Leave> &found, const std::vector<bool> &known);
+  void merge(Leaves &leaves);
 
   TextSpace &space_;
   RegexSpace &regex_;

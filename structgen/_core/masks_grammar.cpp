@@ -309,7 +309,11 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   if (entry.within != ANYTHING) return leaves_within(at, n, entry, running);
   const Place place = place_after(n, entry, running.terminal);
   if (!place.alive) return;
-  if ((f.leaves.bytes & place.first).any()) leaves(f.leaves, n, place);
+  for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
+    if ((some->bytes & place.first).none()) continue;
+    lexemes.settle(*some);
+    leaves(*some, n, place);
+  }
   if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
     lexemes.make_overlapping(at, running.lexeme, f, both);
     for (auto &[byte, overlapping] : f.overlapping)

@@ -61,9 +61,9 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   nodes_.push_back({.first_id = static_cast<uint32_t>(ids_.size())});
   nodes_.shrink_to_fit();
   lay_out(tokens, order, others);
-  index_children();
   sum_up();
   find_words();
+  lay_out_children();
 }
 
 // Walks come by tokens in the order of the trie.
@@ -129,34 +129,47 @@ void Vocabulary::sum_up() {
   kind_sets_.push_back(~Kinds{0});
 }
 
-void Vocabulary::index_children() {
+void Vocabulary::lay_out_children() {
   constexpr size_t MANY = 16;
-  std::vector<Node> children;
+  auto record = [&](Node n, uint8_t byte, bool is_end) {
+    const Entry &e = nodes_[n];
+    if (is_end) {
+      children_.push_back({n, e.first_id, 0, 0, byte, true, false, 0});
+      return;
+    }
+    const uint32_t own = std::min<uint32_t>(MANY_OWN, nodes_[n + 1].first_id - e.first_id);
+    children_.push_back({n, e.first_id, 0, e.kinds_below, byte, false, e.has_words, static_cast<uint8_t>(own & MANY_OWN)});
+  };
+  first_child_.resize(node_count());
+  record(node_count(), 0, true);  // of nodes without children
+  std::vector<uint32_t> own(node_count());  // records, by node
   for (Node n = 0; n < node_count(); ++n) {
-    if (nodes_[n].end - n <= MANY) continue;
-    children.clear();
+    const Node end = nodes_[n].end;
+    if (end == n + 1) continue;
+    const auto first = static_cast<uint32_t>(children_.size());
+    first_child_[n] = first;
+    if (n != ROOT) children_[own[n]].children = first;
     std::bitset<256> bytes;
-    for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end) {
-      children.push_back(c);
+    for (Node c = n + 1; c < end; c = nodes_[c].end) {
+      own[c] = static_cast<uint32_t>(children_.size());
+      record(c, nodes_[c].byte, false);
       bytes.set(nodes_[c].byte);
     }
-    if (children.size() < MANY) continue;
-    nodes_[n].is_indexed = true;
-    indexes_.push_back({n, static_cast<uint32_t>(child_nodes_.size()), bytes});
-    child_nodes_.insert(child_nodes_.end(), children.begin(), children.end());
+    const size_t count = children_.size() - first;
+    record(end, 0, true);
+    if (count < MANY) continue;
+    nodes_[n].is_wide = true;
+    wide_.push_back({n, bytes});
   }
-  indexes_.shrink_to_fit();
-  child_nodes_.shrink_to_fit();
-}
-
-const Vocabulary::Index &Vocabulary::index_of(Node node) const {
-  return *std::lower_bound(indexes_.begin(), indexes_.end(), node, [](const Index &i, Node n) { return i.node < n; });
+  children_.shrink_to_fit();
+  wide_.shrink_to_fit();
 }
 
 std::bitset<256> Vocabulary::next_bytes(Node node) const {
-  if (is_indexed(node)) return index_of(node).bytes;
+  if (nodes_[node].is_wide)
+    return std::lower_bound(wide_.begin(), wide_.end(), node, [](const Wide &w, Node n) { return w.node < n; })->bytes;
   std::bitset<256> bytes;
-  for (Node c = node + 1; c < end(node); c = end(c)) bytes.set(byte(c));
+  for (const Child *c = children(node); !c->is_end; ++c) bytes.set(c->byte);
   return bytes;
 }
 
@@ -230,13 +243,13 @@ bool Vocabulary::is_eos(uint32_t id) const {
 
 Vocabulary::Node Vocabulary::child(Node node, uint8_t byte) const {
   if (node == ROOT) return root_child_[byte];
-  if (is_indexed(node)) {
-    const Index &index = index_of(node);
-    if (!index.bytes.test(byte)) return NONE;
-    return child_nodes_[index.first + (index.bytes << (256 - byte)).count()];  // after those of smaller bytes
+  const Child *first = children(node);
+  if (nodes_[node].is_wide) {
+    const std::bitset<256> bytes = next_bytes(node);
+    return bytes.test(byte) ? first[(bytes << (256 - byte)).count()].node : NONE;  // after those of smaller bytes
   }
-  for (Node n = node + 1; n < nodes_[node].end; n = nodes_[n].end)
-    if (nodes_[n].byte >= byte) return nodes_[n].byte == byte ? n : NONE;
+  for (const Child *c = first; !c->is_end; ++c)
+    if (c->byte >= byte) return c->byte == byte ? c->node : NONE;
   return NONE;
 }
 
@@ -273,8 +286,8 @@ std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view 
 size_t Vocabulary::memory() const {
   return nodes_.size() * sizeof(Entry) + words_.size() * sizeof(Word) + texts_.size() +
          (ids_.size() + text_at_.size() + place_.size() + word_ids_.size() + word_turns_.size() +
-          word_leaves_.size() + word_beyond_.size() + child_nodes_.size()) * 4 +
-         indexes_.size() * sizeof(Index);
+          word_leaves_.size() + word_beyond_.size() + first_child_.size()) * 4 +
+         children_.size() * sizeof(Child) + wide_.size() * sizeof(Wide);
 }
 
 }  // namespace structgen

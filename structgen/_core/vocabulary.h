@@ -68,6 +68,25 @@ class Vocabulary {
   std::string_view token_at(uint32_t place) const {
     return {texts_.data() + text_at_[place], text_at_[place + 1] - text_at_[place]};
   }
+  // The children of a node lie side by side, in order of their bytes, with what a walk asks of each; one more record ends
+  // them, with `node` and `first_id` as a next child would have them. So a walk that goes by most of them stays in a few
+  // cache lines.
+  struct Child {
+    Node node;
+    uint32_t first_id;  // a place
+    uint32_t children;  // of its own, for `children_at`; 0 where there are none
+    uint16_t kinds_below;
+    uint8_t byte;
+    bool is_end : 1;
+    bool has_words : 1;
+    uint8_t own : 6;  // tokens that end there; MANY_OWN: so many or more
+  };
+  static_assert(sizeof(Child) == 16);
+  static constexpr uint8_t MANY_OWN = 63;
+  const Child *children(Node node) const { return children_.data() + first_child_[node]; }
+  const Child *children_at(uint32_t place) const { return children_.data() + place; }
+  std::span<const uint32_t> ids_between(uint32_t first, uint32_t end) const { return {ids_.data() + first, ids_.data() + end}; }
+  Kinds kinds_of(const Child &child) const { return kind_sets_[child.kinds_below]; }
   // What follows `node` in the tokens of its subtree: the kinds of its bytes, and the most characters.
   Kinds kinds_below(Node node) const { return kind_sets_[nodes_[node].kinds_below]; }
   uint32_t characters_below(Node node) const { return nodes_[node].characters_below; }
@@ -82,8 +101,6 @@ class Vocabulary {
   static constexpr uint32_t WIDE = 24;
   // Is `node` in such a token's word, and much below it?
   bool has_words(Node node) const { return nodes_[node].has_words; }
-  // Nodes with many children have an index of them.
-  bool is_indexed(Node node) const { return nodes_[node].is_indexed; }
   // Those below `node`, in order.
   Words words_below(Node node) const;
   Node child(Node node, uint8_t byte) const;
@@ -100,7 +117,7 @@ class Vocabulary {
   void lay_out(const std::vector<std::string> &tokens, const std::vector<uint32_t> &order,
                const std::vector<uint32_t> &others);
   void sum_up();
-  void index_children();
+  void lay_out_children();
   void find_words();
 
   std::string texts_;  // of all tokens, in the order of the trie, then of those that are not in it
@@ -120,7 +137,7 @@ class Vocabulary {
     uint16_t characters_below = 0;
     uint8_t byte = 0;
     bool has_words : 1 = false;
-    bool is_indexed : 1 = false;
+    bool is_wide : 1 = false;  // it has many children
   };
   static_assert(sizeof(Entry) == 16);
   std::vector<Entry> nodes_;  // and one more, whose first_id is the end of the last node's
@@ -133,14 +150,13 @@ class Vocabulary {
   std::vector<Word> words_;  // and one more, behind all nodes
   std::vector<uint32_t> word_ids_;
   std::vector<Node> word_turns_, word_leaves_, word_beyond_;
-  struct Index {
+  std::vector<Child> children_;
+  std::vector<uint32_t> first_child_;  // by node; 0 where it has none
+  struct Wide {
     Node node;
-    uint32_t first;  // of its children, in child_nodes_ and child_bytes_
-    std::bitset<256> bytes;
+    std::bitset<256> bytes;  // of its children
   };
-  const Index &index_of(Node node) const;
-  std::vector<Index> indexes_;  // by node
-  std::vector<Node> child_nodes_;
+  std::vector<Wide> wide_;  // by node
   std::array<Node, 256> root_child_;
 };
 
