@@ -47,7 +47,7 @@ class Regular:
             return body[1]  # type: ignore[no-any-return]
         if kind == "rule":
             return self._rules.get(body[1])
-        if kind not in ("repeat", "sequence", "choice"):
+        if kind != "sequence" and kind != "repeat" and kind != "choice":
             return None
         known = self._known.get(id(body))
         if known is None:
@@ -61,7 +61,7 @@ class Regular:
             return None if inner is None else repeat(inner, body[2], body[3])
         parts = []
         for part in body[1]:
-            expression = self.body(part)
+            expression = part[1] if part[0] == "text" else self.body(part)
             if expression is None:
                 return None
             parts.append(expression)
@@ -75,20 +75,17 @@ class Regular:
         """
         out: list[Body] = []
         run: list[RE] = []
-
-        def end_run() -> None:
-            if run:
-                out.append(("text", run[0] if len(run) == 1 else concat(run)))
-                run.clear()
-
         for part in parts:
             expression = self.body(part)
-            if expression is None or self._is_free(expression):
-                end_run()
-                out.append(part if expression is None else ("text", expression))
-            else:
+            if expression is not None and not self._is_free(expression):
                 run.append(expression)
-        end_run()
+                continue
+            if run:
+                out.append(("text", run[0] if len(run) == 1 else concat(run)))
+                run = []
+            out.append(part if expression is None else ("text", expression))
+        if run:
+            out.append(("text", run[0] if len(run) == 1 else concat(run)))
         return out
 
     def _is_free(self, expression: RE) -> bool:
@@ -200,11 +197,16 @@ def used_rules(body: Body) -> set[str]:
     pending = [body]
     while pending:
         one = pending.pop()
-        if one[0] == "rule":
+        kind = one[0]
+        if kind == "sequence" or kind == "choice":
+            for part in one[1]:
+                if part[0] == "rule":
+                    found.add(part[1])
+                elif part[0] != "text":
+                    pending.append(part)
+        elif kind == "rule":
             found.add(one[1])
-        elif one[0] in ("sequence", "choice"):
-            pending.extend(one[1])
-        elif one[0] == "repeat":
+        elif kind == "repeat":
             pending.append(one[1])
     return found
 
