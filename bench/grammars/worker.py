@@ -11,9 +11,10 @@ A request is a line of JSON on the standard input, its answer one on the standar
                                  then once more, not timed: a checksum of each mask
 
 To compile is timed in a process that does nothing else and has just read a small grammar with another instance of the
-engine: what an engine prepares for its tokenizer before leaves caches of the processor cold, for some more than for
-others, and Python's collector would come by all that is there. Times are CPU time: of the process for compiling, of the thread for masks. The process stays on one core (none with
--1). Peak memory is that of the whole process, counted anew for each `read`.
+engine: what an engine prepares for its tokenizer before leaves the processor's caches cold, for some more than for
+others, and Python's collector would come by all that is there. Times are CPU time: of the process for compiling, of the
+thread for masks. The process stays on one core (none with -1). Peak memory is that of the whole process, counted anew
+for each `read`.
 """
 
 from __future__ import annotations

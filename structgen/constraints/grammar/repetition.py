@@ -110,10 +110,7 @@ class Repetitions:
         if kind == "text":
             return nullable(body[1]) is True
         if kind == "sequence":
-            for part in body[1]:
-                if part[0] == "terminal" or not self._is_empty(part, rules):
-                    return False
-            return True
+            return all(part[0] != "terminal" and self._is_empty(part, rules) for part in body[1])
         if kind == "choice":
             return any(self._is_empty(part, rules) for part in body[1])
         if kind != "repeat" or (body[3] is not None and body[3] < body[2]):
