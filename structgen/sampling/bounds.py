@@ -1,0 +1,200 @@
+"""What is known of a model and a constraint under one prompt: a sparse trie of laws and of bounds.
+
+Why: exact samplers draw many times under one prompt. What the model said is not asked for again, and what turned out to
+lead nowhere is left out of every later draw.
+What: a node stands for a prefix. It holds the model's law over the tokens that may follow (`base`: those that the mask
+allows, or all), as log probabilities of the likely ones and the mass of the others, and for each token an upper bound
+theta on the mass of valid completions behind it, 1 (log 0) when nothing is known. `bound` is theta of the node itself,
+the sum of p * theta over its tokens.
+Invariant: theta never falls below the true mass; everything is in log space; a node forgotten is theta = 1 again,
+which is a bound as well, so that forgetting costs draws and never correctness.
+Cost: a node is a few hundred bytes and 20 for each likely token, not a vocabulary; a draw is one pass over these.
+Source: Park et al. 2024 (ASAp); constrained adaptive rejection sampling, 2025; `shared/algorithms.md` section 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .law import log_sum_exp
+from .prefixes import Prefix
+
+__all__ = ["TAIL", "BoundTrie", "Node"]
+
+Array = NDArray[Any]
+
+TAIL = -1
+"""Drawn instead of a token: one of those that are not held one by one."""
+
+_LIKELY = 2.0**-10
+"""Tokens of at least this probability are held one by one: at most a thousand, mostly a few dozen."""
+
+
+class Node:
+    """The law after one prefix. `tokens` are sorted; `log_p` and `theta` run along with them."""
+
+    __slots__ = ("_cumulative", "bound", "children", "log_p", "parent", "tail", "theta", "token", "tokens")
+
+    def __init__(self, parent: Node | None, token: int, base: Array | None, log_p: Array) -> None:
+        """`base`: the tokens that may follow, sorted, of which `log_p` is; None: all."""
+        self.parent = parent
+        self.token = token
+        likely = np.flatnonzero(log_p >= math.log(_LIKELY))
+        if len(log_p) <= 2 * len(likely) + 8:
+            likely = np.flatnonzero(log_p > -math.inf)
+        self.tokens: Array = (likely if base is None else base[likely]).astype(np.int32)
+        self.log_p: Array = log_p[likely].astype(np.float64)
+        self.tail = _tail(log_p, likely)
+        self.theta: Array = np.zeros(len(likely))
+        self.children: dict[int, Node] = {}
+        self.bound = 0.0
+        self._cumulative: Array | None = None
+        self.settle()
+
+    def settle(self) -> None:
+        """Sums the bound up from the tokens'."""
+        self._cumulative = None
+        scores = self.log_p + self.theta
+        peak = max(float(scores.max()) if scores.size else -math.inf, self.tail)
+        if peak == -math.inf:
+            self.bound = -math.inf
+            return
+        masses = np.empty(len(scores) + 1)
+        np.exp(scores - peak, out=masses[:-1])
+        masses[-1] = math.exp(self.tail - peak)
+        np.cumsum(masses, out=masses)
+        self._cumulative = masses
+        self.bound = min(0.0, peak + math.log(masses[-1]))
+
+    def draw(self, uniform: float) -> int:
+        """A token, in proportion to p * theta; `TAIL` for one that is not held. There must be mass."""
+        assert self._cumulative is not None
+        total = self._cumulative[-1]
+        place = int(np.searchsorted(self._cumulative, uniform * total, side="right"))
+        if place >= len(self._cumulative):  # rounding: the last one with mass is meant
+            place = int(np.searchsorted(self._cumulative, total, side="left"))
+        return TAIL if place == len(self.tokens) else int(self.tokens[place])
+
+    def place(self, token: int) -> int:
+        """Where a token is held."""
+        place = int(np.searchsorted(self.tokens, token))
+        assert place < len(self.tokens) and self.tokens[place] == token
+        return place
+
+    def hold(self, token: int, base: Array | None, log_p: Array) -> None:
+        """Takes a token out of the tail; the law is as when the node was made."""
+        ids = np.arange(len(log_p)) if base is None else base
+        place = int(np.searchsorted(self.tokens, token))
+        self.tokens = np.insert(self.tokens, place, token)
+        self.log_p = np.insert(self.log_p, place, float(log_p[np.searchsorted(ids, token)]))
+        self.theta = np.insert(self.theta, place, 0.0)
+        self.tail = _tail(log_p, np.searchsorted(ids, self.tokens))
+        self.settle()
+
+    def unheld(self, base: Array | None, log_p: Array) -> tuple[Array, Array]:
+        """The tokens of the tail and their log probabilities."""
+        ids = np.arange(len(log_p)) if base is None else base
+        rest = np.ones(len(log_p), dtype=bool)
+        rest[np.searchsorted(ids, self.tokens)] = False
+        return ids[rest], log_p[rest]
+
+    def memory(self) -> int:
+        """Bytes, about."""
+        return 400 + 28 * len(self.tokens)
+
+
+def _tail(log_p: Array, held: Array) -> float:
+    """The log mass of what is not held."""
+    if len(held) == len(log_p):
+        return -math.inf
+    rest = np.ones(len(log_p), dtype=bool)
+    rest[held] = False
+    return log_sum_exp(log_p[rest].astype(np.float64))
+
+
+class BoundTrie:
+    """All nodes under one prompt, one constraint and one law of the model.
+
+    `limit` bounds the bytes: what was visited longest ago is forgotten first, when `trim` is called.
+    """
+
+    def __init__(self, limit: int = 256 << 20) -> None:
+        self.root: Node | None = None
+        self.limit = limit
+        self._used: OrderedDict[int, Node] = OrderedDict()  # by id; the latest last
+        self._bytes = 0
+
+    @property
+    def nodes(self) -> int:
+        """How many prefixes are known."""
+        return len(self._used)
+
+    @property
+    def memory(self) -> int:
+        """Bytes, about."""
+        return self._bytes
+
+    def add(self, parent: Node | None, token: int, base: Array | None, log_p: Array) -> Node:
+        """A node for what follows `token` after `parent`."""
+        node = Node(parent, token, base, log_p)
+        if parent is None:
+            self.root = node
+        else:
+            parent.children[token] = node
+        self._used[id(node)] = node
+        self._bytes += node.memory()
+        return node
+
+    def touch(self, node: Node) -> None:
+        """It was visited."""
+        self._used.move_to_end(id(node))
+
+    def learn(self, path: list[tuple[Node, int]], last: Node | None, theta: float) -> None:
+        """What was found out at the end of a walk, for all nodes on its way.
+
+        `path` are the nodes from the root on with the token that was taken at each; behind the last token the bound
+        is that of `last`, or `theta`.
+        """
+        bound = theta if last is None else last.bound
+        for node, token in reversed(path):
+            place = node.place(token)
+            if node.theta[place] != bound:
+                node.theta[place] = bound
+                node.settle()
+            bound = node.bound
+
+    def trim(self) -> int:
+        """Forgets leaves until the limit is kept; how many. No walk may be under way: bounds rise again."""
+        forgotten = 0
+        while self._bytes > self.limit and len(self._used) > 1:
+            found = next((node for node in self._used.values() if not node.children and node.parent), None)
+            if found is None:
+                break
+            self._forget(found)
+            forgotten += 1
+        return forgotten
+
+    def _forget(self, node: Node) -> None:
+        assert node.parent is not None
+        del self._used[id(node)]
+        self._bytes -= node.memory()
+        parent: Node | None = node.parent
+        del node.parent.children[node.token]
+        bound, token = 0.0, node.token
+        while parent is not None:
+            parent.theta[parent.place(token)] = bound
+            parent.settle()
+            bound, token, parent = parent.bound, parent.token, parent.parent
+
+    def prefix(self, node: Node) -> Prefix:
+        """The tokens that lead to a node."""
+        tokens: list[int] = []
+        while node.parent is not None:
+            tokens.append(node.token)
+            node = node.parent
+        return tuple(reversed(tokens))

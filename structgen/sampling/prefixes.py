@@ -1,0 +1,110 @@
+"""A model's law after any prefix, for samplers that jump between prefixes.
+
+Why: samplers that draw again and again from one prompt (`walks`, particles, Metropolis-Hastings) come back to prefixes
+that the model holds for the most part; what it holds stays, and only what is new is read.
+What: a *lane* is one row of a session. `read` moves lanes to prefixes (tokens after the prompt) and gives the log
+probabilities of each one's next token, at the sampling temperature, normalised.
+Invariant: what is returned is a function of the prefix alone (as far as the session's logits are).
+Cost: one forward pass for all lanes that are asked together; `calls` counts rows that the model read for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from structgen.errors import LimitExceeded, ModelError
+
+from .law import log_sum_exp
+
+if TYPE_CHECKING:
+    from structgen.models.base import LanguageModel
+
+__all__ = ["Prefix", "PrefixReader", "log_probabilities"]
+
+Prefix = tuple[int, ...]
+Array = NDArray[Any]
+
+
+def log_probabilities(logits: Array, temperature: float) -> Array:
+    """log softmax(logits / temperature), float32; `temperature` is above 0."""
+    if math.isnan(float(logits.max())):
+        raise ModelError("the model returned logits that are not a number", hint="Try float32 weights.")
+    scaled = logits if temperature == 1 else logits / logits.dtype.type(temperature)
+    normalised: Array = scaled - scaled.dtype.type(log_sum_exp(scaled))
+    return normalised
+
+
+class PrefixReader:
+    """`lanes` rows that start after one prompt."""
+
+    def __init__(
+        self, model: LanguageModel, prompt: Sequence[int], lanes: int = 1, temperature: float = 1.0
+    ) -> None:
+        if not prompt:
+            raise ModelError(
+                "the prompt has no tokens", hint="A model needs at least one token to start from."
+            )
+        self._model = model
+        self._prompt = list(prompt)
+        self._temperature = temperature
+        self._lanes = lanes
+        self._session: Any = None
+        self._held: list[list[int]] = []
+        self.calls = 0
+        """Rows that the model read: each is one evaluation of its law."""
+        self.passes = 0
+        """Forward passes; the lanes of one `read` share one."""
+
+    def read(self, wanted: Mapping[int, Prefix]) -> dict[int, Array]:
+        """Log probabilities after each lane's prefix, float32 ``[vocabulary.size]``."""
+        fresh = self._session is None
+        if fresh:
+            self._check_room(0)
+            self._session = self._model.start([self._prompt])
+            self._session.select([0] * self._lanes)
+            self._held = [[] for _ in range(self._lanes)]
+            self.passes += 1
+        pending: list[list[int]] = [[] for _ in range(self._lanes)]
+        for lane, prefix in wanted.items():
+            if not (fresh and not prefix):
+                pending[lane] = self._go_back(lane, prefix)
+        if any(pending):
+            self._session.append(pending)
+            self.passes += 1
+        self.calls += len(wanted)
+        logits = self._session.logits()
+        return {lane: log_probabilities(logits[lane], self._temperature) for lane in wanted}
+
+    def _go_back(self, lane: int, prefix: Prefix) -> list[int]:
+        """Takes back what is not the prefix; what the lane has to read then."""
+        self._check_room(len(prefix))
+        held = self._held[lane]
+        common = 0
+        for mine, theirs in zip(held, prefix, strict=False):
+            if mine != theirs:
+                break
+            common += 1
+        # subtle: the law after what is held already is asked for by reading its last token again.
+        if common == len(prefix):
+            self._session.rollback(lane, len(held) - common + 1)
+            pending = [prefix[-1] if prefix else self._prompt[-1]]
+        else:
+            if common < len(held):
+                self._session.rollback(lane, len(held) - common)
+            pending = list(prefix[common:])
+        self._held[lane] = list(prefix)
+        return pending
+
+    def _check_room(self, tokens: int) -> None:
+        length = self._model.context_length
+        if length is not None and len(self._prompt) + tokens > length:
+            raise LimitExceeded(
+                f"the prompt and the text are {len(self._prompt) + tokens} tokens, more than the model's "
+                f"context of {length}",
+                limit="context_length",
+                hint="Shorten the prompt, or set max_tokens.",
+            )

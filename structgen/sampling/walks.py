@@ -1,0 +1,266 @@
+"""Draws of whole texts by walks down a trie of bounds: rejection, adaptive rejection, CARS and ASAp.
+
+Let P be the model's law of texts (temperature and the cap on tokens are part of it), L the constraint, Q = P given L.
+A walk starts at the root and goes from node u to token a in proportion to p(a|u) * theta(ua). Since theta was, when u
+was chosen, assumed to be some value and may be known to be smaller by now, the walk goes on with probability
+theta(u) / assumed, and is given up otherwise ("survival"). So a text x of L comes out with probability
+P(x) / theta(root), whatever was learned on the way and by whom: given that a walk ends in a text, it is drawn from Q.
+
+    rejection            learns nothing: tokens are drawn from the model and looked at afterwards
+    adaptive_rejection   learns each token that was refused
+    cars                 learns the mask of each node that it comes to: constrained adaptive rejection sampling. To draw
+                         unmasked at a new node and to start again after a refused token, as it is published, is the
+                         same law as to survive with the allowed mass and to draw masked
+    asap                 learns masks as well, and survives always: every walk ends in a text, whose weight is the
+                         product of what it would have had to survive. Weighted draws are right; unweighted ones tend
+                         to Q
+
+The cap: a text has at most `max_tokens` tokens before its end; longer ones are no part of L.
+Lanes: several walks may be under way in one batch, on one trie. Their texts are given out in the order in which the
+walks began: those that end first are shorter ones.
+Invariant: given that a walk ends in a text, its law is Q (asap: with its weight), for every walk, also the first.
+Cost: no model call for a prefix that is known; one row of a forward pass for each other.
+Source: `shared/algorithms.md` section 1, toys T1; Park et al. 2024 (ASAp).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bounds import TAIL, BoundTrie, Node
+from .law import allowed_ids
+from .prefixes import PrefixReader
+
+if TYPE_CHECKING:
+    from structgen.matcher import Matcher
+
+__all__ = ["Policy", "Walk", "Walks"]
+
+Array = NDArray[Any]
+Policy = Literal["rejection", "adaptive_rejection", "cars", "asap"]
+
+_LAWS_KEPT = 64 << 20
+"""Bytes of whole laws that are kept, for tokens that are seldom drawn."""
+
+
+@dataclass
+class Walk:
+    """One attempt at a text."""
+
+    number: int
+    tokens: list[int] = field(default_factory=list)
+    """Without the end-of-text token."""
+    end_token: int | None = None
+    accepted: bool = False
+    log_weight: float = 0.0
+    """asap: log of P(x) over the probability of having drawn x. Otherwise log theta(root) when the walk began, the
+    mass that its texts have together with those that were not known to be wrong."""
+    log_prob: float = 0.0
+    """log P(x) so far."""
+    refused: int | None = None
+    """The token that ended the walk, where one was drawn and refused."""
+
+
+@dataclass
+class _Lane:
+    walk: Walk
+    matcher: Matcher
+    random: np.random.Generator
+    path: list[tuple[Node, int]] = field(default_factory=list)
+    node: Node | None = None
+    assumed: float = 0.0
+    """log theta of the node, as it was when it was chosen."""
+    arrived: bool = False
+    """Has it survived at this node?"""
+
+
+class Walks:
+    """Walks under one prompt, one after the other or several at a time."""
+
+    def __init__(
+        self,
+        reader: PrefixReader,
+        matcher: Matcher,
+        trie: BoundTrie,
+        policy: Policy,
+        *,
+        lanes: int = 1,
+        max_tokens: int = 512,
+        stream: Callable[[int], np.random.Generator],
+    ) -> None:
+        """`stream` gives the generator of each walk by its number; `matcher` stands at the beginning of the text."""
+        self._reader = reader
+        self._matcher = matcher
+        self._trie = trie
+        self._policy = policy
+        self._max_tokens = max_tokens
+        self._stream = stream
+        self._size = matcher.vocabulary.size
+        self._eos = frozenset(matcher.vocabulary.eos_ids)
+        self._lanes: list[_Lane | None] = [None] * lanes
+        self._laws: OrderedDict[Node, Array] = OrderedDict()
+        self._started = 0
+        self.checks = 0
+        """Masks that were made, or tokens that were looked at."""
+
+    def run(self, go_on: Callable[[], bool]) -> Iterator[Walk]:
+        """Walks that have ended, in the order in which they began, until `go_on` says no before a round.
+
+        Walks that are under way then are dropped. Whoever takes the first n texts takes them in this order.
+        """
+        waiting: dict[int, Walk] = {}
+        given = 0
+        while go_on():
+            self._fill()
+            for walk in self._round():
+                waiting[walk.number] = walk
+            while given in waiting:
+                yield waiting.pop(given)
+                given += 1
+
+    # -- rounds
+
+    def _fill(self) -> None:
+        if self._trie.memory > self._trie.limit:
+            # subtle: bounds rise when a node is forgotten, so no walk may be under way; those that are end first.
+            if any(self._lanes):
+                return
+            self._trie.trim()
+            self._laws.clear()
+        for i, lane in enumerate(self._lanes):
+            if lane is None:
+                self._lanes[i] = self._start()
+
+    def _start(self) -> _Lane:
+        walk = Walk(self._started)
+        self._started += 1
+        matcher = self._matcher.fork()
+        lane = _Lane(walk, matcher, self._stream(walk.number), node=self._trie.root)
+        if self._policy != "asap" and lane.node is not None:
+            lane.assumed = lane.node.bound
+            walk.log_weight = lane.assumed
+        return lane
+
+    def _round(self) -> Iterator[Walk]:
+        """Each lane goes as far as it knows the model; then all that have to read read together."""
+        wanted: dict[int, tuple[int, ...]] = {}
+        for i, lane in enumerate(self._lanes):
+            if lane is None:
+                continue
+            if self._advance(lane, None):
+                wanted[i] = tuple(lane.walk.tokens)
+            else:
+                self._lanes[i] = None
+                yield lane.walk
+        if not wanted:
+            return
+        for i, log_p in self._reader.read(wanted).items():
+            lane = self._lanes[i]
+            assert lane is not None
+            if not self._advance(lane, log_p):
+                self._lanes[i] = None
+                yield lane.walk
+
+    def _advance(self, lane: _Lane, log_p: Array | None) -> bool:
+        """Goes on until the model has to be read (True), or the walk has ended (False).
+
+        `log_p`: the law at this prefix, where it has just been read.
+        """
+        while True:
+            node = lane.node
+            if node is None:
+                if log_p is None:
+                    return True
+                node = self._arrive(lane, log_p)
+            self._trie.touch(node)
+            if not lane.arrived and not self._survives(lane, node):
+                return self._end(lane, node, 0.0)
+            lane.arrived = True
+            token = node.draw(float(lane.random.random()))
+            if token == TAIL:
+                if log_p is None:
+                    log_p = self._laws.get(node)
+                if log_p is None:
+                    return True
+                token = self._draw_rare(lane, node, log_p)
+            log_p = None
+            if not self._take(lane, node, token):
+                return False
+
+    def _arrive(self, lane: _Lane, log_p: Array) -> Node:
+        """A node for a prefix that was not known."""
+        parent, token = lane.path[-1] if lane.path else (None, 0)
+        known = self._trie.root if parent is None else parent.children.get(token)
+        if known is None:  # another lane may have been quicker
+            base = self._base(lane)
+            known = self._trie.add(parent, token, base, log_p if base is None else log_p[base])
+            self._keep(known, log_p)
+        lane.node = known
+        return known
+
+    def _base(self, lane: _Lane) -> Array | None:
+        """The tokens that may follow, as far as the policy asks."""
+        at_cap = len(lane.walk.tokens) >= self._max_tokens
+        if self._policy in ("cars", "asap"):
+            self.checks += 1
+            allowed = allowed_ids(lane.matcher.mask(), self._size)
+            return allowed[np.isin(allowed, list(self._eos))] if at_cap else allowed
+        return np.array(sorted(self._eos), dtype=np.int64) if at_cap else None
+
+    def _survives(self, lane: _Lane, node: Node) -> bool:
+        loss = node.bound - lane.assumed
+        lane.assumed = node.bound
+        if self._policy == "asap":
+            lane.walk.log_weight += loss
+            return node.bound > -math.inf
+        if node.bound == -math.inf:
+            return False
+        return loss >= 0 or math.log1p(-float(lane.random.random())) < loss
+
+    def _draw_rare(self, lane: _Lane, node: Node, log_p: Array) -> int:
+        base = self._base(lane)
+        law = log_p if base is None else log_p[base]
+        ids, scores = node.unheld(base, law)
+        masses = np.cumsum(np.exp(scores - scores.max(), dtype=np.float64))
+        place = int(np.searchsorted(masses, float(lane.random.random()) * masses[-1], side="right"))
+        token = int(ids[min(place, len(ids) - 1)])
+        node.hold(token, base, law)
+        return token
+
+    def _take(self, lane: _Lane, node: Node, token: int) -> bool:
+        """Goes to `token`; False where the walk has ended."""
+        walk = lane.walk
+        place = node.place(token)
+        lane.path.append((node, token))
+        walk.log_prob += float(node.log_p[place])
+        if self._policy in ("rejection", "adaptive_rejection"):
+            self.checks += 1
+        if not lane.matcher.advance(token):
+            walk.refused = token
+            return self._end(lane, None, -math.inf)
+        if token in self._eos:
+            walk.end_token = token
+            walk.accepted = True
+            return self._end(lane, None, 0.0)
+        walk.tokens.append(token)
+        lane.node = node.children.get(token)
+        lane.assumed = float(node.theta[place])
+        lane.arrived = False
+        return True
+
+    def _end(self, lane: _Lane, last: Node | None, theta: float) -> bool:
+        if self._policy != "rejection":
+            self._trie.learn(lane.path, last, theta)
+        return False
+
+    def _keep(self, node: Node, log_p: Array) -> None:
+        self._laws[node] = log_p
+        while len(self._laws) * log_p.nbytes > _LAWS_KEPT:
+            self._laws.popitem(last=False)
