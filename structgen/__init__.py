@@ -29,9 +29,21 @@ if TYPE_CHECKING:
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
     from .matcher import Matcher
     from .models import load, wrap
+    from .posterior import Posterior
+    from .posterior_sampling import sample
     from .prompts import PromptFunction, prompt
     from .results import Result
-    from .sampling import SamplingOptions
+    from .sampling import (
+        AWRS,
+        SMC,
+        AdaptiveRejection,
+        ASAp,
+        Exact,
+        LocalMasking,
+        Rejection,
+        SamplingOptions,
+        potential,
+    )
     from .shelf import grammar, grammars
     from .tools import run_tools, tools
     from .types import BoundCall, constraint_for_type
@@ -40,14 +52,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ASAp": "sampling",
+    "AWRS": "sampling",
+    "AdaptiveRejection": "sampling",
     "BoundCall": "types",
     "Constraint": "constraints.base",
     "DeadEnd": "errors",
+    "Exact": "sampling",
     "GenerationError": "errors",
+    "LocalMasking": "sampling",
     "Matcher": "matcher",
     "OutputInvalid": "errors",
+    "Posterior": "posterior",
     "PromptFunction": "prompts",
+    "Rejection": "sampling",
     "Result": "results",
+    "SMC": "sampling",
     "SamplingOptions": "sampling",
     "StructgenError": "errors",
     "Truncated": "errors",
@@ -67,12 +87,14 @@ _HOMES = {
     "lark": "constraints.grammar.constraint",
     "load": "models",
     "optional": "constraints.composition",
+    "potential": "sampling",
     "prompt": "prompts",
     "reasoning": "constraints.composition",
     "regex": "constraints.regex",
     "repeat": "constraints.composition",
     "run": "api",
     "run_tools": "tools",
+    "sample": "posterior_sampling",
     "special": "constraints.composition",
     "stream": "api",
     "text": "constraints.composition",
@@ -81,13 +103,21 @@ _HOMES = {
 }
 
 __all__ = [
+    "AWRS",
+    "SMC",
+    "ASAp",
+    "AdaptiveRejection",
     "BoundCall",
     "Constraint",
     "DeadEnd",
+    "Exact",
     "GenerationError",
+    "LocalMasking",
     "Matcher",
     "OutputInvalid",
+    "Posterior",
     "PromptFunction",
+    "Rejection",
     "Result",
     "SamplingOptions",
     "StructgenError",
@@ -109,12 +139,14 @@ __all__ = [
     "lark",
     "load",
     "optional",
+    "potential",
     "prompt",
     "reasoning",
     "regex",
     "repeat",
     "run",
     "run_tools",
+    "sample",
     "special",
     "stream",
     "text",

@@ -24,6 +24,7 @@ import jinja2.nodes
 
 from structgen import api
 from structgen.errors import OptionError, PromptError, StructgenError
+from structgen.progress import ProgressBar
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
 from structgen.sampling.options import OPTION_NAMES, make_options
@@ -165,7 +166,7 @@ class PromptFunction(Generic[R]):
         base = self._options(_VALUE_ONLY, options)
         calls = [self._item_arguments(item) for item in items]
         values: list[Any] = []
-        with _progress_bar(len(calls), self._name, progress) as advance:
+        with ProgressBar(len(calls), self._name, progress) as advance:
             for start in range(0, len(calls), batch_size):
                 batch = calls[start : start + batch_size]
                 each = [_row_options(base, start + place) for place in range(len(batch))]
@@ -326,27 +327,3 @@ def _row_options(base: SamplingOptions, row: int) -> SamplingOptions:
         return base
     seed = tuple(base.seed) if isinstance(base.seed, (tuple, list)) else (base.seed,)
     return base.replace(seed=(*seed, row))
-
-
-class _progress_bar:
-    """A tqdm bar if one is wanted and tqdm is installed; nothing otherwise."""
-
-    def __init__(self, total: int, name: str, wanted: bool) -> None:
-        self._bar: Any = None
-        if wanted:
-            try:
-                from tqdm.auto import tqdm  # type: ignore[import-untyped]
-            except ImportError:
-                return
-            self._bar = tqdm(total=total, desc=name)
-
-    def __enter__(self) -> Callable[[int], None]:
-        return self._advance
-
-    def _advance(self, count: int) -> None:
-        if self._bar is not None:
-            self._bar.update(count)
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.close()

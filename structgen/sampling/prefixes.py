@@ -23,7 +23,7 @@ from .law import log_sum_exp
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel
 
-__all__ = ["Prefix", "PrefixReader", "log_probabilities"]
+__all__ = ["Prefix", "PrefixBatch", "PrefixReader", "log_probabilities"]
 
 Prefix = tuple[int, ...]
 Array = NDArray[Any]
@@ -108,3 +108,56 @@ class PrefixReader:
                 limit="context_length",
                 hint="Shorten the prompt, or set max_tokens.",
             )
+
+
+class PrefixBatch:
+    """Distinct prefixes that grow side by side: each step goes on from those that are held.
+
+    Prefixes that several sequences have in common are one row, so that particles share what the model keeps of them.
+    """
+
+    def __init__(self, model: LanguageModel, prompt: Sequence[int], temperature: float = 1.0) -> None:
+        self._model = model
+        self._temperature = temperature
+        self._prompt = len(prompt)
+        self._session: Any = model.start([list(prompt)])
+        self._rows: dict[Prefix, int] = {(): 0}
+        self.calls = 1
+        self.passes = 1
+
+    def read(self, prefixes: Sequence[Prefix]) -> dict[Prefix, Array]:
+        """Log probabilities after each of these, which are held or are a held one and some tokens more.
+
+        Others are let go.
+        """
+        distinct = list(dict.fromkeys(prefixes))
+        sources = [self._source(prefix) for prefix in distinct]
+        pending = [list(prefix[length:]) for prefix, (_, length) in zip(distinct, sources, strict=True)]
+        rows = [row for row, _ in sources]
+        # subtle: a session that goes on as it is may hand out what it has; `select` is not free.
+        if rows != list(range(len(self._rows))):
+            self._session.select(rows)
+        self._rows = {prefix: row for row, prefix in enumerate(distinct)}
+        if any(pending):
+            length = self._model.context_length
+            longest = max(map(len, distinct)) + self._prompt
+            if length is not None and longest > length:
+                raise LimitExceeded(
+                    f"a text grew beyond the model's context of {length} tokens",
+                    limit="context_length",
+                    hint="Shorten the prompt, or set max_tokens.",
+                )
+            self._session.append(pending)
+            self.passes += 1
+            self.calls += sum(map(bool, pending))
+        logits = self._session.logits()
+        return {
+            prefix: log_probabilities(logits[row], self._temperature) for prefix, row in self._rows.items()
+        }
+
+    def _source(self, prefix: Prefix) -> tuple[int, int]:
+        for length in range(len(prefix), -1, -1):
+            row = self._rows.get(prefix[:length])
+            if row is not None:
+                return row, length
+        raise LookupError(f"nothing that is held goes on to {prefix}")

@@ -15,6 +15,8 @@ P(x) / theta(root), whatever was learned on the way and by whom: given that a wa
                          product of what it would have had to survive. Weighted draws are right; unweighted ones tend
                          to Q
 
+Potentials: a beginning that is refused is a token that is refused. A whole text with the log weight w has the bound w,
+so that a walk survives its end with probability exp(w) (asap: weighs as much more). Exact policies need w of at most 0.
 The cap: a text has at most `max_tokens` tokens before its end; longer ones are no part of L.
 Lanes: several walks may be under way in one batch, on one trie. Their texts are given out in the order in which the
 walks began: those that end first are shorter ones.
@@ -34,7 +36,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.errors import OptionError
+
 from .bounds import TAIL, BoundTrie, Node
+from .conditions import Condition
 from .law import allowed_ids
 from .prefixes import PrefixReader
 
@@ -93,14 +98,16 @@ class Walks:
         *,
         lanes: int = 1,
         max_tokens: int = 512,
+        condition: Condition | None = None,
         stream: Callable[[int], np.random.Generator],
     ) -> None:
         """`stream` gives the generator of each walk by its number; `matcher` stands at the beginning of the text."""
         self._reader = reader
         self._matcher = matcher
-        self._trie = trie
+        self.trie = trie
         self._policy = policy
         self._max_tokens = max_tokens
+        self._condition = condition or Condition()
         self._stream = stream
         self._size = matcher.vocabulary.size
         self._eos = frozenset(matcher.vocabulary.eos_ids)
@@ -128,11 +135,11 @@ class Walks:
     # -- rounds
 
     def _fill(self) -> None:
-        if self._trie.memory > self._trie.limit:
+        if self.trie.memory > self.trie.limit:
             # subtle: bounds rise when a node is forgotten, so no walk may be under way; those that are end first.
             if any(self._lanes):
                 return
-            self._trie.trim()
+            self.trie.trim()
             self._laws.clear()
         for i, lane in enumerate(self._lanes):
             if lane is None:
@@ -142,7 +149,7 @@ class Walks:
         walk = Walk(self._started)
         self._started += 1
         matcher = self._matcher.fork()
-        lane = _Lane(walk, matcher, self._stream(walk.number), node=self._trie.root)
+        lane = _Lane(walk, matcher, self._stream(walk.number), node=self.trie.root)
         if self._policy != "asap" and lane.node is not None:
             lane.assumed = lane.node.bound
             walk.log_weight = lane.assumed
@@ -179,7 +186,7 @@ class Walks:
                 if log_p is None:
                     return True
                 node = self._arrive(lane, log_p)
-            self._trie.touch(node)
+            self.trie.touch(node)
             if not lane.arrived and not self._survives(lane, node):
                 return self._end(lane, node, 0.0)
             lane.arrived = True
@@ -197,10 +204,10 @@ class Walks:
     def _arrive(self, lane: _Lane, log_p: Array) -> Node:
         """A node for a prefix that was not known."""
         parent, token = lane.path[-1] if lane.path else (None, 0)
-        known = self._trie.root if parent is None else parent.children.get(token)
+        known = self.trie.root if parent is None else parent.children.get(token)
         if known is None:  # another lane may have been quicker
             base = self._base(lane)
-            known = self._trie.add(parent, token, base, log_p if base is None else log_p[base])
+            known = self.trie.add(parent, token, base, log_p if base is None else log_p[base])
             self._keep(known, log_p)
         lane.node = known
         return known
@@ -242,22 +249,46 @@ class Walks:
         walk.log_prob += float(node.log_p[place])
         if self._policy in ("rejection", "adaptive_rejection"):
             self.checks += 1
-        if not lane.matcher.advance(token):
-            walk.refused = token
-            return self._end(lane, None, -math.inf)
-        if token in self._eos:
-            walk.end_token = token
-            walk.accepted = True
-            return self._end(lane, None, 0.0)
-        walk.tokens.append(token)
-        lane.node = node.children.get(token)
         lane.assumed = float(node.theta[place])
+        if not lane.matcher.advance(token):
+            return self._refuse(lane, token)
+        if token in self._eos:
+            return self._finish(lane, token)
+        child = node.children.get(token)
+        if child is None and self._condition.of_prefix(lane.matcher.text) == -math.inf:
+            return self._refuse(lane, token)
+        walk.tokens.append(token)
+        lane.node = child
         lane.arrived = False
         return True
 
+    def _refuse(self, lane: _Lane, token: int) -> bool:
+        lane.walk.refused = token
+        return self._end(lane, None, -math.inf)
+
+    def _finish(self, lane: _Lane, token: int) -> bool:
+        """The walk's text has ended; what potentials say of it decides."""
+        walk = lane.walk
+        weight = self._condition.of_text(lane.matcher.text)
+        if weight > 0 and self._policy != "asap":
+            raise OptionError(
+                f"a potential gives the log weight {weight:g} to a text; exact sampling needs at most 0",
+                hint="Subtract a bound from it, or use a weighted sampler: structgen.SMC(), structgen.ASAp().",
+            )
+        if weight == -math.inf:
+            return self._refuse(lane, token)
+        loss = weight - lane.assumed
+        if self._policy == "asap":
+            walk.log_weight += loss
+        elif loss < 0 and math.log1p(-float(lane.random.random())) >= loss:
+            return self._end(lane, None, weight)
+        walk.end_token = token
+        walk.accepted = True
+        return self._end(lane, None, weight)
+
     def _end(self, lane: _Lane, last: Node | None, theta: float) -> bool:
         if self._policy != "rejection":
-            self._trie.learn(lane.path, last, theta)
+            self.trie.learn(lane.path, last, theta)
         return False
 
     def _keep(self, node: Node, log_p: Array) -> None:

@@ -1,0 +1,155 @@
+"""`sample`: many draws of a model under a constraint and potentials, as a `Posterior`.
+
+Why: one call for every sampler; what a draw means is the same for all of them.
+Cost: of a draw, see the sampler; `trie` keeps what was learned for the next call under the same prompt and constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from structgen.api import check_model, described
+from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError
+from structgen.matcher import Matcher
+from structgen.posterior import Posterior
+from structgen.progress import ProgressBar
+from structgen.sampling.bounds import BoundTrie
+from structgen.sampling.conditions import Condition, Potential
+from structgen.sampling.options import SamplingOptions, row_seed
+from structgen.sampling.samplers import Limits, Sampler, Task, draw, sampler_of
+from structgen.types import OutputType, output_type
+
+if TYPE_CHECKING:
+    from structgen.models.base import LanguageModel, Prompt
+
+__all__ = ["KnownLaws", "sample"]
+
+
+class KnownLaws(NamedTuple):
+    """What exact samplers have learned under one prompt, constraint, temperature and cap."""
+
+    trie: BoundTrie
+    about: list[Any]
+
+
+def sample(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = str,
+    *,
+    n: int = 1,
+    sampler: str | Sampler = "exact",
+    potentials: Potential | Sequence[Potential] = (),
+    temperature: float = 1.0,
+    max_tokens: int = 512,
+    seed: int | Sequence[int] | None = None,
+    describe: bool = False,
+    max_seconds: float | None = None,
+    max_calls: int | None = None,
+    max_attempts: int | None = None,
+    cancel: Callable[[], bool] | None = None,
+    progress: bool = False,
+    learned: KnownLaws | None = None,
+    **refused: Any,
+) -> Posterior[Any]:
+    """Draws `n` texts of `output` from the model conditioned on it, as the sampler says.
+
+    output       a constraint, or a type as in `generate`
+    potentials   conditions of your own (`structgen.potential`), hard or soft
+    max_seconds, max_calls (rows that the model reads), max_attempts (walks or particles)
+                 end the sampling early: there are fewer draws then, and `account.stopped` says why
+    learned      what an earlier call with the same arguments has learned: `KnownLaws(BoundTrie(), [])`
+
+    Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back.
+    """
+    check_model(model)
+    _refuse(refused, temperature)
+    chosen = sampler_of(sampler)
+    options = SamplingOptions(temperature=temperature, max_tokens=max_tokens, seed=seed)
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise OptionError(f"n is {n!r:.40}; it is how many texts are drawn, 1 or more")
+    kind = _output(output)
+    parts = [potentials] if isinstance(potentials, Potential) else list(potentials)
+    if wrong := [one for one in parts if not isinstance(one, Potential)]:
+        raise OptionError(
+            f"potentials holds {wrong[0]!r:.60}", hint="Make one with structgen.potential(function)."
+        )
+    ids = model.encode(described(prompt, kind) if describe else prompt)
+    task = Task(
+        model,
+        ids,
+        Matcher(kind.constraint, model.vocabulary),
+        Condition(parts),
+        float(temperature),
+        options.max_tokens,
+        row_seed(seed, 0),
+        Limits(max_seconds, max_calls, max_attempts, cancel),
+        None
+        if learned is None
+        else _known(learned, ids, kind, task_key(chosen, temperature, max_tokens, parts)),
+    )
+    draws = []
+    with ProgressBar(n, "sample", progress) as advance:
+        for one in draw(task, n, chosen):
+            draws.append(one)
+            advance(1)
+    if not draws:
+        raise _nothing(task)
+    texts = [model.vocabulary.decode(one.tokens).decode("utf-8", "replace") for one in draws]
+    return Posterior(draws, texts, kind, chosen, task.account)
+
+
+def task_key(sampler: Sampler, temperature: float, max_tokens: int, potentials: Sequence[Potential]) -> Any:
+    """What bounds depend on beside the prompt and the constraint."""
+    return type(sampler).__name__, float(temperature), int(max_tokens), tuple(potentials)
+
+
+def _known(learned: KnownLaws, prompt: Sequence[int], kind: OutputType, key: Any) -> BoundTrie:
+    about = [tuple(prompt), kind.constraint, key]
+    if not learned.about:
+        learned.about.extend(about)
+    elif learned.about != about:
+        names = ("prompt", "constraint", "sampler, temperature, max_tokens or potentials")
+        differs = next(name for name, a, b in zip(names, learned.about, about, strict=True) if a != b)
+        raise OptionError(
+            f"what was learned is about another {differs}", hint="Start with KnownLaws(BoundTrie(), [])."
+        )
+    return learned.trie
+
+
+def _output(output: Any) -> OutputType:
+    if isinstance(output, Potential):
+        raise OptionError(
+            "the output is a potential", hint="Give it as potentials=..., beside a type or a constraint."
+        )
+    return output_type(output)
+
+
+def _refuse(given: dict[str, Any], temperature: Any) -> None:
+    for name in ("top_k", "top_p", "min_p"):
+        if given.pop(name, None) is not None:
+            raise OptionError(
+                f"sample() takes no {name}: a cut law depends on the mask, so that draws would no longer be from "
+                "the model conditioned on the constraint",
+                hint="Leave it out; structgen.generate(...) takes it.",
+            )
+    if given:
+        raise OptionError(f"unknown option {next(iter(given))!r} of sample()")
+    if not isinstance(temperature, int | float) or isinstance(temperature, bool) or not temperature > 0:
+        raise OptionError(
+            f"temperature is {temperature!r:.40}; sampling needs one above 0",
+            hint="structgen.generate(...) is greedy at 0.",
+        )
+
+
+def _nothing(task: Task) -> GenerationError | LimitExceeded:
+    account = task.account
+    if account.stopped is not None:
+        return LimitExceeded(
+            f"no text was drawn within {account.stopped}: {account.attempts} attempts, {account.calls} model calls, "
+            f"{account.seconds:.1f} s",
+            limit=account.stopped,
+            hint="Raise it, or take a weighted sampler (structgen.ASAp(), structgen.SMC()), which gives up nothing.",
+        )
+    return DeadEnd("no text was drawn: the constraint has no mass under the model", text="")

@@ -1,0 +1,209 @@
+"""`structgen.sample` over every sampler: the same law, honest limits, errors that say what to do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import structgen as sg
+from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError
+from structgen.models.memory import DistributionModel
+from structgen.posterior_sampling import KnownLaws
+from structgen.sampling import BoundTrie
+from structgen.sampling.samplers import Sampler
+from structgen.vocabulary import Vocabulary
+from tests.sampling.toys import END, T1_LANGUAGE, t1_law
+
+VOCABULARY = Vocabulary.from_tokens([b"0", b"1", None], [END])
+LANGUAGE = sg.choice(sorted(text.decode() for text in T1_LANGUAGE))
+Q = {text.decode(): (0.012 if text == b"000" else 0.1) / 0.412 for text in T1_LANGUAGE}
+SAMPLERS: list[Sampler] = [
+    sg.Exact(),
+    sg.Exact(lanes=4),
+    sg.AdaptiveRejection(),
+    sg.Rejection(),
+    sg.ASAp(),
+    sg.LocalMasking(),
+    sg.AWRS(),
+    sg.SMC(8),
+    sg.SMC(8, proposal=sg.AWRS("recursive")),
+]
+
+
+def model() -> DistributionModel:
+    return DistributionModel(VOCABULARY, t1_law)
+
+
+def draw(sampler: Any = "exact", **options: Any) -> sg.Posterior[str]:
+    return sg.sample(model(), "", options.pop("output", LANGUAGE), sampler=sampler, **{"seed": 5, **options})
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+def test_every_sampler_has_the_same_law(sampler: Sampler) -> None:
+    """Within five standard errors of a weighted mean, by its effective size; fixed seed."""
+    posterior = draw(sampler, n=2000)
+    assert len(posterior) >= 2000 and posterior.weights.sum() == pytest.approx(1)
+    for text, q in Q.items():
+        error = math.sqrt(q * (1 - q) / posterior.ess)
+        assert posterior.probability(lambda value, text=text: value == text) == pytest.approx(
+            q, abs=5 * error
+        )
+    assert math.exp(posterior.log_z) == pytest.approx(0.412, rel=0.15)
+    if isinstance(sampler, sg.Exact):
+        assert posterior.ess == pytest.approx(2000)
+
+
+def test_what_a_posterior_tells() -> None:
+    posterior = draw(n=400)
+    merged = posterior.merged
+    assert {one.text for one in merged} <= set(Q)
+    assert sum(one.weight for one in merged) == pytest.approx(1)
+    assert sum(one.draws for one in merged) == len(posterior) == 400
+    assert [one.weight for one in merged] == sorted((one.weight for one in merged), reverse=True)
+    assert posterior.best == merged[0].value == posterior[0] or posterior.best in Q
+    assert merged[0].log_prob == pytest.approx(math.log(0.1), abs=1e-5) or merged[0].text == "000"
+    ones = posterior.expectation(lambda value: (value or "").count("1"))
+    assert ones == pytest.approx(sum(q * text.count("1") for text, q in Q.items()), abs=0.3)
+    assert set(posterior.resampled(50, seed=1)) <= set(Q)
+    table = posterior.table(2)
+    assert table.splitlines()[0].split() == ["share", "draws", "log", "p", "text"]
+    assert f"{merged[0].text!r}" in table and f"{len(merged) - 2} more" in table
+    assert repr(posterior).startswith("<Posterior 400 draws of")
+
+
+def test_plots() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib draws the plots")
+    axes = draw(n=50).plot(3)
+    assert len(axes.patches) == 3
+    pyplot.close("all")
+
+
+def test_seeds_repeat() -> None:
+    for sampler in SAMPLERS:
+        assert list(draw(sampler, n=9)) == list(draw(sampler, n=9))
+    assert list(draw(n=30)) != list(draw(n=30, seed=6))
+
+
+def test_types_and_their_validators() -> None:
+    posterior = sg.sample(model(), "", sg.choice(["000", "111"]), n=20, seed=1)
+    assert set(posterior) <= {"000", "111"}
+    even = sg.potential(lambda text: text.count("1") % 2 == 0, name="even")
+    for sampler in SAMPLERS:
+        assert all(value.count("1") % 2 == 0 for value in draw(sampler, n=20, potentials=even))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+def test_soft_potentials(sampler: Sampler) -> None:
+    def fewer(text: str) -> float:
+        return -1.0 * text.count("1")
+
+    expected = {text: q * math.exp(fewer(text)) for text, q in Q.items()}
+    total = sum(expected.values())
+    posterior = draw(sampler, n=2000, potentials=sg.potential(fewer))
+    for text, mass in expected.items():
+        q = mass / total
+        error = math.sqrt(q * (1 - q) / posterior.ess)
+        assert posterior.probability(lambda value, text=text: value == text) == pytest.approx(
+            q, abs=5 * error
+        )
+
+
+def test_what_was_learned_is_used_again() -> None:
+    learned = KnownLaws(BoundTrie(), [])
+    first = draw(n=200, learned=learned)
+    again = draw(n=200, learned=learned, seed=9)
+    assert first.account.calls > 0 and again.account.calls == 0
+    assert again.account.attempts < first.account.attempts
+    with pytest.raises(OptionError, match="about another sampler, temperature"):
+        draw(n=1, learned=learned, temperature=0.5)
+    with pytest.raises(OptionError, match="about another constraint"):
+        draw(n=1, learned=learned, output=sg.choice(["000"]))
+
+
+# Limits and bad input.
+
+
+def test_limits_end_it_with_what_there_is() -> None:
+    posterior = draw(n=10_000, max_attempts=50)
+    assert 0 < len(posterior) < 50 and posterior.account.stopped == "max_attempts"
+    assert "stopped by max_attempts" in repr(posterior)
+    few = draw(sg.SMC(4), n=10_000, max_calls=30)
+    assert few.account.stopped == "max_calls" and len(few) % 4 == 0
+    with pytest.raises(LimitExceeded, match="no text was drawn within max_calls"):
+        draw(n=1, max_calls=0)
+    with pytest.raises(LimitExceeded, match="within max_seconds"):
+        draw(n=1, max_seconds=0)
+    calls = []
+    stopped = draw(n=10_000, cancel=lambda: calls.append(1) is None and len(calls) > 40)
+    assert stopped.account.stopped == "cancel"
+
+
+def test_constraints_without_mass() -> None:
+    impossible = DistributionModel(VOCABULARY, lambda tokens: (1.0, 0, 0) if len(tokens) < 3 else (0, 0, 1.0))
+    for sampler in (sg.Exact(), sg.AdaptiveRejection(), sg.ASAp(), sg.LocalMasking(), sg.SMC(4)):
+        with pytest.raises(DeadEnd):
+            sg.sample(impossible, "", sg.choice(["101"]), n=2, sampler=sampler)
+    with pytest.raises(LimitExceeded):
+        sg.sample(impossible, "", sg.choice(["101"]), sampler="rejection", max_attempts=100)
+
+
+def test_potentials_that_lie_or_fail() -> None:
+    lies = sg.potential(lambda text: False, prefix=lambda text: True)
+    for sampler in (sg.Exact(), sg.AWRS(), sg.SMC(4)):
+        with pytest.raises(DeadEnd):
+            draw(sampler, potentials=lies)
+
+    def fails(text: str) -> bool:
+        raise KeyError("x")
+
+    with pytest.raises(GenerationError, match="the potential fails failed on a text: KeyError"):
+        draw(potentials=sg.potential(fails))
+    with pytest.raises(OptionError, match="said 'yes' of a text"):
+        draw(potentials=sg.potential(lambda text: "yes"))  # type: ignore[arg-type,return-value]
+    with pytest.raises(OptionError, match="exact sampling needs at most 0"):
+        draw(potentials=sg.potential(lambda text: 1.5))
+    assert len(draw(sg.SMC(4), potentials=sg.potential(lambda text: 1.5))) == 4
+    assert all(np.isfinite(draw("asap", n=5, potentials=sg.potential(lambda text: 1.5)).weights))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampler": "best"}, "there is no sampler 'best'"),
+        ({"n": 0}, "n is 0"),
+        ({"temperature": 0}, "one above 0"),
+        ({"top_p": 0.9}, "takes no top_p"),
+        ({"top_k": 5}, "takes no top_k"),
+        ({"tempreature": 1}, "unknown option 'tempreature'"),
+        ({"potentials": [len]}, "potentials holds"),
+        ({"output": sg.potential(bool)}, "the output is a potential"),
+        ({"learned": KnownLaws(BoundTrie(), [1, 2, 3])}, "about another prompt"),
+    ],
+)
+def test_what_cannot_be_asked_for(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        draw(**options)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sg.SMC(0), "SMC\\(particles=0\\)"),
+        (lambda: sg.SMC(4, proposal=sg.Exact()), "the proposal of SMC is"),  # type: ignore[arg-type]
+        (lambda: sg.SMC(4, threshold=2), "not between 0 and 1"),
+        (lambda: sg.SMC(4, resampling="best"), "resampling='best'"),  # type: ignore[arg-type]
+        (lambda: sg.SMC(4, critic=3), "the critic of SMC"),  # type: ignore[arg-type]
+        (lambda: sg.AWRS("best"), "estimator='best'"),  # type: ignore[arg-type]
+        (lambda: sg.AWRS(probes=0), "probes=0"),
+        (lambda: sg.AWRS("geometric", max_checks=3), "takes no max_checks"),
+        (lambda: sg.Exact(lanes=0), "lanes=0"),
+        (lambda: sg.potential(), "needs a function"),
+        (lambda: sg.potential(3), "is a function of a text"),  # type: ignore[arg-type]
+    ],
+)
+def test_options_of_samplers(make: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make()
