@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .results import Result
     from .sampling import (
         AWRS,
+        MH,
         SMC,
         AdaptiveRejection,
         ASAp,
@@ -61,6 +62,7 @@ _HOMES = {
     "Exact": "sampling",
     "GenerationError": "errors",
     "LocalMasking": "sampling",
+    "MH": "sampling",
     "Matcher": "matcher",
     "OutputInvalid": "errors",
     "Posterior": "posterior",
@@ -104,6 +106,7 @@ _HOMES = {
 
 __all__ = [
     "AWRS",
+    "MH",
     "SMC",
     "ASAp",
     "AdaptiveRejection",

@@ -6,10 +6,11 @@ from .generation import Finish, Generation, Timing
 from .law import StepLaw, allowed_ids
 from .loop import Progress, generate_steps, generate_tokens
 from .options import SamplingOptions
-from .samplers import AWRS, SMC, AdaptiveRejection, ASAp, Exact, LocalMasking, Rejection
+from .samplers import AWRS, MH, SMC, AdaptiveRejection, ASAp, Exact, LocalMasking, Rejection
 
 __all__ = [
     "AWRS",
+    "MH",
     "SMC",
     "ASAp",
     "AdaptiveRejection",

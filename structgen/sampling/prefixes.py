@@ -11,6 +11,7 @@ Cost: one forward pass for all lanes that are asked together; `calls` counts row
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +43,14 @@ class PrefixReader:
     """`lanes` rows that start after one prompt."""
 
     def __init__(
-        self, model: LanguageModel, prompt: Sequence[int], lanes: int = 1, temperature: float = 1.0
+        self,
+        model: LanguageModel,
+        prompt: Sequence[int],
+        lanes: int = 1,
+        temperature: float = 1.0,
+        keep: int = 0,
     ) -> None:
+        """`keep`: bytes of laws that are held for prefixes that are asked for again."""
         if not prompt:
             raise ModelError(
                 "the prompt has no tokens", hint="A model needs at least one token to start from."
@@ -54,6 +61,8 @@ class PrefixReader:
         self._lanes = lanes
         self._session: Any = None
         self._held: list[list[int]] = []
+        self._keep = keep
+        self._known: OrderedDict[Prefix, Array] = OrderedDict()
         self.calls = 0
         """Rows that the model read: each is one evaluation of its law."""
         self.passes = 0
@@ -61,6 +70,19 @@ class PrefixReader:
 
     def read(self, wanted: Mapping[int, Prefix]) -> dict[int, Array]:
         """Log probabilities after each lane's prefix, float32 ``[vocabulary.size]``."""
+        known = {lane: self._known[prefix] for lane, prefix in wanted.items() if prefix in self._known}
+        new = {lane: prefix for lane, prefix in wanted.items() if lane not in known}
+        if new:
+            known.update(self._read(new))
+        if self._keep:
+            for lane, prefix in wanted.items():
+                self._known[prefix] = known[lane]
+                self._known.move_to_end(prefix)
+            while len(self._known) * known[next(iter(wanted))].nbytes > self._keep:
+                self._known.popitem(last=False)
+        return known
+
+    def _read(self, wanted: Mapping[int, Prefix]) -> dict[int, Array]:
         fresh = self._session is None
         if fresh:
             self._check_room(0)

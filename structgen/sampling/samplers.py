@@ -7,8 +7,10 @@
     LocalMasking()       weighted draws: each step masked and renormalised
     AWRS()               weighted draws, tokens checked one by one by potentials
     SMC()                particles with either of the last two as their proposal
+    MH()                 Markov chains, one for each draw, whose law tends to the conditional one
 
 Invariant: the draws of each are properly weighted for P(x) * 1[x in L] * exp(potentials); exact ones weigh the same.
+Those of `MH` do so, too, and are right in the limit of many proposals only.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 from structgen.errors import DeadEnd, OptionError, a_kind
 
 from .bounds import BoundTrie
+from .chains import CUTS, Chains, Cut
 from .conditions import Condition
 from .estimators import ESTIMATORS, Estimator
 from .law import log_sum_exp
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AWRS",
+    "MH",
     "SMC",
     "ASAp",
     "Account",
@@ -143,10 +147,26 @@ class SMC:
             raise OptionError(f"the critic of SMC is {a_kind(self.critic)}, not a function of a text")
 
 
+@dataclass(frozen=True)
+class MH:
+    """Metropolis-Hastings chains by cutting texts and growing them again."""
+
+    proposals: int = 10
+    """Of each chain, the first draw among them."""
+    cut: Cut = "restart"
+    lanes: int = 4
+    """Chains that grow side by side."""
+
+    def __post_init__(self) -> None:
+        for name in ("proposals", "lanes"):
+            _at_least(self, name, 1)
+        _one_of(self, "cut", CUTS)
+
+
 _PATIENCE = 200_000
 """Walks without a text after which exact samplers give up."""
 
-Sampler = Exact | AdaptiveRejection | Rejection | ASAp | LocalMasking | AWRS | SMC
+Sampler = Exact | AdaptiveRejection | Rejection | ASAp | LocalMasking | AWRS | SMC | MH
 
 _POLICIES: dict[type, Policy] = {
     Exact: "cars",
@@ -163,6 +183,7 @@ _NAMES: dict[str, type[Any]] = {
     "local": LocalMasking,
     "awrs": AWRS,
     "smc": SMC,
+    "mh": MH,
 }
 
 
@@ -255,6 +276,8 @@ def draw(task: Task, count: int, sampler: Sampler) -> Iterator[Draw]:
     """`count` draws, fewer where a limit ends them."""
     if isinstance(sampler, SMC | LocalMasking | AWRS):
         return _by_particles(task, count, sampler)
+    if isinstance(sampler, MH):
+        return _by_chains(task, count, sampler)
     return _by_walks(task, count, sampler)
 
 
@@ -352,6 +375,37 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
         raise failure
     task.stops()
     if given >= count:
+        account.stopped = None
+
+
+_LAWS_KEPT = 64 << 20
+
+
+def _by_chains(task: Task, count: int, sampler: MH) -> Iterator[Draw]:
+    reader = PrefixReader(task.model, task.prompt, sampler.lanes, task.temperature, keep=_LAWS_KEPT)
+    chains = Chains(
+        reader,
+        task.matcher,
+        task.condition,
+        proposals=sampler.proposals,
+        cut=sampler.cut,
+        lanes=sampler.lanes,
+        max_tokens=task.max_tokens,
+        stream=lambda number: uniform_stream(task.seed, number),
+    )
+    account = task.account
+
+    def goes_on() -> bool:
+        account.calls, account.passes = reader.calls, reader.passes
+        account.checks = task.condition.checks
+        return not task.stops()
+
+    for text in chains.run(count, goes_on):
+        account.attempts += 1
+        if text.log_weight > -math.inf:
+            yield Draw(tuple(text.tokens), 0.0, text.log_prob)
+    goes_on()
+    if account.attempts >= count:
         account.stopped = None
 
 
