@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .law import log_sum_exp
 from .prefixes import Prefix
 
 __all__ = ["TAIL", "BoundTrie", "Node"]
@@ -44,12 +43,13 @@ class Node:
         """`base`: the tokens that may follow, sorted, of which `log_p` is; None: all."""
         self.parent = parent
         self.token = token
-        likely = np.flatnonzero(log_p >= math.log(_LIKELY))
+        masses = np.exp(log_p)
+        likely = np.flatnonzero(masses >= _LIKELY)
         if len(log_p) <= 2 * len(likely) + 8:
-            likely = np.flatnonzero(log_p > -math.inf)
+            likely = np.flatnonzero(masses)
         self.tokens: Array = (likely if base is None else base[likely]).astype(np.int32)
         self.log_p: Array = log_p[likely].astype(np.float64)
-        self.tail = _tail(log_p, likely)
+        self.tail = _tail(masses, likely)
         self.theta: Array = np.zeros(len(likely))
         self.children: dict[int, Node] = {}
         self.bound = 0.0
@@ -93,7 +93,7 @@ class Node:
         self.tokens = np.insert(self.tokens, place, token)
         self.log_p = np.insert(self.log_p, place, float(log_p[np.searchsorted(ids, token)]))
         self.theta = np.insert(self.theta, place, 0.0)
-        self.tail = _tail(log_p, np.searchsorted(ids, self.tokens))
+        self.tail = _tail(np.exp(log_p), np.searchsorted(ids, self.tokens))
         self.settle()
 
     def unheld(self, base: Array | None, log_p: Array) -> tuple[Array, Array]:
@@ -108,13 +108,15 @@ class Node:
         return 400 + 28 * len(self.tokens)
 
 
-def _tail(log_p: Array, held: Array) -> float:
+def _tail(masses: Array, held: Array) -> float:
     """The log mass of what is not held."""
-    if len(held) == len(log_p):
-        return -math.inf
-    rest = np.ones(len(log_p), dtype=bool)
-    rest[held] = False
-    return log_sum_exp(log_p[rest].astype(np.float64))
+    total = float(masses.sum(dtype=np.float64))
+    left = total - float(masses[held].sum(dtype=np.float64))
+    if left < 1e-6 * total:  # rounding would be much of it
+        rest = masses.copy()
+        rest[held] = 0
+        left = float(rest.sum(dtype=np.float64))
+    return math.log(left) if left > 0 else -math.inf
 
 
 class BoundTrie:

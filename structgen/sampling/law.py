@@ -34,7 +34,7 @@ _FEW = 256
 def allowed_ids(mask: Array, size: int) -> NDArray[np.int64]:
     """The token ids of a packed mask (int32 words, least significant bit first), increasing."""
     bits = np.unpackbits(mask.view(np.uint8), count=size, bitorder="little")
-    return np.flatnonzero(bits)
+    return np.flatnonzero(bits.view(np.bool_))  # of booleans it is several times as fast
 
 
 def log_sum_exp(values: Array) -> float:
