@@ -69,17 +69,17 @@ class _Worker:
 
         self.tokenizer = tokenizer
         self.engine = ENGINES[name](tokenizer)
-        self.other = ENGINES[name](tokenizer)
+        self.name = name
         self.small = SMALL[self.engine.notation]
         self.number = itertools.count()
-        self._read_small()
+        self._read_small(self.engine)
         special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
         plain = np.array([i not in special for i in range(len(tokenizer))], dtype=np.uint8)
         self.plain = np.packbits(plain, bitorder="little")
 
-    def _read_small(self) -> None:
+    def _read_small(self, engine: Any) -> None:
         source = with_renamed_rule(self.small, self.engine.notation, next(self.number))
-        self.other.compile(source).mask()
+        engine.compile(source).mask()
 
     def accept(self, grammar: str, texts: list[str]) -> dict[str, Any]:
         session = self.engine.compile(grammar)
@@ -91,22 +91,26 @@ class _Worker:
         return {"refusals": found, "tokens": [len(self._tokens(text)) for text in texts]}
 
     def compile(self, grammars: list[str]) -> dict[str, Any]:
-        times = []
+        from bench.grammars.engines import ENGINES
+
+        other = ENGINES[self.name](self.tokenizer)  # for this question only: memory is measured without it
         gc.collect()
         gc.freeze()
-        for source in grammars:
-            self.engine.fresh()
-            gc.collect()
-            self._read_small()
-            self.engine.forget()
-            start = _PROCESS()
-            session = self.engine.compile(source)
-            compiled = _PROCESS()
-            session.mask()
-            times.append([(compiled - start) / 1e3, (_PROCESS() - compiled) / 1e3])
-            del session
-        gc.unfreeze()
-        return {"times": times}
+        try:
+            return {"times": [self._compiled(source, other) for source in grammars]}
+        finally:
+            gc.unfreeze()
+
+    def _compiled(self, source: str, other: Any) -> list[float]:
+        self.engine.fresh()
+        gc.collect()
+        self._read_small(other)
+        self.engine.forget()
+        start = _PROCESS()
+        session = self.engine.compile(source)
+        compiled = _PROCESS()
+        session.mask()
+        return [(compiled - start) / 1e3, (_PROCESS() - compiled) / 1e3]
 
     def read(self, grammar: str, texts: list[str], seconds: float) -> dict[str, Any]:
         self.engine.fresh()

@@ -259,6 +259,7 @@ void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
     work_.pop_back();
     std::tie(set, head) = e_.resolve(set, head, reads_);
     if (seen(set, head)) continue;
+    e_.work_ += set->count;
     if ((moves_ += set->count) / MOVES >= e_.most_entries_)
       throw LimitError("the grammar is so ambiguous here that one place takes more than " +
                        std::to_string(e_.most_entries_) + " times " + std::to_string(MOVES) +

@@ -132,6 +132,7 @@ class Earley {
   }
 
   ItemSets &items() { return items_; }
+  size_t work() const { return work_; }  // moves that were made for any set
 
  private:
   const Hash128 &rest(const EarleySet *s);
@@ -146,6 +147,7 @@ class Earley {
   const Grammar &g_;
   ItemSets &items_;
   size_t most_entries_;
+  size_t work_ = 0;
 };
 
 }  // namespace structgen

@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint64_t AT = 88;
 constexpr size_t MOST_STATES = 3'000;  // of a lexeme
+constexpr size_t MOVES = 20;           // of Earley's algorithm, or looks at what a set needs, that are worth a step
 
 }  // namespace
 
@@ -26,6 +27,7 @@ std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re bou
   };
   measure_items();
   *spent = false;
+  const size_t moved = earley_.work() + lengths_steps_;
   const Arena::Mark mark = scratch.mark();
   std::vector<Point> points;
   std::priority_queue<std::pair<uint32_t, size_t>, std::vector<std::pair<uint32_t, size_t>>, std::greater<>> work;
@@ -37,31 +39,39 @@ std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re bou
   };
   reach(set, boundary, 0, {});
   std::optional<std::string> found;
-  while (!work.empty() && !found) {
-    if (points.size() > allowance()) {
-      *spent = true;
-      break;
+  auto search = [&] {
+    while (!work.empty() && !found) {
+      if (points.size() + (earley_.work() + lengths_steps_ - moved) / MOVES > allowance()) {
+        *spent = true;
+        break;
+      }
+      const size_t now = work.top().second;
+      work.pop();
+      const Point at = points[now];
+      if (at.set->accepting) {
+        found.emplace();
+        for (size_t i = now; i; i = points[i].from) found->insert(0, points[i].text);
+        break;
+      }
+      for (uint32_t t : items_.expected(at.set->outlook))
+        if (g_.terminals[t].kind != GrammarTerminal::Text) *spent = true;  // it is not read here
+      for (const Lexer::Running &begun : lexer_.beginnings(lexer_.context(items_.expected(at.set->outlook)))) {
+        const bool overlaps = (lexemes_.first(begun.lexeme) & lexemes_.first_of(at.boundary)).any();
+        const LexemeState begin = overlaps ? lexemes_.restricted(begun.lexeme, at.boundary) : begun.lexeme;
+        if (begin == Lexemes::DEAD) continue;
+        const Ends &ends = this->ends(begin, ANYTHING, MOST_STATES);
+        *spent |= !ends.all;
+        const EarleySet *next = after(at.set, 0, begun.terminal, nullptr, scratch);
+        for (const End &end : ends.found) reach(next, end.boundary.after, now, end.text);
+      }
     }
-    const size_t now = work.top().second;
-    work.pop();
-    const Point at = points[now];
-    if (at.set->accepting) {
-      found.emplace();
-      for (size_t i = now; i; i = points[i].from) found->insert(0, points[i].text);
-      break;
-    }
-    for (uint32_t t : items_.expected(at.set->outlook))
-      if (g_.terminals[t].kind != GrammarTerminal::Text) *spent = true;  // it is not read here
-    for (const Lexer::Running &begun : lexer_.beginnings(lexer_.context(items_.expected(at.set->outlook)))) {
-      const bool overlaps = (lexemes_.first(begun.lexeme) & lexemes_.first_of(at.boundary)).any();
-      const LexemeState begin = overlaps ? lexemes_.restricted(begun.lexeme, at.boundary) : begun.lexeme;
-      if (begin == Lexemes::DEAD) continue;
-      const Ends &ends = this->ends(begin, ANYTHING, MOST_STATES);
-      *spent |= !ends.all;
-      const EarleySet *next = after(at.set, 0, begun.terminal, nullptr, scratch);
-      for (const End &end : ends.found) reach(next, end.boundary.after, now, end.text);
-    }
+  };
+  try {
+    search();
+  } catch (const LimitError &) {  // a set grew too large
+    *spent = true;
   }
+  if (found) *spent = false;
   scratch.release(mark);
   return found;
 }

@@ -136,6 +136,7 @@ uint32_t GrammarLife::fewest_after(const EarleySet *set, std::optional<uint32_t>
     items_.predicted_items(back->outlook, static_cast<Symbol>(point.rule), &items);
     for (Item item : items) reach(item, back, point.cost);
   }
+  lengths_steps_ += done.size();
   return fewest_after_[key] = found;
 }
 

@@ -235,7 +235,7 @@ std::optional<uint32_t> GrammarLife::opened(uint32_t brackets, uint32_t t) const
 
 // What the terminals that may come next tell by themselves.
 GrammarLife::Near GrammarLife::near(Outlook outlook, uint32_t brackets, Re boundary) {
-  const Hash128 key = hash_words(NEAR, outlook, boundary, brackets);
+  const Hash128 key = hash_words(NEAR, outlook, boundary, brackets > 0);  // how many does not matter
   if (auto it = near_.find(key); it != near_.end()) return it->second;
   Near found = Near::Dead;
   auto look_at = [&](uint32_t t) {
@@ -305,6 +305,8 @@ bool GrammarLife::lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, Le
   }
   const Arena::Mark mark = scratch.mark();
   const EarleySet *next = after(set, brackets, t, reads, scratch);
+  // What comes after a bracket that closes depends on whether it was the last one.
+  if (reads && g_.indentation.bracket(t) < 0 && brackets > 0) reads->ask_brackets(brackets);
   const std::optional<uint32_t> open = opened(brackets, t);
   const bool alive = next && open && std::any_of(boundaries.found.begin(), boundaries.found.end(), [&](const End &end) {
     return place(next, *open, t == g_.indentation.newline, end.boundary.after, reads, scratch);

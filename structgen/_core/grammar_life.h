@@ -140,6 +140,7 @@ class GrammarLife {
   std::unordered_map<Hash128, bool, HashOf128> places_;
   std::unordered_map<Hash128, Near, HashOf128> near_;
   uint64_t unproven_ = 0;
+  size_t lengths_steps_ = 0;  // taken to find out how much a set needs
   size_t points_made_ = 0;  // states looked at to find ends of lexemes
 };
 

@@ -130,6 +130,8 @@ std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals)
 
 std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals) {
   std::vector<Words> out;
+  std::vector<bool> tried(g_.scanners.size());  // in a context only those that find one of its terminals
+  for (uint32_t t : terminals) tried[g_.terminals[t].scanner] = true;
   for (size_t i = 0; i < terminals.size(); ++i) {
     const GrammarTerminal &t = g_.terminals[terminals[i]];
     std::vector<Re> better, scanners;
@@ -138,6 +140,7 @@ std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals)
         better.push_back(g_.terminals[terminals[j]].language);
     const std::optional<std::string> &text = literal_[terminals[i]];
     for (uint32_t s = 0; s <= t.scanner; ++s) {
+      if (!tried[s]) continue;
       const Re scanner = g_.scanners[s];
       if (text && scanner_literal_[s]) {  // two keywords, of which there may be thousands
         if (scanner_literal_[s]->starts_with(*text)) scanners.push_back(scanner);

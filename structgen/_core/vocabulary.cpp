@@ -189,7 +189,8 @@ void Vocabulary::find_words() {
     uint32_t many = 0;
     for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end) {
       if (nodes_[c].byte >= 0x80) word_beyond_.push_back(c);
-      else if (!is_word(nodes_[c].byte)) many += nodes_[c].end - c;
+      // subtle: no fewer than `Lexemes::turns` counts in any state, which leaves to the turns what is at one.
+      if (!is_word(nodes_[c].byte)) many += nodes_[c].end - c;
     }
     if (many > WIDE) {
       word_turns_.push_back(n);

@@ -94,7 +94,7 @@ class Vocabulary {
   // that is inside a name need not look at any other nodes.
   struct Words {
     std::span<const uint32_t> ids;
-    std::span<const Node> turns;   // nodes in the word after which more than WIDE nodes are not, of ASCII
+    std::span<const Node> turns;   // nodes in the word after which more than WIDE nodes are not
     std::span<const Node> leaves;  // nodes of ASCII right after the word, where they are fewer
     std::span<const Node> beyond;  // nodes right after the word that are not ASCII
   };

@@ -9,11 +9,12 @@ import pytest
 from lark.indenter import PythonIndenter
 
 from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
+from structgen.constraints.grammar.ir import Indentation
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
 from ..real_tokenizers import NAMES, tokenizer_path
-from .small_vocabulary import allowed
+from .small_vocabulary import EOS, allowed
 
 SHELF = Path(__file__).parents[2] / "grammars"
 TEXTS = {
@@ -120,3 +121,67 @@ def test_words_are_left_where_steps_leave_them(grammar: GrammarConstraint) -> No
             onwards = sorted(mask - set(vocabulary.eos_ids))
             if not onwards or not matcher.advance(rng.choice(onwards)):
                 break
+
+
+def agree(matcher: Matcher) -> set[int]:
+    """The mask and single steps allow the same; which tokens."""
+    single = {i for i in range(len(EOS), matcher.vocabulary.size) if matcher.fork().advance(i)}
+    assert allowed(matcher.mask()) - set(EOS) == single, matcher.text
+    return single
+
+
+def test_words_that_many_characters_beyond_ascii_follow() -> None:
+    """More of them than are merged: the node turns, and what overlaps there is found from there."""
+    pieces = [b"foo", b"fooend;", b"fooend;]", *(f"foo{chr(0xE0 + i)}x".encode() for i in range(28))]
+    pieces += [b"foo" + bytes([a, b]) for a in b"abcdfgh" for b in b"qrstuvwxyz"]
+    vocabulary = Vocabulary.from_tokens([None, None, *(bytes([i]) for i in range(256)), *pieces], EOS)
+    grammar = gbnf('root ::= name tail\nname ::= [a-zA-Z0-9_]+\ntail ::= "end;" tail "]" | "("\n')
+    matcher = Matcher(grammar, vocabulary)
+    assert len(EOS) + 257 in agree(matcher)
+    assert matcher.advance(len(EOS) + ord("a"))
+    assert len(EOS) + 257 in agree(matcher)
+
+
+def test_what_follows_a_bracket_depends_on_whether_it_was_the_last_one() -> None:
+    """Masks of places that differ in the number of open brackets alone, in both orders."""
+    source = (
+        'start: x\nx: OPEN x CLOSE A | "d"\nA: /a+/\nOPEN: "("\nCLOSE: /\\)(c|b[a\\t]*)/\n_NL: /(\\n *)+/\n'
+        '%declare _INDENT _DEDENT\nunused: _INDENT _DEDENT OPEN CLOSE _NL A\n%ignore "\\t"\n'
+    )
+    letters = "ab()\n cd\t"
+    grammar = lark(
+        source, lexer="longest", indenter=Indentation("_NL", "_INDENT", "_DEDENT", ("OPEN",), ("CLOSE",))
+    )
+    for texts in (["(d)", "((d)", "((d)c\ta)"], ["((d)c\ta)", "((d)", "(d)"]):
+        vocabulary = Vocabulary.from_tokens([None, None, *(letter.encode() for letter in letters)], EOS)
+        for text in texts:
+            matcher = Matcher(grammar, vocabulary)
+            assert all(matcher.advance(len(EOS) + letters.index(letter)) for letter in text)
+            agree(matcher)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "start: x B B | B\nx: x x | A\nA: /a/\nB: /b+/\n",
+        'start: x B B | B\nx: "(" x ")" | A\nA: /a/\nB: /b+/\n',
+        "start: x B B | B\nx: A x | A\nA: /a/\nB: /b+/\n",
+        "start: (A (A)*)+ B B | (B)* | B B ((B A)?)*\nA: /a[bc]?/\nB.1: /[bc]+/\n%ignore /b/\n",
+    ],
+)
+def test_contexts_without_an_end_are_followed_so_far(source: str) -> None:
+    matcher = Matcher(lark(source, lexer="longest", contextual=True), Vocabulary.of_bytes())
+    matcher.mask()
+    assert matcher.unproven > 0
+
+
+def test_patterns_compete_only_where_the_grammar_allows_them() -> None:
+    grammar = lark('start: A | "(" B ")"\nA: /a+/\nB: /[ab]b*/\n', contextual=True)
+    vocabulary = Vocabulary.of_bytes()
+
+    def takes(text: bytes) -> bool:
+        matcher = Matcher(grammar, vocabulary)
+        return matcher.viable_bytes(text) == len(text) and matcher.witness_text(text) == b""
+
+    assert takes(b"aa") and takes(b"(ab)") and takes(b"(a)")
+    assert not takes(b"b") and not takes(b"(aa)")
