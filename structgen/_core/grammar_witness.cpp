@@ -13,6 +13,7 @@ namespace {
 constexpr size_t MOST_TERMINALS = 200'000;
 constexpr size_t MOST_STEPS = 200'000;
 constexpr size_t MOST_SEARCHED = 1'500;
+constexpr size_t MOVES_SEARCHED = 5'000'000;  // of Earley's algorithm, on the way
 constexpr size_t MOST_READ_WITHIN = 20'000;  // characters of a completion
 
 // The rest of a lexeme, its shortest.
@@ -253,7 +254,11 @@ bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
 static bool search_bytes(Automaton &a, Reader &r, const Node *node, std::string *out) {
   std::vector<std::pair<const Node *, std::pair<size_t, char>>> met{{node, {0, 0}}};
   std::set<std::pair<uint64_t, uint64_t>> known;
-  for (size_t at = 0; at < met.size() && met.size() < MOST_SEARCHED; ++at) {
+  // An ambiguous text has sets that grow with it, and each step goes through them.
+  const Earley &earley = node->control.grammar->earley();
+  const size_t moved = earley.work();
+  auto goes_on = [&] { return met.size() < MOST_SEARCHED && earley.work() - moved < MOVES_SEARCHED; };
+  for (size_t at = 0; at < met.size() && goes_on(); ++at) {
     const Node *n = met[at].first;
     if (a.grammar_ends(r, n)) {
       for (size_t i = at; i != 0; i = met[i].second.first) out->insert(out->begin(), met[i].second.second);

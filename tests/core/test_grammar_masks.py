@@ -185,3 +185,14 @@ def test_patterns_compete_only_where_the_grammar_allows_them() -> None:
 
     assert takes(b"aa") and takes(b"(ab)") and takes(b"(a)")
     assert not takes(b"b") and not takes(b"(aa)")
+
+
+def test_completions_of_ambiguous_texts_are_sought_so_far() -> None:
+    """Its sets grow with the text, in all ways to write it; there is no completion, which is not proven."""
+    source = (
+        "start: B start y | y start (B)* | C A A\nx: C | A\ny: (B y)? | B B A | x A\n"
+        'A.1: /[ab]+/\nB.1: /bc/\nC: "abc"\n'
+    )
+    matcher = Matcher(lark(source, lexer="longest", contextual=True), Vocabulary.of_bytes())
+    assert matcher.witness_text() is None
+    assert matcher.unproven > 0
