@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .matcher import Matcher
     from .models import load, wrap
     from .posterior import Posterior
-    from .posterior_sampling import sample
+    from .posterior_sampling import beam, sample
     from .prompts import PromptFunction, prompt
     from .results import Result
     from .sampling import (
@@ -76,6 +76,7 @@ _HOMES = {
     "TypeNotSupported": "errors",
     "Vocabulary": "vocabulary",
     "Whitespace": "constraints.json_schema",
+    "beam": "posterior_sampling",
     "check": "constraints.json_schema",
     "choice": "constraints.choice",
     "constraint_for_type": "types",
@@ -129,6 +130,7 @@ __all__ = [
     "Vocabulary",
     "Whitespace",
     "__version__",
+    "beam",
     "check",
     "choice",
     "constraint_for_type",

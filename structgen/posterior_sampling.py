@@ -7,23 +7,26 @@ Cost: of a draw, see the sampler; `trie` keeps what was learned for the next cal
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from structgen.api import check_model, described
-from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError
+from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, OutputInvalid
 from structgen.matcher import Matcher
 from structgen.posterior import Posterior
 from structgen.progress import ProgressBar
+from structgen.sampling.beams import Beam, beam_search
 from structgen.sampling.bounds import BoundTrie
 from structgen.sampling.conditions import Condition, Potential
 from structgen.sampling.options import SamplingOptions, row_seed
+from structgen.sampling.prefixes import PrefixBatch
 from structgen.sampling.samplers import Limits, Sampler, Task, draw, sampler_of
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
 
-__all__ = ["KnownLaws", "sample"]
+__all__ = ["Found", "KnownLaws", "beam", "sample"]
 
 
 class KnownLaws(NamedTuple):
@@ -98,6 +101,74 @@ def sample(
         raise _nothing(task)
     texts = [model.vocabulary.decode(one.tokens).decode("utf-8", "replace") for one in draws]
     return Posterior(draws, texts, kind, chosen, task.account)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A text that beam search found."""
+
+    text: str
+    value: Any
+    """None where the output type's own validators reject the text."""
+    log_prob: float
+    score: float
+    group: int
+
+
+def beam(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = str,
+    *,
+    width: int = 8,
+    groups: int = 1,
+    diversity: float = 0.5,
+    length_penalty: float = 0.0,
+    max_tokens: int = 512,
+    describe: bool = False,
+) -> list[Found]:
+    """The most probable texts of `output` that beam search finds, best first: at most `width`.
+
+    groups, diversity   that many beams side by side, which pay `diversity` (in log probability) for a token that
+                        earlier ones chose in the same step
+    length_penalty      a text's score is its log probability over its length to this power
+
+    Raises `DeadEnd` where no text ends within `max_tokens`.
+    """
+    check_model(model)
+    for name, value in (("width", width), ("groups", groups)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise OptionError(f"{name} is {value!r:.40}; it is a whole number of 1 or more")
+    if groups > width:
+        raise OptionError(f"groups={groups} are more than width={width}", hint="Each group needs a text.")
+    if not diversity >= 0 or not length_penalty >= 0:
+        raise OptionError("diversity and length_penalty are 0 or more")
+    options = SamplingOptions(max_tokens=max_tokens)
+    kind = _output(output)
+    ids = model.encode(described(prompt, kind) if describe else prompt)
+    found = beam_search(
+        PrefixBatch(model, ids),
+        Matcher(kind.constraint, model.vocabulary),
+        width=width,
+        groups=groups,
+        diversity=diversity if groups > 1 else 0.0,
+        length_penalty=length_penalty,
+        max_tokens=options.max_tokens,
+    )
+    if not found:
+        raise DeadEnd(
+            f"beam search found no text of at most {max_tokens} tokens", text="", hint="Raise max_tokens."
+        )
+    return [_found(model, kind, one) for one in found]
+
+
+def _found(model: LanguageModel, kind: OutputType, one: Beam) -> Found:
+    text = model.vocabulary.decode(one.tokens).decode("utf-8", "replace")
+    try:
+        value = kind.validate(text)
+    except OutputInvalid:
+        value = None
+    return Found(text, value, one.log_prob, one.score, one.group)
 
 
 def task_key(sampler: Sampler, temperature: float, max_tokens: int, potentials: Sequence[Potential]) -> Any:

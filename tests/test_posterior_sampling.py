@@ -207,3 +207,24 @@ def test_what_cannot_be_asked_for(options: dict[str, Any], message: str) -> None
 def test_options_of_samplers(make: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         make()
+
+
+# Beams.
+
+
+def test_beams() -> None:
+    found = sg.beam(model(), "", LANGUAGE, width=5)
+    assert {one.text for one in found} == set(Q)
+    assert [one.log_prob for one in found] == sorted((one.log_prob for one in found), reverse=True)
+    assert found[-1].value == "000" and found[-1].log_prob == pytest.approx(math.log(0.012), abs=1e-4)
+    apart = sg.beam(model(), "", LANGUAGE, width=2, groups=2, diversity=9.0)
+    assert {one.text[0] for one in apart} == {"0", "1"}
+    with pytest.raises(DeadEnd, match="no text of at most 2 tokens"):
+        sg.beam(model(), "", LANGUAGE, max_tokens=2)
+    for options, message in (
+        ({"width": 0}, "width is 0"),
+        ({"groups": 9}, "more than width"),
+        ({"diversity": -1.0}, "0 or more"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            sg.beam(model(), "", LANGUAGE, **options)  # type: ignore[arg-type]
