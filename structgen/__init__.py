@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .matcher import Matcher
     from .models import load, wrap
     from .posterior import Posterior
-    from .posterior_sampling import beam, sample
+    from .posterior_sampling import KnownLaws, beam, sample
     from .prompts import PromptFunction, prompt
     from .results import Result
     from .sampling import (
@@ -61,6 +61,7 @@ _HOMES = {
     "DeadEnd": "errors",
     "Exact": "sampling",
     "GenerationError": "errors",
+    "KnownLaws": "posterior_sampling",
     "LocalMasking": "sampling",
     "MH": "sampling",
     "Matcher": "matcher",
@@ -116,6 +117,7 @@ __all__ = [
     "DeadEnd",
     "Exact",
     "GenerationError",
+    "KnownLaws",
     "LocalMasking",
     "Matcher",
     "OutputInvalid",

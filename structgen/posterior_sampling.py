@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model, described
 from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, OutputInvalid
@@ -29,11 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["Found", "KnownLaws", "beam", "sample"]
 
 
-class KnownLaws(NamedTuple):
-    """What exact samplers have learned under one prompt, constraint, temperature and cap."""
+class KnownLaws:
+    """What walks have learned under one prompt, constraint and set of options; a new one knows nothing.
 
-    trie: BoundTrie
-    about: list[Any]
+    `limit` bounds its memory, in bytes: what was visited longest ago is forgotten first.
+    """
+
+    def __init__(self, limit: int = 256 << 20) -> None:
+        self.trie = BoundTrie(limit)
+        self.about: list[Any] = []
 
 
 def sample(
@@ -62,7 +66,7 @@ def sample(
     potentials   conditions of your own (`structgen.potential`), hard or soft
     max_seconds, max_calls (rows that the model reads), max_attempts (walks or particles)
                  end the sampling early: there are fewer draws then, and `account.stopped` says why
-    learned      what an earlier call with the same arguments has learned: `KnownLaws(BoundTrie(), [])`
+    learned      a `KnownLaws` that an earlier call with the same arguments was given, or a new one
 
     Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back.
     """
@@ -99,7 +103,7 @@ def sample(
             advance(1)
     if not draws:
         raise _nothing(task)
-    texts = [model.vocabulary.decode(one.tokens).decode("utf-8", "replace") for one in draws]
+    texts = [model.decode(one.tokens) for one in draws]
     return Posterior(draws, texts, kind, chosen, task.account)
 
 
@@ -163,7 +167,7 @@ def beam(
 
 
 def _found(model: LanguageModel, kind: OutputType, one: Beam) -> Found:
-    text = model.vocabulary.decode(one.tokens).decode("utf-8", "replace")
+    text = model.decode(one.tokens)
     try:
         value = kind.validate(text)
     except OutputInvalid:
@@ -184,7 +188,7 @@ def _known(learned: KnownLaws, prompt: Sequence[int], kind: OutputType, key: Any
         names = ("prompt", "constraint", "sampler, temperature, max_tokens or potentials")
         differs = next(name for name, a, b in zip(names, learned.about, about, strict=True) if a != b)
         raise OptionError(
-            f"what was learned is about another {differs}", hint="Start with KnownLaws(BoundTrie(), [])."
+            f"what was learned is about another {differs}", hint="Start with a new structgen.KnownLaws()."
         )
     return learned.trie
 

@@ -11,8 +11,6 @@ import pytest
 import structgen as sg
 from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError
 from structgen.models.memory import DistributionModel
-from structgen.posterior_sampling import KnownLaws
-from structgen.sampling import BoundTrie
 from structgen.sampling.samplers import Sampler
 from structgen.vocabulary import Vocabulary
 from tests.sampling.toys import END, T1_LANGUAGE, t1_law
@@ -112,7 +110,7 @@ def test_soft_potentials(sampler: Sampler) -> None:
 
 
 def test_what_was_learned_is_used_again() -> None:
-    learned = KnownLaws(BoundTrie(), [])
+    learned = sg.KnownLaws()
     first = draw(n=200, learned=learned)
     again = draw(n=200, learned=learned, seed=9)
     assert first.account.calls > 0 and again.account.calls == 0
@@ -180,7 +178,6 @@ def test_potentials_that_lie_or_fail() -> None:
         ({"tempreature": 1}, "unknown option 'tempreature'"),
         ({"potentials": [len]}, "potentials holds"),
         ({"output": sg.potential(bool)}, "the output is a potential"),
-        ({"learned": KnownLaws(BoundTrie(), [1, 2, 3])}, "about another prompt"),
     ],
 )
 def test_what_cannot_be_asked_for(options: dict[str, Any], message: str) -> None:

@@ -1,7 +1,6 @@
 #include "lark_text.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace structgen {
 namespace {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .law import allowed_ids
+from .law import next_ids
 from .prefixes import PrefixBatch
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ def beam_search(
 ) -> list[Beam]:
     """The best texts found, best first: at most `width` of them, of each group its share."""
     eos = frozenset(matcher.vocabulary.eos_ids)
-    size = matcher.vocabulary.size
     shares = [width // groups + (i < width % groups) for i in range(groups)]
     growing: list[list[_Growing]] = [[_Growing((), matcher.fork(), 0.0)] for _ in range(groups)]
     kept: list[list[Beam]] = [[] for _ in range(groups)]
@@ -80,9 +79,7 @@ def beam_search(
         for group, share in enumerate(shares):
             candidates: list[tuple[float, float, int, _Growing]] = []
             for one in growing[group]:
-                ids = allowed_ids(one.matcher.mask(), size)
-                if step == max_tokens:
-                    ids = ids[np.isin(ids, list(eos))]
+                ids = next_ids(one.matcher, at_cap=step == max_tokens)
                 log_p = laws[one.tokens][ids].astype(np.float64)
                 ranked = log_p.copy()
                 for token, times in chosen.items() if diversity else ():

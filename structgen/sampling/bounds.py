@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .law import place_of
 from .prefixes import Prefix
 
 __all__ = ["TAIL", "BoundTrie", "Node"]
@@ -34,6 +35,10 @@ _LIKELY = 2.0**-10
 """Tokens of at least this probability are held one by one: at most a thousand, mostly a few dozen."""
 
 
+_FEW = 8
+"""A law of about so many tokens is held as a whole."""
+
+
 class Node:
     """The law after one prefix. `tokens` are sorted; `log_p` and `theta` run along with them."""
 
@@ -45,7 +50,7 @@ class Node:
         self.token = token
         masses = np.exp(log_p)
         likely = np.flatnonzero(masses >= _LIKELY)
-        if len(log_p) <= 2 * len(likely) + 8:
+        if len(log_p) <= 2 * len(likely) + _FEW:
             likely = np.flatnonzero(masses)
         self.tokens: Array = (likely if base is None else base[likely]).astype(np.int32)
         self.log_p: Array = log_p[likely].astype(np.float64)
@@ -74,10 +79,7 @@ class Node:
     def draw(self, uniform: float) -> int:
         """A token, in proportion to p * theta; `TAIL` for one that is not held. There must be mass."""
         assert self._cumulative is not None
-        total = self._cumulative[-1]
-        place = int(np.searchsorted(self._cumulative, uniform * total, side="right"))
-        if place >= len(self._cumulative):  # rounding: the last one with mass is meant
-            place = int(np.searchsorted(self._cumulative, total, side="left"))
+        place = place_of(self._cumulative, uniform)
         return TAIL if place == len(self.tokens) else int(self.tokens[place])
 
     def place(self, token: int) -> int:
@@ -87,21 +89,16 @@ class Node:
         return place
 
     def hold(self, token: int, base: Array | None, log_p: Array) -> None:
-        """Takes a token out of the tail; the law is as when the node was made."""
+        """Takes a token out of the tail, if it is there; the law is as when the node was made."""
         ids = np.arange(len(log_p)) if base is None else base
         place = int(np.searchsorted(self.tokens, token))
+        if place < len(self.tokens) and self.tokens[place] == token:
+            return
         self.tokens = np.insert(self.tokens, place, token)
         self.log_p = np.insert(self.log_p, place, float(log_p[np.searchsorted(ids, token)]))
         self.theta = np.insert(self.theta, place, 0.0)
         self.tail = _tail(np.exp(log_p), np.searchsorted(ids, self.tokens))
         self.settle()
-
-    def unheld(self, base: Array | None, log_p: Array) -> tuple[Array, Array]:
-        """The tokens of the tail and their log probabilities."""
-        ids = np.arange(len(log_p)) if base is None else base
-        rest = np.ones(len(log_p), dtype=bool)
-        rest[np.searchsorted(ids, self.tokens)] = False
-        return ids[rest], log_p[rest]
 
     def memory(self) -> int:
         """Bytes, about."""

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .conditions import Condition
-from .law import allowed_ids, log_sum_exp
+from .law import log_sum_exp, next_ids, place_of
 from .prefixes import Prefix, PrefixReader
 
 if TYPE_CHECKING:
@@ -94,7 +94,6 @@ class Chains:
         self._max_tokens = max_tokens
         self._stream = stream
         self._eos = frozenset(matcher.vocabulary.eos_ids)
-        self._size = matcher.vocabulary.size
         self.proposed = 0
         self.accepted = 0
 
@@ -153,17 +152,13 @@ class Chains:
             matcher.advance(token)
         while True:
             log_p = yield tuple(text.tokens)
-            ids = allowed_ids(matcher.mask(), self._size)
-            if len(text.tokens) >= self._max_tokens:
-                ids = ids[np.isin(ids, list(self._eos))]
+            ids = next_ids(matcher, at_cap=len(text.tokens) >= self._max_tokens)
             allowed = log_p[ids].astype(np.float64)
             log_z = log_sum_exp(allowed)
             if log_z == -math.inf:
                 return text
             law = np.exp(allowed - log_z)
-            cumulative = np.cumsum(law)
-            place = int(np.searchsorted(cumulative, float(random.random()) * cumulative[-1], side="right"))
-            place = min(place, int(np.flatnonzero(law)[-1]))
+            place = place_of(np.cumsum(law), float(random.random()))
             token = int(ids[place])
             positive = law[law > 0]
             entropy = float(-(positive * np.log(positive)).sum())
@@ -191,9 +186,7 @@ class Chains:
         return found
 
     def _place(self, text: Text, random: np.random.Generator) -> int:
-        cumulative = np.cumsum(self._cuts(text))
-        place = int(np.searchsorted(cumulative, float(random.random()) * cumulative[-1], side="right"))
-        return min(place, len(cumulative) - 1, len(text.tokens))
+        return min(place_of(np.cumsum(self._cuts(text)), float(random.random())), len(text.tokens))
 
     def _takes(self, text: Text, other: Text, random: np.random.Generator) -> bool:
         if other.log_weight == -math.inf:

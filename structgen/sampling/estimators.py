@@ -32,6 +32,8 @@ from numpy.typing import NDArray
 
 from structgen.errors import OptionError
 
+from .law import place_of
+
 __all__ = ["ESTIMATORS", "Drawn", "Estimator", "draw_checked"]
 
 Array = NDArray[Any]
@@ -106,11 +108,7 @@ class _Probes:
         return self._draw()
 
     def _draw(self) -> int:
-        total = self._cumulative[-1]
-        place = int(np.searchsorted(self._cumulative, float(self._random.random()) * total, side="right"))
-        if place >= len(self._cumulative):
-            place = int(np.searchsorted(self._cumulative, total, side="left"))
-        return place
+        return place_of(self._cumulative, float(self._random.random()))
 
 
 def draw_checked(

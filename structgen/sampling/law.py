@@ -16,7 +16,7 @@ Source: Geng et al. 2023 (local masking); the weights, `shared/algorithms.md` se
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,10 @@ from structgen.errors import ModelError
 
 from .options import SamplingOptions
 
-__all__ = ["StepLaw", "allowed_ids", "log_sum_exp"]
+if TYPE_CHECKING:
+    from structgen.matcher import Matcher
+
+__all__ = ["StepLaw", "allowed_ids", "log_sum_exp", "next_ids", "place_of"]
 
 Array = NDArray[Any]
 _FEW = 256
@@ -35,6 +38,21 @@ def allowed_ids(mask: Array, size: int) -> NDArray[np.int64]:
     """The token ids of a packed mask (int32 words, least significant bit first), increasing."""
     bits = np.unpackbits(mask.view(np.uint8), count=size, bitorder="little")
     return np.flatnonzero(bits.view(np.bool_))  # of booleans it is several times as fast
+
+
+def next_ids(matcher: Matcher, *, at_cap: bool) -> NDArray[np.int64]:
+    """The tokens that may follow, increasing; at the cap only those that end the text."""
+    vocabulary = matcher.vocabulary
+    ids = allowed_ids(matcher.mask(), vocabulary.size)
+    return ids[np.isin(ids, vocabulary.eos_ids)] if at_cap else ids
+
+
+def place_of(cumulative: Array, uniform: float) -> int:
+    """The place that `uniform` in [0, 1) selects, in proportion to masses that were summed up. There must be mass."""
+    total = cumulative[-1]
+    place = int(np.searchsorted(cumulative, uniform * total, side="right"))
+    # subtle: the product may round up to the whole mass; the last one with mass is meant then.
+    return place if place < len(cumulative) else int(np.searchsorted(cumulative, total, side="left"))
 
 
 def log_sum_exp(values: Array) -> float:
@@ -90,10 +108,7 @@ class StepLaw:
         if self._cumulative is None:
             self._prepare()
         assert self._cumulative is not None
-        position = int(np.searchsorted(self._cumulative, uniform * self._cumulative[-1], side="right"))
-        # subtle: the product may round up to the whole mass; the last token with mass is meant then.
-        if position >= len(self._cumulative):
-            position = int(np.searchsorted(self._cumulative, self._cumulative[-1], side="left"))
+        position = place_of(self._cumulative, uniform)
         return position if self._chosen is None else int(self._chosen[position])
 
     def probabilities(self) -> dict[int, float]:

@@ -27,7 +27,7 @@ from structgen.errors import DeadEnd, GenerationError
 
 from .conditions import Condition
 from .estimators import Estimator, draw_checked
-from .law import allowed_ids, log_sum_exp
+from .law import log_sum_exp, next_ids, place_of
 from .prefixes import PrefixBatch
 from .resampling import Resampling, effective_size, resample
 
@@ -105,11 +105,10 @@ class Particles:
         self._critic = critic
         self._max_tokens = max_tokens
         self._eos = frozenset(matcher.vocabulary.eos_ids)
-        self._size = matcher.vocabulary.size
         self._matchers = [matcher.fork() for _ in range(count)]
         self.particles = [Particle() for _ in range(count)]
         self.log_z = 0.0
-        """Up to the last resampling; `finish` adds the rest."""
+        """Up to the last resampling; `total` adds the rest."""
         self.resampled = 0
         self.steps = 0
 
@@ -143,9 +142,7 @@ class Particles:
             self._grow(self.particles[i], self._matchers[i], laws[tuple(self.particles[i].tokens)])
 
     def _grow(self, particle: Particle, matcher: Matcher, log_p: Array) -> None:
-        ids = allowed_ids(matcher.mask(), self._size)
-        if len(particle.tokens) >= self._max_tokens:
-            ids = ids[np.isin(ids, list(self._eos))]
+        ids = next_ids(matcher, at_cap=len(particle.tokens) >= self._max_tokens)
         allowed = log_p[ids].astype(np.float64)
         mass = log_sum_exp(allowed)
         if mass == -math.inf:
@@ -178,9 +175,7 @@ class Particles:
     def _draw(self, particle: Particle, matcher: Matcher, ids: Array, law: Array) -> tuple[int | None, float]:
         """Where the next token stands in `ids`, and what it weighs beside the mask."""
         if not self._checked:
-            masses = np.cumsum(np.exp(law))
-            place = int(np.searchsorted(masses, float(self._random.random()) * masses[-1], side="right"))
-            return min(place, int(np.flatnonzero(law > -math.inf)[-1])), 0.0
+            return place_of(np.cumsum(np.exp(law)), float(self._random.random())), 0.0
         assert self._checking is not None
         verdicts: dict[int, float] = {}
 
@@ -250,8 +245,7 @@ class Particles:
             taken.add(i)
 
     def _refuse(self) -> None:
-        example = max((particle.tokens for particle in self.particles), key=len)
-        text = self._matchers[0].vocabulary.decode(example).decode("utf-8", "replace")
+        text = max((matcher.text for matcher in self._matchers), key=len).decode("utf-8", "replace")
         raise DeadEnd(
             f"all {len(self.particles)} particles died by step {self.steps}; the longest had written {text[-60:]!r}",
             text=text,

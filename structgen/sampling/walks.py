@@ -40,7 +40,7 @@ from structgen.errors import OptionError
 
 from .bounds import TAIL, BoundTrie, Node
 from .conditions import Condition
-from .law import allowed_ids
+from .law import next_ids, place_of
 from .prefixes import PrefixReader
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class _Lane:
     """log theta of the node, as it was when it was chosen."""
     arrived: bool = False
     """Has it survived at this node?"""
+    held: Array | None = None
+    """The tokens that the node held when one was drawn that it does not; which one is found when the law is there."""
 
 
 class Walks:
@@ -109,7 +111,6 @@ class Walks:
         self._max_tokens = max_tokens
         self._condition = condition or Condition()
         self._stream = stream
-        self._size = matcher.vocabulary.size
         self._eos = frozenset(matcher.vocabulary.eos_ids)
         self._lanes: list[_Lane | None] = [None] * lanes
         self._laws: OrderedDict[Node, Array] = OrderedDict()
@@ -190,15 +191,18 @@ class Walks:
             if not lane.arrived and not self._survives(lane, node):
                 return self._end(lane, node, 0.0)
             lane.arrived = True
-            token = node.draw(float(lane.random.random()))
-            if token == TAIL:
+            if lane.held is not None or (token := node.draw(float(lane.random.random()))) == TAIL:
+                if lane.held is None:
+                    lane.held = node.tokens
                 if log_p is None:
                     log_p = self._laws.get(node)
                 if log_p is None:
                     return True
-                token = self._draw_rare(lane, node, log_p)
+                token, assumed = self._draw_rare(lane, node, log_p), 0.0
+            else:
+                assumed = float(node.theta[node.place(token)])
             log_p = None
-            if not self._take(lane, node, token):
+            if not self._take(lane, node, token, assumed):
                 return False
 
     def _arrive(self, lane: _Lane, log_p: Array) -> Node:
@@ -217,8 +221,7 @@ class Walks:
         at_cap = len(lane.walk.tokens) >= self._max_tokens
         if self._policy in ("cars", "asap"):
             self.checks += 1
-            allowed = allowed_ids(lane.matcher.mask(), self._size)
-            return allowed[np.isin(allowed, list(self._eos))] if at_cap else allowed
+            return next_ids(lane.matcher, at_cap=at_cap)
         return np.array(sorted(self._eos), dtype=np.int64) if at_cap else None
 
     def _survives(self, lane: _Lane, node: Node) -> bool:
@@ -232,24 +235,28 @@ class Walks:
         return loss >= 0 or math.log1p(-float(lane.random.random())) < loss
 
     def _draw_rare(self, lane: _Lane, node: Node, log_p: Array) -> int:
+        """One of the tokens that were not held when it was decided that it is one of those."""
+        # subtle: another lane may have drawn one of them meanwhile, which is held now; it is as likely as before.
         base = self._base(lane)
         law = log_p if base is None else log_p[base]
-        ids, scores = node.unheld(base, law)
-        masses = np.cumsum(np.exp(scores - scores.max(), dtype=np.float64))
-        place = int(np.searchsorted(masses, float(lane.random.random()) * masses[-1], side="right"))
-        token = int(ids[min(place, len(ids) - 1)])
+        ids = np.arange(len(law)) if base is None else base
+        masses = np.exp(law, dtype=np.float64)
+        assert lane.held is not None
+        masses[np.searchsorted(ids, lane.held)] = 0
+        lane.held = None
+        token = int(ids[place_of(np.cumsum(masses), float(lane.random.random()))])
         node.hold(token, base, law)
         return token
 
-    def _take(self, lane: _Lane, node: Node, token: int) -> bool:
-        """Goes to `token`; False where the walk has ended."""
+    def _take(self, lane: _Lane, node: Node, token: int, assumed: float) -> bool:
+        """Goes to `token`, whose bound was `assumed`; False where the walk has ended."""
         walk = lane.walk
         place = node.place(token)
         lane.path.append((node, token))
         walk.log_prob += float(node.log_p[place])
         if self._policy in ("rejection", "adaptive_rejection"):
             self.checks += 1
-        lane.assumed = float(node.theta[place])
+        lane.assumed = assumed
         if not lane.matcher.advance(token):
             return self._refuse(lane, token)
         if token in self._eos:

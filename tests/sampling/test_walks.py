@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from structgen.models.memory import DistributionModel
+from structgen.sampling import bounds
+from structgen.sampling import walks as walks_module
 from structgen.sampling.bounds import BoundTrie
 from structgen.sampling.prefixes import PrefixReader
 from structgen.sampling.walks import Policy, Walk, Walks
@@ -137,8 +139,18 @@ def strings(
 
 @pytest.mark.parametrize("policy", ["rejection", "adaptive_rejection", "cars", "asap"])
 @pytest.mark.parametrize("seed", range(3))
-def test_random_languages_under_a_cap(policy: Policy, seed: int) -> None:
-    """One trie over all draws, in three lanes, which is trimmed to almost nothing again and again."""
+@pytest.mark.parametrize("rare", [False, True], ids=["held", "rare"])
+def test_random_languages_under_a_cap(
+    policy: Policy, seed: int, rare: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One trie over all draws, in three lanes, which is trimmed to almost nothing again and again.
+
+    `rare`: most tokens are not held one by one, and no law is kept, so that it is read again for them.
+    """
+    if rare:
+        monkeypatch.setattr(bounds, "_LIKELY", 0.4)
+        monkeypatch.setattr(bounds, "_FEW", -100)
+        monkeypatch.setattr(walks_module, "_LAWS_KEPT", 0)
     words = ["".join(w) for n in range(5) for w in product("ab", repeat=n)]
     random = np.random.default_rng(seed)
     language = [word.encode() for word in words if random.random() < 0.3] or [b"ab"]
