@@ -179,9 +179,7 @@ class _WithNames(GrammarConstraint):
         known: Iterable[tuple[str, tuple[str, ...]]],
         reserved: frozenset[str],
     ) -> None:
-        object.__setattr__(self, "grammar", read.grammar)
-        object.__setattr__(self, "format", read.format)
-        object.__setattr__(self, "_ir", read.lower())
+        self._set(read._read, read.format, read.start, read.lower())
         listed = dict.fromkeys(name for _, names in known for name in names)
         given: dict[str, str] = {}
         for name in listed:

@@ -1,6 +1,6 @@
 """What the native module offers to Python; `bind_*.cpp` define it, `tests/core/test_stub.py` compares the two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -163,7 +163,7 @@ def read_lark(
 ) -> (
     tuple[
         dict[str, tuple[tuple[Any, ...], set[str]]],
-        dict[str, tuple[int, tuple[Any, ...]]],
+        dict[str, tuple[int, tuple[Any, ...], bool]],
         list[str],
         list[str],
         list[tuple[str, str]],
@@ -174,3 +174,40 @@ def read_lark(
     | None
 ):
     """A plain grammar: rules, terminals, what is ignored, literals, imports; offsets of definitions, uses, literals."""
+
+def lower_bodies(
+    rules: dict[str, tuple[Any, ...]],
+    start: str,
+    terminals: list[str],
+    nullable: Callable[[Any], bool | None],
+) -> tuple[int, tuple[str, ...], tuple[tuple[int, ...], ...], list[tuple[Any, ...]]]:
+    """The start, names of rules, productions, and the bodies that are terminals: those of a lexer, then others."""
+
+def simplified(
+    rules: dict[str, tuple[Any, ...]], body: tuple[Any, ...], nullable: Callable[[Any], bool | None]
+) -> tuple[Any, ...]:
+    """A repetition that does not repeat what is a repetition itself, as far as that goes."""
+
+class PlainLark:
+    """A plain Lark grammar on its way to productions under rule "longest"; to be lowered once."""
+
+    @staticmethod
+    def read(text: str) -> PlainLark | None: ...
+    @property
+    def terminals(self) -> dict[str, tuple[int, tuple[Any, ...], bool]]:
+        """Of each that is defined: its priority, its body, and whether that is a word or sign as it is."""
+    @property
+    def imports(self) -> list[tuple[str, str]]: ...
+    @property
+    def literals(self) -> list[str]:
+        """In rules, those that are not words or signs as they are."""
+    def lower(
+        self,
+        start: str,
+        imported: list[tuple[str, int, str]],
+        keys: dict[str, str],
+        literals: dict[str, tuple[str, str]],
+        signs: Mapping[str, str],
+        language: Callable[[str, str], tuple[bool, int, int, str, Any] | None],
+    ) -> tuple[int, tuple[str, ...], tuple[Any, ...], tuple[Any, ...], tuple[int, ...]] | None:
+        """The start, rules, productions, terminals and ignored ones of the IR; None where it is not plain."""

@@ -6,6 +6,7 @@ namespace nb = nanobind;
 namespace structgen {
 void bind_engine(nb::module_ &m);
 void bind_lark(nb::module_ &m);
+void bind_lowering(nb::module_ &m);
 void bind_numbers(nb::module_ &m);
 void bind_regex(nb::module_ &m);
 }
@@ -17,4 +18,5 @@ NB_MODULE(_native, m) {
   structgen::bind_numbers(m);
   structgen::bind_engine(m);
   structgen::bind_lark(m);
+  structgen::bind_lowering(m);
 }

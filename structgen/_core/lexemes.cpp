@@ -71,11 +71,18 @@ LexemeState Lexemes::first_step(LexemeState s, uint8_t byte) {
   return to != UNKNOWN ? to : next(s, byte);
 }
 
+// Most bytes lead where another one does, so all that do are settled with it.
 LexemeState Lexemes::next(LexemeState s, uint8_t byte) {
+  static const structgen::Row nowhere{};
   const State &st = states_[s];
-  const Re language = regex_.row(st.language)[byte], beyond = st.beyond, earlier = st.earlier;
-  const LexemeState to = intern(language, rest_of(beyond, byte), rest_of(earlier, byte));
-  return (*rows_[s])[byte] = to;
+  const auto row_of = [&](Re re) -> const structgen::Row & { return re == RegexSpace::EMPTY ? nowhere : regex_.row(re); };
+  const structgen::Row &language = regex_.row(st.language), &beyond = row_of(st.beyond), &earlier = row_of(st.earlier);
+  const Re rest = language[byte], rest_beyond = beyond[byte], rest_earlier = earlier[byte];
+  const LexemeState to = intern(rest, rest_beyond, rest_earlier);
+  Row &row = *rows_[s];
+  for (size_t b = 0; b < 256; ++b)
+    if (language[b] == rest && beyond[b] == rest_beyond && earlier[b] == rest_earlier) row[b] = to;
+  return to;
 }
 
 const std::bitset<256> &Lexemes::first(LexemeState s) {
@@ -143,7 +150,7 @@ const Lexemes::Ahead *Lexemes::ahead(LexemeState s) {
 
 // In order of the trie, with the states of the path on a stack. `inside` is told the ids of a node's own tokens, `whole`
 // those of a subtree that stays in one state (its own first, if that one is another), which it may take as it is, as
-// `words` may take one in which names go on.
+// `words` may take some side by side in which names go on: the first one's top, and the node behind the last.
 // `leave` is asked at nodes whose parent may be the end of the lexeme, with the parent's state and the node's own; at
 // the children of `node` only where it is a part of the lexeme itself.
 template <class OnInside, class OnWhole, class OnWords, class OnLeave>
@@ -152,8 +159,12 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
   struct Level {
     const Vocabulary::Child *next;
     LexemeState state;
+    bool in_word, only_words;  // of tokens: is the node in a word at their beginning; is all below it one?
   };
-  std::vector<Level> path{{v_.children(node), s}};
+  const auto is_only_words = [](Kinds below) { return (below & ~WORDS) == 0; };
+  const Vocabulary::Node space = v_.root_child(' ');
+  std::vector<Level> path{{v_.children(node), s, node == Vocabulary::ROOT || node == space || v_.has_words(node),
+                           is_only_words(v_.kinds_below(node))}};
   while (!path.empty()) {
     Level &level = path.back();
     const Vocabulary::Child &c = *level.next;
@@ -166,6 +177,20 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
     const LexemeState before = level.state, now = step(before, c.byte);
     if ((depth > 1 || is_part) && complete_[before]) leave(c.node, c.byte, depth, before, now);
     if (now == DEAD) continue;
+    if (is_word(c.byte) && (level.only_words || level.in_word) && goes_on(now)) {
+      const Vocabulary::Child *end = &after;
+      while (!end->is_end && is_word(end->byte) && step(before, end->byte) == now) ++end;
+      const auto all = [&] {
+        if (level.only_words) return whole(v_.ids_between(c.first_id, end->first_id), 0, now, now);
+        return (c.has_words || end != &after) && words(c.node, end->node, now);
+      };
+      if (all()) {
+        level.next = end;
+        if ((depth > 1 || is_part) && complete_[before])
+          for (const Vocabulary::Child *other = &after; other != end; ++other) leave(other->node, other->byte, depth, before, now);
+        continue;
+      }
+    }
     if (c.children == 0) {
       inside(v_.ids_between(c.first_id, after.first_id), c.node, depth, now);
       continue;
@@ -181,9 +206,9 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
     }
     const Vocabulary::Child *below = v_.children_at(c.children);
     if (stays(c, below, now) && whole(ids, 0, now, now)) continue;
-    if (c.has_words && looked_at(now).words && words(c.node, now)) continue;
     inside(v_.ids_between(c.first_id, below->first_id), c.node, depth, now);
-    path.push_back({below, now});
+    const bool in_word = level.in_word && (is_word(c.byte) || c.node == space);
+    path.push_back({below, now, in_word, is_only_words(v_.kinds_of(c))});
   }
 }
 
@@ -248,6 +273,7 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
   };
   auto look_below = [&](const auto &again, Vocabulary::Node at, LexemeState state, bool is_part) -> void {
     Way way(at, is_part);
+    Vocabulary::WordsPlace words_place;
     walk(
         at, state, is_part,
         [&](std::span<const uint32_t> ids, Vocabulary::Node n, uint32_t depth, LexemeState now) {
@@ -260,9 +286,8 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
           made->overlaps |= looked_at(now).overlaps | looked_at(below).overlaps;  // or some of these
           return true;
         },
-        [&](Vocabulary::Node n, LexemeState now) {
-          const Vocabulary::Words words = v_.words_below(n);
-          add(v_.ids(n), now);
+        [&](Vocabulary::Node first, Vocabulary::Node end, LexemeState now) {
+          const Vocabulary::Words words = v_.words_between(first, end, words_place);
           add(words.ids, now);
           const bool ends = complete_[now];
           if (ends) {
@@ -332,7 +357,7 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
       [&](std::span<const uint32_t>, size_t, LexemeState now, LexemeState below) {
         return allowed || ((looked_at(now).overlaps | looked_at(below).overlaps) & missing).none();
       },
-      [](Vocabulary::Node, LexemeState) { return false; },
+      [](Vocabulary::Node, Vocabulary::Node, LexemeState) { return false; },
       [&](Vocabulary::Node n, uint8_t byte, uint32_t depth, LexemeState before, LexemeState now) {
         if (now != DEAD && missing.test(byte) && may_follow(before, byte) && !(allowed && stays(n, now)) &&
             !way.turns(*this, depth, before, [](Vocabulary::Node) {}))
@@ -354,7 +379,7 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
       [&](std::span<const uint32_t>, size_t, LexemeState now, LexemeState below) {
         return (looked_at(now).overlaps | looked_at(below).overlaps).none();
       },
-      [](Vocabulary::Node, LexemeState) { return false; },
+      [](Vocabulary::Node, Vocabulary::Node, LexemeState) { return false; },
       [&](Vocabulary::Node n, uint8_t byte, uint32_t, LexemeState before, LexemeState) {
         if (may_follow(before, byte)) found.push_back({n, states_[before].after});
       });

@@ -152,6 +152,11 @@ class Lexemes {
   bool turns(Vocabulary::Node node, LexemeState s);
   const State &looked_at(LexemeState s);
   const Ahead *ahead(LexemeState s);  // null while it is not met often
+  // Do words stay in `s`, and leave it where they end?
+  bool goes_on(LexemeState s) {
+    if (!states_[s].looked_at && (step(s, 'a') != s || step(s, '_') != s || step(s, '0') != s)) return false;
+    return looked_at(s).words;
+  }
   // Does every token below `node`, which is in state `s`, stay in it?
   bool stays(Vocabulary::Node node, LexemeState s) {
     return v_.end(node) - node > 1 && step(s, v_.byte(node + 1)) == s && (v_.kinds_below(node) & ~looked_at(s).loops) == 0;

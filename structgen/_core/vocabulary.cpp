@@ -226,16 +226,38 @@ void Vocabulary::find_words() {
   words_.shrink_to_fit();
 }
 
-Vocabulary::Words Vocabulary::words_below(Node node) const {
-  auto word = [&](Node n) {
-    return std::lower_bound(words_.begin(), words_.end(), n, [](const Word &w, Node at) { return w.node < at; });
+namespace {
+
+// The first place from `from` on that is not before `node`; from the start where that one is behind it already.
+template <class Of>
+size_t place_of(const std::vector<Of> &list, size_t from, Vocabulary::Node node) {
+  const auto at = [&](size_t i) {
+    if constexpr (requires { list[i].node; }) return list[i].node;
+    else return list[i];
   };
-  auto within = [&](const std::vector<Node> &nodes, Node from) -> std::span<const Node> {
-    const auto first = std::lower_bound(nodes.begin(), nodes.end(), from);
-    return {first, std::lower_bound(first, nodes.end(), end(node))};
+  if (from > 0 && at(from - 1) >= node) from = 0;
+  size_t step = 1, low = from;
+  while (low + step < list.size() && at(low + step) < node) low += step, step *= 2;
+  const auto end = list.begin() + static_cast<ptrdiff_t>(std::min(low + step, list.size()));
+  const auto before = [](const Of &one, Vocabulary::Node n) {
+    if constexpr (requires { one.node; }) return one.node < n;
+    else return one < n;
   };
-  return {{word_ids_.data() + word(node + 1)->first_id, word_ids_.data() + word(end(node))->first_id},
-          within(word_turns_, node), within(word_leaves_, node + 1), within(word_beyond_, node + 1)};
+  return static_cast<size_t>(std::lower_bound(list.begin() + static_cast<ptrdiff_t>(low), end, node, before) - list.begin());
+}
+
+}  // namespace
+
+Vocabulary::Words Vocabulary::words_between(Node first, Node end, WordsPlace &place) const {
+  const size_t from = place_of(words_, place.word, first);
+  place.word = place_of(words_, from, end);
+  const auto within = [&](const std::vector<Node> &nodes, size_t &at) -> std::span<const Node> {
+    const size_t begin = place_of(nodes, at, first);
+    at = place_of(nodes, begin, end);
+    return {nodes.data() + begin, at - begin};
+  };
+  return {{word_ids_.data() + words_[from].first_id, word_ids_.data() + words_[place.word].first_id},
+          within(word_turns_, place.turn), within(word_leaves_, place.leave), within(word_beyond_, place.beyond)};
 }
 
 bool Vocabulary::is_eos(uint32_t id) const {

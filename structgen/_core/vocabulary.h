@@ -101,8 +101,13 @@ class Vocabulary {
   static constexpr uint32_t WIDE = 24;
   // Is `node` in such a token's word, and much below it?
   bool has_words(Node node) const { return nodes_[node].has_words; }
-  // Those below `node`, in order.
-  Words words_below(Node node) const;
+  // Where the last question ended; the next one is about nodes behind it, or begins anew.
+  struct WordsPlace {
+    size_t word = 0, turn = 0, leave = 0, beyond = 0;
+  };
+  // Those of whole subtrees side by side, from the first one's top to before the node `end`, in order. All tops are in a
+  // word, and their parent has more below it than words.
+  Words words_between(Node first, Node end, WordsPlace &place) const;
   Node child(Node node, uint8_t byte) const;
   // The bytes of the children of `node`.
   std::bitset<256> next_bytes(Node node) const;

@@ -7,7 +7,8 @@ Invariant: what the grammar means is settled when the constraint is made; its mi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from structgen.constraints.base import Constraint
 from structgen.errors import GrammarError, OptionError
@@ -16,7 +17,7 @@ from .ebnf import read_ebnf
 from .gbnf import read_gbnf
 from .ir import Body, Grammar, Indentation
 from .lowered import Lowered
-from .lowering import lower
+from .lowering import GrammarIR, lower
 from .mistaken import is_like_gbnf, is_like_lark
 
 if TYPE_CHECKING:
@@ -32,21 +33,40 @@ LexerRule = Literal["lark", "longest"]
 class GrammarConstraint(Lowered):
     """Made by `gbnf`, `ebnf` and `lark`."""
 
-    __slots__ = ("format", "grammar")
+    __slots__ = ("_read", "format", "start")
 
-    grammar: Grammar
+    _read: Grammar | partial[Grammar]
+    """The grammar, or how it is read where only its IR was needed so far."""
     format: str
+    start: str
 
     def __init__(self, grammar: Grammar, format: str) -> None:
-        object.__setattr__(self, "grammar", grammar)
-        object.__setattr__(self, "format", format)
-        object.__setattr__(self, "_ir", lower(grammar))
+        self._set(grammar, format, grammar.start, lower(grammar))
+
+    @classmethod
+    def of_ir(cls, ir: GrammarIR, format: str, start: str, read: partial[Grammar]) -> GrammarConstraint:
+        """Of an IR that is made already; `read` reads the grammar when it is asked for."""
+        made = cls.__new__(cls)
+        made._set(read, format, start, ("grammar", ir))
+        return made
+
+    def _set(self, read: Any, format: str, start: str, ir: tuple[str, Any]) -> None:
+        for name, value in (("_read", read), ("format", format), ("start", start), ("_ir", ir)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def grammar(self) -> Grammar:
+        read = self._read
+        if isinstance(read, partial):
+            read = read()
+            object.__setattr__(self, "_read", read)
+        return read
 
     def _bodies(self) -> Iterable[Body]:
         return [rule.body for rule in self.grammar.rules]
 
     def describe(self) -> str:
-        return f"the {self.format} grammar of `{self.grammar.start}`"
+        return f"the {self.format} grammar of `{self.start}`"
 
     def empty_hint(self) -> str:
         return (
@@ -56,7 +76,7 @@ class GrammarConstraint(Lowered):
 
     def __repr__(self) -> str:
         rules = len(self.grammar.rules)
-        return f"<{self.format} grammar, start {self.grammar.start!r}, {rules} rule{'s' * (rules != 1)}>"
+        return f"<{self.format} grammar, start {self.start!r}, {rules} rule{'s' * (rules != 1)}>"
 
 
 def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
@@ -93,9 +113,16 @@ def lark(
     folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule.
     """
     from .lark import read_lark
+    from .lark_direct import lower_plain
 
     if lexer not in ("lark", "longest"):
         raise OptionError(f"there is no lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
+    direct = lexer == "longest" and indenter is None and not import_paths
+    if direct and isinstance(source, str) and isinstance(start, str):
+        ir = lower_plain(source, start, contextual)
+        if ir is not None:
+            read = partial(read_lark, source, start, lexer="longest", contextual=contextual)
+            return GrammarConstraint.of_ir(ir, "Lark", start, read)
     try:
         grammar = read_lark(
             source,

@@ -15,7 +15,7 @@ from lark.lexer import Pattern, PatternRE, PatternStr, TerminalDef, Token
 from lark.load_grammar import _TERMINAL_NAMES, _literal_to_pattern
 from lark.utils import is_id_continue, is_id_start
 
-__all__ = ["Names", "literal_pattern"]
+__all__ = ["Names", "literal_pattern", "telling_name"]
 
 _RANGE = re.compile(r'"([^"\\\n])"\.\."([^"\\\n])"')
 _PLAIN = re.compile(r'(?:[^\\]|\\\\(?!")|\\[^Uux\\])*+')
@@ -38,7 +38,7 @@ class Names:
         pattern = literal_pattern(text)
         name = self.by_pattern.get(pattern)
         if name is None:
-            name = self._telling(pattern)
+            name = telling_name(pattern)
             if name is None or name in self.taken:
                 name = f"__ANON_{self.number}"
                 self.number += 1
@@ -47,16 +47,17 @@ class Names:
             self.terminals.append(TerminalDef(name, pattern))
         self.known[text] = name
 
-    def _telling(self, pattern: Pattern) -> str | None:
-        """The name that a text suggests."""
-        value = pattern.value
-        if not isinstance(pattern, PatternStr):
-            return None
-        if value in _TERMINAL_NAMES:
-            return _TERMINAL_NAMES[value]
-        if value.isascii():
-            return value.upper() if value.isidentifier() else None
-        return value.upper() if is_id_continue(value) and is_id_start(value[0]) else None
+
+def telling_name(pattern: Pattern) -> str | None:
+    """The name that a text suggests."""
+    value = pattern.value
+    if not isinstance(pattern, PatternStr):
+        return None
+    if value in _TERMINAL_NAMES:
+        return _TERMINAL_NAMES[value]
+    if value.isascii():
+        return value.upper() if value.isidentifier() else None
+    return value.upper() if is_id_continue(value) and is_id_start(value[0]) else None
 
 
 def literal_pattern(text: str) -> Pattern:

@@ -26,7 +26,7 @@ from .lark_literals import Names, literal_pattern
 from .lark_loading import Loaded, select
 from .lark_source import Source
 
-__all__ = ["read_plain"]
+__all__ = ["Defined", "NotPlain", "Patterns", "imported_terminals", "read_plain"]
 
 _LONGEST = 100_000
 """Characters of a terminal's pattern: patterns in patterns are written out."""
@@ -37,7 +37,11 @@ _Tree = Any
 """A body of `ir` whose repetitions say how they are written, too; or a pattern."""
 
 
-class _NotPlain(Exception):
+Defined = tuple[int, _Tree, bool]
+"""Of a terminal: its priority, its body, and whether that is a word or sign as it is."""
+
+
+class NotPlain(Exception):
     """The text is lark's business."""
 
 
@@ -51,17 +55,14 @@ def read_plain(source: Source, start: str, keep: Iterable[str], imports: bool = 
         return None  # lark may take the name that such a text suggests for that of another one
     try:
         if imported:
-            known = _imported(imported)
-            if len(known) < len(imported) or known.keys() & terminals.keys():
-                return None
-            terminals = known | terminals
+            terminals = imported_terminals(imported, terminals) | terminals
         if start not in rules or not terminals.keys() >= set(ignore):
             return None
         if any(name not in terminals and name not in rules for name in used):
             return None
-        patterns = _Patterns(terminals)
+        patterns = Patterns(terminals)
         names = Names(
-            [TerminalDef(name, patterns.of(name), priority) for name, (priority, _) in terminals.items()]
+            [TerminalDef(name, patterns.of(name), priority) for name, (priority, *_) in terminals.items()]
         )
         for text in literals:
             names.note(text)
@@ -73,10 +74,10 @@ def read_plain(source: Source, start: str, keep: Iterable[str], imports: bool = 
     return select(names.terminals, bodies, symbols, names.known, ignore, start, frozenset(keep))
 
 
-class _Patterns:
+class Patterns:
     """The patterns of terminals, by priorities and trees."""
 
-    def __init__(self, terminals: Mapping[str, tuple[int, _Tree]]) -> None:
+    def __init__(self, terminals: Mapping[str, Defined]) -> None:
         self._terminals = terminals
         self._known: dict[str, Pattern | None] = {}
         self._characters = 0
@@ -84,7 +85,7 @@ class _Patterns:
     def of(self, name: str) -> Pattern:
         known = self._known.get(name, self)
         if known is None or name not in self._terminals:
-            raise _NotPlain  # defined by itself, or a rule
+            raise NotPlain  # defined by itself, or a rule
         if isinstance(known, Pattern):
             return known
         self._known[name] = None
@@ -93,7 +94,7 @@ class _Patterns:
         self._known[name] = found
         self._characters += len(found.value)
         if len(found.value) > _LONGEST or self._characters > _ALL:
-            raise _NotPlain
+            raise NotPlain
         return found
 
     def _pattern(self, tree: _Tree) -> Pattern:
@@ -111,26 +112,27 @@ class _Patterns:
         if kind == "repeat":
             inner = self._pattern(tree[1])
             return PatternRE(f"(?:{inner.to_regexp()}){tree[4]}", inner.flags)
-        raise _NotPlain
+        raise NotPlain
 
 
-def _imported(imports: list[tuple[str, str]]) -> dict[str, tuple[int, _Tree]]:
-    """Terminals of lark's own module, in its order, which come before all others."""
+def imported_terminals(imports: list[tuple[str, str]], defined: Mapping[str, Defined]) -> dict[str, Defined]:
+    """Terminals of lark's own module, in its order, which come before all others; raises where that is not plain."""
     terminals, patterns = _common()
     names = dict(imports)
-    if not names.keys() <= terminals.keys():
-        raise _NotPlain
-    return {
-        names[name]: (priority, patterns.of(name))
-        for name, (priority, _) in terminals.items()
+    found: dict[str, Defined] = {
+        names[name]: (priority, patterns.of(name), False)
+        for name, (priority, *_) in terminals.items()
         if name in names
     }
+    if len(found) < len(imports) or found.keys() & defined.keys():
+        raise NotPlain
+    return found
 
 
 @cache
-def _common() -> tuple[dict[str, tuple[int, _Tree]], _Patterns]:
+def _common() -> tuple[dict[str, Defined], Patterns]:
     """Lark's own module of common terminals."""
     _, text = stdlib_loader(None, "common.lark")
     read = read_lark(text, imports=False)
     assert read is not None
-    return read[1], _Patterns(read[1])
+    return read[1], Patterns(read[1])

@@ -55,7 +55,7 @@ from .lark_pattern import GreedyParser
 from .lark_preference import Preference, preference, shortest
 from .lark_rules import optional
 
-__all__ = ["Lexemes", "lexemes_longest", "lexemes_ordered"]
+__all__ = ["Lexemes", "lexemes_longest", "lexemes_ordered", "widest_text"]
 
 _ENDLESS: int = get_regexp_width("a*")[1]
 
@@ -359,7 +359,7 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
         text = _is_text(terminal)
         if not text:
             found[name] = kinds.any_match(terminal)
-        widest = len(pattern.value) if text else _width(found[name].matches)[1]
+        widest = len(pattern.value) if text else widest_text(found[name].matches)
         ranked.append(
             ((-terminal.priority, pattern.type != "str", -widest, -len(pattern.value), name), terminal)
         )
@@ -399,6 +399,11 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
 def _is_text(terminal: TerminalDef) -> bool:
     """Is it one text, in the case in which it is written?"""
     return terminal.pattern.type == "str" and not terminal.pattern.flags
+
+
+def widest_text(expression: RE) -> int:
+    """The most characters of a text, as lark counts them for patterns."""
+    return _width(expression)[1]
 
 
 def _width(expression: RE) -> tuple[int, int]:

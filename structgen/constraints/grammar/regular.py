@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from structgen.constraints.expressions import EPSILON, NOTHING, RE, alternate, concat, repeat
 
+from .bodies import EMPTY
 from .ir import Body, Grammar
 
 __all__ = ["Regular", "used_rules"]
@@ -87,6 +88,29 @@ class Regular:
         if run:
             out.append(("text", run[0] if len(run) == 1 else concat(run)))
         return out
+
+    def settled(self) -> dict[str, Body]:
+        """The bodies of the rules, where what is regular is a text; of rules that are, nothing is left to use."""
+        return {name: self._settled(body) for name, body in self._bodies.items() if self._rules[name] is None}
+
+    def _settled(self, body: Body) -> Body:
+        expression = self.body(body)
+        if expression is not None:
+            return ("text", expression) if expression != EPSILON else EMPTY
+        kind = body[0]
+        if kind == "sequence":
+            return ("sequence", tuple(map(self._settled, self.joined(body[1]))))
+        if kind == "choice":
+            return ("choice", tuple(map(self._settled, body[1])))
+        return (kind, self._settled(body[1]), *body[2:]) if kind == "repeat" else body
+
+    def names(self) -> dict[int, str]:
+        """What the expressions of rules are called, by their ids."""
+        found: dict[int, str] = {}
+        for name, expression in self._rules.items():
+            if expression is not None:
+                found.setdefault(id(expression), name)
+        return found
 
     def _is_free(self, expression: RE) -> bool:
         if expression[0] == "literal":

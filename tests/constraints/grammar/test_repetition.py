@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from structgen import _core
+from structgen.constraints.expressions import nullable
 from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
 from structgen.constraints.grammar.ir import Body, Grammar, Rule
-from structgen.constraints.grammar.repetition import Repetitions
 from structgen.matcher import Matcher
 from tests.constraints.grammar import twin
 from tests.core.small_vocabulary import EOS, byte_vocabulary
@@ -28,7 +29,7 @@ def star(body: Body, low: int = 0, high: int | None = None) -> Body:
 
 
 def simplified(body: Body) -> Body:
-    return Repetitions(Grammar((*RULES, Rule("root", body)), "root")).simplified(body)
+    return _core.simplified({rule.name: rule.body for rule in (*RULES, Rule("root", body))}, body, nullable)
 
 
 @pytest.mark.parametrize(
