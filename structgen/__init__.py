@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.regex import regex
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
+    from .known_laws import KnownLaws
     from .matcher import Matcher
     from .models import load, wrap
     from .posterior import Posterior
-    from .posterior_sampling import KnownLaws, beam, sample
+    from .posterior_sampling import beam, sample, sample_async
     from .prompts import PromptFunction, prompt
     from .results import Result
     from .sampling import (
@@ -61,7 +62,7 @@ _HOMES = {
     "DeadEnd": "errors",
     "Exact": "sampling",
     "GenerationError": "errors",
-    "KnownLaws": "posterior_sampling",
+    "KnownLaws": "known_laws",
     "LocalMasking": "sampling",
     "MH": "sampling",
     "Matcher": "matcher",
@@ -99,6 +100,7 @@ _HOMES = {
     "run": "api",
     "run_tools": "tools",
     "sample": "posterior_sampling",
+    "sample_async": "posterior_sampling",
     "special": "constraints.composition",
     "stream": "api",
     "text": "constraints.composition",
@@ -154,6 +156,7 @@ __all__ = [
     "run",
     "run_tools",
     "sample",
+    "sample_async",
     "special",
     "stream",
     "text",

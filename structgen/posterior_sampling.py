@@ -6,17 +6,19 @@ Cost: of a draw, see the sampler; `trie` keeps what was learned for the next cal
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model, described
 from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, OutputInvalid
+from structgen.known_laws import KnownLaws
 from structgen.matcher import Matcher
 from structgen.posterior import Posterior
 from structgen.progress import ProgressBar
 from structgen.sampling.beams import Beam, beam_search
-from structgen.sampling.bounds import BoundTrie
 from structgen.sampling.conditions import Condition, Potential
 from structgen.sampling.options import SamplingOptions, row_seed
 from structgen.sampling.prefixes import PrefixBatch
@@ -26,18 +28,7 @@ from structgen.types import OutputType, output_type
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
 
-__all__ = ["Found", "KnownLaws", "beam", "sample"]
-
-
-class KnownLaws:
-    """What walks have learned under one prompt, constraint and set of options; a new one knows nothing.
-
-    `limit` bounds its memory, in bytes: what was visited longest ago is forgotten first.
-    """
-
-    def __init__(self, limit: int = 256 << 20) -> None:
-        self.trie = BoundTrie(limit)
-        self.about: list[Any] = []
+__all__ = ["Found", "KnownLaws", "beam", "sample", "sample_async"]
 
 
 def sample(
@@ -92,10 +83,9 @@ def sample(
         options.max_tokens,
         row_seed(seed, 0),
         Limits(max_seconds, max_calls, max_attempts, cancel),
-        None
-        if learned is None
-        else _known(learned, ids, kind, task_key(chosen, temperature, max_tokens, parts)),
     )
+    if learned is not None:
+        task.trie = learned.trie_for(task, type(chosen).__name__, parts)
     draws = []
     with ProgressBar(n, "sample", progress) as advance:
         for one in draw(task, n, chosen):
@@ -105,6 +95,22 @@ def sample(
         raise _nothing(task)
     texts = [model.decode(one.tokens) for one in draws]
     return Posterior(draws, texts, kind, chosen, task.account)
+
+
+async def sample_async(
+    model: LanguageModel, prompt: Prompt, output: Any = str, **options: Any
+) -> Posterior[Any]:
+    """The same as `sample`, without blocking the event loop; cancelling it stops the sampling."""
+    stop = threading.Event()
+    asked: Callable[[], bool] | None = options.pop("cancel", None)
+
+    def cancelled() -> bool:
+        return stop.is_set() or (asked is not None and asked())
+
+    try:
+        return await asyncio.to_thread(sample, model, prompt, output, cancel=cancelled, **options)
+    finally:
+        stop.set()
 
 
 @dataclass(frozen=True)
@@ -173,24 +179,6 @@ def _found(model: LanguageModel, kind: OutputType, one: Beam) -> Found:
     except OutputInvalid:
         value = None
     return Found(text, value, one.log_prob, one.score, one.group)
-
-
-def task_key(sampler: Sampler, temperature: float, max_tokens: int, potentials: Sequence[Potential]) -> Any:
-    """What bounds depend on beside the prompt and the constraint."""
-    return type(sampler).__name__, float(temperature), int(max_tokens), tuple(potentials)
-
-
-def _known(learned: KnownLaws, prompt: Sequence[int], kind: OutputType, key: Any) -> BoundTrie:
-    about = [tuple(prompt), kind.constraint, key]
-    if not learned.about:
-        learned.about.extend(about)
-    elif learned.about != about:
-        names = ("prompt", "constraint", "sampler, temperature, max_tokens or potentials")
-        differs = next(name for name, a, b in zip(names, learned.about, about, strict=True) if a != b)
-        raise OptionError(
-            f"what was learned is about another {differs}", hint="Start with a new structgen.KnownLaws()."
-        )
-    return learned.trie
 
 
 def _output(output: Any) -> OutputType:

@@ -13,6 +13,7 @@ first used.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -182,6 +183,14 @@ class Vocabulary:
     def _spells(self, ids: Sequence[int], text: bytes) -> bool:
         parts = [self.token_bytes(i) for i in ids]
         return None not in parts and b"".join(part for part in parts if part) == text
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of its tokens, which is the same in every process."""
+        digest = hashlib.sha256(repr((self.size, self.eos_ids, sorted(self.specials.items()))).encode())
+        for token in self._tokens:
+            digest.update(b"-" if token is None else b"%d:%b" % (len(token), token))
+        return digest.hexdigest()
 
     @cached_property
     def native(self) -> _core.Vocabulary:

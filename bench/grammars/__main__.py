@@ -26,7 +26,7 @@ from typing import Any
 from . import LANGUAGES, grammar, with_renamed_rule
 from .engines import DEFAULT, ENGINES, NOTATIONS
 from .processes import Process
-from .report import FIGURES, equal_masks, slowest, table
+from .report import FIGURES, equal_masks, pooled, slowest, table
 from .synthetic import synthetic
 from .texts import candidates
 
@@ -171,7 +171,8 @@ def _print(
 ) -> None:
     engines = chosen.engines
     print(f"\n## {tokenizer}\n")
-    print("\n".join(table(found, engines)))
+    together = {"all together": pooled(found)} if len(found) > 1 else {}
+    print("\n".join(table({**found, **together}, engines)))
     for language, measured in found.items():
         for name, answer in measured.items():
             if "error" in answer:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["slowest", "table"]
+__all__ = ["FIGURES", "equal_masks", "pooled", "slowest", "table"]
 
 Measured = dict[str, Any]
 """What `worker` answered to ``read``, with the answer's ``times`` to ``compile``."""
@@ -65,6 +65,23 @@ def table(found: dict[str, dict[str, Measured]], engines: list[str]) -> Iterator
             yield f"| {language} | {label} | " + " | ".join(cells) + " |"
         read = [_cell(_value(_tokens, measured.get(name))) for name in engines]
         yield f"| {language} | tokens read | " + " | ".join(read + [""] * len(ours if peers else ())) + " |"
+
+
+def pooled(found: dict[str, dict[str, Measured]]) -> dict[str, Measured]:
+    """The masks and compilations of all languages together, of engines that measured all of them."""
+    first, *others = found.values()
+    names = [name for name in first if all(name in measured for measured in others)]
+    result: dict[str, Measured] = {}
+    for name in names:
+        answers = [measured[name] for measured in found.values()]
+        result[name] = {
+            key: list(itertools.chain.from_iterable(one[key] for one in answers))
+            for key in ("times", "mask", "advance", "second")
+            if all(key in one for one in answers)
+        }
+        if all("peak" in one for one in answers):
+            result[name]["peak"] = max(one["peak"] for one in answers)
+    return result
 
 
 def _tokens(measured: Measured) -> float:

@@ -290,7 +290,8 @@ bool Automaton::grammar_ends(Reader &r, const Node *n) {
 }
 
 bool Automaton::grammar_accepts(Reader &r, const Node *n) {
-  if (!grammar_ends(r, n) || !n->parent) return grammar_ends(r, n);
+  const bool ends = grammar_ends(r, n);
+  if (!ends || !n->parent) return ends;
   const Node *after = finish(r, n->parent);
   return after && accepts(r, after);
 }

@@ -73,6 +73,7 @@ class Masks {
   void place_below(Vocabulary::Node at, const Node *node, const GrammarEntry &place, Re earlier);
   void leaves(const Lexemes::Leaves &leaves, const Node *node, const Place &place);
   Place place_after(const Node *node, const GrammarEntry &entry, uint32_t terminal);
+  bool may_end(Reader &reader, const Node *one);
   void forget_places();
   const ContextFragment &context_fragment(Vocabulary::Node at, GrammarControl &g, Context context);
   bool reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const;

@@ -100,7 +100,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
   grammar_below(Vocabulary::ROOT, one);
   specials(one);
-  made->complete = a_.accepts(reader, one);
+  made->complete = may_end(reader, one);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
   forget_places();
@@ -120,6 +120,20 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   bytes_ += v_.words() * 4 + 128;
   cache_[h].mask = made;
   return made;
+}
+
+// May the text end here? Most places where it may have been looked at by now.
+bool Masks::may_end(Reader &reader, const Node *one) {
+  const GrammarEntry &entry = one->entries[0];
+  if (one->parent || entry.indent || entry.lex == Lexer::FRESH) return a_.accepts(reader, one);
+  GrammarControl &g = *one->control.grammar;
+  if (!g.lexer().ignored_ends(entry.lex).empty() && entry.set->accepting && g.may_end(entry)) return true;
+  for (const Lexer::End &end : g.lexer().ends(entry.lex)) {
+    if (g.is_newline(end.terminal)) return a_.accepts(reader, one);
+    const Place place = place_after(one, entry, end.terminal);
+    if (place.alive && place.at.set->accepting && g.may_end(place.at)) return true;
+  }
+  return false;
 }
 
 void Masks::forget_places() {

@@ -34,9 +34,11 @@ TAIL = -1
 _LIKELY = 2.0**-10
 """Tokens of at least this probability are held one by one: at most a thousand, mostly a few dozen."""
 
-
 _FEW = 8
 """A law of about so many tokens is held as a whole."""
+
+_TRIMMED_TO = 0.9
+"""Of the limit: to look for leaves is not free."""
 
 
 class Node:
@@ -140,14 +142,22 @@ class BoundTrie:
 
     def add(self, parent: Node | None, token: int, base: Array | None, log_p: Array) -> Node:
         """A node for what follows `token` after `parent`."""
-        node = Node(parent, token, base, log_p)
-        if parent is None:
+        return self._add(Node(parent, token, base, log_p))
+
+    def _add(self, node: Node) -> Node:
+        if node.parent is None:
             self.root = node
         else:
-            parent.children[token] = node
+            node.parent.children[node.token] = node
         self._used[id(node)] = node
         self._bytes += node.memory()
         return node
+
+    def hold(self, node: Node, token: int, base: Array | None, log_p: Array) -> None:
+        """Takes a token out of a node's tail, if it is there; the law is as when the node was made."""
+        before = node.memory()
+        node.hold(token, base, log_p)
+        self._bytes += node.memory() - before
 
     def touch(self, node: Node) -> None:
         """It was visited."""
@@ -168,14 +178,18 @@ class BoundTrie:
             bound = node.bound
 
     def trim(self) -> int:
-        """Forgets leaves until the limit is kept; how many. No walk may be under way: bounds rise again."""
-        forgotten = 0
-        while self._bytes > self.limit and len(self._used) > 1:
-            found = next((node for node in self._used.values() if not node.children and node.parent), None)
-            if found is None:
+        """Forgets leaves until there is room again; how many. No walk may be under way: bounds rise again."""
+        forgotten, enough = 0, 0
+        while self._bytes > (enough or self.limit):
+            enough = int(self.limit * _TRIMMED_TO)
+            leaves = [node for node in self._used.values() if not node.children and node.parent]
+            for node in leaves:  # the one visited longest ago first; what they hang on are leaves next time
+                if self._bytes <= enough:
+                    break
+                self._forget(node)
+                forgotten += 1
+            if not leaves:
                 break
-            self._forget(found)
-            forgotten += 1
         return forgotten
 
     def _forget(self, node: Node) -> None:
@@ -189,6 +203,30 @@ class BoundTrie:
             parent.theta[parent.place(token)] = bound
             parent.settle()
             bound, token, parent = parent.bound, parent.token, parent.parent
+
+    def in_order(self) -> list[Node]:
+        """All nodes, each behind its parent, by when they were visited as far as that goes."""
+        order: list[Node] = []
+        place: dict[int, int] = {}
+        for node in self._used.values():
+            way = [node]
+            while way[-1].parent is not None and id(way[-1].parent) not in place:
+                way.append(way[-1].parent)
+            for one in reversed(way):
+                if id(one) not in place:
+                    place[id(one)] = len(order)
+                    order.append(one)
+        return order
+
+    def restore(self, parent: Node | None, token: int, law: tuple[Array, Array, Array, float]) -> Node:
+        """A node as it was: its tokens, their log probabilities and bounds, and the log mass of the others."""
+        node = Node.__new__(Node)
+        node.parent, node.token = parent, token
+        node.tokens, node.log_p, node.theta, node.tail = law
+        node.children = {}
+        node.bound = 0.0
+        node.settle()
+        return self._add(node)
 
     def prefix(self, node: Node) -> Prefix:
         """The tokens that lead to a node."""

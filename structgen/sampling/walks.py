@@ -245,7 +245,7 @@ class Walks:
         masses[np.searchsorted(ids, lane.held)] = 0
         lane.held = None
         token = int(ids[place_of(np.cumsum(masses), float(lane.random.random()))])
-        node.hold(token, base, law)
+        self.trie.hold(node, token, base, law)
         return token
 
     def _take(self, lane: _Lane, node: Node, token: int, assumed: float) -> bool:

@@ -1,0 +1,111 @@
+"""What exact samplers have learned, kept between calls and between processes.
+
+Why: what was refused under one prompt and constraint, and what the model said there, need not be found out twice.
+Invariant: laws are used for nothing but what they are about: the same vocabulary, prompt, constraint, potentials and
+sampler; of laws from a file the model's own law after the prompt is compared as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from structgen.errors import OptionError
+from structgen.sampling.bounds import BoundTrie
+from structgen.sampling.conditions import Potential
+from structgen.sampling.kept_laws import read_trie, write_trie
+from structgen.sampling.prefixes import PrefixReader
+from structgen.sampling.samplers import Task
+
+__all__ = ["KnownLaws"]
+
+_SAME = 0.05
+"""Log probabilities of one model in different arithmetic differ by less, those of two models by more."""
+
+
+class KnownLaws:
+    """What walks have learned under one prompt, constraint and set of options; a new one knows nothing.
+
+    `limit` bounds its memory, in bytes: what was visited longest ago is forgotten first.
+    """
+
+    def __init__(self, limit: int = 256 << 20) -> None:
+        self.trie = BoundTrie(limit)
+        self.about: dict[str, str] = {}
+        """What it is about, as hashes."""
+        self.potentials: tuple[Potential, ...] = ()
+        self.is_read = False
+        """Is it from a file, and not yet compared with the model?"""
+
+    def save(self, path: str | Path) -> None:
+        """Writes it to a file, for another process (``.npz``; not where potentials were used)."""
+        if self.potentials:
+            raise OptionError(
+                "what was learned under potentials cannot be saved: a function has no name that lasts",
+                hint="Keep the KnownLaws in one process, or sample without potentials.",
+            )
+        write_trie(path, self.trie, json.dumps(self.about))
+
+    @classmethod
+    def load(cls, path: str | Path, limit: int = 256 << 20) -> KnownLaws:
+        """What `save` wrote; raises `OptionError` for anything else."""
+        trie, label = read_trie(path, limit)
+        learned = cls(limit)
+        learned.trie = trie
+        learned.about = _about(path, label)
+        learned.is_read = True
+        return learned
+
+    def trie_for(self, task: Task, sampler: str, potentials: Sequence[Potential]) -> BoundTrie:
+        """The trie for a task, which must be what this is about, if it is about anything yet."""
+        about = {
+            "vocabulary": task.model.vocabulary.fingerprint,
+            "prompt": _hash(*task.prompt),
+            "constraint": _hash(task.matcher.constraint.lower()),
+            "sampler": sampler,
+            "temperature": repr(task.temperature),
+            "max_tokens": repr(task.max_tokens),
+        }
+        if not self.about:
+            self.about, self.potentials = about, tuple(potentials)
+        differs = next((name for name in about if self.about.get(name) != about[name]), None)
+        if differs is None and self.potentials != tuple(potentials):
+            differs = "potential"
+        if differs is None and self.is_read and not self._is_of_model(task):
+            differs = "model"
+        if differs is not None:
+            raise OptionError(
+                f"what was learned is about another {differs}", hint="Start with a new structgen.KnownLaws()."
+            )
+        return self.trie
+
+    def _is_of_model(self, task: Task) -> bool:
+        """Is the law after the prompt the model's? Costs a call of it."""
+        root = self.trie.root
+        if root is not None and len(root.tokens):
+            law = PrefixReader(task.model, task.prompt, 1, task.temperature).read({0: ()})[0]
+            task.account.calls += 1
+            if root.tokens[-1] >= len(law) or not np.allclose(
+                law[root.tokens], root.log_p, rtol=0, atol=_SAME
+            ):
+                return False
+        self.is_read = False
+        return True
+
+
+def _about(path: str | Path, label: str) -> dict[str, str]:
+    try:
+        about = json.loads(label)
+    except ValueError:
+        about = None
+    if not isinstance(about, dict) or not all(isinstance(one, str) for one in about.values()):
+        raise OptionError(f"{path} does not say what its laws are about")
+    return about
+
+
+def _hash(*what: object) -> str:
+    return hashlib.sha256(repr(what).encode("utf-8", "surrogatepass")).hexdigest()

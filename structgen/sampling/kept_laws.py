@@ -1,0 +1,98 @@
+"""Tries of bounds as files: what exact samplers learned in one process, for another one.
+
+What: numpy's ``.npz``, read without pickle: one row for each node (its parent's row, its token, the mass of its tail,
+how many tokens it holds) and the tokens, log probabilities and bounds of all nodes one after the other; and a *label*
+that says what the laws are about.
+Invariant: what is read back draws as what was written; a file that is damaged or about something else is refused.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import OptionError
+
+from .bounds import BoundTrie, Node
+
+__all__ = ["read_trie", "write_trie"]
+
+_FORMAT = 1
+_FIELDS = ("format", "label", "parents", "tokens_taken", "tails", "counts", "tokens", "log_p", "theta")
+
+Array = NDArray[Any]
+
+
+def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
+    """Writes all nodes to `path`."""
+    nodes = trie.in_order()
+    place = {id(node): i for i, node in enumerate(nodes)}
+    with open(path, "wb") as file:
+        np.savez_compressed(
+            file,
+            format=np.array(_FORMAT),
+            label=np.array(label),
+            parents=np.array(
+                [-1 if one.parent is None else place[id(one.parent)] for one in nodes], np.int64
+            ),
+            tokens_taken=np.array([one.token for one in nodes], np.int64),
+            tails=np.array([one.tail for one in nodes], np.float64),
+            counts=np.array([len(one.tokens) for one in nodes], np.int64),
+            tokens=_joined([one.tokens for one in nodes], np.int32),
+            log_p=_joined([one.log_p for one in nodes], np.float64),
+            theta=_joined([one.theta for one in nodes], np.float64),
+        )
+
+
+def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
+    """A trie and its label."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            parts = {name: file[name] for name in _FIELDS}
+    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise _damaged(path, str(error)) from None
+    if parts["format"].shape != () or parts["format"] != _FORMAT:
+        raise _damaged(path, f"its format is {parts['format']!r:.40}")
+    return _rebuilt(path, parts, limit), str(parts["label"])
+
+
+def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie:
+    parents, taken, tails, counts = (parts[name] for name in ("parents", "tokens_taken", "tails", "counts"))
+    tokens, log_p, theta = parts["tokens"], parts["log_p"], parts["theta"]
+    rows = [parents, taken, tails, counts]
+    if any(row.shape != (len(parents),) for row in rows) or (counts < 0).any():
+        raise _damaged(path, "its nodes do not fit together")
+    if any(one.shape != (int(counts.sum()),) for one in (tokens, log_p, theta)):
+        raise _damaged(path, "its laws do not fit its nodes")
+    if np.isnan(log_p).any() or not ((theta <= 0) & (log_p <= 1e-6)).all() or not (tails <= 1e-6).all():
+        raise _damaged(path, "it holds what is no log probability")
+    trie = BoundTrie(limit)
+    nodes: list[Node] = []
+    ends = np.cumsum(counts)
+    for i, parent in enumerate(parents.tolist()):
+        if not (parent < i and (parent == -1) == (i == 0)):
+            raise _damaged(path, "its nodes are out of order")
+        own = slice(int(ends[i] - counts[i]), int(ends[i]))
+        if (np.diff(tokens[own]) <= 0).any():
+            raise _damaged(path, "the tokens of a node are out of order")
+        above = None if parent == -1 else nodes[parent]
+        token = int(taken[i])
+        if above is not None and (token in above.children or token not in above.tokens):
+            raise _damaged(path, "a node hangs on a token that is not held")
+        law = (tokens[own].copy(), log_p[own].copy(), theta[own].copy(), float(tails[i]))
+        nodes.append(trie.restore(above, token, law))
+    return trie
+
+
+def _joined(parts: list[Array], kind: Any) -> Array:
+    return np.concatenate(parts).astype(kind) if parts else np.zeros(0, kind)
+
+
+def _damaged(path: str | Path, why: str) -> OptionError:
+    return OptionError(
+        f"{path} holds no laws that structgen wrote: {why}", hint="Write one with KnownLaws.save(path)."
+    )
