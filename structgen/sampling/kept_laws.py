@@ -9,13 +9,14 @@ Invariant: what is read back draws as what was written; a file that is damaged o
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.errors import OptionError
+from structgen.errors import LimitExceeded, OptionError
 
 from .bounds import BoundTrie, Node
 
@@ -25,6 +26,12 @@ _FORMAT = 1
 _FIELDS = ("format", "label", "parents", "tokens_taken", "tails", "counts", "tokens", "log_p", "theta")
 
 Array = NDArray[Any]
+
+_UNREADABLE = (
+    *(KeyError, ValueError, EOFError, OSError, MemoryError, NotImplementedError, RuntimeError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+"""What zipfile and numpy raise for files that are damaged."""
 
 
 def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
@@ -49,11 +56,20 @@ def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
 
 
 def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
-    """A trie and its label."""
+    """A trie and its label; of more than `limit` bytes it is refused."""
     try:
+        with zipfile.ZipFile(path) as members:
+            if sum(one.file_size for one in members.infolist()) > limit:
+                raise LimitExceeded(
+                    f"{path} holds more than {limit} bytes of laws",
+                    limit="limit",
+                    hint="KnownLaws.load(path, limit=...) raises it.",
+                )
         with np.load(path, allow_pickle=False) as file:
             parts = {name: file[name] for name in _FIELDS}
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except FileNotFoundError:
+        raise
+    except _UNREADABLE as error:
         raise _damaged(path, str(error)) from None
     if parts["format"].shape != () or parts["format"] != _FORMAT:
         raise _damaged(path, f"its format is {parts['format']!r:.40}")
