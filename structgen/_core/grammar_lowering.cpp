@@ -67,9 +67,7 @@ void Lowering::append(Symbols &out, Id body) {
   switch (bodies_[body].kind) {
     case Bodies::Leaf: return out.push_back(terminal(bodies_[body].first));
     case Bodies::Rule: return out.push_back(rule(bodies_[body].first));
-    case Bodies::Sequence:
-      for (uint32_t i = 0; i < bodies_[body].count; ++i) append(out, bodies_.parts(body)[i]);
-      return;
+    case Bodies::Sequence: return append_sequence(out, body);
     case Bodies::Repeat: {
       const Id simple = bodies_.simplified(body);
       if (bodies_[simple].kind != Bodies::Repeat) return append(out, simple);
@@ -85,6 +83,47 @@ void Lowering::append(Symbols &out, Id body) {
     else repeat(head, body);
   }
   out.push_back(it->second);
+}
+
+void Lowering::append_sequence(Symbols &out, Id body) {
+  const std::vector<Id> parts(bodies_.parts(body).begin(), bodies_.parts(body).end());
+  size_t from = 0;  // what is before has its symbols
+  for (size_t at = 1; at < parts.size(); ++at) {
+    if (bodies_[parts[at]].kind != Bodies::Repeat) continue;
+    const size_t first = list_at(parts, from, at);
+    if (first == at) continue;
+    for (; from < first; ++from) append(out, parts[from]);
+    const std::span<const Id> once(parts.data() + first, at - first);
+    out.push_back(list(once.size() == 1 ? once[0] : bodies_.group(Bodies::Sequence, once), bodies_.simplified(parts[at])));
+    from = at + 1;
+  }
+  for (; from < parts.size(); ++from) append(out, parts[from]);
+}
+
+// Where the parts begin that the repetition `at` ends with in each of its rounds; `at` itself if there are none.
+size_t Lowering::list_at(const std::vector<Id> &parts, size_t from, size_t at) {
+  const Id repetition = bodies_.simplified(parts[at]);
+  if (bodies_[repetition].kind != Bodies::Repeat || bodies_.counts(repetition) != Bodies::Counts{0, Bodies::UNBOUNDED}) return at;
+  const Id inner = bodies_.parts(repetition)[0];
+  if (bodies_[inner].kind != Bodies::Sequence) return inner == parts[at - 1] ? at - 1 : at;
+  const auto round = bodies_.parts(inner);
+  size_t first = at;
+  while (first > from && at - first < round.size() && parts[first - 1] == round[round.size() - 1 - (at - first)]) --first;
+  return first;
+}
+
+// `first` and then any number of rounds.
+Lowering::Symbol Lowering::list(Id first, Id repetition) {
+  const auto [it, is_new] = made_.try_emplace({List, first, static_cast<int64_t>(repetition)});
+  if (is_new) {
+    const Symbol head = it->second = fresh(NO_RULE, name_of(first));
+    const Symbols one = unit(first), round = unit(bodies_.parts(repetition)[0]);
+    Symbols again{head};
+    again.insert(again.end(), round.begin(), round.end());
+    produce(head, one);
+    produce(head, again);
+  }
+  return it->second;
 }
 
 void Lowering::repeat(Symbol head, Id repetition) {

@@ -4,7 +4,8 @@
 // here, once for all front ends.
 // Invariant: the language stays the same. A repetition becomes a rule that repeats itself on the left, where an item
 // keeps its origin, or (counted) a chain whose length is the logarithm of the count; each text of it has one
-// derivation, so that nothing becomes ambiguous by being counted, nor by being repeated twice.
+// derivation, so that nothing becomes ambiguous by being counted, nor by being repeated twice. `x ("," x)*` is one rule
+// that repeats itself, so that after its first part the parser stands where it stands after any other: masks are shared.
 // Cost: linear in the bodies; a count adds its logarithm.
 #pragma once
 
@@ -44,7 +45,7 @@ class Lowering {
  private:
   using Id = Bodies::Id;
   using Symbols = std::vector<Symbol>;
-  enum What : uint8_t { Whole, Power, AtMost };
+  enum What : uint8_t { Whole, Power, AtMost, List };
 
   Symbol rule(uint32_t number);
   Symbol fresh(uint32_t rule, std::string name);
@@ -52,6 +53,9 @@ class Lowering {
   void produce(Symbol head, const Symbols &body);
   void alternatives(Symbol head, Id body);
   void append(Symbols &out, Id body);
+  void append_sequence(Symbols &out, Id body);
+  size_t list_at(const std::vector<Id> &parts, size_t from, size_t at);
+  Symbol list(Id first, Id repetition);
   Symbols unit(Id body);
   void repeat(Symbol head, Id repetition);
   void append_exactly(Symbols &out, Id body, int64_t count);

@@ -75,7 +75,7 @@ class Masks {
   Place place_after(const Node *node, const GrammarEntry &entry, uint32_t terminal);
   bool may_end(Reader &reader, const Node *one);
   void forget_places();
-  const ContextFragment &context_fragment(Vocabulary::Node at, GrammarControl &g, Context context);
+  const ContextFragment &context_fragment(Vocabulary::Node at, GrammarControl &g, Context context, Re earlier);
   bool reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const;
   void add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids);
   void specials(const Node *node);

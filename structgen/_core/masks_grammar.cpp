@@ -44,6 +44,7 @@ struct Masks::ContextFragment {
   std::vector<std::pair<Lexer::Running, Lexemes::Fragment *>> leaving;
   std::vector<Lexer::Running> dependent;  // it depends on the parser which of their tokens are alive
   std::vector<Lexer::Running> lines;      // newline lexemes
+  std::bitset<256> touched;               // bytes of lexemes that are left out
 };
 
 Masks::Masks(Automaton &automaton) : a_(automaton), text_(automaton.text()), v_(text_.vocabulary()) {}
@@ -398,19 +399,25 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
   }
 }
 
-const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, GrammarControl &g, Context context) {
+// Lexemes that may begin with what `earlier` begins with are left out.
+const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, GrammarControl &g, Context context, Re earlier) {
   if (const uint64_t generation = g.lexemes().generation(); generation != fragments_of_) {
     context_fragments_.clear();  // they point to fragments that are gone
     fragments_of_ = generation;
   }
-  const Hash128 key = hash_words(CONTEXT, at, context, reinterpret_cast<uint64_t>(&g));
+  const Hash128 key = hash_words(CONTEXT, at, context, reinterpret_cast<uint64_t>(&g), earlier);
   if (auto it = context_fragments_.find(key); it != context_fragments_.end()) return *it->second;
   auto made = std::make_unique<ContextFragment>();
   std::vector<const Lexemes::Fragment *> parts;
   size_t most = 0;  // tokens, some of them perhaps twice
-  const std::bitset<256> next = v_.next_bytes(at);
+  const std::bitset<256> next = v_.next_bytes(at), touching = g.lexemes().first_of(earlier);
   for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
-    if ((g.lexemes().first(begin.lexeme) & next).none()) continue;
+    const std::bitset<256> &first = g.lexemes().first(begin.lexeme);
+    if ((first & next).none()) continue;
+    if ((first & touching).any()) {
+      made->touched |= first;
+      continue;
+    }
     if (g.is_newline(begin.terminal)) {
       made->lines.push_back(begin);
       continue;
@@ -450,9 +457,10 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
   Lexemes &lexemes = g.lexemes();
   const Context context = g.context(place.set->outlook, place.brackets > 0);
   std::bitset<256> one_by_one;
-  if (place.within == ANYTHING &&
-      (earlier == RegexSpace::EMPTY || (lexemes.first_of(earlier) & g.lexer().first(context)).none())) {
-    const ContextFragment &f = context_fragment(at, g, context);
+  if (place.within == ANYTHING) {
+    const bool touches = earlier != RegexSpace::EMPTY && (lexemes.first_of(earlier) & g.lexer().first(context)).any();
+    const ContextFragment &f = context_fragment(at, g, context, touches ? earlier : RegexSpace::EMPTY);
+    one_by_one = f.touched;
     add(f.dense, f.bits, f.ids);
     for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, place, begin, *fragment);
     for (const Lexer::Running &begin : f.dependent) lexeme_below(at, n, place, begin);
