@@ -87,7 +87,7 @@ class KnownLaws:
         """Is the law after the prompt the model's? Costs a call of it."""
         root = self.trie.root
         if root is not None and len(root.tokens):
-            law = PrefixReader(task.model, task.prompt, 1, task.temperature).read({0: ()})[0]
+            law = PrefixReader(task.model, task.prompt, 1, task.temperature).read({0: ()})[0].log_p
             task.account.calls += 1
             if root.tokens[-1] >= len(law) or not np.allclose(
                 law[root.tokens], root.log_p, rtol=0, atol=_SAME

@@ -19,6 +19,7 @@ from structgen.errors import LimitExceeded, OptionError
 from structgen.models.memory import DistributionModel
 from structgen.sampling.bounds import BoundTrie
 from structgen.sampling.kept_laws import read_trie, write_trie
+from structgen.sampling.prefixes import Law
 from structgen.vocabulary import Vocabulary
 from tests.sampling.toys import END, t1_law
 
@@ -158,7 +159,7 @@ def test_nothing_learned_yet_is_saved_as_nothing(tmp_path: Path) -> None:
 def test_memory_is_counted_as_it_grows_and_shrinks() -> None:
     rng = np.random.default_rng(3)
     trie = BoundTrie(20_000)
-    law = np.log(np.full(40_000, 1 / 40_000))
+    law = Law.of(np.zeros(40_000, np.float32))
     nodes = [trie.add(None, 0, None, law)]
     for _ in range(300):
         parent = nodes[rng.integers(len(nodes))]

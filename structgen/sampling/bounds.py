@@ -2,8 +2,8 @@
 
 Why: exact samplers draw many times under one prompt. What the model said is not asked for again, and what turned out to
 lead nowhere is left out of every later draw.
-What: a node stands for a prefix. It holds the model's law over the tokens that may follow (`base`: those that the mask
-allows, or all), as log probabilities of the likely ones and the mass of the others, and for each token an upper bound
+What: a node stands for a prefix. It holds the model's law over the tokens that may follow (those that the mask allows,
+or all), as log probabilities of the likely ones and the mass of the others, and for each token an upper bound
 theta on the mass of valid completions behind it, 1 (log 0) when nothing is known. `bound` is theta of the node itself,
 the sum of p * theta over its tokens.
 Invariant: theta never falls below the true mass; everything is in log space; a node forgotten is theta = 1 again,
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .law import place_of
-from .prefixes import Prefix
+from .prefixes import Law, Prefix
 
 __all__ = ["TAIL", "BoundTrie", "Node"]
 
@@ -46,17 +46,20 @@ class Node:
 
     __slots__ = ("_cumulative", "bound", "children", "log_p", "parent", "tail", "theta", "token", "tokens")
 
-    def __init__(self, parent: Node | None, token: int, base: Array | None, log_p: Array) -> None:
-        """`base`: the tokens that may follow, sorted, of which `log_p` is; None: all."""
+    def __init__(self, parent: Node | None, token: int, allowed: Array | None, law: Law) -> None:
+        """`allowed`: 1 for each token that may follow, 0 for others; None: all may."""
         self.parent = parent
         self.token = token
-        masses = np.exp(log_p)
-        likely = np.flatnonzero(masses >= _LIKELY)
-        if len(log_p) <= 2 * len(likely) + _FEW:
-            likely = np.flatnonzero(masses)
-        self.tokens: Array = (likely if base is None else base[likely]).astype(np.int32)
-        self.log_p: Array = log_p[likely].astype(np.float64)
-        self.tail = _tail(masses, likely)
+        likely = np.flatnonzero(law.masses >= _LIKELY)
+        if allowed is not None:
+            likely = likely[allowed[likely] != 0]
+        count = len(law.masses) if allowed is None else int(np.count_nonzero(allowed))
+        if count <= 2 * len(likely) + _FEW:
+            likely = np.flatnonzero(law.masses if allowed is None else allowed)
+            likely = likely[law.masses[likely] > 0]
+        self.tokens: Array = likely.astype(np.int32)
+        self.log_p: Array = law.log_p[likely].astype(np.float64)
+        self.tail = _tail(law, allowed, likely)
         self.theta: Array = np.zeros(len(likely))
         self.children: dict[int, Node] = {}
         self.bound = 0.0
@@ -90,16 +93,15 @@ class Node:
         assert place < len(self.tokens) and self.tokens[place] == token
         return place
 
-    def hold(self, token: int, base: Array | None, log_p: Array) -> None:
+    def hold(self, token: int, allowed: Array | None, law: Law) -> None:
         """Takes a token out of the tail, if it is there; the law is as when the node was made."""
-        ids = np.arange(len(log_p)) if base is None else base
         place = int(np.searchsorted(self.tokens, token))
         if place < len(self.tokens) and self.tokens[place] == token:
             return
         self.tokens = np.insert(self.tokens, place, token)
-        self.log_p = np.insert(self.log_p, place, float(log_p[np.searchsorted(ids, token)]))
+        self.log_p = np.insert(self.log_p, place, float(law.log_p[token]))
         self.theta = np.insert(self.theta, place, 0.0)
-        self.tail = _tail(np.exp(log_p), np.searchsorted(ids, self.tokens))
+        self.tail = _tail(law, allowed, self.tokens)
         self.settle()
 
     def memory(self) -> int:
@@ -107,14 +109,12 @@ class Node:
         return 400 + 28 * len(self.tokens)
 
 
-def _tail(masses: Array, held: Array) -> float:
-    """The log mass of what is not held."""
-    total = float(masses.sum(dtype=np.float64))
-    left = total - float(masses[held].sum(dtype=np.float64))
-    if left < 1e-6 * total:  # rounding would be much of it
-        rest = masses.copy()
-        rest[held] = 0
-        left = float(rest.sum(dtype=np.float64))
+def _tail(law: Law, allowed: Array | None, held: Array) -> float:
+    """The log mass of what may follow and is not held."""
+    # Summed up by itself: what the whole leaves of it would be rounding, mostly.
+    rest = np.ones(len(law.masses), law.masses.dtype) if allowed is None else allowed.astype(law.masses.dtype)
+    rest[held] = 0
+    left = float(np.dot(law.masses, rest))
     return math.log(left) if left > 0 else -math.inf
 
 
@@ -140,9 +140,9 @@ class BoundTrie:
         """Bytes, about."""
         return self._bytes
 
-    def add(self, parent: Node | None, token: int, base: Array | None, log_p: Array) -> Node:
+    def add(self, parent: Node | None, token: int, allowed: Array | None, law: Law) -> Node:
         """A node for what follows `token` after `parent`."""
-        return self._add(Node(parent, token, base, log_p))
+        return self._add(Node(parent, token, allowed, law))
 
     def _add(self, node: Node) -> Node:
         if node.parent is None:
@@ -153,10 +153,10 @@ class BoundTrie:
         self._bytes += node.memory()
         return node
 
-    def hold(self, node: Node, token: int, base: Array | None, log_p: Array) -> None:
+    def hold(self, node: Node, token: int, allowed: Array | None, law: Law) -> None:
         """Takes a token out of a node's tail, if it is there; the law is as when the node was made."""
         before = node.memory()
-        node.hold(token, base, log_p)
+        node.hold(token, allowed, law)
         self._bytes += node.memory() - before
 
     def touch(self, node: Node) -> None:

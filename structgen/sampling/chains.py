@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from .conditions import Condition
 from .law import log_sum_exp, next_ids, place_of
-from .prefixes import Prefix, PrefixReader
+from .prefixes import Law, Prefix, PrefixReader
 
 if TYPE_CHECKING:
     from structgen.matcher import Matcher
@@ -100,7 +100,7 @@ class Chains:
     def run(self, count: int, go_on: Callable[[], bool]) -> Iterator[Text]:
         """The last texts of `count` chains, in the order in which these began, until `go_on` says no."""
         waiting: dict[int, Text] = {}
-        running: dict[int, tuple[int, Generator[Prefix, Array, Text]]] = {}
+        running: dict[int, tuple[int, Generator[Prefix, Law, Text]]] = {}
         wanted: dict[int, Prefix] = {}
         started = given = 0
         while given < count and go_on():
@@ -119,8 +119,8 @@ class Chains:
     @staticmethod
     def _send(
         lane: int,
-        law: Array | None,
-        running: dict[int, tuple[int, Generator[Prefix, Array, Text]]],
+        law: Law | None,
+        running: dict[int, tuple[int, Generator[Prefix, Law, Text]]],
         wanted: dict[int, Prefix],
         waiting: dict[int, Text],
     ) -> None:
@@ -134,7 +134,7 @@ class Chains:
 
     # -- one chain; it asks for the law after a prefix by yielding it
 
-    def _chain(self, random: np.random.Generator) -> Generator[Prefix, Array, Text]:
+    def _chain(self, random: np.random.Generator) -> Generator[Prefix, Law, Text]:
         text = yield from self._grow(Text(), random)
         for _ in range(self._proposals - 1):
             place = self._place(text, random)
@@ -146,12 +146,12 @@ class Chains:
                 text = other
         return text
 
-    def _grow(self, text: Text, random: np.random.Generator) -> Generator[Prefix, Array, Text]:
+    def _grow(self, text: Text, random: np.random.Generator) -> Generator[Prefix, Law, Text]:
         matcher = self._matcher.fork()
         for token in text.tokens:
             matcher.advance(token)
         while True:
-            log_p = yield tuple(text.tokens)
+            log_p = (yield tuple(text.tokens)).log_p
             ids = next_ids(matcher, at_cap=len(text.tokens) >= self._max_tokens)
             allowed = log_p[ids].astype(np.float64)
             log_z = log_sum_exp(allowed)

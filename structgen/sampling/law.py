@@ -28,7 +28,7 @@ from .options import SamplingOptions
 if TYPE_CHECKING:
     from structgen.matcher import Matcher
 
-__all__ = ["StepLaw", "allowed_ids", "log_sum_exp", "next_ids", "place_of"]
+__all__ = ["StepLaw", "allowed_bits", "allowed_ids", "drawn_place", "log_sum_exp", "next_ids", "place_of"]
 
 Array = NDArray[Any]
 _FEW = 256
@@ -47,12 +47,38 @@ def next_ids(matcher: Matcher, *, at_cap: bool) -> NDArray[np.int64]:
     return ids[np.isin(ids, vocabulary.eos_ids)] if at_cap else ids
 
 
+def allowed_bits(matcher: Matcher, *, at_cap: bool) -> NDArray[np.uint8]:
+    """1 for each token that may follow, 0 for others; at the cap only for those that end the text."""
+    vocabulary = matcher.vocabulary
+    bits = np.unpackbits(matcher.mask().view(np.uint8), count=vocabulary.size, bitorder="little")
+    if at_cap:
+        ends = np.zeros_like(bits)
+        ends[list(vocabulary.eos_ids)] = 1
+        bits &= ends
+    return bits
+
+
 def place_of(cumulative: Array, uniform: float) -> int:
     """The place that `uniform` in [0, 1) selects, in proportion to masses that were summed up. There must be mass."""
     total = cumulative[-1]
     place = int(np.searchsorted(cumulative, uniform * total, side="right"))
     # subtle: the product may round up to the whole mass; the last one with mass is meant then.
     return place if place < len(cumulative) else int(np.searchsorted(cumulative, total, side="left"))
+
+
+_BLOCK = 512
+
+
+def drawn_place(masses: Array, uniform: float) -> int:
+    """The place that `uniform` in [0, 1) selects, in proportion to masses; first its block, then itself."""
+    sums = np.add.reduceat(masses, np.arange(0, len(masses), _BLOCK), dtype=np.float64)
+    cumulative = np.cumsum(sums)
+    block = place_of(cumulative, uniform)
+    start = block * _BLOCK
+    before = float(cumulative[block - 1]) if block else 0.0
+    inside = np.cumsum(masses[start : start + _BLOCK], dtype=np.float64)
+    left = (uniform * float(cumulative[-1]) - before) / float(inside[-1])
+    return start + place_of(inside, min(max(left, 0.0), 1.0))
 
 
 def log_sum_exp(values: Array) -> float:

@@ -2,8 +2,8 @@
 
 Why: samplers that draw again and again from one prompt (`walks`, particles, Metropolis-Hastings) come back to prefixes
 that the model holds for the most part; what it holds stays, and only what is new is read.
-What: a *lane* is one row of a session. `read` moves lanes to prefixes (tokens after the prompt) and gives the log
-probabilities of each one's next token, at the sampling temperature, normalised.
+What: a *lane* is one row of a session. `read` moves lanes to prefixes (tokens after the prompt) and gives the law of
+each one's next token, at the sampling temperature.
 Invariant: what is returned is a function of the prefix alone (as far as the session's logits are).
 Cost: one forward pass for all lanes that are asked together; `calls` counts rows that the model read for it.
 """
@@ -13,30 +13,47 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded, ModelError
 
-from .law import log_sum_exp
-
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel
 
-__all__ = ["Prefix", "PrefixBatch", "PrefixReader", "log_probabilities"]
+__all__ = ["Law", "Prefix", "PrefixBatch", "PrefixReader", "law_of"]
 
 Prefix = tuple[int, ...]
 Array = NDArray[Any]
 
 
-def log_probabilities(logits: Array, temperature: float) -> Array:
-    """log softmax(logits / temperature), float32; `temperature` is above 0."""
-    if math.isnan(float(logits.max())):
-        raise ModelError("the model returned logits that are not a number", hint="Try float32 weights.")
-    scaled = logits if temperature == 1 else logits / logits.dtype.type(temperature)
-    normalised: Array = scaled - scaled.dtype.type(log_sum_exp(scaled))
-    return normalised
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A model's law of the next token, over all ids: log probabilities, and probabilities; float32, normalised."""
+
+    log_p: Array
+    masses: Array
+
+    @classmethod
+    def of(cls, scores: Array) -> Law:
+        """softmax(scores): the two share one pass of exponentials."""
+        peak = float(scores.max())
+        if math.isnan(peak):
+            raise ModelError("the model returned logits that are not a number", hint="Try float32 weights.")
+        if peak == -math.inf:
+            return cls(scores, np.zeros_like(scores))
+        masses = np.exp(scores - scores.dtype.type(peak))
+        total = float(masses.sum(dtype=np.float64))
+        masses *= masses.dtype.type(1 / total)
+        return cls(scores - scores.dtype.type(peak + math.log(total)), masses)
+
+
+def law_of(logits: Array, temperature: float) -> Law:
+    """The law softmax(logits / temperature); `temperature` is above 0."""
+    return Law.of(logits if temperature == 1 else logits / logits.dtype.type(temperature))
 
 
 class PrefixReader:
@@ -62,14 +79,14 @@ class PrefixReader:
         self._session: Any = None
         self._held: list[list[int]] = []
         self._keep = keep
-        self._known: OrderedDict[Prefix, Array] = OrderedDict()
+        self._known: OrderedDict[Prefix, Law] = OrderedDict()
         self.calls = 0
         """Rows that the model read: each is one evaluation of its law."""
         self.passes = 0
         """Forward passes; the lanes of one `read` share one."""
 
-    def read(self, wanted: Mapping[int, Prefix]) -> dict[int, Array]:
-        """Log probabilities after each lane's prefix, float32 ``[vocabulary.size]``."""
+    def read(self, wanted: Mapping[int, Prefix]) -> dict[int, Law]:
+        """The law after each lane's prefix."""
         known = {lane: self._known[prefix] for lane, prefix in wanted.items() if prefix in self._known}
         new = {lane: prefix for lane, prefix in wanted.items() if lane not in known}
         if new:
@@ -78,11 +95,11 @@ class PrefixReader:
             for lane, prefix in wanted.items():
                 self._known[prefix] = known[lane]
                 self._known.move_to_end(prefix)
-            while len(self._known) * known[next(iter(wanted))].nbytes > self._keep:
+            while 2 * len(self._known) * known[next(iter(wanted))].log_p.nbytes > self._keep:
                 self._known.popitem(last=False)
         return known
 
-    def _read(self, wanted: Mapping[int, Prefix]) -> dict[int, Array]:
+    def _read(self, wanted: Mapping[int, Prefix]) -> dict[int, Law]:
         fresh = self._session is None
         if fresh:
             self._check_room(0)
@@ -99,7 +116,7 @@ class PrefixReader:
             self.passes += 1
         self.calls += len(wanted)
         logits = self._session.logits()
-        return {lane: log_probabilities(logits[lane], self._temperature) for lane in wanted}
+        return {lane: law_of(logits[lane], self._temperature) for lane in wanted}
 
     def _go_back(self, lane: int, prefix: Prefix) -> list[int]:
         """Takes back what is not the prefix; what the lane has to read then."""
@@ -173,9 +190,7 @@ class PrefixBatch:
             self.passes += 1
             self.calls += sum(map(bool, pending))
         logits = self._session.logits()
-        return {
-            prefix: log_probabilities(logits[row], self._temperature) for prefix, row in self._rows.items()
-        }
+        return {prefix: law_of(logits[row], self._temperature).log_p for prefix, row in self._rows.items()}
 
     def _source(self, prefix: Prefix) -> tuple[int, int]:
         for length in range(len(prefix), -1, -1):

@@ -40,8 +40,8 @@ from structgen.errors import OptionError
 
 from .bounds import TAIL, BoundTrie, Node
 from .conditions import Condition
-from .law import next_ids, place_of
-from .prefixes import PrefixReader
+from .law import allowed_bits, drawn_place
+from .prefixes import Law, PrefixReader
 
 if TYPE_CHECKING:
     from structgen.matcher import Matcher
@@ -113,7 +113,7 @@ class Walks:
         self._stream = stream
         self._eos = frozenset(matcher.vocabulary.eos_ids)
         self._lanes: list[_Lane | None] = [None] * lanes
-        self._laws: OrderedDict[Node, Array] = OrderedDict()
+        self._laws: OrderedDict[Node, Law] = OrderedDict()
         self._started = 0
         self.checks = 0
         """Masks that were made, or tokens that were looked at."""
@@ -169,24 +169,24 @@ class Walks:
                 yield lane.walk
         if not wanted:
             return
-        for i, log_p in self._reader.read(wanted).items():
+        for i, law in self._reader.read(wanted).items():
             lane = self._lanes[i]
             assert lane is not None
-            if not self._advance(lane, log_p):
+            if not self._advance(lane, law):
                 self._lanes[i] = None
                 yield lane.walk
 
-    def _advance(self, lane: _Lane, log_p: Array | None) -> bool:
+    def _advance(self, lane: _Lane, law: Law | None) -> bool:
         """Goes on until the model has to be read (True), or the walk has ended (False).
 
-        `log_p`: the law at this prefix, where it has just been read.
+        `law`: that at this prefix, where it has just been read.
         """
         while True:
             node = lane.node
             if node is None:
-                if log_p is None:
+                if law is None:
                     return True
-                node = self._arrive(lane, log_p)
+                node = self._arrive(lane, law)
             self.trie.touch(node)
             if not lane.arrived and not self._survives(lane, node):
                 return self._end(lane, node, 0.0)
@@ -194,35 +194,38 @@ class Walks:
             if lane.held is not None or (token := node.draw(float(lane.random.random()))) == TAIL:
                 if lane.held is None:
                     lane.held = node.tokens
-                if log_p is None:
-                    log_p = self._laws.get(node)
-                if log_p is None:
+                if law is None:
+                    law = self._laws.get(node)
+                if law is None:
                     return True
-                token, assumed = self._draw_rare(lane, node, log_p), 0.0
+                token, assumed = self._draw_rare(lane, node, law), 0.0
             else:
                 assumed = float(node.theta[node.place(token)])
-            log_p = None
+            law = None
             if not self._take(lane, node, token, assumed):
                 return False
 
-    def _arrive(self, lane: _Lane, log_p: Array) -> Node:
+    def _arrive(self, lane: _Lane, law: Law) -> Node:
         """A node for a prefix that was not known."""
         parent, token = lane.path[-1] if lane.path else (None, 0)
         known = self.trie.root if parent is None else parent.children.get(token)
         if known is None:  # another lane may have been quicker
-            base = self._base(lane)
-            known = self.trie.add(parent, token, base, log_p if base is None else log_p[base])
-            self._keep(known, log_p)
+            known = self.trie.add(parent, token, self._allowed(lane), law)
+            self._keep(known, law)
         lane.node = known
         return known
 
-    def _base(self, lane: _Lane) -> Array | None:
-        """The tokens that may follow, as far as the policy asks."""
+    def _allowed(self, lane: _Lane) -> Array | None:
+        """The tokens that may follow, as far as the policy asks, as bits; None: all."""
         at_cap = len(lane.walk.tokens) >= self._max_tokens
         if self._policy in ("cars", "asap"):
             self.checks += 1
-            return next_ids(lane.matcher, at_cap=at_cap)
-        return np.array(sorted(self._eos), dtype=np.int64) if at_cap else None
+            return allowed_bits(lane.matcher, at_cap=at_cap)
+        if not at_cap:
+            return None
+        bits = np.zeros(lane.matcher.vocabulary.size, np.uint8)
+        bits[list(self._eos)] = 1
+        return bits
 
     def _survives(self, lane: _Lane, node: Node) -> bool:
         loss = node.bound - lane.assumed
@@ -234,18 +237,16 @@ class Walks:
             return False
         return loss >= 0 or math.log1p(-float(lane.random.random())) < loss
 
-    def _draw_rare(self, lane: _Lane, node: Node, log_p: Array) -> int:
+    def _draw_rare(self, lane: _Lane, node: Node, law: Law) -> int:
         """One of the tokens that were not held when it was decided that it is one of those."""
         # subtle: another lane may have drawn one of them meanwhile, which is held now; it is as likely as before.
-        base = self._base(lane)
-        law = log_p if base is None else log_p[base]
-        ids = np.arange(len(law)) if base is None else base
-        masses = np.exp(law, dtype=np.float64)
+        allowed = self._allowed(lane)
+        masses = law.masses.copy() if allowed is None else law.masses * allowed
         assert lane.held is not None
-        masses[np.searchsorted(ids, lane.held)] = 0
+        masses[lane.held] = 0
         lane.held = None
-        token = int(ids[place_of(np.cumsum(masses), float(lane.random.random()))])
-        self.trie.hold(node, token, base, law)
+        token = drawn_place(masses, float(lane.random.random()))
+        self.trie.hold(node, token, allowed, law)
         return token
 
     def _take(self, lane: _Lane, node: Node, token: int, assumed: float) -> bool:
@@ -298,7 +299,7 @@ class Walks:
             self.trie.learn(lane.path, last, theta)
         return False
 
-    def _keep(self, node: Node, log_p: Array) -> None:
-        self._laws[node] = log_p
-        while len(self._laws) * log_p.nbytes > _LAWS_KEPT:
+    def _keep(self, node: Node, law: Law) -> None:
+        self._laws[node] = law
+        while 2 * len(self._laws) * law.log_p.nbytes > _LAWS_KEPT:
             self._laws.popitem(last=False)

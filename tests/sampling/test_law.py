@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structgen.errors import ModelError, OptionError
-from structgen.sampling.law import StepLaw, allowed_ids, log_sum_exp
+from structgen.sampling.law import StepLaw, allowed_ids, drawn_place, log_sum_exp, place_of
 from structgen.sampling.options import SamplingOptions, make_options
 
 
@@ -176,3 +176,19 @@ def test_bad_options_name_themselves(name: str, value: object) -> None:
 def test_unknown_options_list_the_known_ones() -> None:
     with pytest.raises(OptionError, match="'temprature'.*temperature"):
         make_options({"temprature": 1})
+
+
+def test_a_place_is_drawn_in_blocks_as_at_once() -> None:
+    rng = np.random.default_rng(8)
+    for size in (1, 5, 511, 512, 513, 3000):
+        masses = rng.random(size).astype(np.float32) * (rng.random(size) < 0.3)
+        masses[rng.integers(size)] = 0.5
+        cumulative = np.cumsum(masses, dtype=np.float64)
+        for uniform in [0.0, np.nextafter(1.0, 0.0), *rng.random(200)]:
+            place = drawn_place(masses, float(uniform))
+            assert masses[place] > 0
+            wanted = place_of(cumulative, float(uniform))
+            assert (
+                place == wanted
+                or abs(float(uniform) * cumulative[-1] - cumulative[min(place, wanted)]) < 1e-9
+            )
