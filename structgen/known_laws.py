@@ -52,7 +52,7 @@ class KnownLaws:
 
     @classmethod
     def load(cls, path: str | Path, limit: int = 256 << 20) -> KnownLaws:
-        """What `save` wrote; raises `OptionError` for anything else."""
+        """What `save` wrote; raises `OptionError` for anything else, `LimitExceeded` for more than `limit`."""
         trie, label = read_trie(path, limit)
         learned = cls(limit)
         learned.trie = trie
@@ -75,26 +75,27 @@ class KnownLaws:
         differs = next((name for name in about if self.about.get(name) != about[name]), None)
         if differs is None and self.potentials != tuple(potentials):
             differs = "potential"
-        if differs is None and self.is_read and not self._is_of_model(task):
-            differs = "model"
+        if differs is None and self.is_read:
+            differs = self._differs_from(task)
         if differs is not None:
             raise OptionError(
                 f"what was learned is about another {differs}", hint="Start with a new structgen.KnownLaws()."
             )
         return self.trie
 
-    def _is_of_model(self, task: Task) -> bool:
-        """Is the law after the prompt the model's? Costs a call of it."""
-        root = self.trie.root
+    def _differs_from(self, task: Task) -> str | None:
+        """What came from a file fits the task's vocabulary and its model, whose law after the prompt is asked for."""
+        root, size = self.trie.root, task.model.vocabulary.size
+        if any(len(node.tokens) and node.tokens[-1] >= size for node in self.trie.in_order()):
+            return "vocabulary"
         if root is not None and len(root.tokens):
             law = PrefixReader(task.model, task.prompt, 1, task.temperature).read({0: ()})[0].log_p
             task.account.calls += 1
-            if root.tokens[-1] >= len(law) or not np.allclose(
-                law[root.tokens], root.log_p, rtol=0, atol=_SAME
-            ):
-                return False
+            task.account.passes += 1
+            if not np.allclose(law[root.tokens], root.log_p, rtol=0, atol=_SAME):
+                return "model"
         self.is_read = False
-        return True
+        return None
 
 
 def _about(path: str | Path, label: str) -> dict[str, str]:

@@ -131,6 +131,9 @@ def _changed(parts: dict[str, Any], name: str, place: int, value: float) -> None
         ("log_p", 1, np.nan),
         ("theta", 0, 0.5),
         ("tails", 0, 3.0),
+        ("log_p", 0, -1e-9),
+        ("parents", 3, -2),
+        ("tokens", 0, -4),
     ],
 )
 def test_laws_that_do_not_fit_together_are_refused(saved: Path, name: str, place: int, value: float) -> None:
@@ -140,6 +143,42 @@ def test_laws_that_do_not_fit_together_are_refused(saved: Path, name: str, place
     np.savez(saved, **parts)
     with pytest.raises(OptionError, match="holds no laws that structgen wrote"):
         sg.KnownLaws.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("parents", lambda one: one.astype(float)),
+        ("parents", lambda one: np.array(0)),
+        ("counts", lambda one: one.astype(str)),
+        ("counts", lambda one: one.astype(float)),
+        ("tokens", lambda one: one.astype(complex)),
+        ("theta", lambda one: one.astype(str)),
+        ("tails", lambda one: one.reshape(1, -1)),
+        ("tokens_taken", lambda one: one * 1.5),
+        ("log_p", lambda one: one * 0),
+        ("log_p", lambda one: one[:-1]),
+        ("format", lambda one: one + 1),
+    ],
+)
+def test_parts_of_the_wrong_kind_are_refused(saved: Path, name: str, change: Any) -> None:
+    with np.load(saved) as file:
+        parts = dict(file)
+    parts[name] = change(parts[name])
+    np.savez(saved, **parts)
+    with pytest.raises(OptionError, match="holds no laws that structgen wrote"):
+        sg.KnownLaws.load(saved)
+
+
+def test_tokens_beyond_the_vocabulary_are_refused(saved: Path) -> None:
+    with np.load(saved) as file:
+        parts = dict(file)
+    place = np.flatnonzero(parts["tokens"] == END)[-1]
+    parts["tokens"] = parts["tokens"].copy()
+    parts["tokens"][place] = 77
+    np.savez(saved, **parts)
+    with pytest.raises(OptionError, match="about another vocabulary"):
+        draw(learned=sg.KnownLaws.load(saved))
 
 
 def test_large_files_and_missing_ones(saved: Path) -> None:

@@ -189,7 +189,7 @@ def simplified(
     """A repetition that does not repeat what is a repetition itself, as far as that goes."""
 
 class PlainLark:
-    """A plain Lark grammar on its way to productions under rule "longest"; to be lowered once."""
+    """A plain Lark grammar on its way to productions under rule "longest"."""
 
     @staticmethod
     def read(text: str) -> PlainLark | None: ...

@@ -63,7 +63,9 @@ class Reader {
 
   Bodies::Id read(PyObject *body, uint32_t depth) {
     if (const auto it = known_.find(body); it != known_.end()) return it->second;
-    return known_[body] = read_new(body, depth);
+    const Bodies::Id read = read_new(body, depth);
+    if (bodies.height(read) > DEEPEST) too_deep();  // subtle: of parts that were known already, too
+    return known_[body] = read;
   }
 
   // As Python has it.
@@ -87,11 +89,13 @@ class Reader {
  private:
   enum Fact : uint8_t { UNKNOWN, NO, YES };
 
+  [[noreturn]] static void too_deep() {
+    PyErr_SetString(PyExc_RecursionError, "the grammar is nested too deeply");
+    throw nb::python_error();
+  }
+
   Bodies::Id read_new(PyObject *body, uint32_t depth) {
-    if (depth > DEEPEST) {
-      PyErr_SetString(PyExc_RecursionError, "the grammar is nested too deeply");
-      throw nb::python_error();
-    }
+    if (depth > DEEPEST) too_deep();
     if (!PyTuple_Check(body) || PyTuple_GET_SIZE(body) < 2)
       throw std::invalid_argument("a body is a tuple: its kind and what it is made of");
     const std::string_view kind = text_of(PyTuple_GET_ITEM(body, 0));

@@ -32,7 +32,10 @@ Bodies::Id Bodies::add(Kind kind, uint32_t first, uint32_t count, Counts counts)
   const auto [it, fresh] = index_.try_emplace(
       hash_words(BODY, kind, first, count, static_cast<uint64_t>(counts.low), static_cast<uint64_t>(counts.high)),
       static_cast<Id>(bodies_.size()));
-  if (fresh) bodies_.push_back({kind, first, count, counts.low, counts.high});
+  if (fresh) {
+    bodies_.push_back({kind, first, count, counts.low, counts.high});
+    heights_.push_back(1);
+  }
   return it->second;
 }
 
@@ -42,6 +45,9 @@ Bodies::Id Bodies::find(Hash128 key, Kind kind, std::span<const Id> parts, Count
   const auto first = static_cast<uint32_t>(children_.size());
   bodies_.push_back({kind, first, static_cast<uint32_t>(parts.size()), counts.low, counts.high});
   children_.insert(children_.end(), parts.begin(), parts.end());
+  uint32_t height = 0;
+  for (Id part : parts) height = std::max(height, heights_[part]);
+  heights_.push_back(height + 1);
   return it->second;
 }
 
@@ -69,6 +75,11 @@ Bodies::Id Bodies::alone(Id id) const {
 }
 
 Bodies::Id Bodies::simplified(Id repetition) {
+  const auto it = simplified_.find(repetition);
+  return it != simplified_.end() ? it->second : simplified_[repetition] = simplified_anew(repetition);
+}
+
+Bodies::Id Bodies::simplified_anew(Id repetition) {
   Id inner = parts(repetition)[0];
   Counts counts = this->counts(repetition);
   if (counts.none()) return no_text();
@@ -112,7 +123,8 @@ std::vector<Bodies::Id> Bodies::repeated_parts(Id inner) {
       pending.push_back(parts(one)[0]);
     } else if (body.kind == Rule && taken_apart.contains(body.first)) {
       continue;
-    } else if (body.kind == Rule && found.size() + pending.size() + taken_apart.size() < MOST_PARTS && has_empty(one)) {
+    } else if (body.kind == Rule &&
+               found.size() + pending.size() + taken_apart.size() + alternatives(body.first) < MOST_PARTS && has_empty(one)) {
       taken_apart.insert(body.first);
       pending.push_back(definitions_[body.first]);
     } else if (known.insert(one).second) {
@@ -120,6 +132,12 @@ std::vector<Bodies::Id> Bodies::repeated_parts(Id inner) {
     }
   }
   return found;
+}
+
+// As many parts a rule has at once: rules are not copied into every repetition of them.
+size_t Bodies::alternatives(uint32_t rule) const {
+  const Id body = definition(rule);
+  return body == NONE ? 0 : std::max<size_t>(1, bodies_[alone(body)].kind <= Leaf ? 1 : bodies_[alone(body)].count);
 }
 
 // Is the empty text known to be one of its texts?

@@ -45,6 +45,7 @@ class Bodies {
   explicit Bodies(std::function<bool(uint32_t)> has_empty_text) : leaf_is_empty_(std::move(has_empty_text)) {}
   void expect(size_t bodies) {
     bodies_.reserve(bodies);
+    heights_.reserve(bodies);
     children_.reserve(bodies);
     index_.reserve(bodies);
   }
@@ -60,6 +61,7 @@ class Bodies {
   const Body &operator[](Id id) const { return bodies_[id]; }
   std::span<const Id> parts(Id id) const { return {children_.data() + bodies_[id].first, bodies_[id].count}; }
   Counts counts(Id id) const { return {bodies_[id].low, bodies_[id].high}; }
+  uint32_t height(Id id) const { return heights_[id]; }  // of bodies in bodies
   Id nothing() { return group(Sequence, {}); }
   Id no_text() { return group(Choice, {}); }
 
@@ -70,6 +72,8 @@ class Bodies {
   enum Rules : uint8_t { NoRule, KnownRules, EveryRule };  // that count as having the empty text
   enum Fact : uint8_t { Unknown, Open, NotEmpty, Empty };
 
+  Id simplified_anew(Id repetition);
+  size_t alternatives(uint32_t rule) const;
   Id add(Kind kind, uint32_t first, uint32_t count, Counts counts);
   Id find(Hash128 key, Kind kind, std::span<const Id> parts, Counts counts);
   Id alone(Id id) const;
@@ -81,7 +85,9 @@ class Bodies {
   std::vector<Id> repeated_parts(Id inner);
 
   std::vector<Body> bodies_;
+  std::vector<uint32_t> heights_;
   std::vector<Id> children_;
+  std::unordered_map<Id, Id> simplified_;
   std::unordered_map<Hash128, Id, HashOf128> index_;
   std::vector<Id> definitions_;
   std::vector<Fact> facts_;  // of rules

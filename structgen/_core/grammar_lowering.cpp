@@ -105,7 +105,7 @@ size_t Lowering::list_at(const std::vector<Id> &parts, size_t from, size_t at) {
   const Id repetition = bodies_.simplified(parts[at]);
   if (bodies_[repetition].kind != Bodies::Repeat || bodies_.counts(repetition) != Bodies::Counts{0, Bodies::UNBOUNDED}) return at;
   const Id inner = bodies_.parts(repetition)[0];
-  if (bodies_[inner].kind != Bodies::Sequence) return inner == parts[at - 1] ? at - 1 : at;
+  if (bodies_[inner].kind != Bodies::Sequence) return at > from && inner == parts[at - 1] ? at - 1 : at;
   const auto round = bodies_.parts(inner);
   size_t first = at;
   while (first > from && at - first < round.size() && parts[first - 1] == round[round.size() - 1 - (at - first)]) --first;

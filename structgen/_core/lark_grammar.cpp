@@ -48,6 +48,9 @@ std::optional<std::u32string_view> LarkGrammar::word_of(const Key &key) {
 bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
                        const std::unordered_map<std::u32string, Literal> &literals,
                        const std::function<std::u32string(std::u32string_view)> &suggested) {
+  terminals.clear();
+  ignored_.clear();
+  names_.clear();
   std::unordered_set<std::u32string> taken;
   std::unordered_map<Key, std::u32string> by_key;
   for (const Terminal &one : defined) {

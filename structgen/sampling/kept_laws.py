@@ -79,10 +79,14 @@ def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
 def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie:
     parents, taken, tails, counts = (parts[name] for name in ("parents", "tokens_taken", "tails", "counts"))
     tokens, log_p, theta = parts["tokens"], parts["log_p"], parts["theta"]
-    rows = [parents, taken, tails, counts]
-    if any(row.shape != (len(parents),) for row in rows) or (counts < 0).any():
+    kinds = [("i", one) for one in (parents, taken, counts, tokens)] + [
+        ("f", one) for one in (tails, log_p, theta)
+    ]
+    if any(one.ndim != 1 or one.dtype.kind != kind for kind, one in kinds):
+        raise _damaged(path, "its parts are of the wrong kind")
+    if not len(parents) == len(taken) == len(tails) == len(counts) or (counts < 0).any():
         raise _damaged(path, "its nodes do not fit together")
-    if any(one.shape != (int(counts.sum()),) for one in (tokens, log_p, theta)):
+    if not len(tokens) == len(log_p) == len(theta) == int(counts.sum()):
         raise _damaged(path, "its laws do not fit its nodes")
     if np.isnan(log_p).any() or not ((theta <= 0) & (log_p <= 1e-6)).all() or not (tails <= 1e-6).all():
         raise _damaged(path, "it holds what is no log probability")
@@ -90,11 +94,13 @@ def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie
     nodes: list[Node] = []
     ends = np.cumsum(counts)
     for i, parent in enumerate(parents.tolist()):
-        if not (parent < i and (parent == -1) == (i == 0)):
+        if not (parent == -1 if i == 0 else 0 <= parent < i):
             raise _damaged(path, "its nodes are out of order")
         own = slice(int(ends[i] - counts[i]), int(ends[i]))
-        if (np.diff(tokens[own]) <= 0).any():
+        if (np.diff(tokens[own]) <= 0).any() or (tokens[own] < 0).any():
             raise _damaged(path, "the tokens of a node are out of order")
+        if np.exp(log_p[own]).sum() + np.exp(tails[i]) > 1 + 1e-3:
+            raise _damaged(path, "the law of a node is more than one")
         above = None if parent == -1 else nodes[parent]
         token = int(taken[i])
         if above is not None and (token in above.children or token not in above.tokens):

@@ -295,14 +295,14 @@ def _by_walks(task: Task, count: int, sampler: _OfWalks) -> Iterator[Draw]:
         stream=lambda number: uniform_stream(task.seed, number),
     )
     account, given = task.account, 0
-    calls = account.calls
+    calls, passes = account.calls, account.passes
     masses: list[float] = []
 
     trie = walks.trie
     since = 0  # walks since the last text
 
     def goes_on() -> bool:
-        account.calls, account.passes = calls + reader.calls, reader.passes
+        account.calls, account.passes = calls + reader.calls, passes + reader.passes
         account.checks = walks.checks + task.condition.checks
         if given == count or task.stops():
             return False

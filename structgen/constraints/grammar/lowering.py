@@ -14,6 +14,7 @@ from structgen import _core
 from structgen.constraints.base import Constraint
 from structgen.constraints.expressions import RE, nullable
 from structgen.constraints.failures import limit_exceeded
+from structgen.errors import LimitExceeded
 
 from .brackets import Brackets, with_brackets
 from .ir import Body, Grammar, Terminal
@@ -55,6 +56,12 @@ def _lowered(grammar: Grammar, regular: Regular | None) -> GrammarIR:
         start, rules, productions, leaves = _core.lower_bodies(bodies, grammar.start, list(lexed), nullable)
     except _core.LimitError as error:
         raise limit_exceeded(error) from None
+    except RecursionError:
+        raise LimitExceeded(
+            "the grammar is nested too deeply",
+            limit="recursion",
+            hint="Name parts of it as rules of their own.",
+        ) from None
     texts = {} if regular is None else regular.names()
     terminals = [_terminal(leaf, lexed, texts) for leaf in leaves]
     indentation = None

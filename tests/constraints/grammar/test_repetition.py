@@ -10,7 +10,7 @@ from structgen import _core
 from structgen.constraints.expressions import nullable
 from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
 from structgen.constraints.grammar.ir import Body, Grammar, Rule
-from structgen.matcher import Matcher
+from structgen.matcher import Matcher, compile_constraint
 from tests.constraints.grammar import twin
 from tests.core.small_vocabulary import EOS, byte_vocabulary
 
@@ -137,3 +137,62 @@ def test_chains_of_repeated_rules_are_taken_apart_so_far() -> None:
     starts = " | ".join(f"r{i}" for i in range(count))
     matcher = Matcher(gbnf(f"root ::= {starts}\n{chain}\nr{count} ::= x{NOT_REGULAR}"), BYTES)
     assert matcher.advance(len(EOS) + ord("a"))
+
+
+def test_rules_are_not_copied_into_every_repetition_of_them() -> None:
+    count = 3_000
+    starts = " | ".join(f'"v{i}" ("u{i}" | b)*' for i in range(count))
+    source = f"start: {starts}\nb: | " + " | ".join(f'"w{i}"' for i in range(count))
+    grammar = lark(source, lexer="longest").lower()[1]
+    assert sum(map(len, grammar["productions"])) < 20 * count
+
+
+def test_bodies_that_are_made_of_one_another_are_bounded_in_depth() -> None:
+    body: Body = ("terminal", "T")
+    rules = {}
+    for level in range(100):
+        for i in range(900):
+            body = ("sequence", (body, ("terminal", f"T{i}")))
+        rules[f"d{level}"] = body
+    with pytest.raises(RecursionError):
+        _core.lower_bodies({**rules, "s": body}, "s", [], nullable)
+
+
+SEPARATED = [
+    "x (sep x)*",
+    "x y (sep x y)*",
+    "o (sep o)*",
+    "(x sep?)? (x sep?)*",
+    "x x*",
+    "x (sep x)* (sep x)*",
+    "x (x (sep x)*)*",
+    "(x (sep x)* sep)* x",
+    "x (sep sep x)* (sep x)?",
+    "x (sep x){0,3}",
+]
+
+
+@pytest.mark.parametrize("source", SEPARATED)
+def test_lists_mean_what_is_written(source: str) -> None:
+    text = f'root ::= {source}\nx ::= "a" | "a" x "b"\ny ::= "b" | "a" y\no ::= x? | o x\nsep ::= "b" | x "b" "b"'
+    constraint = gbnf(text)
+    wanted = twin.language(constraint.grammar, "ab", 7)
+    matcher = Matcher(constraint, BYTES)
+    for word in twin.words("ab", 7):
+        fork = matcher.fork()
+        read = all(map(fork.advance, [len(EOS) + byte for byte in word.encode()])) and fork.is_complete()
+        assert read == (word in wanted), word
+
+
+def test_after_any_part_of_a_list_the_parser_stands_where_it_stood() -> None:
+    constraint = lark('start: "[" A ("," A)* "]"\nA: "x"\n%ignore " "')
+    matcher, program = Matcher(constraint, BYTES), compile_constraint(constraint, BYTES)
+    for letter in b"[x ":
+        matcher.advance(len(EOS) + letter)
+    matcher.mask()
+    before = program.mask_misses
+    for _ in range(3):
+        for letter in b",x ":
+            matcher.advance(len(EOS) + letter)
+        matcher.mask()
+    assert program.mask_misses == before

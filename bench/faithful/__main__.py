@@ -1,0 +1,116 @@
+"""How far samplers are from the exact law, on languages that can be enumerated, under the embedded model.
+
+    python -m bench.faithful [--calls 25 50 100 200 400 800] [--seeds 8] [--languages dates answers sum]
+        [--plot FOLDER] [--json FILE]
+
+Each language is read once by SmolLM2, prefix by prefix, which gives the exact law; the samplers then run over what the
+model said. Told are the total variation and the divergence of what was drawn from the exact law, by model calls (a call
+is one row that the model reads). ``--plot`` writes a picture for each language.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import structgen as sg
+from structgen.constraints.base import Constraint
+
+from .distances import SAMPLERS, Curve, curve
+from .laws import Exact, enumerated
+
+__all__ = ["LANGUAGES", "main"]
+
+LANGUAGES: dict[str, tuple[str, Constraint, int]] = {
+    "dates": (
+        "In which month did the project start? Answer as YYYY-MM, nothing else.",
+        sg.regex("20(1[89]|2[0-4])-(0[1-9]|1[0-2])"),
+        8,
+    ),
+    "answers": (
+        "Is a tomato a vegetable? Answer in a few words.",
+        sg.choice(["no", "not really", "not at all", "nobody knows", "yes", "yes, of course", "yes and no"]),
+        8,
+    ),
+    "sum": ("What is 2718 + 3141? Answer with the number alone.", sg.regex("58[0-9]{2}"), 5),
+}
+"""A prompt, a constraint and the most tokens of a text."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.faithful",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--calls", type=int, nargs="+", default=[25, 50, 100, 200, 400, 800])
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--languages", nargs="+", default=list(LANGUAGES), choices=list(LANGUAGES))
+    parser.add_argument("--plot", type=Path, metavar="FOLDER")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    chosen = parser.parse_args(arguments)
+    model = sg.load()
+    result: dict[str, Any] = {}
+    for name in chosen.languages:
+        prompt, constraint, max_tokens = LANGUAGES[name]
+        exact = enumerated(model, prompt, constraint, max_tokens)
+        best = max(exact.texts, key=lambda text: exact.texts[text])
+        print(
+            f"\n## {name}: {len(exact.texts)} texts, mass {exact.mass:.3g} under the model, "
+            f"most probable {best!r} ({exact.texts[best]:.1%})\n",
+            flush=True,
+        )
+        curves = {}
+        for sampler in SAMPLERS:
+            print(f"{name}: {sampler}", file=sys.stderr, flush=True)
+            curves[sampler] = curve(exact, constraint, max_tokens, sampler, chosen.calls, chosen.seeds)
+        print("\n".join(table(curves, chosen.calls)), flush=True)
+        if chosen.plot:
+            plot(chosen.plot / f"faithful-{name}.svg", name, exact, curves)
+        result[name] = {key: asdict(one) for key, one in curves.items()}
+    if chosen.json:
+        chosen.json.write_text(json.dumps(result), "utf-8")
+
+
+def table(curves: dict[str, Curve], calls: list[int]) -> list[str]:
+    """Lines: for each sampler the total variation / divergence after so many calls, and the draws by then."""
+    lines = ["| sampler | " + " | ".join(f"{one} calls" for one in calls) + " | draws by then |"]
+    lines.append("|---|" + "--:|" * (len(calls) + 1))
+    for name, one in curves.items():
+        cells = [
+            "-" if math.isnan(variation) else f"{variation:.3f} / {divergence:.3f}"
+            for variation, divergence in zip(one.total_variation, one.divergence, strict=True)
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {one.draws[-1]:,.0f} |")
+    return lines
+
+
+def plot(path: Path, name: str, exact: Exact, curves: dict[str, Curve]) -> None:
+    """Total variation by calls, both logarithmic."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.2))
+    for label, one in curves.items():
+        style = "--" if "unweighted" in label else "-"
+        axes.plot(one.calls, one.total_variation, style, marker="o", markersize=3, label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("model calls")
+    axes.set_ylabel("total variation to the exact law")
+    axes.set_title(f"{name}: {len(exact.texts)} texts, mass {exact.mass:.2g}", fontsize=10)
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize=7)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.tight_layout()
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    main()

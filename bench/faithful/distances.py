@@ -1,0 +1,109 @@
+"""How far the law of what a sampler has drawn is from the exact one, as a function of model calls.
+
+The law of the draws so far is that of their weights; its total variation and its Kullback-Leibler divergence to the
+exact law fall with the number of draws for every faithful sampler, and stop at the bias of one that is not. Figures are
+means over several seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import structgen as sg
+from structgen.matcher import Matcher
+from structgen.sampling.conditions import Condition
+from structgen.sampling.samplers import Limits, Sampler, Task, draw
+
+from .laws import Exact
+
+__all__ = ["SAMPLERS", "Curve", "curve"]
+
+SAMPLERS: dict[str, tuple[Sampler, bool]] = {
+    "masking, unweighted": (sg.LocalMasking(lanes=1), False),
+    "masking, weighted": (sg.LocalMasking(lanes=1), True),
+    "rejection": (sg.Rejection(), True),
+    "adaptive rejection": (sg.AdaptiveRejection(), True),
+    "CARS": (sg.Exact(), True),
+    "ASAp, unweighted": (sg.ASAp(), False),
+    "ASAp, weighted": (sg.ASAp(), True),
+    "SMC, 16 particles": (sg.SMC(16), True),
+    "MH, restart, 5 proposals": (sg.MH(5, cut="restart", lanes=1), True),
+}
+"""Each with whether its weights are used."""
+
+
+_ATTEMPTS = 5
+"""Walks for each call: a sampler that knows all it comes to asks no more."""
+
+
+@dataclass
+class Curve:
+    """Of one sampler on one language."""
+
+    calls: list[int]
+    total_variation: list[float] = field(default_factory=list)
+    divergence: list[float] = field(default_factory=list)
+    draws: list[float] = field(default_factory=list)
+    """How many had been made by then, in the mean."""
+
+
+def curve(
+    exact: Exact, constraint: Any, max_tokens: int, name: str, calls: list[int], seeds: int = 8
+) -> Curve:
+    """The distances after so many calls each; not a number where nothing had been drawn yet."""
+    sampler, weighted = SAMPLERS[name]
+    found = Curve(calls)
+    runs = [_drawn(exact, constraint, max_tokens, sampler, calls[-1], seed) for seed in range(seeds)]
+    for limit in calls:
+        distances = []
+        counts = []
+        for run in runs:
+            some = [one for spent, one in run if spent <= limit]
+            counts.append(len(some))
+            distances.append(_distances(some, exact, weighted))
+        found.draws.append(float(np.mean(counts)))
+        found.total_variation.append(_mean([one[0] for one in distances]))
+        found.divergence.append(_mean([one[1] for one in distances]))
+    return found
+
+
+def _mean(values: list[float]) -> float:
+    return math.nan if any(map(math.isnan, values)) else float(np.mean(values))
+
+
+def _drawn(
+    exact: Exact, constraint: Any, max_tokens: int, sampler: Sampler, calls: int, seed: int
+) -> list[tuple[int, tuple[str, float]]]:
+    """Draws with the calls that had been made by then."""
+    model = exact.model
+    task = Task(
+        model,
+        model.encode(""),
+        Matcher(constraint, model.vocabulary),
+        Condition(),
+        1.0,
+        max_tokens,
+        (seed, 0),
+        Limits(max_calls=calls, max_attempts=_ATTEMPTS * calls),
+    )
+    drawn = draw(task, _ATTEMPTS * calls, sampler)
+    return [(task.account.calls, (model.decode(one.tokens), one.log_weight)) for one in drawn]
+
+
+def _distances(draws: list[tuple[str, float]], exact: Exact, weighted: bool) -> tuple[float, float]:
+    """Total variation, and the divergence of the draws' law from the exact one, in nats."""
+    if not draws:
+        return math.nan, math.nan
+    logs = np.array([weight if weighted else 0.0 for _, weight in draws])
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    law: dict[str, float] = {}
+    for (text, _), weight in zip(draws, weights, strict=True):
+        law[text] = law.get(text, 0.0) + float(weight)
+    variation = 0.5 * sum(abs(law.get(text, 0.0) - q) for text, q in exact.texts.items())
+    divergence = sum(p * math.log(p / exact.texts[text]) for text, p in law.items() if p > 0)
+    return variation, max(0.0, divergence)

@@ -1,0 +1,78 @@
+"""The exact conditional law of a small language under a model, and a model that says again what it said.
+
+Every prefix of the language is read once, level by level; the law of a text is the sum over all its tokenisations.
+What the model said is kept, so that samplers can be run over the model's very law at no cost: they ask for no other
+prefixes, since a walk ends with its first token that is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from structgen.constraints.base import Constraint
+from structgen.matcher import Matcher
+from structgen.models.memory import DistributionModel
+from structgen.sampling.law import next_ids
+from structgen.sampling.prefixes import Prefix, PrefixBatch
+
+__all__ = ["Exact", "enumerated"]
+
+_MOST = 4_000
+"""Prefixes; each is a law over the whole vocabulary."""
+_BATCH = 64
+
+
+@dataclass
+class Exact:
+    """A language under a model, enumerated."""
+
+    texts: dict[str, float]
+    """The conditional law."""
+    mass: float
+    """Of the whole language, under the model."""
+    model: DistributionModel
+    """Says what the model said, at temperature 1."""
+
+
+def enumerated(model: Any, prompt: Any, constraint: Constraint, max_tokens: int) -> Exact:
+    """Reads every prefix of the language's texts of at most so many tokens."""
+    ids = model.encode(prompt)
+    start = Matcher(constraint, model.vocabulary)
+    laws: dict[Prefix, np.ndarray[Any, Any]] = {}
+    masses: dict[str, float] = {}
+    level: list[tuple[Prefix, Matcher, float]] = [((), start, 0.0)]
+    while level:
+        following: list[tuple[Prefix, Matcher, float]] = []
+        for at in range(0, len(level), _BATCH):
+            some = level[at : at + _BATCH]
+            read = _read(model, ids, [prefix for prefix, _, _ in some])
+            for prefix, matcher, log_prob in some:
+                log_p = read[prefix]
+                laws[prefix] = log_p
+                if len(laws) > _MOST:
+                    raise ValueError(f"the language has more than {_MOST} prefixes")
+                for token in next_ids(matcher, at_cap=len(prefix) >= max_tokens).tolist():
+                    one = log_prob + float(log_p[token])
+                    if token in model.vocabulary.eos_ids:
+                        text = matcher.text.decode()
+                        masses[text] = masses.get(text, 0.0) + math.exp(one)
+                        continue
+                    fork = matcher.fork()
+                    fork.advance(token)
+                    following.append(((*prefix, token), fork, one))
+        level = following
+    whole = sum(masses.values())
+    return Exact(
+        {text: mass / whole for text, mass in sorted(masses.items())},
+        whole,
+        DistributionModel(model.vocabulary, lambda tokens: np.exp(laws[tokens], dtype=np.float64)),
+    )
+
+
+def _read(model: Any, prompt: list[int], prefixes: list[Prefix]) -> dict[Prefix, np.ndarray[Any, Any]]:
+    batch = PrefixBatch(model, prompt)
+    return batch.read(prefixes)
