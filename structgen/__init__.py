@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .api import generate, run, stream
     from .constraints.base import Constraint
     from .constraints.choice import choice
-    from .constraints.composition import dispatch, optional, reasoning, repeat, special, text
+    from .constraints.composition import dispatch, forbid, optional, reasoning, repeat, special, text
     from .constraints.grammar.constraint import ebnf, gbnf, lark
     from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.regex import regex
@@ -84,6 +84,7 @@ _HOMES = {
     "constraint_for_type": "types",
     "dispatch": "constraints.composition",
     "ebnf": "constraints.grammar.constraint",
+    "forbid": "constraints.composition",
     "gbnf": "constraints.grammar.constraint",
     "generate": "api",
     "grammar": "shelf",
@@ -140,6 +141,7 @@ __all__ = [
     "constraint_for_type",
     "dispatch",
     "ebnf",
+    "forbid",
     "gbnf",
     "generate",
     "grammar",

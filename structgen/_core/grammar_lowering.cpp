@@ -116,7 +116,7 @@ size_t Lowering::list_at(const std::vector<Id> &parts, size_t from, size_t at) {
 Lowering::Symbol Lowering::list(Id first, Id repetition) {
   const auto [it, is_new] = made_.try_emplace({List, first, static_cast<int64_t>(repetition)});
   if (is_new) {
-    const Symbol head = it->second = fresh(NO_RULE, name_of(first));
+    const Symbol head = it->second = fresh(NO_RULE, name_of(repetition));
     const Symbols one = unit(first), round = unit(bodies_.parts(repetition)[0]);
     Symbols again{head};
     again.insert(again.end(), round.begin(), round.end());

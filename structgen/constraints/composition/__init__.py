@@ -5,6 +5,7 @@ What they say is a scannerless grammar whose symbols may be other constraints; w
 
 from .composed import Composition, body_of
 from .dispatching import dispatch
+from .forbidding import forbid
 from .parts import Special, optional, repeat, special, text
 from .thinking import Reasoning, reasoning
 
@@ -14,6 +15,7 @@ __all__ = [
     "Special",
     "body_of",
     "dispatch",
+    "forbid",
     "optional",
     "reasoning",
     "repeat",

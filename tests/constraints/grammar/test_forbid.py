@@ -1,0 +1,95 @@
+"""What is forbidden is left out, and nothing else: against the language without it, word by word."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+
+import structgen as sg
+from structgen.errors import CombinationError, OptionError
+from structgen.matcher import Matcher
+from tests.core.small_vocabulary import EOS, byte_vocabulary
+
+BYTES = byte_vocabulary()
+CODE = """start: statement+
+statement: NAME "=" value ";" | call ";"
+value: NAME | call | /[0-9]/
+call: NAME "(" value? ")"
+NAME: /[ab]+/
+"""
+
+
+def fits(constraint: sg.Constraint, text: str) -> bool:
+    matcher = Matcher(constraint, BYTES)
+    return all(matcher.advance(len(EOS) + byte) for byte in text.encode()) and matcher.is_complete()
+
+
+def words(letters: str, most: int) -> list[str]:
+    return ["".join(one) for n in range(most + 1) for one in product(letters, repeat=n)]
+
+
+@pytest.mark.parametrize("patterns", ["aa", ["ab", "b{2}$"], r"a\b", "^b", r"(?i:A)b"])
+def test_patterns_anywhere(patterns: str | list[str]) -> None:
+    whole = sg.regex("[ab ]{0,5}")
+    rest = sg.forbid(whole, patterns)
+    searched = re.compile("|".join([patterns] if isinstance(patterns, str) else patterns))
+    for word in words("ab ", 5):
+        assert fits(rest, word) == (searched.search(word) is None), word
+
+
+def test_patterns_anywhere_in_a_grammar() -> None:
+    rest = sg.forbid(sg.lark(CODE, lexer="longest"), "ab")
+    assert fits(rest, "a=b;b(a);") and not fits(rest, "a=ab;") and not fits(rest, "ba=b;ab();")
+
+
+@pytest.mark.parametrize("lexer", ["lark", "longest"])
+def test_lexemes_of_a_terminal(lexer: str) -> None:
+    code = sg.lark(CODE, lexer=lexer)  # type: ignore[arg-type]
+    anywhere = sg.forbid(code, ["ab", "bb+"], terminal="NAME")
+    in_calls = sg.forbid(code, "ab|bb+", terminal="NAME", rules="call")
+    for text in ["a=b;", "ab=1;", "a=ab;", "ab();", "aab();", "a(ab);", "a(bbb(1));", "ba=bb;", "a=bb();"]:
+        names = re.findall("[ab]+", text)
+        called = re.findall(r"([ab]+)\(", text)
+        bad = re.compile("(?:ab|bb+)$")
+        assert fits(code, text)
+        assert fits(anywhere, text) == (not any(map(bad.match, names))), text
+        assert fits(in_calls, text) == (not any(map(bad.match, called))), text
+
+
+def test_a_forbidden_name_is_not_read_as_two() -> None:
+    """`ab` could be `a` and then `b`, if it were no name at all."""
+    code = sg.lark("start: NAME NAME?\nNAME: /[ab]+/\n%ignore / /", lexer="longest")
+    rest = sg.forbid(code, "ab", terminal="NAME")
+    assert fits(rest, "a b") and fits(rest, "aab") and not fits(rest, "ab") and not fits(rest, "a ab")
+
+
+def test_a_ready_grammar() -> None:
+    safe = sg.forbid(sg.grammar("cpp"), "gets|strcpy", terminal="NAME")
+    assert fits(safe, "int main() { fgets(line); return 0; }\n")
+    assert not fits(safe, "int main() { gets(line); return 0; }\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"terminal": "NAMES"}, OptionError, "no terminal 'NAMES'"),
+        ({"terminal": "NAME", "rules": "calls"}, OptionError, "no rule 'calls'"),
+        ({"rules": "call"}, OptionError, "takes rules beside a terminal"),
+    ],
+)
+def test_what_is_not_there(options: dict[str, str], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        sg.forbid(sg.lark(CODE, lexer="longest"), "ab", **options)
+
+
+def test_where_it_cannot_be() -> None:
+    with pytest.raises(OptionError, match="is for grammars that have terminals"):
+        sg.forbid(sg.regex("a"), "a", terminal="A")
+    with pytest.raises(OptionError, match="is ignored by the grammar"):
+        sg.forbid(sg.lark('start: "a"\nW: / +/\n%ignore W', lexer="longest"), " ", terminal="W")
+    with pytest.raises(CombinationError):
+        sg.forbid(sg.json_schema({"type": "object"}), "secret")
+    with pytest.raises(OptionError):
+        sg.forbid(sg.regex("a"), [])
