@@ -17,9 +17,9 @@ import numpy as np
 from structgen.errors import OptionError
 from structgen.sampling.bounds import BoundTrie
 from structgen.sampling.conditions import Potential
+from structgen.sampling.drawing import Task
 from structgen.sampling.kept_laws import read_trie, write_trie
 from structgen.sampling.prefixes import PrefixReader
-from structgen.sampling.samplers import Task
 
 __all__ = ["KnownLaws"]
 

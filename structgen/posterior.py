@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OutputInvalid
+from structgen.sampling.drawing import Account, Draw
 from structgen.sampling.law import log_sum_exp
 from structgen.sampling.resampling import effective_size
-from structgen.sampling.samplers import Account, Draw, Sampler
+from structgen.sampling.samplers import Sampler
 from structgen.types import OutputType
 
 __all__ = ["Merged", "Posterior"]

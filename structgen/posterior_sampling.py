@@ -20,9 +20,10 @@ from structgen.posterior import Posterior
 from structgen.progress import ProgressBar
 from structgen.sampling.beams import Beam, beam_search
 from structgen.sampling.conditions import Condition, Potential
+from structgen.sampling.drawing import Limits, Task, draw
 from structgen.sampling.options import SamplingOptions, row_seed
 from structgen.sampling.prefixes import PrefixBatch
-from structgen.sampling.samplers import Limits, Sampler, Task, draw, sampler_of
+from structgen.sampling.samplers import Sampler, sampler_of
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:

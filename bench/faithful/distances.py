@@ -16,7 +16,8 @@ import numpy as np
 import structgen as sg
 from structgen.matcher import Matcher
 from structgen.sampling.conditions import Condition
-from structgen.sampling.samplers import Limits, Sampler, Task, draw
+from structgen.sampling.drawing import Limits, Task, draw
+from structgen.sampling.samplers import Sampler
 
 from .laws import Exact
 
