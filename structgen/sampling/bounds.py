@@ -9,7 +9,7 @@ the sum of p * theta over its tokens.
 Invariant: theta never falls below the true mass; everything is in log space; a node forgotten is theta = 1 again,
 which is a bound as well, so that forgetting costs draws and never correctness.
 Cost: a node is a few hundred bytes and 20 for each likely token, not a vocabulary; a draw is one pass over these.
-Source: Park et al. 2024 (ASAp); constrained adaptive rejection sampling, 2025; `shared/algorithms.md` section 1.
+Source: Park et al. 2024 (ASAp); constrained adaptive rejection sampling, 2025.
 """
 
 from __future__ import annotations

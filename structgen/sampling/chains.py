@@ -12,7 +12,7 @@ Steps are tokens and the end of the text. `proposals` counts the first draw, so 
 Invariant: each chain's law tends to Q in proportion to P(x) * 1[x in L] * exp(potentials) as proposals are added; a
 text that a potential refuses, or that the cap cut off, has no weight and is left for any that has.
 Cost: a row of the model for each new prefix; laws of prefixes that were read lately are kept.
-Source: Gonzalez et al. 2025 (constrained sampling by Markov chains); `shared/algorithms.md` section 1.
+Source: Gonzalez et al. 2025 (constrained sampling by Markov chains).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ The budget: after `max_checks` without an acceptance the weight is 0. A token th
 weighs 1 - (mass rejected), so that all that was lost is made up for; the estimate stays unbiased. ``geometric`` has no
 such rule and takes no budget.
 Cost: a check for each probe, and one pass over the vocabulary.
-Source: Lipkin et al. 2025 (AWRS); Des Raj 1956; `shared/algorithms.md` section 1, toy T2.
+Source: Lipkin et al. 2025 (AWRS); Des Raj 1956.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ ids in increasing order with one uniform number, so a token is a function of the
 number alone.
 Invariant: no array that came in is written to; a drawn token is always allowed and has p > 0.
 Cost: a few passes over the vocabulary; about 0.2 ms for 49k tokens, and less if few tokens are allowed.
-Source: Geng et al. 2023 (local masking); the weights, `shared/algorithms.md` section 1.
+Source: Geng et al. 2023 (local masking).
 """
 
 from __future__ import annotations

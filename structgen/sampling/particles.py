@@ -10,7 +10,7 @@ Invariant: the weights of the particles that are returned, with `log_z`, are pro
 of exp(log_weight) over those that are x, divided by their number, is P(x) * 1[x in L] * exp(potentials of x); hence
 `log_z` is the log of an unbiased estimate of the mass of all texts.
 Cost: one row of the model for each distinct beginning and step.
-Source: Lew et al. 2023 (SMC steering), Lipkin et al. 2025; `shared/algorithms.md` section 1.
+Source: Lew et al. 2023 (SMC steering), Lipkin et al. 2025.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Lanes: several walks may be under way in one batch, on one trie. Their texts are
 walks began: those that end first are shorter ones.
 Invariant: given that a walk ends in a text, its law is Q (asap: with its weight), for every walk, also the first.
 Cost: no model call for a prefix that is known; one row of a forward pass for each other.
-Source: `shared/algorithms.md` section 1, toys T1; Park et al. 2024 (ASAp).
+Source: Park et al. 2024 (ASAp).
 """
 
 from __future__ import annotations
