@@ -1,7 +1,7 @@
 """`sample`: many draws of a model under a constraint and potentials, as a `Posterior`.
 
 Why: one call for every sampler; what a draw means is the same for all of them.
-Cost: of a draw, see the sampler; `trie` keeps what was learned for the next call under the same prompt and constraint.
+Cost: of a draw, see the sampler; `learned` keeps what was found out for the next call under the same prompt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from structgen.sampling.conditions import Condition, Potential
 from structgen.sampling.drawing import Limits, Task, draw
 from structgen.sampling.options import SamplingOptions, row_seed
 from structgen.sampling.prefixes import PrefixBatch
-from structgen.sampling.samplers import Sampler, sampler_of
+from structgen.sampling.samplers import Sampler, WalkSampler, sampler_of
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
@@ -86,6 +86,11 @@ def sample(
         Limits(max_seconds, max_calls, max_attempts, cancel),
     )
     if learned is not None:
+        if not isinstance(chosen, WalkSampler):
+            raise OptionError(
+                f"{type(chosen).__name__} does not learn from draw to draw, so it takes no learned=...",
+                hint="Exact, ASAp, AdaptiveRejection and Rejection do.",
+            )
         task.trie = learned.trie_for(task, type(chosen).__name__, parts)
     draws = []
     with ProgressBar(n, "sample", progress) as advance:

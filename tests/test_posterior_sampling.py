@@ -117,6 +117,8 @@ def test_what_was_learned_is_used_again() -> None:
     assert again.account.attempts < first.account.attempts
     with pytest.raises(OptionError, match="about another temperature"):
         draw(n=1, learned=learned, temperature=0.5)
+    with pytest.raises(OptionError, match="LocalMasking does not learn"):
+        draw("local", n=1, learned=learned)
     with pytest.raises(OptionError, match="about another constraint"):
         draw(n=1, learned=learned, output=sg.choice(["000"]))
 

@@ -9,8 +9,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <memory>
 #include <string>
 #include <unordered_set>
 
@@ -65,7 +63,6 @@ class LarkGrammar {
   std::vector<std::string> terminal_names() const;
 
  private:
-  using Symbols = std::unordered_map<std::u32string_view, uint32_t>;
   bool mentions_itself_by_helper(uint32_t rule) const;
   std::vector<bool> kept_rules() const;
 

@@ -8,8 +8,8 @@ Invariant: what is read back draws as what was written; a file that is damaged o
 
 from __future__ import annotations
 
+import io
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,6 @@ _FORMAT = 1
 _FIELDS = ("format", "label", "parents", "tokens_taken", "tails", "counts", "tokens", "log_p", "theta")
 
 Array = NDArray[Any]
-
-_UNREADABLE = (
-    *(KeyError, ValueError, EOFError, OSError, MemoryError, NotImplementedError, RuntimeError, SyntaxError),
-    *(zipfile.BadZipFile, zlib.error),
-)
-"""What zipfile and numpy raise for files that are damaged."""
 
 
 def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
@@ -57,23 +51,30 @@ def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
 
 def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
     """A trie and its label; of more than `limit` bytes it is refused."""
+    content = _content(path, limit)
     try:
-        with zipfile.ZipFile(path) as members:
-            if sum(one.file_size for one in members.infolist()) > limit:
-                raise LimitExceeded(
-                    f"{path} holds more than {limit} bytes of laws",
-                    limit="limit",
-                    hint="KnownLaws.load(path, limit=...) raises it.",
-                )
-        with np.load(path, allow_pickle=False) as file:
+        with zipfile.ZipFile(content) as members:
+            size = sum(one.file_size for one in members.infolist())
+        if size > limit:
+            raise _too_large(path, limit)
+        with np.load(content, allow_pickle=False) as file:
             parts = {name: file[name] for name in _FIELDS}
-    except FileNotFoundError:
+    except LimitExceeded:
         raise
-    except _UNREADABLE as error:
+    except Exception as error:  # of bytes that are damaged zipfile, zlib and numpy raise what they like
         raise _damaged(path, str(error)) from None
     if parts["format"].shape != () or parts["format"] != _FORMAT:
         raise _damaged(path, f"its format is {parts['format']!r:.40}")
     return _rebuilt(path, parts, limit), str(parts["label"])
+
+
+def _content(path: str | Path, limit: int) -> io.BytesIO:
+    """The bytes of a file, which is compressed, if at all, to fewer than it holds."""
+    with open(path, "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise _too_large(path, limit)
+    return io.BytesIO(content)
 
 
 def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie:
@@ -112,6 +113,14 @@ def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie
 
 def _joined(parts: list[Array], kind: Any) -> Array:
     return np.concatenate(parts).astype(kind) if parts else np.zeros(0, kind)
+
+
+def _too_large(path: str | Path, limit: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"{path} holds more than {limit} bytes of laws",
+        limit="limit",
+        hint="KnownLaws.load(path, limit=...) raises it.",
+    )
 
 
 def _damaged(path: str | Path, why: str) -> OptionError:

@@ -36,26 +36,31 @@ _FEW = 256
 
 def allowed_ids(mask: Array, size: int) -> NDArray[np.int64]:
     """The token ids of a packed mask (int32 words, least significant bit first), increasing."""
-    bits = np.unpackbits(mask.view(np.uint8), count=size, bitorder="little")
-    return np.flatnonzero(bits.view(np.bool_))  # of booleans it is several times as fast
+    return _ids(_bits(mask, size))
 
 
 def next_ids(matcher: Matcher, *, at_cap: bool) -> NDArray[np.int64]:
     """The tokens that may follow, increasing; at the cap only those that end the text."""
-    vocabulary = matcher.vocabulary
-    ids = allowed_ids(matcher.mask(), vocabulary.size)
-    return ids[np.isin(ids, vocabulary.eos_ids)] if at_cap else ids
+    return _ids(allowed_bits(matcher, at_cap=at_cap))
 
 
 def allowed_bits(matcher: Matcher, *, at_cap: bool) -> NDArray[np.uint8]:
     """1 for each token that may follow, 0 for others; at the cap only for those that end the text."""
     vocabulary = matcher.vocabulary
-    bits = np.unpackbits(matcher.mask().view(np.uint8), count=vocabulary.size, bitorder="little")
+    bits = _bits(matcher.mask(), vocabulary.size)
     if at_cap:
         ends = np.zeros_like(bits)
         ends[list(vocabulary.eos_ids)] = 1
         bits &= ends
     return bits
+
+
+def _bits(mask: Array, size: int) -> NDArray[np.uint8]:
+    return np.unpackbits(mask.view(np.uint8), count=size, bitorder="little")
+
+
+def _ids(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
+    return np.flatnonzero(bits.view(np.bool_))  # of booleans it is several times as fast
 
 
 def place_of(cumulative: Array, uniform: float) -> int:

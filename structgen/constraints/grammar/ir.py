@@ -23,8 +23,20 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from structgen.constraints.expressions import RE
+from structgen.errors import LimitExceeded
 
-__all__ = ["Body", "Grammar", "Indentation", "Lexer", "Place", "Rule", "Terminal", "parts_of", "place_at"]
+__all__ = [
+    "Body",
+    "Grammar",
+    "Indentation",
+    "Lexer",
+    "Place",
+    "Rule",
+    "Terminal",
+    "parts_of",
+    "place_at",
+    "too_deep",
+]
 
 Body = tuple[Any, ...]
 
@@ -53,6 +65,15 @@ class Place(NamedTuple):
 def place_at(text: str, offset: int) -> Place:
     """The line and the column of an offset."""
     return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+
+
+def too_deep() -> LimitExceeded:
+    """The error for bodies in bodies in bodies, wherever they are met."""
+    return LimitExceeded(
+        "the grammar is nested too deeply",
+        limit="recursion",
+        hint="Name parts of it as rules of their own.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

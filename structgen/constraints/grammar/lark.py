@@ -32,10 +32,10 @@ from typing import Literal
 from lark.indenter import Indenter
 
 from structgen.constraints.base import Constraint
-from structgen.errors import LimitExceeded, OptionError, a_kind
+from structgen.errors import OptionError, a_kind
 
 from .bodies import EMPTY
-from .ir import Body, Grammar, Indentation, Lexer, Rule
+from .ir import Body, Grammar, Indentation, Lexer, Rule, too_deep
 from .lark_dialect import Rewritten, rewrite
 from .lark_loading import ImportPath, Loaded, load
 from .lark_plain import read_plain
@@ -90,11 +90,7 @@ def read_lark(
                 rewritten = Rewritten(text)
             return _grammar(loaded, rewritten, start, lexer, contextual, indentation)
     except RecursionError:
-        raise LimitExceeded(
-            "the grammar is nested too deeply",
-            limit="recursion",
-            hint="Name parts of it as rules of their own.",
-        ) from None
+        raise too_deep() from None
 
 
 def _grammar(

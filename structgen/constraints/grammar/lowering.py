@@ -14,10 +14,9 @@ from structgen import _core
 from structgen.constraints.base import Constraint
 from structgen.constraints.expressions import RE, nullable
 from structgen.constraints.failures import limit_exceeded
-from structgen.errors import LimitExceeded
 
 from .brackets import Brackets, with_brackets
-from .ir import Body, Grammar, Terminal
+from .ir import Body, Grammar, Terminal, too_deep
 from .regular import Regular
 
 __all__ = ["GrammarIR", "lower", "text_of"]
@@ -57,11 +56,7 @@ def _lowered(grammar: Grammar, regular: Regular | None) -> GrammarIR:
     except _core.LimitError as error:
         raise limit_exceeded(error) from None
     except RecursionError:
-        raise LimitExceeded(
-            "the grammar is nested too deeply",
-            limit="recursion",
-            hint="Name parts of it as rules of their own.",
-        ) from None
+        raise too_deep() from None
     texts = {} if regular is None else regular.names()
     terminals = [_terminal(leaf, lexed, texts) for leaf in leaves]
     indentation = None

@@ -91,12 +91,16 @@ class Regular:
 
     def settled(self) -> dict[str, Body]:
         """The bodies of the rules, where what is regular is a text; of rules that are, nothing is left to use."""
-        return {name: self._settled(body) for name, body in self._bodies.items() if self._rules[name] is None}
+        return {name: self._apart(body) for name, body in self._bodies.items() if self._rules[name] is None}
 
     def _settled(self, body: Body) -> Body:
         expression = self.body(body)
         if expression is not None:
             return ("text", expression) if expression != EPSILON else EMPTY
+        return self._apart(body)
+
+    def _apart(self, body: Body) -> Body:
+        """The body with its parts settled: of a rule that is regular, but too large to be one text."""
         kind = body[0]
         if kind == "sequence":
             return ("sequence", tuple(map(self._settled, self.joined(body[1]))))
