@@ -60,6 +60,11 @@ class Node:
         self.tokens: Array = likely.astype(np.int32)
         self.log_p: Array = law.log_p[likely].astype(np.float64)
         self.tail = _tail(law, allowed, likely)
+        if allowed is not None and not len(likely) and self.tail == -math.inf:
+            # subtle: probabilities below all that a float32 can tell from 0 are held by their logarithms.
+            likely = np.flatnonzero((allowed != 0) & (law.log_p > -math.inf))
+            self.tokens = likely.astype(np.int32)
+            self.log_p = law.log_p[likely].astype(np.float64)
         self.theta: Array = np.zeros(len(likely))
         self.children: dict[int, Node] = {}
         self.bound = 0.0

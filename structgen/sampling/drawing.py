@@ -112,10 +112,14 @@ class Task:
     account: Account = field(default_factory=Account)
     started: float = field(default_factory=time.perf_counter)
 
+    def tick(self) -> None:
+        """Writes down the time."""
+        self.account.seconds = time.perf_counter() - self.started
+
     def stops(self) -> bool:
         """Has a limit been met? It is written down then."""
         account, limits = self.account, self.limits
-        account.seconds = time.perf_counter() - self.started
+        self.tick()
         met = {
             "max_seconds": limits.max_seconds is not None and account.seconds >= limits.max_seconds,
             "max_calls": limits.max_calls is not None and account.calls >= limits.max_calls,
@@ -158,6 +162,7 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
     def goes_on() -> bool:
         account.calls, account.passes = calls + reader.calls, passes + reader.passes
         account.checks = walks.checks + task.condition.checks
+        task.tick()
         if given == count or task.stops():
             return False
         if trie.root is not None and trie.root.bound == -math.inf:
@@ -216,6 +221,8 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
                 if task.stops():
                     return  # what has not ended has no weight, and what has would be the shorter ones
         except DeadEnd as error:
+            account.calls, account.passes = calls + batch.calls, passes + batch.passes
+            account.checks = task.condition.checks
             failure = error
         account.attempts += size
         account.resampled += particles.resampled

@@ -41,7 +41,7 @@ class Law:
     def of(cls, scores: Array) -> Law:
         """softmax(scores): the two share one pass of exponentials."""
         peak = float(scores.max())
-        if math.isnan(peak):
+        if math.isnan(peak) or peak == math.inf:
             raise ModelError("the model returned logits that are not a number", hint="Try float32 weights.")
         if peak == -math.inf:
             return cls(scores, np.zeros_like(scores))

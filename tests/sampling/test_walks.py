@@ -10,11 +10,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+from structgen.errors import ModelError
 from structgen.models.memory import DistributionModel
 from structgen.sampling import bounds
 from structgen.sampling import walks as walks_module
 from structgen.sampling.bounds import BoundTrie
-from structgen.sampling.prefixes import PrefixReader
+from structgen.sampling.prefixes import Law, PrefixReader
 from structgen.sampling.walks import Policy, Walk, Walks
 from structgen.vocabulary import Vocabulary
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
@@ -205,3 +206,15 @@ def test_a_constraint_without_mass_ends_every_walk() -> None:
 def test_walks_come_in_the_order_in_which_they_began() -> None:
     numbers = [walk.number for walk in first(walks_of("cars", 3, lanes=4), 60, every=True)]
     assert numbers == list(range(60))
+
+
+def test_probabilities_too_small_for_a_float_are_no_dead_end() -> None:
+    law = Law.of(np.array([0, -120, -121, -130], dtype=np.float32))
+    node = bounds.Node(None, 0, np.array([0, 1, 1, 1], dtype=np.uint8), law)
+    assert node.bound == pytest.approx(-120 + math.log(1 + math.exp(-1) + math.exp(-10)))
+    assert node.draw(0.0) == 1
+
+
+def test_endless_logits_are_refused() -> None:
+    with pytest.raises(ModelError, match="not a number"):
+        Law.of(np.array([np.inf, 0], dtype=np.float32))

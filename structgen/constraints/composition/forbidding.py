@@ -23,12 +23,14 @@ from structgen.constraints.grammar.bodies import choice_of
 from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.constraints.grammar.ir import Body, Grammar, Lexer, Rule, Terminal
 from structgen.constraints.regex import regex
-from structgen.errors import OptionError, a_kind
+from structgen.errors import OptionError, RegexSyntaxError, a_kind
 
 from .composed import Composition
 from .parts import checked_texts
 
 __all__ = ["forbid"]
+
+_SPLIT_OFF = " (forbidden)"
 
 
 def forbid(
@@ -40,7 +42,8 @@ def forbid(
 ) -> Constraint:
     """The texts of `constraint` without what `patterns` match (Python's regular expressions).
 
-    terminal  of a grammar in Lark's notation: not anywhere in the text, but as a whole lexeme of this terminal
+    terminal  of a grammar in Lark's notation (not a contextual one): not anywhere in the text, but as a whole lexeme
+              of this terminal; the empty text is no lexeme
     rules     only where these rules ask for the terminal; without it, everywhere
 
     Raises `CombinationError` where `constraint` cannot be joined with a regular language, `OptionError` for a terminal
@@ -53,7 +56,7 @@ def forbid(
         if rules is not None:
             raise OptionError("forbid() takes rules beside a terminal", hint='forbid(..., terminal="NAME")')
         around = "|".join(f"(?:{one})" for one in wanted)
-        found = regex(f"(?s:.*)(?:{around})(?s:.*)").regular()
+        found = _together(f"(?s:.*)(?:{around})(?s:.*)", wanted).regular()
         assert found is not None
         shown = ", ".join(wanted)[:60]
         return as_constraint(constraint) & Composition(
@@ -64,16 +67,36 @@ def forbid(
             f"forbid(terminal=...) is for grammars that have terminals; this is {a_kind(constraint)}",
             hint="Those are grammars in Lark's notation: sg.lark(...), and most of sg.grammars().",
         )
-    matched = regex("|".join(f"(?:{one})" for one in wanted)).regular()
+    if constraint.grammar.lexer.contextual:
+        raise OptionError(
+            "forbid(terminal=...) cannot follow a contextual lexer: a lexeme that is forbidden at a place would not "
+            "compete there, and be read as something else",
+            hint="Read the grammar without contextual=True, or forbid the pattern anywhere: leave `terminal` out.",
+        )
+    matched = _together("|".join(f"(?:{one})" for one in wanted), wanted).regular()
     assert matched is not None
     names = None if rules is None else {rules} if isinstance(rules, str) else set(rules)
     return GrammarConstraint(_split(constraint.grammar, terminal, scope(matched), names), constraint.format)
 
 
+def _together(whole: str, patterns: Iterable[str]) -> Constraint:
+    """The expression that was made of patterns, each of which has to be one by itself."""
+    for one in patterns:
+        regex(one)
+    try:
+        return regex(whole)
+    except RegexSyntaxError as error:
+        raise OptionError(
+            f"forbid() cannot join its patterns: {error.message}", hint="Write flags as a group: (?i:drop)."
+        ) from None
+
+
 def _split(grammar: Grammar, name: str, forbidden: RE, rules: set[str] | None) -> Grammar:
     lexer = grammar.lexer
     assert lexer is not None
-    mine = {one.name for one in lexer.terminals if one.name == name or one.name.startswith(f"{name}@")}
+    # What an earlier `forbid` split off is of the terminal, too.
+    parts = (f"{name}@", f"{name}{_SPLIT_OFF}")
+    mine = {one.name for one in lexer.terminals if one.name == name or one.name.startswith(parts)}
     _check(grammar, lexer, name, mine, rules)
     terminals: list[Terminal] = []
     stands_for: dict[str, Body] = {}
@@ -81,7 +104,7 @@ def _split(grammar: Grammar, name: str, forbidden: RE, rules: set[str] | None) -
         if one.name not in mine:
             terminals.append(one)
             continue
-        left = f"{one.name} that is forbidden"
+        left = f"{one.name}{_SPLIT_OFF} {len(lexer.terminals)}"
         terminals.append(replace(one, language=intersect([one.language, complement(forbidden)])))
         terminals.append(replace(one, name=left, language=intersect([one.language, forbidden])))
         stands_for[one.name] = choice_of([("terminal", one.name), ("terminal", left)])

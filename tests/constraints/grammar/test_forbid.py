@@ -93,3 +93,28 @@ def test_where_it_cannot_be() -> None:
         sg.forbid(sg.json_schema({"type": "object"}), "secret")
     with pytest.raises(OptionError):
         sg.forbid(sg.regex("a"), [])
+
+
+@pytest.mark.parametrize("lexer", ["lark", "longest"])
+def test_more_is_forbidden_of_what_was_split(lexer: str) -> None:
+    code = sg.lark(CODE, lexer=lexer)  # type: ignore[arg-type]
+    once = sg.forbid(code, "ab", terminal="NAME", rules="call")
+    assert fits(once, "ab=1;") and not fits(once, "ab();")
+    for rest in (
+        sg.forbid(once, "ab", terminal="NAME"),
+        sg.forbid(once, "ab", terminal="NAME", rules="statement"),
+    ):
+        assert not fits(rest, "ab=1;") and not fits(rest, "ab();") and fits(rest, "aab=1;")
+
+
+def test_a_contextual_lexer_is_refused() -> None:
+    grammar = sg.lark("start: NAME NAME?\nNAME: /[ab]+/\n%ignore / /", lexer="longest", contextual=True)
+    with pytest.raises(OptionError, match="cannot follow a contextual lexer"):
+        sg.forbid(grammar, "ab", terminal="NAME")
+
+
+def test_flags_of_the_whole_pattern_are_told() -> None:
+    with pytest.raises(OptionError, match="cannot join its patterns"):
+        sg.forbid(sg.regex("[a-z]+"), "(?i)ab")
+    with pytest.raises(sg.StructgenError, match="a\\("):
+        sg.forbid(sg.regex("[a-z]+"), "a(")
