@@ -155,6 +155,9 @@ class Automaton {
   // Grammars (automaton_grammar.cpp). A *place* is an entry in which nothing of a lexeme has been read.
   // The place where terminal `t` leads, which ends in `entry`; false: nowhere.
   bool after_terminal(Reader &r, GrammarControl &g, const GrammarEntry &entry, uint32_t t, GrammarEntry *out);
+  // The same state with the parser past lexemes that are over. Masks are remembered by the state, and places that many
+  // lexemes lead to are one so.
+  const Node *past_lexemes(Reader &r, const Node *n);
   // What begins with `byte` at a place, in a grammar's node whose parent is `parent`; `earlier` must not match.
   const Node *begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte, const Node *parent);
   // The other constraint that is terminal `t`, at a place.

@@ -85,6 +85,27 @@ bool Automaton::after_terminal(Reader &r, GrammarControl &g, const GrammarEntry 
   return entry.column == level(out->indent);
 }
 
+const Node *Automaton::past_lexemes(Reader &r, const Node *n) {
+  if (n->kind == Node::Alternatives) {
+    const Node *left = past_lexemes(r, n->control.left), *rest = past_lexemes(r, n->parent);
+    return left == n->control.left && rest == n->parent ? n : alternatives(r, left, rest);
+  }
+  if (n->kind != Node::Grammar) return n;
+  GrammarControl &g = *n->control.grammar;
+  std::vector<GrammarEntry> entries;  // empty while all are as they were
+  for (uint32_t i = 0; i < n->length; ++i) {
+    const GrammarEntry &entry = n->entries[i];
+    const auto over = entry.lex == Lexer::FRESH ? std::nullopt : g.lexer().over(entry.lex);
+    if (!over || g.is_newline(*over)) continue;
+    GrammarEntry past = entry;
+    past.lex = Lexer::FRESH;
+    if (!g.lexer().ignores(*over) && !after_terminal(r, g, entry, *over, &past)) continue;
+    if (entries.empty()) entries.assign(n->entries, n->entries + n->length);
+    entries[i] = past;
+  }
+  return entries.empty() ? n : grammar_node(r, g, entries, n->parent);
+}
+
 // May a newline lexeme that began here be followed by a line, of whatever column?
 bool Automaton::newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntry &entry) {
   if (entry.brackets > 0) return true;

@@ -9,7 +9,7 @@
 namespace structgen {
 namespace {
 
-constexpr uint64_t IDENTITY = 61, SHAPE = 62, DONE = 63, ANSWER = 64, REST = 65;
+constexpr uint64_t IDENTITY = 61, SHAPE = 62, DONE = 63, ANSWER = 64, REST = 65, MOVES_OF = 66;
 constexpr size_t FEW = 24;  // as many are looked through one by one
 
 }  // namespace
@@ -39,8 +39,8 @@ void Reads::known(const EarleySet *s) {
     if (s->origins[i]) number(s->origins[i]);
 }
 
-Hash128 Reads::answer(const EarleySet *target, Symbol as) {
-  Hash128 h = hash_words(ANSWER, number(target), static_cast<uint32_t>(as));
+Hash128 Reads::answer(const EarleySet *target, const Hash128 &moves) {
+  Hash128 h = extend(hash_words(ANSWER, number(target)), moves);
   known(target);
   h = extend(h, target->shape);
   for (uint32_t i = 0; i < target->count; ++i)
@@ -60,9 +60,9 @@ bool Reads::was_asked(Question question) {
   return !asked_index_.insert(key(question)).second;
 }
 
-void Reads::ask(uint32_t label, Symbol symbol, const EarleySet *target, Symbol as) {
+void Reads::ask(uint32_t label, Symbol symbol, const EarleySet *target, const Hash128 &moves) {
   if (was_asked({label, symbol})) return;
-  const Hash128 h = answer(target, as);
+  const Hash128 h = answer(target, moves);
   asked_.push_back({{label, symbol}, h});
 }
 
@@ -177,8 +177,19 @@ std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol 
       asked->link = s;
     }
   }
-  if (asked) reads->ask(asked_label, asked_symbol, s, symbol);
+  if (asked) reads->ask(asked_label, asked_symbol, s, moves(s, symbol));
   return {s, symbol};
+}
+
+Hash128 Earley::moves(const EarleySet *s, Symbol symbol) {
+  const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
+  Hash128 h = hash_words(MOVES_OF, scan.rest);
+  for (uint32_t i = 0; i < s->count; ++i) {
+    const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
+    h = extend(h, static_cast<uint64_t>(move.rest) << 32 | move.completed.size());
+    for (uint32_t rule : move.completed) h = extend(h, rule);
+  }
+  return h;
 }
 
 const Hash128 &Earley::rest(const EarleySet *s) {

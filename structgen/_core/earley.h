@@ -53,8 +53,8 @@ class Reads {
   uint32_t label(const EarleySet *s) const { return s->read_by == id_ ? s->label : UINT32_MAX; }  // or one made meanwhile
   bool is_known(uint32_t label) const { return known_[label]; }
   const EarleySet *set(uint32_t label) const { return sets_[label]; }
-  // `s` was asked for `symbol` and led to `target`, to be asked for `as`.
-  void ask(uint32_t label, Symbol symbol, const EarleySet *target, Symbol as);
+  // `s` was asked for `symbol` and led to `target`, where that makes these moves.
+  void ask(uint32_t label, Symbol symbol, const EarleySet *target, const Hash128 &moves);
   // How the open blocks compare with a line's column; all of them, where a token has read them before.
   static constexpr uint32_t INDENTATION = UINT32_MAX;  // the "set" of that question, the column its symbol
   static constexpr uint32_t ALL_INDENTATION = UINT32_MAX - 2;
@@ -70,7 +70,7 @@ class Reads {
   static constexpr uint32_t IDENTITY = UINT32_MAX - 1;
   void ask_identity();
   // The answer as a hash; all that the target is made of is known from here on.
-  Hash128 answer(const EarleySet *target, Symbol as);
+  Hash128 answer(const EarleySet *target, const Hash128 &moves);
   const std::vector<std::pair<Question, Hash128>> &asked() const { return asked_; }
 
  private:
@@ -136,6 +136,10 @@ class Earley {
 
  private:
   const Hash128 &rest(const EarleySet *s);
+  // What completing `symbol` does in a set, wherever its origins are. Rules that are parts of others, such as the first of
+  // a list, are told apart by name alone.
+  Hash128 moves(const EarleySet *s, Symbol symbol);
+
 
   // Is completing `symbol` in `s` nothing but completing one rule in one origin?
   bool only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as);

@@ -269,4 +269,25 @@ LexState Lexer::next(LexState s, uint8_t byte) {
   return (*st.row)[byte] = to;
 }
 
+bool Lexer::is_over(const State &s) {
+  if (s.running.size() != 1) return false;
+  const Running only = s.running[0];
+  const std::bitset<256> goes_on = lexemes_.first(only.lexeme);
+  if (!lexemes_.complete(only.lexeme) || (lexemes_.first_of(lexemes_.after(only.lexeme)) & ~goes_on).any()) return false;
+  if (goes_on.none()) return true;
+  if (!ignores_[only.terminal]) return false;
+  for (const Running &begin : contexts_[s.context].beginnings) {
+    if (begin.terminal != only.terminal) {
+      if ((lexemes_.first(begin.lexeme) & goes_on).any()) return false;
+      continue;
+    }
+    if (lexemes_.first(begin.lexeme) != goes_on) return false;
+    for (size_t b = 0; b < 256; ++b)
+      if (goes_on.test(b) &&
+          lexemes_.step(begin.lexeme, static_cast<uint8_t>(b)) != lexemes_.step(only.lexeme, static_cast<uint8_t>(b)))
+        return false;
+  }
+  return true;
+}
+
 }  // namespace structgen

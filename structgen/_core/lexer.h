@@ -14,6 +14,7 @@
 
 #include <bitset>
 #include <deque>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -82,6 +83,13 @@ class Lexer {
   // Text to ignore may end here; what must not follow.
   std::span<const Re> ignored_ends(LexState s) const { return states_[s].ignored; }
   bool ignores(uint32_t terminal) const { return ignores_[terminal]; }
+  // The terminal that has been read to its end in `s`, as its only reading: all that may come is what follows it. For text
+  // to ignore also where it may go on, if it might as well begin there.
+  std::optional<uint32_t> over(LexState s) {
+    State &st = states_[s];
+    if (!st.over) st.over = is_over(st);
+    return *st.over ? std::optional(st.running[0].terminal) : std::nullopt;
+  }
   // The state with only those running lexemes for which `keep` holds.
   template <class Keep>
   LexState only(LexState s, const Keep &keep) {
@@ -112,10 +120,12 @@ class Lexer {
     std::vector<End> ends;
     std::vector<Re> ignored;
     std::unique_ptr<Row> row;
+    std::optional<bool> over;  // unless it has not been asked
   };
 
   LexState intern(std::vector<Running> running, Context context);
   LexState next(LexState s, uint8_t byte);
+  bool is_over(const State &s);
   void add_beginnings(Context c, Re earlier, uint8_t byte, std::vector<Running> &out);
   // What the lexer's rule makes of terminals that compete.
   std::vector<Words> compete(const std::vector<uint32_t> &terminals);

@@ -19,7 +19,7 @@ namespace structgen {
 class MaskPool {
  public:
   using Block = std::unique_ptr<uint32_t[]>;
-  MaskPool(uint32_t words, size_t reserve_bytes) : words_(words), reserve_(reserve_bytes / (size_t{words} * 4 + 1)) {}
+  MaskPool(uint32_t words, size_t reserve_bytes);
 
   uint32_t words() const { return words_; }
   Block take();  // not cleared

@@ -80,7 +80,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
         h = extend(h, entry.set->identity);
       } else {
         const auto [target, as] = g.earley().resolve(reads.set(q.set), q.symbol, nullptr);
-        h = extend(h, reads.answer(target, as));
+        h = extend(h, reads.answer(target, g.earley().moves(target, as)));
       }
       it = cache_.find(h);
     }

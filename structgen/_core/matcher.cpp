@@ -61,7 +61,7 @@ const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
     node = program_->automaton().step(r, node, static_cast<uint8_t>(c));
   }
   if (node && node->kind == Node::Scalar && !node->parent && !program_->space().spellable(node->text)) return nullptr;
-  return node;
+  return node ? program_->automaton().past_lexemes(r, node) : nullptr;
 }
 
 // The fresh part of a list, oldest first.

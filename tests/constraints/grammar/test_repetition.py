@@ -10,7 +10,7 @@ from structgen import _core
 from structgen.constraints.expressions import nullable
 from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
 from structgen.constraints.grammar.ir import Body, Grammar, Rule
-from structgen.matcher import Matcher, compile_constraint
+from structgen.matcher import Matcher
 from tests.constraints.grammar import twin
 from tests.core.small_vocabulary import EOS, byte_vocabulary
 
@@ -182,17 +182,3 @@ def test_lists_mean_what_is_written(source: str) -> None:
         fork = matcher.fork()
         read = all(map(fork.advance, [len(EOS) + byte for byte in word.encode()])) and fork.is_complete()
         assert read == (word in wanted), word
-
-
-def test_after_any_part_of_a_list_the_parser_stands_where_it_stood() -> None:
-    constraint = lark('start: "[" A ("," A)* "]"\nA: "x"\n%ignore " "')
-    matcher, program = Matcher(constraint, BYTES), compile_constraint(constraint, BYTES)
-    for letter in b"[x ":
-        matcher.advance(len(EOS) + letter)
-    matcher.mask()
-    before = program.mask_misses
-    for _ in range(3):
-        for letter in b",x ":
-            matcher.advance(len(EOS) + letter)
-        matcher.mask()
-    assert program.mask_misses == before
