@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
     from .known_laws import KnownLaws
     from .matcher import Matcher
-    from .models import load, wrap
+    from .models import RPG, load, with_processors, wrap
     from .posterior import Posterior
     from .posterior_sampling import beam, sample, sample_async
     from .prompts import PromptFunction, prompt
@@ -69,6 +69,7 @@ _HOMES = {
     "OutputInvalid": "errors",
     "Posterior": "posterior",
     "PromptFunction": "prompts",
+    "RPG": "models",
     "Rejection": "sampling",
     "Result": "results",
     "SMC": "sampling",
@@ -106,12 +107,14 @@ _HOMES = {
     "stream": "api",
     "text": "constraints.composition",
     "tools": "tools",
+    "with_processors": "models",
     "wrap": "models",
 }
 
 __all__ = [
     "AWRS",
     "MH",
+    "RPG",
     "SMC",
     "ASAp",
     "AdaptiveRejection",
@@ -163,6 +166,7 @@ __all__ = [
     "stream",
     "text",
     "tools",
+    "with_processors",
     "wrap",
 ]
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from structgen.errors import OptionError
+from structgen.models.base import LanguageModel
+from structgen.models.processed import ProcessedModel
 from structgen.sampling.bounds import BoundTrie
 from structgen.sampling.conditions import Potential
 from structgen.sampling.drawing import Task
@@ -38,11 +40,17 @@ class KnownLaws:
         self.about: dict[str, str] = {}
         """What it is about, as hashes."""
         self.potentials: tuple[Potential, ...] = ()
+        self.model: LanguageModel | None = None
         self.is_read = False
         """Is it from a file, and not yet compared with the model?"""
 
     def save(self, path: str | Path) -> None:
         """Writes it to a file, for another process (``.npz``; not where potentials were used)."""
+        if _processed(self.model):
+            raise OptionError(
+                "what was learned under processors cannot be saved: a file cannot tell which they were",
+                hint="Keep the KnownLaws in one process, or sample from the model itself.",
+            )
         if self.potentials:
             raise OptionError(
                 "what was learned under potentials cannot be saved: a function has no name that lasts",
@@ -73,6 +81,10 @@ class KnownLaws:
         if not self.about:
             self.about, self.potentials = about, tuple(potentials)
         differs = next((name for name in about if self.about.get(name) != about[name]), None)
+        if self.model is None:
+            self.model = task.model
+        if differs is None and self.model is not task.model and _processed(self.model, task.model):
+            differs = "model"
         if differs is None and self.potentials != tuple(potentials):
             differs = "potential"
         if differs is None and self.is_read:
@@ -96,6 +108,10 @@ class KnownLaws:
                 return "model"
         self.is_read = False
         return None
+
+
+def _processed(*models: LanguageModel | None) -> bool:
+    return any(isinstance(model, ProcessedModel) for model in models)
 
 
 def _about(path: str | Path, label: str) -> dict[str, str]:

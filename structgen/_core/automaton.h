@@ -155,6 +155,12 @@ class Automaton {
   // Grammars (automaton_grammar.cpp). A *place* is an entry in which nothing of a lexeme has been read.
   // The place where terminal `t` leads, which ends in `entry`; false: nowhere.
   bool after_terminal(Reader &r, GrammarControl &g, const GrammarEntry &entry, uint32_t t, GrammarEntry *out);
+  // Where a grammar's text stands if nothing more is read into its lexeme: one place, or several where readings differ.
+  struct Place {
+    GrammarEntry at;
+    Re after;  // no text of it may begin what follows
+  };
+  std::vector<Place> places(Reader &r, const Node *n);
   // The same state with the parser past lexemes that are over. Masks are remembered by the state, and places that many
   // lexemes lead to are one so.
   const Node *past_lexemes(Reader &r, const Node *n);

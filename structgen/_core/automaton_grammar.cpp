@@ -277,12 +277,24 @@ void Automaton::each_place(Reader &r, const Node *n, const Visit &visit) {
     GrammarEntry place = entry;
     place.lex = Lexer::FRESH;
     place.column = 0;
-    if (entry.lex == Lexer::FRESH || !g.lexer().ignored_ends(entry.lex).empty())
-      if (visit(place)) return;
-    if (entry.lex == Lexer::FRESH) continue;
+    if (entry.lex == Lexer::FRESH) {
+      if (visit(place, RegexSpace::EMPTY)) return;
+      continue;
+    }
+    if (const auto ignored = g.lexer().ignored_ends(entry.lex); !ignored.empty())
+      if (visit(place, ignored[0])) return;
     for (const Lexer::End &end : g.lexer().ends(entry.lex))
-      if (after_terminal(r, g, entry, end.terminal, &place) && visit(place)) return;
+      if (after_terminal(r, g, entry, end.terminal, &place) && visit(place, end.after)) return;
   }
+}
+
+std::vector<Automaton::Place> Automaton::places(Reader &r, const Node *n) {
+  std::vector<Place> out;
+  each_place(r, n, [&](const GrammarEntry &place, Re after) {
+    out.push_back({place, after});
+    return false;
+  });
+  return out;
 }
 
 bool Automaton::grammar_ends(Reader &r, const Node *n) {
@@ -290,7 +302,7 @@ bool Automaton::grammar_ends(Reader &r, const Node *n) {
   if (n->kind != Node::Grammar) return false;
   GrammarControl &g = *n->control.grammar;
   bool accepting = false;
-  each_place(r, n, [&](GrammarEntry place) {
+  each_place(r, n, [&](GrammarEntry place, Re) {
     // Blocks that are open end with the text.
     Earley::Builder builder(g.earley(), r.reads);
     while (place.set && place.indent) {
@@ -321,7 +333,7 @@ const Node *Automaton::special_in_grammar(Reader &r, const Node *n, uint32_t tok
   GrammarControl &g = *n->control.grammar;
   std::vector<GrammarEntry> entries;
   const Node *others = nullptr;
-  each_place(r, n, [&](const GrammarEntry &place) {
+  each_place(r, n, [&](const GrammarEntry &place, Re) {
     for (uint32_t t : g.others(place.set->outlook)) {
       const GrammarTerminal &terminal = g.grammar().terminals[t];
       if (terminal.kind == GrammarTerminal::Special && terminal.token == token) {

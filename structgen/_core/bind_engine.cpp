@@ -127,6 +127,13 @@ std::string_view as_view(const nb::bytes &b) { return {b.c_str(), b.size()}; }
 
 using MaskArray = nb::ndarray<nb::numpy, const int32_t, nb::ndim<1>>;
 
+MaskArray to_array(std::shared_ptr<const Mask> mask) {
+  const std::span<const uint32_t> bits = mask->bits();
+  auto *held = new std::shared_ptr<const Mask>(std::move(mask));
+  nb::capsule owner(held, [](void *p) noexcept { delete static_cast<std::shared_ptr<const Mask> *>(p); });
+  return MaskArray(reinterpret_cast<const int32_t *>(bits.data()), {bits.size()}, owner);
+}
+
 }  // namespace
 
 void bind_engine(nb::module_ &m) {
@@ -217,18 +224,13 @@ void bind_engine(nb::module_ &m) {
 
   nb::class_<Matcher>(m, "Matcher")
       .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("mask",
-           [](Matcher &self) {
-             std::shared_ptr<const Mask> mask;
-             {
-               nb::gil_scoped_release release;
-               mask = self.mask();
-             }
-             auto *held = new std::shared_ptr<const Mask>(mask);
-             nb::capsule owner(held, [](void *p) noexcept { delete static_cast<std::shared_ptr<const Mask> *>(p); });
-             return MaskArray(reinterpret_cast<const int32_t *>(mask->bits().data()), {mask->bits().size()}, owner);
+      .def("mask", [](Matcher &self) { return to_array(without_gil([&] { return self.mask(); })); }, nb::rv_policy::reference)
+      .def("lexemes", &Matcher::lexemes, nb::call_guard<nb::gil_scoped_release>())
+      .def("beginning",
+           [](Matcher &self, size_t place, uint32_t terminal) {
+             return to_array(without_gil([&] { return self.beginning(place, terminal); }));
            },
-           nb::rv_policy::reference)
+           "place"_a, "terminal"_a, nb::rv_policy::reference)
       .def("fill",
            [](Matcher &self, nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, size_t row) {
              if (row >= out.shape(0)) throw std::out_of_range("row is outside the bitmask");

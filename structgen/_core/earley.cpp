@@ -118,7 +118,7 @@ const EarleySet *Earley::start(Arena &arena) {
   const Hash128 identity = extend(hash_words(IDENTITY, accepting), kernels[0]);
   const Hash128 shape = extend(hash_words(SHAPE, accepting), kernels[0]);
   return arena.make<EarleySet>(
-      EarleySet{identity, shape, 0, 1, items_.outlook(kernels[0]), accepting, kernels, origins, 0, 0, nullptr});
+      EarleySet{identity, shape, 0, 1, items_.outlook(kernels[0]), accepting, kernels, origins});
 }
 
 bool Earley::only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) {
@@ -218,6 +218,7 @@ void Earley::Builder::clear() {
   by_origin_.clear();
   done_index_.clear();
   accepting_ = false;
+  before_ = nullptr;
   serial_ = 0;
   moves_ = 0;
 }
@@ -263,6 +264,10 @@ void Earley::Builder::add(const EarleySet *origin, Kernel kernel) {
 }
 
 void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
+  if (!before_) {
+    before_ = since;
+    by_ = symbol;
+  }
   serial_ = std::max(serial_, since->serial + 1);
   work_.push_back({since, symbol});
   while (!work_.empty()) {
@@ -311,7 +316,7 @@ const EarleySet *Earley::Builder::finish(Arena &arena) {
     outlook = e_.items_.merge_outlooks(outlook, e_.items_.outlook(kernels[i]));
   }
   return arena.make<EarleySet>(EarleySet{identity, shape, serial_, static_cast<uint32_t>(n), outlook, accepting_, kernels,
-                                         origins, 0, 0, nullptr});
+                                         origins, before_, by_});
 }
 
 }  // namespace structgen

@@ -31,10 +31,13 @@ struct EarleySet {
   bool accepting;  // the text so far is a text of the grammar
   const Kernel *kernels;
   const EarleySet *const *origins;
+  // The set before, and the terminal between them; of the first one where several readings lead here. Null: the first.
+  const EarleySet *before = nullptr;
+  Symbol by = 0;
   // subtle: what changes; written under the turn on the space, and never wrong.
-  mutable Symbol linked;  // completing this rule here ...
-  mutable Symbol to;      // ... is completing that one ...
-  mutable const EarleySet *link;  // ... in there; null: no rule is remembered
+  mutable Symbol linked = 0;  // completing this rule here ...
+  mutable Symbol to = 0;      // ... is completing that one ...
+  mutable const EarleySet *link = nullptr;  // ... in there; null: no rule is remembered
   mutable Hash128 rest{};  // of what its items still need; nothing: not known yet
   // Likewise, the last `Reads` that met this set, and the number that it gave.
   mutable uint64_t read_by = 0;
@@ -118,6 +121,8 @@ class Earley {
     std::unordered_map<const EarleySet *, size_t> by_origin_;  // where there are many
     std::unordered_map<Hash128, bool, HashOf128> done_index_;
     bool accepting_ = false;
+    const EarleySet *before_ = nullptr;
+    Symbol by_ = 0;
     uint32_t serial_ = 0;
     size_t moves_ = 0;
   };
@@ -131,15 +136,15 @@ class Earley {
     return a->accepting == b->accepting && a->outlook == b->outlook && rest(a) == rest(b);
   }
 
+  // What completing `symbol` does in a set, wherever its origins are. Rules that are parts of others, such as the first of
+  // a list, are told apart by name alone.
+  Hash128 moves(const EarleySet *s, Symbol symbol);
+
   ItemSets &items() { return items_; }
   size_t work() const { return work_; }  // moves that were made for any set
 
  private:
   const Hash128 &rest(const EarleySet *s);
-  // What completing `symbol` does in a set, wherever its origins are. Rules that are parts of others, such as the first of
-  // a list, are told apart by name alone.
-  Hash128 moves(const EarleySet *s, Symbol symbol);
-
 
   // Is completing `symbol` in `s` nothing but completing one rule in one origin?
   bool only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as);

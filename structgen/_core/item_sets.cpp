@@ -145,6 +145,12 @@ Outlook ItemSets::merge_outlooks(Outlook a, Outlook b) {
   return merged_outlooks_[pair_of(a, b)] = made;
 }
 
+Outlook ItemSets::only(Outlook outlook, uint32_t terminal) {
+  std::vector<uint32_t> expected;
+  if (terminal != UINT32_MAX && expects(outlook, terminal)) expected.push_back(terminal);
+  return intern_outlook(std::vector<uint32_t>(outlooks_[outlook].rules), std::move(expected));
+}
+
 Kernel ItemSets::merge(Kernel a, Kernel b) {
   if (a == b || b == NONE) return a;
   if (a == NONE) return b;

@@ -53,6 +53,8 @@ class ItemSets {
   Outlook merge_outlooks(Outlook a, Outlook b);
   // Terminals that the items of an outlook, and of the kernels it comes from, stand before; sorted.
   std::span<const uint32_t> expected(Outlook outlook) const { return outlooks_[outlook].expected; }
+  // The same items where of all expected terminals only this one may come; UINT32_MAX: none.
+  Outlook only(Outlook outlook, uint32_t terminal);
   bool expects(Outlook outlook, uint32_t terminal) const {
     const auto &e = outlooks_[outlook].expected;
     return std::binary_search(e.begin(), e.end(), terminal);

@@ -24,6 +24,9 @@ class Masks {
   ~Masks();
 
   std::shared_ptr<const Mask> mask(Arena &arena, const Node *node);
+  // Of a grammar's state: tokens that end what is being read, or text to ignore, and begin a lexeme of `terminal`, at one
+  // of the automaton's `places`.
+  std::shared_ptr<const Mask> beginning(Arena &arena, const Node *node, size_t place, uint32_t terminal);
   uint64_t hits() const { return hits_; }
   uint64_t misses() const { return misses_; }
   size_t memory() const { return bytes_; }

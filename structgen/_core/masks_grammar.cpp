@@ -123,6 +123,37 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   return made;
 }
 
+std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, size_t place, uint32_t terminal) {
+  GrammarControl &g = *node->control.grammar;
+  auto made = std::make_shared<Mask>(text_.mask_pool()), ignored = std::make_shared<Mask>(text_.mask_pool());
+  Reader reader{arena};
+  forget_places();
+  r_ = &reader;
+  const std::vector<Automaton::Place> all = a_.places(reader, node);
+  if (place >= all.size()) return made;
+  for (const uint32_t t : {terminal, UINT32_MAX}) {  // what is text to ignore alone begins nothing
+    EarleySet set = *all[place].at.set;
+    set.outlook = g.items().only(set.outlook, t);
+    set.accepting = false;
+    set.link = nullptr;
+    set.identity = extend(set.identity, t);
+    set.shape = extend(set.shape, t);
+    Reads reads(&set, all[place].at.indent, all[place].at.brackets);  // for its limit
+    reader.reads = &reads;
+    GrammarEntry at = all[place].at;
+    at.set = &set;
+    Mask &out = t == terminal ? *made : *ignored;
+    out_ = out.data();
+    place_below(Vocabulary::ROOT, a_.grammar_node(reader, g, {&at, 1}, node->parent), at, all[place].after);
+    forget_places();
+  }
+  for (uint32_t w = 0; w < v_.words(); ++w) made->data()[w] &= ~ignored->data()[w];
+  out_ = nullptr;
+  r_ = nullptr;
+  text_.make_room();
+  return made;
+}
+
 // May the text end here? Most places where it may have been looked at by now.
 bool Masks::may_end(Reader &reader, const Node *one) {
   const GrammarEntry &entry = one->entries[0];

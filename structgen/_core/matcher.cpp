@@ -105,6 +105,7 @@ const EarleySet *Matcher::keep(const EarleySet *set) {
   std::copy(set->kernels, set->kernels + set->count, kernels);
   for (uint32_t i = 0; i < set->count; ++i) origins[i] = keep(set->origins[i]);
   EarleySet *copy = arena_.make<EarleySet>(*set);
+  copy->before = keep(set->before);
   copy->kernels = kernels;
   copy->origins = origins;
   copy->link = nullptr;  // it may lead to what is not kept
@@ -248,6 +249,26 @@ std::string Matcher::forced_bytes(size_t most) {
     node = only;
   }
   return out;
+}
+
+std::vector<std::vector<uint32_t>> Matcher::lexemes() {
+  Program::Turn turn(*program_);
+  std::vector<std::vector<uint32_t>> out;
+  if (!state() || state()->kind != Node::Grammar) return out;
+  Scratch scratch(scratch_);
+  for (const Automaton::Place &place : program_->automaton().places(scratch.reader, state())) {
+    std::vector<uint32_t> &read = out.emplace_back();
+    for (const EarleySet *s = place.at.set; s && s->before; s = s->before) read.push_back(static_cast<uint32_t>(~s->by));
+    std::reverse(read.begin(), read.end());
+  }
+  return out;
+}
+
+std::shared_ptr<const Mask> Matcher::beginning(size_t place, uint32_t terminal) {
+  Program::Turn turn(*program_);
+  if (!state() || state()->kind != Node::Grammar) return std::make_shared<Mask>(program_->space().mask_pool());
+  Scratch scratch(scratch_);
+  return program_->masks().beginning(scratch_, state(), place, terminal);
 }
 
 void Matcher::rollback(size_t n) {

@@ -102,6 +102,11 @@ class Matcher {
   // Tokens of a text of the constraint, from its beginning: of one that fits `room` where one is found, otherwise of
   // the shortest one found.
   std::optional<size_t> least_tokens(size_t room);
+  // The terminals that the text of a grammar is made of, oldest first, for each place that it may stand at if nothing
+  // more is read into its last lexeme. Of other constraints: nothing.
+  std::vector<std::vector<uint32_t>> lexemes();
+  // Tokens that begin a lexeme of `terminal` at such a place.
+  std::shared_ptr<const Mask> beginning(size_t place, uint32_t terminal);
   const Node *state() const { return history_.back().node; }
   Program &program() { return *program_; }
   std::shared_ptr<Program> shared_program() { return program_; }

@@ -6,15 +6,21 @@
 from .base import LanguageModel, Message, ModelSession, Prompt, ScoringSession
 from .loading import load, load_vocabulary, wrap
 from .memory import DistributionModel
+from .processed import ProcessedModel, Processor, with_processors
+from .repetition import RPG
 
 __all__ = [
+    "RPG",
     "DistributionModel",
     "LanguageModel",
     "Message",
     "ModelSession",
+    "ProcessedModel",
+    "Processor",
     "Prompt",
     "ScoringSession",
     "load",
     "load_vocabulary",
+    "with_processors",
     "wrap",
 ]

@@ -1,0 +1,212 @@
+"""A language model with its law changed at each token: a model again, for every sampler there is.
+
+Why: a penalty or a bias is a statement about the model and not about a sampler. With the law that it makes in place of
+the model's own, constraints, weights, exact samplers and beams go on to mean what they say, of that law.
+What: a `Processor` starts one state for each row, which follows the row's tokens after the prompt and changes its
+logits; a function ``(tokens, logits) -> logits`` does as well. They run in the order given.
+Invariant: a row's state has read exactly the row's tokens after its prompt.
+Cost: of the processors, for every law that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import ModelError, OptionError, a_kind
+from structgen.vocabulary import Vocabulary
+
+from .base import LanguageModel, ModelSession, Prompt
+
+__all__ = ["ProcessedModel", "Processor", "RowProcessor", "with_processors"]
+
+Logits = NDArray[np.float32]
+LogitsFunction = Callable[[Sequence[int], Logits], Logits]
+
+
+class RowProcessor(Protocol):
+    """What a processor knows of one row."""
+
+    def advance(self, tokens: Sequence[int]) -> None:
+        """The row has these tokens more."""
+        ...
+
+    def rollback(self, n: int) -> None:
+        """The last `n` tokens are taken back."""
+        ...
+
+    def fork(self) -> RowProcessor:
+        """A state of its own for a row that goes on from here."""
+        ...
+
+    def process(self, logits: Logits) -> Logits:
+        """The logits of the next token, ``[vocabulary.size]``; those that come in are not to be written to."""
+        ...
+
+
+@runtime_checkable
+class Processor(Protocol):
+    """Changes the law of a model, row by row."""
+
+    def start(self, vocabulary: Vocabulary) -> RowProcessor:
+        """The state of a row of which nothing but the prompt has been read."""
+        ...
+
+
+def with_processors(model: LanguageModel, *processors: Processor | LogitsFunction) -> ProcessedModel:
+    """`model` with the law that the processors make of its own, one after another.
+
+    A processor is `structgen.RPG` or another `Processor`, or a function of a row's tokens after the prompt and of the
+    logits of the next token. Log-probabilities and weights are those of the law that results.
+    """
+    parts = []
+    for one in processors:
+        if isinstance(one, Processor):
+            parts.append(one)
+        elif callable(one):
+            parts.append(_Function(one))
+        else:
+            raise OptionError(
+                f"a processor is a function (tokens, logits) -> logits or has `start`; this is {a_kind(one)}"
+            )
+    if not parts:
+        raise OptionError(
+            "with_processors needs a processor", hint="with_processors(model, structgen.RPG(grammar))"
+        )
+    return ProcessedModel(model, parts)
+
+
+class ProcessedModel:
+    """See `with_processors`."""
+
+    def __init__(self, model: LanguageModel, processors: Sequence[Processor]) -> None:
+        self.model = model
+        self.processors = tuple(processors)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """That of the model."""
+        return self.model.vocabulary
+
+    @property
+    def context_length(self) -> int | None:
+        """That of the model."""
+        return self.model.context_length
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """As the model does."""
+        return self.model.encode(prompt)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """As the model does."""
+        return self.model.decode(ids)
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> _Session:
+        """See `LanguageModel.start`."""
+        session = self.model.start(prompts)
+        rows = [_Row([one.start(self.vocabulary) for one in self.processors]) for _ in prompts]
+        return (_ScoringSession if hasattr(session, "append_scored") else _Session)(session, rows)
+
+
+class _Row:
+    def __init__(self, states: list[RowProcessor], length: int = 0) -> None:
+        self.states = states
+        self.length = length
+        """Tokens after the prompt; below 0 where some of the prompt was taken back."""
+
+    def advance(self, tokens: Sequence[int]) -> None:
+        # subtle: what was taken back of a prompt comes again first.
+        new = tokens[max(0, -self.length) :]
+        self.length += len(tokens)
+        for state in self.states:
+            state.advance(new)
+
+    def rollback(self, n: int) -> None:
+        held = min(n, max(0, self.length))
+        self.length -= n
+        if held:
+            for state in self.states:
+                state.rollback(held)
+
+    def fork(self) -> _Row:
+        return _Row([state.fork() for state in self.states], self.length)
+
+    def process(self, logits: Logits) -> Logits:
+        for state in self.states:
+            made = np.asarray(state.process(logits), dtype=np.float32)
+            if made.shape != logits.shape:
+                raise ModelError(f"a processor made logits of shape {made.shape} of those of {logits.shape}")
+            logits = made
+        return logits
+
+
+class _Session:
+    def __init__(self, session: Any, rows: list[_Row]) -> None:
+        self._session: ModelSession = session
+        self._rows = rows
+
+    def logits(self) -> Logits:
+        given = self._session.logits()
+        return np.stack([row.process(one) for row, one in zip(self._rows, given, strict=True)])
+
+    def append(self, tokens: Sequence[Sequence[int]]) -> None:
+        self._session.append(tokens)
+        for row, new in zip(self._rows, tokens, strict=True):
+            row.advance(new)
+
+    def select(self, rows: Sequence[int]) -> None:
+        self._session.select(rows)
+        before, self._rows = self._rows, []
+        taken: set[int] = set()
+        for at in rows:
+            self._rows.append(before[at].fork() if at in taken else before[at])
+            taken.add(at)
+
+    def rollback(self, row: int, n: int) -> None:
+        self._session.rollback(row, n)
+        self._rows[row].rollback(n)
+
+
+class _ScoringSession(_Session):
+    def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[Logits]:
+        session: Any = self._session
+        given = session.append_scored(tokens)
+        scored = []
+        for row, new, laws in zip(self._rows, tokens, given, strict=True):
+            made = np.empty((len(new), laws.shape[-1] if len(new) else 0), dtype=np.float32)
+            for place, token in enumerate(new):
+                row.advance([token])
+                made[place] = row.process(laws[place])
+            scored.append(made)
+        return scored
+
+
+class _Function:
+    """A function of all tokens as a processor."""
+
+    def __init__(self, function: LogitsFunction) -> None:
+        self._function = function
+
+    def start(self, vocabulary: Vocabulary) -> _FunctionRow:
+        return _FunctionRow(self._function, [])
+
+
+class _FunctionRow:
+    def __init__(self, function: LogitsFunction, tokens: list[int]) -> None:
+        self._function = function
+        self._tokens = tokens
+
+    def advance(self, tokens: Sequence[int]) -> None:
+        self._tokens.extend(tokens)
+
+    def rollback(self, n: int) -> None:
+        del self._tokens[len(self._tokens) - n :]
+
+    def fork(self) -> _FunctionRow:
+        return _FunctionRow(self._function, list(self._tokens))
+
+    def process(self, logits: Logits) -> Logits:
+        return self._function(tuple(self._tokens), logits)

@@ -1,0 +1,149 @@
+"""RPG: a penalty on writing the same structure again and again, whatever the names in it.
+
+Why: a model that has written ``elif x == 1: ...`` a few times goes on for ever, each time with another number, so that
+a penalty on tokens sees no repetition. A grammar does: the terminals come round.
+What: a text is the sequence of its terminals. Where that ends in a *run*, a unit of terminals that comes twice or more
+in a row, and perhaps a beginning of it once more, there is a terminal that would go on with the run, and the
+probability of the tokens that begin it is multiplied by decay ** copies, the copies being the whole units of the run.
+Runs are found by the lengths of common suffixes of the sequence with itself (a Z array of it backwards), which is what
+the suffix and LCP arrays of the paper tell about its end.
+Invariant: no token gains probability but by the others' loss, and none becomes impossible.
+Source: Dong et al., "Rethinking Repetition Problems of LLMs in Code Generation", ACL 2025. There a unit is of rules of
+the grammar; the terminals decide on the rules, and are known without looking ahead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.constraints.base import Constraint
+from structgen.errors import OptionError, a_kind
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["RPG", "continued_runs"]
+
+
+def continued_runs(sequence: Sequence[int], least_period: int = 1) -> dict[int, int]:
+    """What would go on with a run at the end of `sequence`: for each such symbol the most copies there are of a unit.
+
+    A run is a unit, not itself made of copies, that comes at least twice in a row up to the end, or up to a beginning
+    of one copy more. Units of fewer than `least_period` symbols do not count.
+    """
+    backwards = sequence[::-1]
+    n = len(backwards)
+    lengths = [0] * n  # of what the sequence backwards and its part from there on begin with in common
+    left = right = 0
+    for i in range(1, n):
+        length = min(right - i, lengths[i - left]) if i < right else 0
+        while i + length < n and backwards[length] == backwards[i + length]:
+            length += 1
+        lengths[i] = length
+        if i + length > right:
+            left, right = i, i + length
+    found: dict[int, int] = {}
+    periods: list[int] = []
+    for period in range(1, n // 2 + 1):
+        copies = lengths[period] // period + 1
+        if copies == 1 or any(
+            period % shorter == 0 for shorter in periods if lengths[shorter] >= period - shorter
+        ):
+            continue
+        periods.append(period)
+        if period >= least_period:
+            symbol = backwards[period - 1]
+            found[symbol] = max(copies, found.get(symbol, 0))
+    return found
+
+
+class RPG:
+    """A grammar-based repetition penalty, for `with_processors`.
+
+    constraint     a grammar (`lark`, `gbnf`, `ebnf` or one of the shelf) that the texts are read with; it need not
+                   be what they are constrained to, and where a text is none of its own there is no penalty
+    decay          what each copy multiplies the probability of going on by: above 0, at most 1
+    least_period   units of fewer terminals are no repetition: in a list of numbers, a number and a comma come round
+    window         how many terminals back runs are looked for
+    """
+
+    def __init__(
+        self, constraint: Constraint, *, decay: float = 0.9, least_period: int = 3, window: int = 400
+    ) -> None:
+        if not isinstance(constraint, Constraint):
+            raise OptionError(
+                f"RPG needs a grammar; this is {a_kind(constraint)}", hint="structgen.lark(...)"
+            )
+        if not isinstance(decay, int | float) or not 0 < decay <= 1:
+            raise OptionError(f"decay is {decay!r:.40}; it must be above 0 and at most 1")
+        for name, value in (("least_period", least_period), ("window", window)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise OptionError(f"{name} is {value!r:.40}; it must be a whole number of 1 or more")
+        self.constraint = constraint
+        self.decay = float(decay)
+        self.least_period = least_period
+        self.window = window
+
+    def start(self, vocabulary: Vocabulary) -> RowPenalty:
+        """The state of one row."""
+        matcher = Matcher(self.constraint, vocabulary)
+        if not matcher.native.lexemes():
+            raise OptionError(
+                f"RPG needs a grammar; this is {self.constraint.describe()}",
+                hint="Give it a grammar of the same texts, such as structgen.grammar('json').",
+            )
+        return RowPenalty(self, matcher)
+
+
+class RowPenalty:
+    """What `RPG` knows of one row: the text so far, as its grammar reads it."""
+
+    def __init__(self, options: RPG, matcher: Matcher, beyond: int = 0) -> None:
+        self._options = options
+        self._matcher = matcher
+        self._beyond = beyond
+        """Tokens since the text ceased to be one of the grammar's."""
+
+    def advance(self, tokens: Sequence[int]) -> None:
+        """See `RowProcessor.advance`."""
+        for token in tokens:
+            if self._beyond or not self._matcher.advance(token):
+                self._beyond += 1
+
+    def rollback(self, n: int) -> None:
+        """See `RowProcessor.rollback`."""
+        read = max(0, n - self._beyond)
+        self._beyond = max(0, self._beyond - n)
+        if read:
+            self._matcher.rollback(read)
+
+    def fork(self) -> RowPenalty:
+        """See `RowProcessor.fork`."""
+        return RowPenalty(self._options, self._matcher.fork(), self._beyond)
+
+    def penalties(self) -> list[tuple[NDArray[np.bool_], int]]:
+        """The tokens that go on with a run, as flags ``[vocabulary.size]``, with the copies there are of it."""
+        if self._beyond or self._matcher.is_finished:
+            return []
+        native, size = self._matcher.native, self._matcher.vocabulary.size
+        found = []
+        for place, terminals in enumerate(native.lexemes()):
+            runs = continued_runs(terminals[-self._options.window :], self._options.least_period)
+            for terminal, copies in runs.items():
+                words = native.beginning(place, terminal)
+                bits = np.unpackbits(words.view(np.uint8), count=size, bitorder="little")
+                found.append((bits.view(np.bool_), copies))
+        return found
+
+    def process(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """See `RowProcessor.process`."""
+        penalties = self.penalties()
+        if not penalties:
+            return logits
+        copies = np.zeros(logits.shape, dtype=np.int64)
+        for tokens, count in penalties:
+            np.maximum(copies, np.where(tokens, count, 0), out=copies)
+        return logits + (copies * math.log(self._options.decay)).astype(np.float32)
