@@ -166,6 +166,8 @@ class Automaton {
   const Node *past_lexemes(Reader &r, const Node *n);
   // What begins with `byte` at a place, in a grammar's node whose parent is `parent`; `earlier` must not match.
   const Node *begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte, const Node *parent);
+  // Of that, other constraints and what follows the grammar's text.
+  const Node *begin_others_at(Reader &r, GrammarControl &g, const GrammarEntry &place, uint8_t byte, const Node *parent);
   // The other constraint that is terminal `t`, at a place.
   const Node *begin_constraint(Reader &r, GrammarControl &g, const GrammarEntry &place, uint32_t t, const Node *parent);
   const Node *grammar_node(Reader &r, GrammarControl &g, std::span<const GrammarEntry> entries, const Node *parent);
@@ -205,7 +207,6 @@ class Automaton {
   const Node *read_first(Reader &r, const Node *child, const Read &read);
   const Node *special_in_grammar(Reader &r, const Node *n, uint32_t token);
   bool grammar_accepts(Reader &r, const Node *n);
-  const Node *begin_others_at(Reader &r, GrammarControl &g, const GrammarEntry &place, uint8_t byte, const Node *parent);
   std::bitset<256> grammar_candidates(const Node *n);
   bool newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntry &entry);
   bool settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_t byte);

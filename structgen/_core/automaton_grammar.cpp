@@ -90,20 +90,16 @@ const Node *Automaton::past_lexemes(Reader &r, const Node *n) {
     const Node *left = past_lexemes(r, n->control.left), *rest = past_lexemes(r, n->parent);
     return left == n->control.left && rest == n->parent ? n : alternatives(r, left, rest);
   }
-  if (n->kind != Node::Grammar) return n;
+  // subtle: lexemes that end at one place lead to one set, which the next step makes of all of them.
+  if (n->kind != Node::Grammar || n->length != 1) return n;
   GrammarControl &g = *n->control.grammar;
-  std::vector<GrammarEntry> entries;  // empty while all are as they were
-  for (uint32_t i = 0; i < n->length; ++i) {
-    const GrammarEntry &entry = n->entries[i];
-    const auto over = entry.lex == Lexer::FRESH ? std::nullopt : g.lexer().over(entry.lex);
-    if (!over || g.is_newline(*over)) continue;
-    GrammarEntry past = entry;
-    past.lex = Lexer::FRESH;
-    if (!g.lexer().ignores(*over) && !after_terminal(r, g, entry, *over, &past)) continue;
-    if (entries.empty()) entries.assign(n->entries, n->entries + n->length);
-    entries[i] = past;
-  }
-  return entries.empty() ? n : grammar_node(r, g, entries, n->parent);
+  const GrammarEntry &entry = n->entries[0];
+  const auto over = entry.lex == Lexer::FRESH ? std::nullopt : g.lexer().over(entry.lex);
+  if (!over || g.is_newline(*over)) return n;
+  GrammarEntry past = entry;
+  past.lex = Lexer::FRESH;
+  if (!g.lexer().ignores(*over) && !after_terminal(r, g, entry, *over, &past)) return n;
+  return grammar_node(r, g, {&past, 1}, n->parent);
 }
 
 // May a newline lexeme that began here be followed by a line, of whatever column?
@@ -135,9 +131,9 @@ void Automaton::count_step(Reader &r) const {
 const Node *Automaton::begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte,
                                 const Node *parent) {
   count_step(r);
-  if (const Re rest = g.lexemes().rest_of(earlier, byte); rest != RegexSpace::EMPTY && g.lexemes().nullable(rest))
-    return nullptr;
   const Node *out = begin_others_at(r, g, place, byte, parent);
+  if (const Re rest = g.lexemes().rest_of(earlier, byte); rest != RegexSpace::EMPTY && g.lexemes().nullable(rest))
+    return out;
   const Context context = g.context(place.set->outlook, place.brackets > 0);
   if (const LexState lex = g.lexer().begin(context, earlier, byte); lex != Lexer::DEAD) {
     GrammarEntry entry = place;
@@ -147,12 +143,13 @@ const Node *Automaton::begin_at(Reader &r, GrammarControl &g, const GrammarEntry
   return out;
 }
 
-// Other constraints, and what follows the grammar's text.
+// Other constraints, and what follows the grammar's text. The lexer's rule has no say in these: a sequence of constraints
+// has the texts of one followed by texts of the next, wherever either would have gone on.
 const Node *Automaton::begin_others_at(Reader &r, GrammarControl &g, const GrammarEntry &place, uint8_t byte,
                                        const Node *parent) {
   const Node *out = nullptr;
   for (uint32_t t : g.others(place.set->outlook))
-    if (g.grammar().terminals[t].kind == GrammarTerminal::Constraint)
+    if (g.grammar().terminals[t].kind == GrammarTerminal::Constraint && g.life().other(place.set, place.brackets, t, r.reads, r.arena))
       if (const Node *child = begin_constraint(r, g, place, t, parent)) {
         const Node *next = read_first(r, child, [&](const Node *n) { return step(r, n, byte); });
         out = alternatives(r, next, out);
@@ -225,7 +222,7 @@ const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
     }
     for (const Lexer::End &end : lexer.ends(entry.lex)) {
       if (Re rest = g.lexemes().rest_of(end.after, b);
-          rest != RegexSpace::EMPTY && text_.regex().nullable(rest))
+          rest != RegexSpace::EMPTY && text_.regex().nullable(rest) && !n->parent && !g.has_constraints())
         continue;
       if (indented) {
         GrammarEntry place;
@@ -336,6 +333,7 @@ const Node *Automaton::special_in_grammar(Reader &r, const Node *n, uint32_t tok
   each_place(r, n, [&](const GrammarEntry &place, Re) {
     for (uint32_t t : g.others(place.set->outlook)) {
       const GrammarTerminal &terminal = g.grammar().terminals[t];
+      if (!g.life().other(place.set, place.brackets, t, r.reads, r.arena)) continue;
       if (terminal.kind == GrammarTerminal::Special && terminal.token == token) {
         GrammarEntry next;
         if (after_terminal(r, g, place, t, &next)) entries.push_back(next);

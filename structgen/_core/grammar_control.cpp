@@ -13,7 +13,9 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
   lexer_ = std::make_unique<Lexer>(g_, space.lexemes(), most);
   std::vector<bool> dead(g_.terminals.size());
   for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
-    if (g_.terminals[t].kind == GrammarTerminal::Text) dead[t] = lexer_->dead()[t];
+    // A lexeme of what is ignored never comes to the parser, though a rule may name it.
+    if (g_.terminals[t].kind == GrammarTerminal::Text) dead[t] = lexer_->dead()[t] || lexer_->ignores(t);
+    has_constraints_ |= g_.terminals[t].kind == GrammarTerminal::Constraint;
     if (g_.terminals[t].kind == GrammarTerminal::Constraint) dead[t] = g_.terminals[t].plan->texts != Plan::Some;
     if (g_.terminals[t].kind == GrammarTerminal::Special && g_.terminals[t].token != UINT32_MAX) specials_.push_back(t);
   }

@@ -54,6 +54,7 @@ class GrammarControl {
   // Expected terminals that are special tokens or other constraints.
   const std::vector<uint32_t> &others(Outlook outlook);
   const std::vector<uint32_t> &specials() const { return specials_; }
+  bool has_constraints() const { return has_constraints_; }  // other ones, in its rules
   bool is_newline(uint32_t terminal) const { return g_.indentation.newline == terminal; }
   bool runs_newline(LexState s) const;
   // Bytes that some text after a newline lexeme begins with.
@@ -65,7 +66,7 @@ class GrammarControl {
   std::bitset<256> first_after(std::initializer_list<uint32_t> terminals);
 
   Grammar g_;
-  bool empty_ = false;
+  bool empty_ = false, has_constraints_ = false;
   std::unique_ptr<Lexer> lexer_;
   std::unique_ptr<ItemSets> items_;
   std::unique_ptr<Earley> earley_;

@@ -315,6 +315,15 @@ bool GrammarLife::lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, Le
   return alive;
 }
 
+bool GrammarLife::other(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch) {
+  if (always_ || separable(RegexSpace::EMPTY)) return true;
+  const Arena::Mark mark = scratch.mark();
+  const EarleySet *next = after(set, brackets, t, reads, scratch);
+  const bool alive = next && place(next, brackets, false, RegexSpace::EMPTY, reads, scratch);
+  scratch.release(mark);
+  return alive;
+}
+
 // Does the nearest end of a lexeme lead on? Asked of the set after it, which other lexemes lead to as well.
 bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &end) {
   if (set->accepting && lexemes_.may_end(end.boundary.within)) return true;

@@ -43,7 +43,9 @@ class GrammarLife {
   // Can lexeme `s` of terminal `t`, which began at `set`, be completed and then the text?
   bool lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
               Arena &scratch);
-  // The same, with a text that does so; none where that is not found.
+  // Can the text be completed after terminal `t`, a special token or another constraint, is read at `set`?
+  bool other(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch);
+  // The same of a lexeme, with a text that does so; none where that is not found.
   std::optional<std::string> completion(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s,
                                         Within within, Arena &scratch);
   // A text from a place on where a lexeme has ended, after which nothing is forbidden.

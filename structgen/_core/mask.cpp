@@ -7,12 +7,13 @@
 namespace structgen {
 namespace {
 
-constexpr size_t BYTES_AT_HAND = 1 << 20;  // touched when the pool is made, so that no early mask waits for memory
+// Touched when the pool is made, so that no early mask waits for memory.
+constexpr size_t BYTES_AT_HAND = 1 << 20, BLOCKS_AT_HAND = 64;
 
 }  // namespace
 
 MaskPool::MaskPool(uint32_t words, size_t reserve_bytes) : words_(words), reserve_(reserve_bytes / (size_t{words} * 4 + 1)) {
-  const size_t at_hand = std::min(reserve_, BYTES_AT_HAND / (size_t{words} * 4 + 1));
+  const size_t at_hand = std::min({reserve_, BLOCKS_AT_HAND, BYTES_AT_HAND / (size_t{words} * 4 + 1)});
   for (size_t i = 0; i < at_hand; ++i) spare_.push_back(std::make_unique<uint32_t[]>(words));
 }
 

@@ -70,6 +70,8 @@ class Masks {
                      const Lexemes::Fragment &f);
   void leaves_within(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
   void lexeme_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
+  template <class PlaceAt>
+  void past_lexeme(Vocabulary::Node at, const Node *node, LexemeState lexeme, std::string &read, const PlaceAt &place_at);
   void leaves_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running,
                     Lexemes::Fragment &f);
   void line_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);

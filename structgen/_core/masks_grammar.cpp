@@ -344,6 +344,32 @@ void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   Lexemes::Fragment &f = g.lexemes().fragment(at, running.lexeme);
   inside_below(at, g, entry, running, f);
   leaves_below(at, n, entry, running, f);
+  if (!n->parent && !g.has_constraints()) return;
+  const Place place = place_after(n, entry, running.terminal);
+  if (!place.alive || (g.others(place.at.set->outlook).empty() && !(place.at.set->accepting && n->parent))) return;
+  std::string read;
+  past_lexeme(at, n, running.lexeme, read, [&](const std::string &) -> const Place & { return place; });
+}
+
+// What is not the grammar's own text may begin with what the lexer's rule would have read on.
+template <class PlaceAt>
+void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, std::string &read, const PlaceAt &place_at) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
+    if (lexemes.complete(lexeme) && !lexemes.may_follow(lexeme, c->byte)) {
+      const Place place = place_at(read);
+      Arena::Mark mark = r_->arena.mark();
+      if (place.alive)
+        if (const Node *next = a_.begin_others_at(*r_, g, place.at, c->byte, n->parent)) from_exit(c->node, next);
+      r_->arena.release(mark);
+    }
+    const LexemeState further = lexemes.step(lexeme, c->byte);
+    if (further == Lexemes::DEAD) continue;
+    read += static_cast<char>(c->byte);
+    past_lexeme(c->node, n, further, read, place_at);
+    read.pop_back();
+  }
 }
 
 void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running,
@@ -428,6 +454,9 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
     const Place place = place_at({});
     if (place.alive) place_below(at, n, place.at, lexemes.after(running.lexeme));
   }
+  if (!n->parent && !g.has_constraints()) return;
+  std::string read;
+  past_lexeme(at, n, running.lexeme, read, place_at);
 }
 
 // Lexemes that may begin with what `earlier` begins with are left out.
