@@ -109,6 +109,9 @@ def _visible(text: str) -> str:
 class StructgenError(Exception):
     """The root: `where` is the place in words (a JSON pointer, a position), `hint` is what to do."""
 
+    account: Any = None
+    """Of `sample`, where nothing was drawn: what it took (calls, attempts, seconds, `stopped`)."""
+
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message

@@ -214,11 +214,15 @@ def _refuse(given: dict[str, Any], temperature: Any) -> None:
 
 def _nothing(task: Task) -> GenerationError | LimitExceeded:
     account = task.account
+    error: GenerationError | LimitExceeded = DeadEnd(
+        "no text was drawn: the constraint has no mass under the model", text=""
+    )
     if account.stopped is not None:
-        return LimitExceeded(
+        error = LimitExceeded(
             f"no text was drawn within {account.stopped}: {account.attempts} attempts, {account.calls} model calls, "
             f"{account.seconds:.1f} s",
             limit=account.stopped,
             hint="Raise it, or take a weighted sampler (structgen.ASAp(), structgen.SMC()), which gives up nothing.",
         )
-    return DeadEnd("no text was drawn: the constraint has no mass under the model", text="")
+    error.account = account
+    return error

@@ -132,8 +132,9 @@ def test_limits_end_it_with_what_there_is() -> None:
     assert "stopped by max_attempts" in repr(posterior)
     few = draw(sg.SMC(4), n=10_000, max_calls=30)
     assert few.account.stopped == "max_calls" and len(few) % 4 == 0
-    with pytest.raises(LimitExceeded, match="no text was drawn within max_calls"):
+    with pytest.raises(LimitExceeded, match="no text was drawn within max_calls") as none:
         draw(n=1, max_calls=0)
+    assert none.value.account.stopped == "max_calls" and none.value.account.attempts == 0
     with pytest.raises(LimitExceeded, match="within max_seconds"):
         draw(n=1, max_seconds=0)
     calls = []

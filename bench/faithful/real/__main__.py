@@ -1,0 +1,307 @@
+"""Samplers on real tasks under the embedded model, in one run beside genlm-control.
+
+    python -m bench.faithful.real [--tasks json ...] [--seconds 40] [--draws 50] [--particles 16] [--seed 1]
+        [--rows 3000] [--genlm PYTHON] [--json FILE]
+
+Each sampler makes so many draws of each task's answer or stops after so many seconds. Told are, for its draws with
+their weights: how many are right by a judge of the task's own (``jsonschema``, RDKit, ``re``, SQLite), the
+log-probability of the text under the model (spelled as the tokenizer does), how many texts differ; and what it took:
+rows that the model read, checks (masks, or tokens and texts that were judged), attempts and seconds. `genlm-control`
+needs other versions of what this library uses, so it runs in a Python of its own, which ``--genlm`` names; its rows
+are those that it asked its model for.
+
+Then the attempts that adaptive rejection and CARS take for a draw, also where the model is asked without the examples
+in the conversation, and hardly ever obeys; there each sampler is given so many rows of the model (``--rows``).
+
+Samplers that are "asked" know the constraint as a yes or no for beginnings and texts; all others as masks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import structgen as sg
+from structgen.errors import GenerationError, LimitExceeded
+from structgen.matcher import Matcher
+from structgen.models.base import LanguageModel
+from structgen.models.embedded import embedded_directory
+from structgen.sampling import SamplingOptions
+from structgen.sampling.drawing import Account
+from structgen.sampling.loop import generate_tokens
+from structgen.sampling.prefixes import Law
+
+from .tasks import TASKS, Task
+
+__all__ = ["main"]
+
+
+@dataclass
+class Outcome:
+    """What a sampler did; `draws` are texts with their log weights."""
+
+    draws: list[tuple[str, float]]
+    calls: int
+    checks: int
+    attempts: int
+    seconds: float
+    stopped: str | None = None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.faithful.real",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [task.name for task in TASKS]
+    parser.add_argument("--tasks", nargs="+", choices=names, default=names)
+    parser.add_argument("--seconds", type=float, default=40)
+    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--particles", type=int, default=16)
+    parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--genlm", metavar="PYTHON", help="where genlm-control is installed")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    chosen = parser.parse_args(arguments)
+    model = sg.load()
+    rival = _Rival(chosen.genlm) if chosen.genlm else None
+    results: dict[str, dict[str, Any]] = {}
+    for task in TASKS:
+        if task.name not in chosen.tasks:
+            continue
+        scorer = _Scorer(model, task)
+        print(f"\n## {task.name}: right by {task.judged_by}\n\n{_HEAD}", flush=True)
+        results[task.name] = {}
+        for name, outcome in _outcomes(model, task, chosen, rival):
+            results[task.name][name] = asdict(outcome)
+            print(_row(name, outcome, task, scorer), flush=True)
+        _tell_attempts("after examples", results[task.name])
+        alone = {
+            name: _walked(model, task, chosen, sampler)
+            for name, sampler in (
+                ("adaptive rejection", sg.AdaptiveRejection(lanes=chosen.particles)),
+                ("CARS", sg.Exact(lanes=chosen.particles)),
+            )
+        }
+        results[task.name]["without examples"] = {name: asdict(outcome) for name, outcome in alone.items()}
+        _tell_attempts("without examples", results[task.name]["without examples"])
+    if chosen.json:
+        chosen.json.write_text(json.dumps(results), "utf-8")
+
+
+def _outcomes(
+    model: LanguageModel, task: Task, chosen: argparse.Namespace, rival: _Rival | None
+) -> Iterable[tuple[str, Outcome]]:
+    particles = chosen.particles
+    yield "the model alone", _free(model, task, particles, chosen.seed)
+    masks: dict[str, tuple[Any, int]] = {
+        "masking, unweighted": (sg.LocalMasking(lanes=particles), chosen.draws),
+        "masking, weighted": (sg.LocalMasking(lanes=particles), chosen.draws),
+        "adaptive rejection": (sg.AdaptiveRejection(lanes=particles), chosen.draws),
+        "CARS": (sg.Exact(lanes=particles), chosen.draws),
+        "ASAp": (sg.ASAp(lanes=particles), chosen.draws),
+        "MH, 5 proposals": (sg.MH(5, lanes=particles), particles),
+        f"SMC, {particles} particles": (sg.SMC(particles), particles),
+    }
+    for name, (sampler, n) in masks.items():
+        outcome = _sampled(model, task, chosen, task.constraint, sampler, n, [])
+        if name == "masking, unweighted":
+            outcome.draws = [(text, 0.0) for text, _ in outcome.draws]
+        yield name, outcome
+    judged = [_asked(task, model)]
+    for name, sampler, n in (
+        ("AWRS, asked", sg.AWRS(lanes=particles), particles),
+        (f"SMC of AWRS, {particles} particles, asked", sg.SMC(particles, proposal=sg.AWRS()), particles),
+    ):
+        yield name, _sampled(model, task, chosen, str, sampler, n, judged)
+    if rival is not None:
+        yield "genlm-control, AWRS", rival.run(model, task, chosen, "awrs")
+        yield f"genlm-control, SMC of AWRS, {particles} particles", rival.run(model, task, chosen, "smc")
+
+
+def _sampled(
+    model: LanguageModel,
+    task: Task,
+    chosen: argparse.Namespace,
+    output: Any,
+    sampler: Any,
+    n: int,
+    potentials: list[Any],
+) -> Outcome:
+    return _outcome(
+        lambda: sg.sample(
+            model,
+            task.messages,
+            output,
+            n=n,
+            sampler=sampler,
+            potentials=potentials,
+            max_tokens=task.max_tokens,
+            seed=chosen.seed,
+            max_seconds=chosen.seconds,
+        )
+    )
+
+
+def _outcome(run: Callable[[], sg.Posterior[Any]]) -> Outcome:
+    try:
+        found = run()
+    except (GenerationError, LimitExceeded) as error:
+        took: Any = error.account or Account()
+        return Outcome(
+            [], took.calls, took.checks, took.attempts, took.seconds, stopped=str(error).splitlines()[0]
+        )
+    account = found.account
+    draws = [(text, one.log_weight) for text, one in zip(found.texts, found.draws, strict=True)]
+    return Outcome(draws, account.calls, account.checks, account.attempts, account.seconds, account.stopped)
+
+
+def _asked(task: Task, model: LanguageModel) -> Any:
+    """The constraint as a function of texts, as a compiler would be one."""
+    matcher = Matcher(task.constraint, model.vocabulary)
+
+    def begins(text: str) -> bool:
+        data = text.encode()
+        return matcher.viable_bytes(data) == len(data)
+
+    def is_one(text: str) -> bool:
+        data = text.encode()
+        return begins(text) and bool(matcher.native.next_bytes(data)[1])
+
+    return sg.potential(is_one, prefix=begins)
+
+
+def _free(model: LanguageModel, task: Task, rows: int, seed: int) -> Outcome:
+    prompt = model.encode(task.messages)
+    options = SamplingOptions(temperature=1.0, seed=seed, max_tokens=task.max_tokens)
+    made = generate_tokens(model, [prompt] * rows, [None] * rows, options)
+    calls = sum(len(one.tokens) + 1 for one in made)
+    seconds = max(one.timing.total for one in made)
+    return Outcome([(one.text, 0.0) for one in made if one.finish == "complete"], calls, 0, rows, seconds)
+
+
+class _Scorer:
+    """Log-probabilities of answers under the model; each text is read once."""
+
+    def __init__(self, model: LanguageModel, task: Task) -> None:
+        self._model = model
+        self._prompt = model.encode(task.messages)
+        self._known: dict[str, float] = {}
+        self._vocabulary = model.vocabulary
+
+    def __call__(self, text: str) -> float:
+        if text not in self._known:
+            model: Any = self._model
+            tokens = model.tokenizer.encode(text, add_special_tokens=False)
+            session: Any = self._model.start([self._prompt])
+            laws = [session.logits()[0], *session.append_scored([tokens])[0]]
+            ends = list(self._vocabulary.eos_ids)
+            logs = [float(Law.of(law).log_p[token]) for law, token in zip(laws, tokens, strict=False)]
+            self._known[text] = sum(logs) + float(np.logaddexp.reduce(Law.of(laws[-1]).log_p[ends]))
+        return self._known[text]
+
+
+_HEAD = (
+    "| sampler | draws | ESS | right | log p | distinct | model rows | checks | attempts | seconds |\n"
+    "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+)
+
+
+def _row(name: str, outcome: Outcome, task: Task, score: Callable[[str], float]) -> str:
+    took = f"{outcome.calls:,} | {outcome.checks:,} | {outcome.attempts:,} | {outcome.seconds:.1f}"
+    took += f" ({outcome.stopped})" if outcome.stopped else ""
+    if not outcome.draws:
+        return f"| {name} | 0 | - | - | - | - | {took} |"
+    logs = np.array([weight for _, weight in outcome.draws])
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    texts = [text for text, _ in outcome.draws]
+    right = sum(weight for text, weight in zip(texts, weights, strict=True) if task.judge(text))
+    log_p = sum(weight * score(text) for text, weight in zip(texts, weights, strict=True))
+    ess = 1 / float((weights**2).sum())
+    return f"| {name} | {len(texts)} | {ess:.1f} | {right:.0%} | {log_p:.1f} | {len(set(texts))} | {took} |"
+
+
+def _walked(model: LanguageModel, task: Task, chosen: argparse.Namespace, sampler: Any) -> Outcome:
+    """Draws of the task without its examples, until the model has read so many rows."""
+    return _outcome(
+        lambda: sg.sample(
+            model,
+            task.messages[-1:],
+            task.constraint,
+            n=chosen.draws,
+            sampler=sampler,
+            max_tokens=task.max_tokens,
+            seed=chosen.seed,
+            max_calls=chosen.rows,
+        )
+    )
+
+
+def _tell_attempts(where: str, results: dict[str, Any]) -> None:
+    """How many attempts a draw took with what rejection learns, and with what masks tell."""
+    told = []
+    each: dict[str, float] = {}
+    for name in ("adaptive rejection", "CARS"):
+        draws, attempts = len(results[name]["draws"]), results[name]["attempts"]
+        each[name] = attempts / max(draws, 1)
+        told.append(
+            f"{name} {each[name]:.3g}" + ("" if draws else " and no draw") + f" ({draws} in {attempts:,})"
+        )
+    ratio = each["adaptive rejection"] / each["CARS"] if results["CARS"]["draws"] else math.nan
+    more = "" if results["adaptive rejection"]["draws"] else "more than "
+    print(f"\nAttempts for a draw {where}: {', '.join(told)}: {more}{ratio:.1f} times as many.", flush=True)
+
+
+class _Rival:
+    """genlm-control behind a pipe."""
+
+    def __init__(self, python: str) -> None:
+        worker = Path(__file__).with_name("genlm_worker.py")
+        self._process = subprocess.Popen(
+            [python, str(worker), str(embedded_directory())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, model: LanguageModel, task: Task, chosen: argparse.Namespace, sampler: str) -> Outcome:
+        request = {
+            "prompt": model.encode(task.messages),
+            "kind": task.kind,
+            "source": task.source,
+            "sampler": sampler,
+            "particles": chosen.particles,
+            "max_tokens": task.max_tokens,
+            "seed": chosen.seed,
+            "seconds": chosen.seconds,
+        }
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "the process has ended"}
+        if "error" in answer:
+            print(answer["error"], file=sys.stderr)
+            return Outcome([], 0, 0, 0, math.nan, stopped="error")
+        return Outcome(
+            [(text, weight) for text, weight in answer["draws"]],
+            answer["calls"],
+            answer["checks"],
+            answer["tried"],
+            answer["seconds"],
+        )
+
+
+if __name__ == "__main__":
+    main()
