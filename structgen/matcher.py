@@ -118,6 +118,20 @@ class Matcher:
         self._native.fill(out, row)
 
     @_limited
+    def lexemes(self) -> list[list[int]]:
+        """The terminals that a grammar's text is made of, by number, for each place that it may stand at.
+
+        A place is where the parser stands if nothing more is read into the last lexeme; mostly there is one, and none
+        in the middle of a lexeme that cannot end there. Of constraints that are no grammar there are none.
+        """
+        return self._native.lexemes()
+
+    @_limited
+    def beginning(self, place: int, terminal: int) -> NDArray[np.int32]:
+        """The tokens that begin a lexeme of `terminal` at a place of `lexemes`, shape ``[vocabulary.words]``."""
+        return self._native.beginning(place, terminal)
+
+    @_limited
     def allowed_count(self) -> int:
         """How many tokens may come next."""
         return self._native.allowed_count()

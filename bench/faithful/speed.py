@@ -115,28 +115,7 @@ def _is_allowed(allowed: Any, token: int) -> bool:
 def _cars(model: Any) -> None:
     """Walks under a language of 84 texts: those that come to a new prefix, and those that do not."""
     reader = PrefixReader(model, model.encode("In which month did the project start? Answer as YYYY-MM."))
-    asked = 0.0
-    read = reader.read
-
-    def timed(wanted: Any) -> Any:
-        nonlocal asked
-        before = time.perf_counter()
-        try:
-            return read(wanted)
-        finally:
-            asked += time.perf_counter() - before
-
-    masked = 0.0
-
-    def timed_mask(lane: Any) -> Any:
-        nonlocal masked
-        before = time.perf_counter()
-        try:
-            return allowed(lane)
-        finally:
-            masked += time.perf_counter() - before
-
-    reader.read = timed  # type: ignore[method-assign]
+    asked = _timed(reader, "read")
     walks = Walks(
         reader,
         sg.Matcher(sg.regex("20(1[89]|2[0-4])-(0[1-9]|1[0-2])"), model.vocabulary),
@@ -145,8 +124,7 @@ def _cars(model: Any) -> None:
         max_tokens=8,
         stream=lambda number: uniform_stream((1,), number),
     )
-    allowed = walks._allowed
-    walks._allowed = timed_mask  # type: ignore[method-assign]
+    masked = _timed(walks, "_allowed")
     steps = {True: 0, False: 0}  # by whether the model was asked in the walk
     spent = {True: 0.0, False: 0.0}
     calls, before, model_before = 0, time.perf_counter(), 0.0
@@ -154,16 +132,31 @@ def _cars(model: Any) -> None:
     for walk in walks.run(lambda: time.perf_counter() < end):
         now = time.perf_counter()
         is_new = reader.calls > calls
-        spent[is_new] += now - before - (asked - model_before)
+        spent[is_new] += now - before - (asked[0] - model_before)
         steps[is_new] += len(walk.tokens) + 1
-        calls, before, model_before = reader.calls, now, asked
+        calls, before, model_before = reader.calls, now, asked[0]
     for is_new, name in (
         (False, "of known prefixes"),
         (True, "with new prefixes, their masks included"),
     ):
         micros = 1e6 * spent[is_new] / max(1, steps[is_new])
         print(f"CARS beside the model, walks {name}: {micros:.0f} us a step ({steps[is_new]} steps)")
-    print(f"Of the latter, masks: {1e6 * masked / max(1, steps[True]):.0f} us a step")
+    print(f"Of the latter, masks: {1e6 * masked[0] / max(1, steps[True]):.0f} us a step")
+
+
+def _timed(owner: Any, method: str) -> list[float]:
+    """The seconds that go by in a method of `owner` from now on, as a list of one."""
+    inner, spent = getattr(owner, method), [0.0]
+
+    def timed(*arguments: Any) -> Any:
+        before = time.perf_counter()
+        try:
+            return inner(*arguments)
+        finally:
+            spent[0] += time.perf_counter() - before
+
+    setattr(owner, method, timed)
+    return spent
 
 
 if __name__ == "__main__":

@@ -127,10 +127,11 @@ std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, siz
   GrammarControl &g = *node->control.grammar;
   auto made = std::make_shared<Mask>(text_.mask_pool()), ignored = std::make_shared<Mask>(text_.mask_pool());
   Reader reader{arena};
+  const std::vector<Automaton::Place> all = a_.places(reader, node);
+  if (place >= all.size() || terminal >= g.grammar().terminals.size()) return made;
+  const GrammarTerminal &wanted = g.grammar().terminals[terminal];
   forget_places();
   r_ = &reader;
-  const std::vector<Automaton::Place> all = a_.places(reader, node);
-  if (place >= all.size()) return made;
   for (const uint32_t t : {terminal, UINT32_MAX}) {  // what is text to ignore alone begins nothing
     EarleySet set = *all[place].at.set;
     set.outlook = g.items().only(set.outlook, t);
@@ -148,6 +149,10 @@ std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, siz
     forget_places();
   }
   for (uint32_t w = 0; w < v_.words(); ++w) made->data()[w] &= ~ignored->data()[w];
+  out_ = made->data();
+  if (wanted.kind == GrammarTerminal::Special && wanted.token != UINT32_MAX &&
+      g.items().expects(all[place].at.set->outlook, terminal))
+    set(wanted.token);
   out_ = nullptr;
   r_ = nullptr;
   text_.make_room();

@@ -90,7 +90,7 @@ class RPG:
     def start(self, vocabulary: Vocabulary) -> RowPenalty:
         """The state of one row."""
         matcher = Matcher(self.constraint, vocabulary)
-        if not matcher.native.lexemes():
+        if not matcher.lexemes():
             raise OptionError(
                 f"RPG needs a grammar; this is {self.constraint.describe()}",
                 hint="Give it a grammar of the same texts, such as structgen.grammar('json').",
@@ -128,12 +128,12 @@ class RowPenalty:
         """The tokens that go on with a run, as flags ``[vocabulary.size]``, with the copies there are of it."""
         if self._beyond or self._matcher.is_finished:
             return []
-        native, size = self._matcher.native, self._matcher.vocabulary.size
+        size = self._matcher.vocabulary.size
         found = []
-        for place, terminals in enumerate(native.lexemes()):
+        for place, terminals in enumerate(self._matcher.lexemes()):
             runs = continued_runs(terminals[-self._options.window :], self._options.least_period)
             for terminal, copies in runs.items():
-                words = native.beginning(place, terminal)
+                words = self._matcher.beginning(place, terminal)
                 bits = np.unpackbits(words.view(np.uint8), count=size, bitorder="little")
                 found.append((bits.view(np.bool_), copies))
         return found

@@ -114,7 +114,7 @@ def test_terminals_of_a_text_and_tokens_that_begin_one(
         if fork.is_complete():
             whole[text] = significant(constraint, text)
             kinds = [name for name, _, _ in whole[text]]
-            ways = [way for way in fork.native.lexemes() if len(way) == len(kinds)]
+            ways = [way for way in fork.lexemes() if len(way) == len(kinds)]
             assert ways
             for number, name in zip(ways[0], kinds, strict=True):
                 assert names.setdefault(number, name) == name
@@ -136,11 +136,11 @@ def test_terminals_of_a_text_and_tokens_that_begin_one(
             after = before + vocabulary.decode([token]).decode()
             if after not in after_letters:
                 continue
-            for place, numbers in enumerate(fork.native.lexemes()):
+            for place, numbers in enumerate(fork.lexemes()):
                 so_far = [names[number] for number in numbers]
                 possible = {begun(read, len(before), len(after), so_far) for read in after_letters[after]}
                 for number, name in names.items():
-                    is_in = token in allowed(fork.native.beginning(place, number))
+                    is_in = token in allowed(fork.beginning(place, number))
                     if possible == {name}:
                         assert is_in, (before, after, name)
                         told += 1
@@ -180,6 +180,19 @@ def test_the_probability_of_going_on_is_multiplied_for_each_copy() -> None:
     np.testing.assert_allclose(
         law_after([*line, semicolon, a], penalty), np.ones(7), rtol=1e-5
     )  # no text of it
+
+
+def test_special_tokens_go_on_with_runs_too() -> None:
+    vocabulary = Vocabulary.from_tokens([None, b"a", b";", None], [0], specials={"<|call|>": 3})
+    calls = sg.lark('start: ("a" <|call|> ";")*')
+    matcher = Matcher(calls, vocabulary)
+    assert all(map(matcher.advance, [1, 3, 2, 1, 3, 2, 1]))
+    (read,) = matcher.lexemes()
+    assert read == read[:3] * 2 + read[:1]
+    (following,) = continued_runs(read, 3)
+    assert allowed(matcher.beginning(0, following)) == {3}
+    assert not allowed(matcher.beginning(0, read[0])) and not allowed(matcher.beginning(1, following))
+    assert not allowed(matcher.beginning(0, 1000))
 
 
 def test_posteriors_and_generations_are_of_the_penalised_law() -> None:
