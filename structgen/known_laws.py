@@ -98,13 +98,13 @@ class KnownLaws:
     def _differs_from(self, task: Task) -> str | None:
         """What came from a file fits the task's vocabulary and its model, whose law after the prompt is asked for."""
         root, size = self.trie.root, task.model.vocabulary.size
-        if any(len(node.tokens) and node.tokens[-1] >= size for node in self.trie.in_order()):
+        if any(len(node.step) and node.step.tokens[-1] >= size for node in self.trie.in_order()):
             return "vocabulary"
-        if root is not None and len(root.tokens):
+        if root is not None and len(root.step):
             law = PrefixReader(task.model, task.prompt, 1, task.temperature).read({0: ()})[0].log_p
             task.account.calls += 1
             task.account.passes += 1
-            if not np.allclose(law[root.tokens], root.log_p, rtol=0, atol=_SAME):
+            if not np.allclose(law[root.step.tokens], root.step.log_p, rtol=0, atol=_SAME):
                 return "model"
         self.is_read = False
         return None

@@ -19,6 +19,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from structgen import _core
 from structgen.errors import OptionError, VocabularyError, VocabularyMismatch
 
@@ -191,6 +194,15 @@ class Vocabulary:
         for token in self._tokens:
             digest.update(b"-" if token is None else b"%d:%b" % (len(token), token))
         return digest.hexdigest()
+
+    @cached_property
+    def eos_mask(self) -> NDArray[np.int32]:
+        """The mask of the ends of text, shape ``[words]``; not to be written to."""
+        bits = np.zeros(32 * self.words, np.uint8)
+        bits[list(self.eos_ids)] = 1
+        words = np.packbits(bits, bitorder="little").view(np.int32)
+        words.flags.writeable = False
+        return words
 
     @cached_property
     def native(self) -> _core.Vocabulary:

@@ -24,8 +24,8 @@ from structgen.sampling import SamplingOptions
 from structgen.sampling.bounds import BoundTrie
 from structgen.sampling.estimators import draw_checked
 from structgen.sampling.loop import generate_tokens
-from structgen.sampling.options import uniform_stream
 from structgen.sampling.prefixes import PrefixReader
+from structgen.sampling.streams import UniformRows, uniform_stream
 from structgen.sampling.walks import Walks
 
 __all__ = ["main"]
@@ -122,7 +122,7 @@ def _cars(model: Any) -> None:
         BoundTrie(),
         "cars",
         max_tokens=8,
-        stream=lambda number: uniform_stream((1,), number),
+        uniforms=UniformRows((1,)),
     )
     masked = _timed(walks, "_allowed")
     steps = {True: 0, False: 0}  # by whether the model was asked in the walk

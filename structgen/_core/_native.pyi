@@ -213,3 +213,49 @@ class PlainLark:
         language: Callable[[str, str], tuple[bool, int, int, str, Any] | None],
     ) -> tuple[int, tuple[str, ...], tuple[Any, ...], tuple[Any, ...], tuple[int, ...]] | None:
         """The start, rules, productions, terminals and ignored ones of the IR; None where it is not plain."""
+
+class StepBounds:
+    """A law of one step over the tokens allowed, with an upper bound theta (its log) on what is behind each.
+
+    `log_p`, `masses`: float32, one for each id; `allowed`: int32 words of a mask, None: all tokens.
+    """
+
+    def __init__(
+        self,
+        log_p: NDArray[np.float32],
+        masses: NDArray[np.float32],
+        allowed: NDArray[np.int32] | None,
+        least: float,
+        few: int,
+    ) -> None:
+        """Tokens of probability `least` are held one by one; a law of not many more than these and `few` as a whole."""
+    @staticmethod
+    def restore(
+        tokens: NDArray[np.int32], log_p: NDArray[np.float64], theta: NDArray[np.float64], tail: float
+    ) -> StepBounds: ...
+    def draw(self, uniform: float) -> int:
+        """A token, in proportion to p * theta; -1 for one that is not held. There must be mass."""
+    def log_prob(self, token: int, /) -> float: ...
+    def bound_of(self, token: int, /) -> float: ...
+    def learn(self, token: int, theta: float) -> float:
+        """Sets the bound of a token; that of the step then."""
+    def hold(
+        self,
+        token: int,
+        log_p: NDArray[np.float32],
+        masses: NDArray[np.float32],
+        allowed: NDArray[np.int32] | None,
+    ) -> None: ...
+    def __len__(self) -> int:
+        """How many tokens are held one by one."""
+    @property
+    def bound(self) -> float: ...
+    @property
+    def tail(self) -> float:
+        """The log mass of those allowed that are not held."""
+    @property
+    def tokens(self) -> NDArray[np.int32]: ...
+    @property
+    def log_p(self) -> NDArray[np.float64]: ...
+    @property
+    def theta(self) -> NDArray[np.float64]: ...

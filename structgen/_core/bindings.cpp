@@ -9,6 +9,7 @@ void bind_lark(nb::module_ &m);
 void bind_lowering(nb::module_ &m);
 void bind_numbers(nb::module_ &m);
 void bind_regex(nb::module_ &m);
+void bind_sampling(nb::module_ &m);
 }
 
 NB_MODULE(_native, m) {
@@ -19,4 +20,5 @@ NB_MODULE(_native, m) {
   structgen::bind_engine(m);
   structgen::bind_lark(m);
   structgen::bind_lowering(m);
+  structgen::bind_sampling(m);
 }

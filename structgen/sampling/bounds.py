@@ -8,20 +8,19 @@ theta on the mass of valid completions behind it, 1 (log 0) when nothing is know
 the sum of p * theta over its tokens.
 Invariant: theta never falls below the true mass; everything is in log space; a node forgotten is theta = 1 again,
 which is a bound as well, so that forgetting costs draws and never correctness.
-Cost: a node is a few hundred bytes and 20 for each likely token, not a vocabulary; a draw is one pass over these.
+Cost: a node is a few hundred bytes and 28 for each likely token, not a vocabulary.
 Source: Park et al. 2024 (ASAp); constrained adaptive rejection sampling, 2025.
 """
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from .law import place_of
+from structgen._core import StepBounds
+
 from .prefixes import Law, Prefix
 
 __all__ = ["TAIL", "BoundTrie", "Node"]
@@ -42,91 +41,20 @@ _TRIMMED_TO = 0.9
 
 
 class Node:
-    """The law after one prefix. `tokens` are sorted; `log_p` and `theta` run along with them."""
+    """A prefix: what follows its parent's prefix by `token`."""
 
-    __slots__ = ("_cumulative", "bound", "children", "log_p", "parent", "tail", "theta", "token", "tokens")
+    __slots__ = ("children", "parent", "step", "token")
 
-    def __init__(self, parent: Node | None, token: int, allowed: Array | None, law: Law) -> None:
-        """`allowed`: 1 for each token that may follow, 0 for others; None: all may."""
+    def __init__(self, parent: Node | None, token: int, step: StepBounds) -> None:
         self.parent = parent
         self.token = token
-        count = len(law.masses) if allowed is None else int(np.count_nonzero(allowed.view(np.bool_)))
-        likely = _likely(law, allowed) if count > _FEW else np.empty(0, np.int64)
-        is_whole = count <= 2 * len(likely) + _FEW
-        if is_whole:
-            # Of booleans it is several times as fast.
-            likely = np.flatnonzero(law.masses if allowed is None else allowed.view(np.bool_))
-            likely = likely[law.masses[likely] > 0]
-        self.tokens: Array = likely.astype(np.int32)
-        self.log_p: Array = law.log_p[likely].astype(np.float64)
-        self.tail = -math.inf if is_whole else _tail(law, allowed, likely)
-        if allowed is not None and not len(likely) and self.tail == -math.inf:
-            # subtle: probabilities below all that a float32 can tell from 0 are held by their logarithms.
-            likely = np.flatnonzero((allowed != 0) & (law.log_p > -math.inf))
-            self.tokens = likely.astype(np.int32)
-            self.log_p = law.log_p[likely].astype(np.float64)
-        self.theta: Array = np.zeros(len(likely))
+        self.step = step
+        """The law of what follows, with what is known of each token."""
         self.children: dict[int, Node] = {}
-        self.bound = 0.0
-        self._cumulative: Array | None = None
-        self.settle()
-
-    def settle(self) -> None:
-        """Sums the bound up from the tokens'."""
-        self._cumulative = None
-        scores = self.log_p + self.theta
-        peak = max(float(scores.max()) if scores.size else -math.inf, self.tail)
-        if peak == -math.inf:
-            self.bound = -math.inf
-            return
-        masses = np.empty(len(scores) + 1)
-        np.exp(scores - peak, out=masses[:-1])
-        masses[-1] = math.exp(self.tail - peak)
-        np.cumsum(masses, out=masses)
-        self._cumulative = masses
-        self.bound = min(0.0, peak + math.log(masses[-1]))
-
-    def draw(self, uniform: float) -> int:
-        """A token, in proportion to p * theta; `TAIL` for one that is not held. There must be mass."""
-        assert self._cumulative is not None
-        place = place_of(self._cumulative, uniform)
-        return TAIL if place == len(self.tokens) else int(self.tokens[place])
-
-    def place(self, token: int) -> int:
-        """Where a token is held."""
-        place = int(np.searchsorted(self.tokens, token))
-        assert place < len(self.tokens) and self.tokens[place] == token
-        return place
-
-    def hold(self, token: int, allowed: Array | None, law: Law) -> None:
-        """Takes a token out of the tail, if it is there; the law is as when the node was made."""
-        place = int(np.searchsorted(self.tokens, token))
-        if place < len(self.tokens) and self.tokens[place] == token:
-            return
-        self.tokens = np.insert(self.tokens, place, token)
-        self.log_p = np.insert(self.log_p, place, float(law.log_p[token]))
-        self.theta = np.insert(self.theta, place, 0.0)
-        self.tail = _tail(law, allowed, self.tokens)
-        self.settle()
 
     def memory(self) -> int:
         """Bytes, about."""
-        return 400 + 28 * len(self.tokens)
-
-
-def _likely(law: Law, allowed: Array | None) -> Array:
-    """The tokens that are held one by one, unless all are."""
-    likely = np.flatnonzero(law.masses >= _LIKELY)
-    return likely if allowed is None else likely[allowed[likely] != 0]
-
-
-def _tail(law: Law, allowed: Array | None, held: Array) -> float:
-    """The log mass of what may follow and is not held."""
-    # Summed up by itself: what the whole leaves of it would be rounding, mostly.
-    rest = np.ones(len(law.masses), law.masses.dtype) if allowed is None else allowed.astype(law.masses.dtype)
-    rest[held] = 0
-    left = float(np.dot(law.masses, rest))
-    return math.log(left) if left > 0 else -math.inf
+        return 400 + 28 * len(self.step)
 
 
 class BoundTrie:
@@ -152,8 +80,8 @@ class BoundTrie:
         return self._bytes
 
     def add(self, parent: Node | None, token: int, allowed: Array | None, law: Law) -> Node:
-        """A node for what follows `token` after `parent`."""
-        return self._add(Node(parent, token, allowed, law))
+        """A node for what follows `token` after `parent`; `allowed`: words of a mask, None: all tokens."""
+        return self._add(Node(parent, token, StepBounds(law.log_p, law.masses, allowed, _LIKELY, _FEW)))
 
     def _add(self, node: Node) -> Node:
         if node.parent is None:
@@ -167,7 +95,7 @@ class BoundTrie:
     def hold(self, node: Node, token: int, allowed: Array | None, law: Law) -> None:
         """Takes a token out of a node's tail, if it is there; the law is as when the node was made."""
         before = node.memory()
-        node.hold(token, allowed, law)
+        node.step.hold(token, law.log_p, law.masses, allowed)
         self._bytes += node.memory() - before
 
     def touch(self, node: Node) -> None:
@@ -180,13 +108,9 @@ class BoundTrie:
         `path` are the nodes from the root on with the token that was taken at each; behind the last token the bound
         is that of `last`, or `theta`.
         """
-        bound = theta if last is None else last.bound
+        bound = theta if last is None else last.step.bound
         for node, token in reversed(path):
-            place = node.place(token)
-            if node.theta[place] != bound:
-                node.theta[place] = bound
-                node.settle()
-            bound = node.bound
+            bound = node.step.learn(token, bound)
 
     def trim(self) -> int:
         """Forgets leaves until there is room again; how many. No walk may be under way: bounds rise again."""
@@ -211,9 +135,8 @@ class BoundTrie:
         del node.parent.children[node.token]
         bound, token = 0.0, node.token
         while parent is not None:
-            parent.theta[parent.place(token)] = bound
-            parent.settle()
-            bound, token, parent = parent.bound, parent.token, parent.parent
+            bound = parent.step.learn(token, bound)
+            token, parent = parent.token, parent.parent
 
     def in_order(self) -> list[Node]:
         """All nodes, each behind its parent, by when they were visited as far as that goes."""
@@ -229,15 +152,9 @@ class BoundTrie:
                     order.append(one)
         return order
 
-    def restore(self, parent: Node | None, token: int, law: tuple[Array, Array, Array, float]) -> Node:
-        """A node as it was: its tokens, their log probabilities and bounds, and the log mass of the others."""
-        node = Node.__new__(Node)
-        node.parent, node.token = parent, token
-        node.tokens, node.log_p, node.theta, node.tail = law
-        node.children = {}
-        node.bound = 0.0
-        node.settle()
-        return self._add(node)
+    def restore(self, parent: Node | None, token: int, step: StepBounds) -> Node:
+        """A node as it was."""
+        return self._add(Node(parent, token, step))
 
     def prefix(self, node: Node) -> Prefix:
         """The tokens that lead to a node."""

@@ -20,7 +20,6 @@ from .bounds import BoundTrie
 from .chains import Chains
 from .conditions import Condition
 from .law import log_sum_exp
-from .options import uniform_stream
 from .particles import Checking, Particles
 from .prefixes import PrefixBatch, PrefixReader
 from .samplers import (
@@ -35,6 +34,7 @@ from .samplers import (
     Sampler,
     WalkSampler,
 )
+from .streams import UniformRows, uniform_stream
 from .walks import Policy, Walk, Walks
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
         lanes=sampler.lanes,
         max_tokens=task.max_tokens,
         condition=task.condition,
-        stream=lambda number: uniform_stream(task.seed, number),
+        uniforms=UniformRows(task.seed),
     )
     account, given = task.account, 0
     calls, passes = account.calls, account.passes
@@ -165,7 +165,7 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
         task.tick()
         if given == count or task.stops():
             return False
-        if trie.root is not None and trie.root.bound == -math.inf:
+        if trie.root is not None and trie.root.step.bound == -math.inf:
             return False  # there is no such text, under the model
         if since >= _PATIENCE:
             account.stopped = "max_attempts"

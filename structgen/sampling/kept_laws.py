@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen._core import StepBounds
 from structgen.errors import LimitExceeded, OptionError
 
 from .bounds import BoundTrie, Node
@@ -41,11 +42,11 @@ def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
                 [-1 if one.parent is None else place[id(one.parent)] for one in nodes], np.int64
             ),
             tokens_taken=np.array([one.token for one in nodes], np.int64),
-            tails=np.array([one.tail for one in nodes], np.float64),
-            counts=np.array([len(one.tokens) for one in nodes], np.int64),
-            tokens=_joined([one.tokens for one in nodes], np.int32),
-            log_p=_joined([one.log_p for one in nodes], np.float64),
-            theta=_joined([one.theta for one in nodes], np.float64),
+            tails=np.array([one.step.tail for one in nodes], np.float64),
+            counts=np.array([len(one.step) for one in nodes], np.int64),
+            tokens=_joined([one.step.tokens for one in nodes], np.int32),
+            log_p=_joined([one.step.log_p for one in nodes], np.float64),
+            theta=_joined([one.step.theta for one in nodes], np.float64),
         )
 
 
@@ -104,10 +105,15 @@ def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie
             raise _damaged(path, "the law of a node is more than one")
         above = None if parent == -1 else nodes[parent]
         token = int(taken[i])
-        if above is not None and (token in above.children or token not in above.tokens):
+        if above is not None and (token in above.children or token not in above.step.tokens):
             raise _damaged(path, "a node hangs on a token that is not held")
-        law = (tokens[own].copy(), log_p[own].copy(), theta[own].copy(), float(tails[i]))
-        nodes.append(trie.restore(above, token, law))
+        step = StepBounds.restore(
+            tokens[own].astype(np.int32),
+            log_p[own].astype(np.float64),
+            theta[own].astype(np.float64),
+            float(tails[i]),
+        )
+        nodes.append(trie.restore(above, token, step))
     return trie
 
 

@@ -28,7 +28,17 @@ from .options import SamplingOptions
 if TYPE_CHECKING:
     from structgen.matcher import Matcher
 
-__all__ = ["StepLaw", "allowed_bits", "allowed_ids", "drawn_place", "log_sum_exp", "next_ids", "place_of"]
+__all__ = [
+    "StepLaw",
+    "allowed_bits",
+    "allowed_ids",
+    "allowed_words",
+    "bits_of",
+    "drawn_place",
+    "log_sum_exp",
+    "next_ids",
+    "place_of",
+]
 
 Array = NDArray[Any]
 _FEW = 256
@@ -36,7 +46,7 @@ _FEW = 256
 
 def allowed_ids(mask: Array, size: int) -> NDArray[np.int64]:
     """The token ids of a packed mask (int32 words, least significant bit first), increasing."""
-    return _ids(_bits(mask, size))
+    return _ids(bits_of(mask, size))
 
 
 def next_ids(matcher: Matcher, *, at_cap: bool) -> NDArray[np.int64]:
@@ -44,18 +54,18 @@ def next_ids(matcher: Matcher, *, at_cap: bool) -> NDArray[np.int64]:
     return _ids(allowed_bits(matcher, at_cap=at_cap))
 
 
+def allowed_words(matcher: Matcher, *, at_cap: bool) -> NDArray[np.int32]:
+    """The mask of the tokens that may follow; at the cap only of those that end the text."""
+    return matcher.mask() & matcher.vocabulary.eos_mask if at_cap else matcher.mask()
+
+
 def allowed_bits(matcher: Matcher, *, at_cap: bool) -> NDArray[np.uint8]:
     """1 for each token that may follow, 0 for others; at the cap only for those that end the text."""
-    vocabulary = matcher.vocabulary
-    bits = _bits(matcher.mask(), vocabulary.size)
-    if at_cap:
-        ends = np.zeros_like(bits)
-        ends[list(vocabulary.eos_ids)] = 1
-        bits &= ends
-    return bits
+    return bits_of(allowed_words(matcher, at_cap=at_cap), matcher.vocabulary.size)
 
 
-def _bits(mask: Array, size: int) -> NDArray[np.uint8]:
+def bits_of(mask: Array, size: int) -> NDArray[np.uint8]:
+    """A packed mask (int32 words, least significant bit first) as 0 and 1."""
     return np.unpackbits(mask.view(np.uint8), count=size, bitorder="little")
 
 

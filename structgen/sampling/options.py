@@ -19,7 +19,7 @@ import numpy as np
 
 from structgen.errors import OptionError
 
-__all__ = ["OPTION_NAMES", "SamplingOptions", "make_options", "row_seed", "uniform_stream"]
+__all__ = ["OPTION_NAMES", "SamplingOptions", "make_options", "row_seed"]
 
 Seed = int | Sequence[int]
 
@@ -112,12 +112,6 @@ def row_seed(seed: Seed | None, row: int) -> tuple[int, ...]:
     if isinstance(seed, (int, np.integer)):
         return (int(seed), row)
     return tuple(seed) if row == 0 else (*seed, row)
-
-
-def uniform_stream(seed: Sequence[int], *branch: int) -> np.random.Generator:
-    """The generator of one row; `branch` names a side stream (a redraw) that leaves the main one alone."""
-    key = (*seed[1:], len(branch), *branch)  # the count keeps a branch apart from a longer seed
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed[0], spawn_key=key)))
 
 
 def _known(given: dict[str, Any]) -> None:

@@ -21,7 +21,8 @@ from structgen.errors import LimitExceeded, OptionError, StructgenError
 from .budget import Budget, check_room
 from .generation import Finish
 from .law import StepLaw, allowed_ids
-from .options import SamplingOptions, uniform_stream
+from .options import SamplingOptions
+from .streams import uniform_stream
 
 __all__ = ["Row", "TokenMatcher", "Unconstrained"]
 

@@ -33,14 +33,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OptionError
 
 from .bounds import TAIL, BoundTrie, Node
 from .conditions import Condition
-from .law import allowed_bits, drawn_place
+from .law import allowed_words, bits_of, drawn_place
 from .prefixes import Law, PrefixReader
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class Walk:
 class _Lane:
     walk: Walk
     matcher: Matcher
-    random: np.random.Generator
+    uniforms: Iterator[float]
     path: list[tuple[Node, int]] = field(default_factory=list)
     node: Node | None = None
     assumed: float = 0.0
@@ -101,16 +100,16 @@ class Walks:
         lanes: int = 1,
         max_tokens: int = 512,
         condition: Condition | None = None,
-        stream: Callable[[int], np.random.Generator],
+        uniforms: Callable[[int], Iterator[float]],
     ) -> None:
-        """`stream` gives the generator of each walk by its number; `matcher` stands at the beginning of the text."""
+        """`uniforms` gives those of each walk by its number; `matcher` stands at the beginning of the text."""
         self._reader = reader
         self._matcher = matcher
         self.trie = trie
         self._policy = policy
         self._max_tokens = max_tokens
         self._condition = condition or Condition()
-        self._stream = stream
+        self._uniforms = uniforms
         self._eos = frozenset(matcher.vocabulary.eos_ids)
         self._lanes: list[_Lane | None] = [None] * lanes
         self._laws: OrderedDict[Node, Law] = OrderedDict()
@@ -150,9 +149,9 @@ class Walks:
         walk = Walk(self._started)
         self._started += 1
         matcher = self._matcher.fork()
-        lane = _Lane(walk, matcher, self._stream(walk.number), node=self.trie.root)
+        lane = _Lane(walk, matcher, self._uniforms(walk.number), node=self.trie.root)
         if self._policy != "asap" and lane.node is not None:
-            lane.assumed = lane.node.bound
+            lane.assumed = lane.node.step.bound
             walk.log_weight = lane.assumed
         return lane
 
@@ -191,16 +190,16 @@ class Walks:
             if not lane.arrived and not self._survives(lane, node):
                 return self._end(lane, node, 0.0)
             lane.arrived = True
-            if lane.held is not None or (token := node.draw(float(lane.random.random()))) == TAIL:
+            if lane.held is not None or (token := node.step.draw(next(lane.uniforms))) == TAIL:
                 if lane.held is None:
-                    lane.held = node.tokens
+                    lane.held = node.step.tokens
                 if law is None:
                     law = self._laws.get(node)
                 if law is None:
                     return True
                 token, assumed = self._draw_rare(lane, node, law), 0.0
             else:
-                assumed = float(node.theta[node.place(token)])
+                assumed = node.step.bound_of(token)
             law = None
             if not self._take(lane, node, token, assumed):
                 return False
@@ -216,45 +215,41 @@ class Walks:
         return known
 
     def _allowed(self, lane: _Lane) -> Array | None:
-        """The tokens that may follow, as far as the policy asks, as bits; None: all."""
+        """The tokens that may follow, as far as the policy asks, as words of a mask; None: all."""
         at_cap = len(lane.walk.tokens) >= self._max_tokens
         if self._policy in ("cars", "asap"):
             self.checks += 1
-            return allowed_bits(lane.matcher, at_cap=at_cap)
-        if not at_cap:
-            return None
-        bits = np.zeros(lane.matcher.vocabulary.size, np.uint8)
-        bits[list(self._eos)] = 1
-        return bits
+            return allowed_words(lane.matcher, at_cap=at_cap)
+        return lane.matcher.vocabulary.eos_mask if at_cap else None
 
     def _survives(self, lane: _Lane, node: Node) -> bool:
-        loss = node.bound - lane.assumed
-        lane.assumed = node.bound
+        bound = node.step.bound
+        loss = bound - lane.assumed
+        lane.assumed = bound
         if self._policy == "asap":
             lane.walk.log_weight += loss
-            return node.bound > -math.inf
-        if node.bound == -math.inf:
+            return bound > -math.inf
+        if bound == -math.inf:
             return False
-        return loss >= 0 or math.log1p(-float(lane.random.random())) < loss
+        return loss >= 0 or math.log1p(-next(lane.uniforms)) < loss
 
     def _draw_rare(self, lane: _Lane, node: Node, law: Law) -> int:
         """One of the tokens that were not held when it was decided that it is one of those."""
         # subtle: another lane may have drawn one of them meanwhile, which is held now; it is as likely as before.
         allowed = self._allowed(lane)
-        masses = law.masses.copy() if allowed is None else law.masses * allowed
+        masses = law.masses.copy() if allowed is None else law.masses * bits_of(allowed, len(law.masses))
         assert lane.held is not None
         masses[lane.held] = 0
         lane.held = None
-        token = drawn_place(masses, float(lane.random.random()))
+        token = drawn_place(masses, next(lane.uniforms))
         self.trie.hold(node, token, allowed, law)
         return token
 
     def _take(self, lane: _Lane, node: Node, token: int, assumed: float) -> bool:
         """Goes to `token`, whose bound was `assumed`; False where the walk has ended."""
         walk = lane.walk
-        place = node.place(token)
         lane.path.append((node, token))
-        walk.log_prob += float(node.log_p[place])
+        walk.log_prob += node.step.log_prob(token)
         if self._policy in ("rejection", "adaptive_rejection"):
             self.checks += 1
         lane.assumed = assumed
@@ -288,7 +283,7 @@ class Walks:
         loss = weight - lane.assumed
         if self._policy == "asap":
             walk.log_weight += loss
-        elif loss < 0 and math.log1p(-float(lane.random.random())) >= loss:
+        elif loss < 0 and math.log1p(-next(lane.uniforms)) >= loss:
             return self._end(lane, None, weight)
         walk.end_token = token
         walk.accepted = True

@@ -24,6 +24,9 @@ class NaiveVocabulary:
         self.size = size or len(self.tokens)
         self.eos_ids = tuple(eos_ids)
         self.words = -(-self.size // 32)
+        self.eos_mask = np.zeros(self.words, np.int32)
+        for token in self.eos_ids:
+            self.eos_mask[token // 32] |= np.int32(np.uint32(1 << token % 32))
 
     def token_bytes(self, token: int) -> bytes | None:
         return self.tokens[token] if token < len(self.tokens) else None
