@@ -30,11 +30,13 @@ std::vector<int32_t> likely(const MaskedLaw &law, float least) {
   for (size_t w = 0; w < law.words(); ++w) {
     uint32_t bits = law.word(w);
     if (bits == 0) continue;
-    const auto block = law.masses.subspan(32 * w, std::min<size_t>(32, law.masses.size() - 32 * w));
-    // subtle: the whole block is looked at, allowed or not: one comparison of four lanes instead of four of bits.
-    float peak = 0;
-    for (const float mass : block) peak = mass > peak ? mass : peak;
-    if (peak < least) continue;
+    const float *block = law.masses.data() + 32 * w;
+    // subtle: a whole block is looked at, allowed or not, four at a time; it seldom holds one.
+    if (32 * (w + 1) <= law.masses.size()) {
+      uint32_t any = 0;
+      for (size_t i = 0; i < 32; ++i) any |= block[i] >= least;
+      if (any == 0) continue;
+    }
     for (; bits != 0; bits &= bits - 1) {
       const auto i = static_cast<size_t>(std::countr_zero(bits));
       if (block[i] >= least) found.push_back(static_cast<int32_t>(32 * w + i));
@@ -56,10 +58,13 @@ double mass_of_others(const MaskedLaw &law, const std::vector<int32_t> &held) {
       for (; bits != 0; bits &= bits - 1) sum += masses[std::countr_zero(bits)];
       continue;
     }
-    std::array<float, 4> parts{};
-    for (size_t nibble = 0; nibble < 8; ++nibble)
-      for (size_t i = 0; i < 4; ++i) parts[i] += masses[4 * nibble + i] * LANES[bits >> (4 * nibble) & 15][i];
-    sum += (double{parts[0]} + parts[1]) + (double{parts[2]} + parts[3]);
+    std::array<float, 16> parts;  // added up side by side: one sum would wait for itself
+    for (size_t nibble = 0; nibble < 4; ++nibble)
+      for (size_t i = 0, at = 4 * nibble; i < 4; ++i)
+        parts[at + i] = masses[at + i] * LANES[bits >> at & 15][i] + masses[at + 16 + i] * LANES[bits >> (at + 16) & 15][i];
+    for (size_t half = 8; half > 0; half /= 2)
+      for (size_t i = 0; i < half; ++i) parts[i] += parts[i + half];
+    sum += parts[0];
   }
   return sum > 0 ? std::log(sum) : NOTHING;
 }
