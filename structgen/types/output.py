@@ -22,7 +22,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -85,6 +85,12 @@ def _build(annotation: Any) -> OutputType:
         return _from_constraint(annotation)
     if annotation is str:
         return _text_type("str", Text(), str, is_free_text=True)
+    if isinstance(annotation, (str, ForwardRef)):  # pydantic would evaluate it, whoever wrote it
+        raise TypeNotSupported(
+            f"{annotation!r:.60} is a text, not a type",
+            hint="Give the type itself; for texts take structgen.choice() or structgen.regex(), for a schema in JSON "
+            "structgen.json_schema().",
+        )
     labels = labels_of(annotation)
     if labels is not None:
         return _from_labels(annotation, labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, ForwardRef, Union
 
 import pytest
 from pydantic import BaseModel, Field
@@ -45,10 +45,17 @@ def test_a_type_without_a_schema_is_named(annotation: Any, path: str) -> None:
 
 
 def test_names_that_lead_nowhere() -> None:
-    for annotation in ("Nowhere", list["Nowhere"]):  # type: ignore[name-defined]  # noqa: F821
-        with pytest.raises(TypeNotSupported, match="the name 'Nowhere' is not defined") as caught:
-            output_type(annotation)
-        assert "structgen.choice()" in str(caught.value)
+    with pytest.raises(TypeNotSupported, match="the name 'Nowhere' is not defined") as caught:
+        output_type(list["Nowhere"])  # type: ignore[name-defined]  # noqa: F821
+    assert "structgen.choice()" in str(caught.value)
+
+
+def test_texts_are_not_evaluated() -> None:
+    for text in ("int", "[].append(1)", "raise_me()", r"20[12]\d"):
+        for annotation in (text, ForwardRef(text) if text != r"20[12]\d" else text):
+            with pytest.raises(TypeNotSupported, match="is a text, not a type") as caught:
+                output_type(annotation)
+            assert "structgen.regex()" in str(caught.value)
 
 
 def test_what_pydantic_says_at_other_times_and_in_other_ways() -> None:
