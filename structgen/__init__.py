@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import generate, run, stream
+    from .beam_finding import beam
     from .constraints.base import Constraint
     from .constraints.choice import choice
     from .constraints.composition import dispatch, forbid, optional, reasoning, repeat, special, text
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .matcher import Matcher
     from .models import RPG, load, with_processors, wrap
     from .posterior import Posterior
-    from .posterior_sampling import beam, sample, sample_async
+    from .posterior_sampling import sample, sample_async
     from .prompts import PromptFunction, prompt
     from .results import Result
     from .sampling import (
@@ -79,7 +80,7 @@ _HOMES = {
     "TypeNotSupported": "errors",
     "Vocabulary": "vocabulary",
     "Whitespace": "constraints.json_schema",
-    "beam": "posterior_sampling",
+    "beam": "beam_finding",
     "check": "constraints.json_schema",
     "choice": "constraints.choice",
     "constraint_for_type": "types",

@@ -110,7 +110,9 @@ class StructgenError(Exception):
     """The root: `where` is the place in words (a JSON pointer, a position), `hint` is what to do."""
 
     account: Any = None
-    """Of `sample`, where nothing was drawn: what it took (calls, attempts, seconds, `stopped`)."""
+    """Of `sample`: what it took until then (calls, attempts, seconds, `stopped`)."""
+    partial: Any = None
+    """Of `sample`, where it failed in the middle: the `Posterior` of what had been drawn."""
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)

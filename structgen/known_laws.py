@@ -2,14 +2,17 @@
 
 Why: what was refused under one prompt and constraint, and what the model said there, need not be found out twice.
 Invariant: laws are used for nothing but what they are about: the same vocabulary, prompt, constraint, potentials and
-sampler; of laws from a file the model's own law after the prompt is compared as well.
+sampler. Another model than the one that they were learned from (or any, of laws from a file) is asked for its own law
+after some of the prefixes, which must be the same.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +31,9 @@ __all__ = ["KnownLaws"]
 _SAME = 0.05
 """Log probabilities of one model in different arithmetic differ by less, those of two models by more."""
 
+_COMPARED = 7
+"""Prefixes beside the prompt itself, those visited last."""
+
 
 class KnownLaws:
     """What walks have learned under one prompt, constraint and set of options; a new one knows nothing.
@@ -36,6 +42,8 @@ class KnownLaws:
     """
 
     def __init__(self, limit: int = 256 << 20) -> None:
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise OptionError(f"KnownLaws(limit={limit!r:.40}) is no number of bytes")
         self.trie = BoundTrie(limit)
         self.about: dict[str, str] = {}
         """What it is about, as hashes."""
@@ -43,6 +51,27 @@ class KnownLaws:
         self.model: LanguageModel | None = None
         self.is_read = False
         """Is it from a file, and not yet compared with the model?"""
+        self._lock = threading.Lock()
+        self._holder: int | None = None
+
+    def __repr__(self) -> str:
+        used, limit = self.trie.memory / 1e6, self.trie.limit / 1e6
+        return f"<KnownLaws of {self.trie.nodes} prefixes, {used:.1f} of {limit:.0f} MB>"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """For one call at a time: others wait, since what one forgets would pull the ground from under the other."""
+        if self._holder == threading.get_ident():
+            raise OptionError(
+                "these KnownLaws are used by a call that is under way",
+                hint="Give the inner call others, or none.",
+            )
+        with self._lock:
+            self._holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = None
 
     def save(self, path: str | Path) -> None:
         """Writes it to a file, for another process (``.npz``; not where potentials were used)."""
@@ -81,32 +110,37 @@ class KnownLaws:
         if not self.about:
             self.about, self.potentials = about, tuple(potentials)
         differs = next((name for name in about if self.about.get(name) != about[name]), None)
-        if self.model is None:
-            self.model = task.model
-        if differs is None and self.model is not task.model and _processed(self.model, task.model):
-            differs = "model"
         if differs is None and self.potentials != tuple(potentials):
             differs = "potential"
-        if differs is None and self.is_read:
+        is_other = self.model is not None and self.model is not task.model
+        if differs is None and is_other and _processed(self.model, task.model):
+            differs = "model"
+        if differs is None and (self.is_read or is_other):
             differs = self._differs_from(task)
         if differs is not None:
             raise OptionError(
                 f"what was learned is about another {differs}", hint="Start with a new structgen.KnownLaws()."
             )
+        self.model, self.is_read = task.model, False
         return self.trie
 
     def _differs_from(self, task: Task) -> str | None:
         """What came from a file fits the task's vocabulary and its model, whose law after the prompt is asked for."""
-        root, size = self.trie.root, task.model.vocabulary.size
-        if any(len(node.step) and node.step.tokens[-1] >= size for node in self.trie.in_order()):
+        size = task.model.vocabulary.size
+        nodes = self.trie.in_order()
+        if any(len(node.step) and node.step.tokens[-1] >= size for node in nodes):
             return "vocabulary"
-        if root is not None and len(root.step):
-            law = PrefixReader(task.model, task.prompt, 1, task.temperature).read({0: ()})[0].log_p
-            task.account.calls += 1
-            task.account.passes += 1
-            if not np.allclose(law[root.step.tokens], root.step.log_p, rtol=0, atol=_SAME):
+        asked = [node for node in (*nodes[:1], *nodes[1:][-_COMPARED:]) if len(node.step)]
+        if not asked:
+            return None
+        reader = PrefixReader(task.model, task.prompt, len(asked), task.temperature)
+        laws = reader.read({lane: self.trie.prefix(node) for lane, node in enumerate(asked)})
+        task.account.calls += reader.calls
+        task.account.passes += reader.passes
+        for lane, node in enumerate(asked):
+            own = laws[lane].log_p[node.step.tokens]
+            if not np.allclose(own, node.step.log_p, rtol=0, atol=_SAME):
                 return "model"
-        self.is_read = False
         return None
 
 

@@ -83,12 +83,15 @@ class Posterior(Generic[T], Sequence[T]):
 
     @property
     def ess(self) -> float:
-        """The effective sample size: as many equally weighted draws would tell as much."""
+        """The effective sample size: as many equally weighted draws would tell as much, if they were independent.
+        Particles that share ancestors are not: `merged` tells how many texts there are."""
         return effective_size(self.log_weights)
 
     @property
     def log_z(self) -> float:
-        """log of the estimated mass of what was asked for under the model: of the constraint, without potentials."""
+        """log of the estimated mass of what was asked for under the model: the sum of P(x) * exp(potentials of x) over
+        the texts of the constraint. `account.log_z_bounds` is what it is between for certain; nan where nobody can tell
+        (MH)."""
         return self.account.log_z
 
     def expectation(self, function: Callable[[T | None], float]) -> float:
@@ -169,7 +172,9 @@ class Posterior(Generic[T], Sequence[T]):
         top = self.merged[0]
         mass = f"log Z {self.log_z:.2f}" if math.isfinite(self.log_z) else "log Z unknown"
         stopped = f", stopped by {self.account.stopped}" if self.account.stopped else ""
+        lost = sum(times for cause, times in self.account.lost.items() if cause != "given up")
+        nothing = f", {lost} of {self.account.attempts} attempts came to nothing" if lost else ""
         return (
             f"<Posterior {len(self)} draws of {len(self.merged)} texts, effective {self.ess:.1f}, {mass}; "
-            f"{top.text!r:.40} {top.weight:.1%}{stopped}>"
+            f"{top.text!r:.40} {top.weight:.1%}{nothing}{stopped}>"
         )

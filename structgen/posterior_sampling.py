@@ -7,29 +7,40 @@ Cost: of a draw, see the sampler; `learned` keeps what was found out for the nex
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model, described
-from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, OutputInvalid
+from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, StructgenError, a_kind
 from structgen.known_laws import KnownLaws
 from structgen.matcher import Matcher
 from structgen.posterior import Posterior
 from structgen.progress import ProgressBar
-from structgen.sampling.beams import Beam, beam_search
-from structgen.sampling.conditions import Condition, Potential
-from structgen.sampling.drawing import Limits, Task, draw
+from structgen.requests import check_ends, is_number, limits_of, unknown_option, whole_number
+from structgen.sampling.budget import check_room, room_after
+from structgen.sampling.conditions import Condition, Potential, Product
+from structgen.sampling.drawing import Draw, Task, draw
 from structgen.sampling.options import SamplingOptions, row_seed
-from structgen.sampling.prefixes import PrefixBatch
-from structgen.sampling.samplers import Sampler, WalkSampler, sampler_of
+from structgen.sampling.samplers import (
+    AWRS,
+    SMC,
+    AdaptiveRejection,
+    Exact,
+    LocalMasking,
+    Rejection,
+    Sampler,
+    WalkSampler,
+    sampler_of,
+)
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
 
-__all__ = ["Found", "KnownLaws", "beam", "sample", "sample_async"]
+__all__ = ["KnownLaws", "sample", "sample_async"]
 
 
 def sample(
@@ -54,53 +65,74 @@ def sample(
 ) -> Posterior[Any]:
     """Draws `n` texts of `output` from the model conditioned on it, as the sampler says.
 
-    output       a constraint, or a type as in `generate`
+    output       a constraint, or a type as in `generate`; ``output & potential`` for both in one
+    n            how many texts are drawn. Particles come in whole runs, so of `SMC` there are at least as many, less
+                 those that came to nothing (`account.lost`)
     potentials   conditions of your own (`structgen.potential`), hard or soft
-    max_seconds, max_calls (rows that the model reads), max_attempts (walks or particles)
-                 end the sampling early: there are fewer draws then, and `account.stopped` says why
+    max_tokens   of a text, before its end; where the model's context has less room, that
+    max_seconds, max_calls (rows that the model reads), max_attempts (walks, particles or chains)
+                 end the sampling early: there are fewer draws then, and `account.stopped` says why. What is under way
+                 is finished for `max_attempts`; calls and seconds may be passed by one step
+    cancel       a function; the sampling ends as by a limit when it says True
+    progress     shows a bar (of tqdm)
     learned      a `KnownLaws` that an earlier call with the same arguments was given, or a new one
 
-    Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back.
+    Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back. An error in the middle, such as that of a
+    potential, has the draws so far as its `partial` posterior.
     """
     check_model(model)
     _refuse(refused, temperature)
     chosen = sampler_of(sampler)
-    options = SamplingOptions(temperature=temperature, max_tokens=max_tokens, seed=seed)
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise OptionError(f"n is {n!r:.40}; it is how many texts are drawn, 1 or more")
-    kind = _output(output)
-    parts = [potentials] if isinstance(potentials, Potential) else list(potentials)
-    if wrong := [one for one in parts if not isinstance(one, Potential)]:
-        raise OptionError(
-            f"potentials holds {wrong[0]!r:.60}", hint="Make one with structgen.potential(function)."
-        )
+    options = SamplingOptions(temperature=float(temperature), max_tokens=max_tokens, seed=seed)
+    count = whole_number("n", n, 1, "it is how many texts are drawn")
+    limits = limits_of(max_seconds, max_calls, max_attempts, cancel)
+    kind, parts = _condition(output, potentials)
     ids = model.encode(described(prompt, kind) if describe else prompt)
-    task = Task(
-        model,
-        ids,
-        Matcher(kind.constraint, model.vocabulary),
-        Condition(parts),
-        float(temperature),
-        options.max_tokens,
-        row_seed(seed, 0),
-        Limits(max_seconds, max_calls, max_attempts, cancel),
-    )
-    if learned is not None:
-        if not isinstance(chosen, WalkSampler):
-            raise OptionError(
-                f"{type(chosen).__name__} does not learn from draw to draw, so it takes no learned=...",
-                hint="Exact, ASAp, AdaptiveRejection and Rejection do.",
-            )
-        task.trie = learned.trie_for(task, type(chosen).__name__, parts)
-    draws = []
-    with ProgressBar(n, "sample", progress) as advance:
-        for one in draw(task, n, chosen):
-            draws.append(one)
-            advance(1)
+    room, limit = room_after(len(ids), model.context_length, options.max_tokens)
+    matcher = Matcher(kind.constraint, model.vocabulary)
+    check_room(matcher.least_tokens(room), room, limit)
+    check_ends(model)
+    task = Task(model, ids, matcher, Condition(parts), float(temperature), room, row_seed(seed, 0), limits)
+    with _knowing(learned, task, chosen):
+        draws: list[Draw] = []
+        try:
+            with ProgressBar(count, "sample", progress) as bar:
+                if progress:
+                    task.watch = lambda account: bar.say(attempts=account.attempts, calls=account.calls)
+                for one in draw(task, count, chosen):
+                    draws.append(one)
+                    bar.advance()
+        except StructgenError as error:
+            error.account = task.account
+            if draws:
+                error.partial = _posterior(draws, kind, chosen, task)
+            raise
     if not draws:
-        raise _nothing(task)
-    texts = [model.decode(one.tokens) for one in draws]
-    return Posterior(draws, texts, kind, chosen, task.account)
+        raise _nothing(task, chosen)
+    return _posterior(draws, kind, chosen, task)
+
+
+def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task) -> Posterior[Any]:
+    texts = [task.model.decode(one.tokens) for one in draws]
+    return Posterior(draws, texts, kind, sampler, task.account)
+
+
+@contextmanager
+def _knowing(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
+    """With what was learned before, which belongs to this call until it ends."""
+    if learned is None:
+        yield
+        return
+    if not isinstance(learned, KnownLaws):
+        raise OptionError(f"learned is {a_kind(learned)}", hint="Give it a structgen.KnownLaws().")
+    if not isinstance(sampler, WalkSampler):
+        raise OptionError(
+            f"{type(sampler).__name__} does not learn from draw to draw, so it takes no learned=...",
+            hint="Exact, ASAp, AdaptiveRejection and Rejection do.",
+        )
+    with learned.held():
+        task.trie = learned.trie_for(task, type(sampler).__name__, task.condition.potentials)
+        yield
 
 
 async def sample_async(
@@ -119,80 +151,21 @@ async def sample_async(
         stop.set()
 
 
-@dataclass(frozen=True)
-class Found:
-    """A text that beam search found."""
-
-    text: str
-    value: Any
-    """None where the output type's own validators reject the text."""
-    log_prob: float
-    score: float
-    group: int
-
-
-def beam(
-    model: LanguageModel,
-    prompt: Prompt,
-    output: Any = str,
-    *,
-    width: int = 8,
-    groups: int = 1,
-    diversity: float = 0.5,
-    length_penalty: float = 0.0,
-    max_tokens: int = 512,
-    describe: bool = False,
-) -> list[Found]:
-    """The most probable texts of `output` that beam search finds, best first: at most `width`.
-
-    groups, diversity   that many beams side by side, which pay `diversity` (in log probability) for a token that
-                        earlier ones chose in the same step
-    length_penalty      a text's score is its log probability over its length to this power
-
-    Raises `DeadEnd` where no text ends within `max_tokens`.
-    """
-    check_model(model)
-    for name, value in (("width", width), ("groups", groups)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise OptionError(f"{name} is {value!r:.40}; it is a whole number of 1 or more")
-    if groups > width:
-        raise OptionError(f"groups={groups} are more than width={width}", hint="Each group needs a text.")
-    if not diversity >= 0 or not length_penalty >= 0:
-        raise OptionError("diversity and length_penalty are 0 or more")
-    options = SamplingOptions(max_tokens=max_tokens)
-    kind = _output(output)
-    ids = model.encode(described(prompt, kind) if describe else prompt)
-    found = beam_search(
-        PrefixBatch(model, ids),
-        Matcher(kind.constraint, model.vocabulary),
-        width=width,
-        groups=groups,
-        diversity=diversity if groups > 1 else 0.0,
-        length_penalty=length_penalty,
-        max_tokens=options.max_tokens,
-    )
-    if not found:
-        raise DeadEnd(
-            f"beam search found no text of at most {max_tokens} tokens", text="", hint="Raise max_tokens."
-        )
-    return [_found(model, kind, one) for one in found]
-
-
-def _found(model: LanguageModel, kind: OutputType, one: Beam) -> Found:
-    text = model.decode(one.tokens)
-    try:
-        value = kind.validate(text)
-    except OutputInvalid:
-        value = None
-    return Found(text, value, one.log_prob, one.score, one.group)
-
-
-def _output(output: Any) -> OutputType:
+def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential]]:
+    """The output type, and all potentials."""
     if isinstance(output, Potential):
+        output = Product(str, (output,))
+    parts = list(output.potentials) if isinstance(output, Product) else []
+    if callable(potentials) or isinstance(potentials, str) or potentials is None:
         raise OptionError(
-            "the output is a potential", hint="Give it as potentials=..., beside a type or a constraint."
+            f"potentials is {a_kind(potentials)}", hint="Make one with structgen.potential(function)."
         )
-    return output_type(output)
+    parts += [potentials] if isinstance(potentials, Potential) else list(potentials)
+    if wrong := [one for one in parts if not isinstance(one, Potential)]:
+        raise OptionError(
+            f"potentials holds {wrong[0]!r:.60}", hint="Make one with structgen.potential(function)."
+        )
+    return output_type(output.output if isinstance(output, Product) else output), parts
 
 
 def _refuse(given: dict[str, Any], temperature: Any) -> None:
@@ -204,25 +177,55 @@ def _refuse(given: dict[str, Any], temperature: Any) -> None:
                 hint="Leave it out; structgen.generate(...) takes it.",
             )
     if given:
-        raise OptionError(f"unknown option {next(iter(given))!r} of sample()")
-    if not isinstance(temperature, int | float) or isinstance(temperature, bool) or not temperature > 0:
+        known = list(inspect.signature(sample).parameters)[3:-1]
+        raise unknown_option(next(iter(given)), known, "sample")
+    if not is_number(temperature) or not temperature > 0:
         raise OptionError(
             f"temperature is {temperature!r:.40}; sampling needs one above 0",
             hint="structgen.generate(...) is greedy at 0.",
         )
 
 
-def _nothing(task: Task) -> GenerationError | LimitExceeded:
-    account = task.account
-    error: GenerationError | LimitExceeded = DeadEnd(
-        "no text was drawn: the constraint has no mass under the model", text=""
-    )
-    if account.stopped is not None:
+def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
+    """Why nothing was drawn, and what may help."""
+    account, lost = task.account, task.account.lost
+    spent = f"{account.attempts} attempts, {account.calls} model calls, {account.seconds:.1f} s"
+    causes = f" ({', '.join(f'{cause}: {times}' for cause, times in lost.most_common())})" if lost else ""
+    error: GenerationError | LimitExceeded
+    if account.stopped in ("cancel", "patience"):
+        what = "it was cancelled" if account.stopped == "cancel" else "patience ran out"
         error = LimitExceeded(
-            f"no text was drawn within {account.stopped}: {account.attempts} attempts, {account.calls} model calls, "
-            f"{account.seconds:.1f} s",
-            limit=account.stopped,
-            hint="Raise it, or take a weighted sampler (structgen.ASAp(), structgen.SMC()), which gives up nothing.",
+            f"no text was drawn: {what} after {spent}{causes}", limit=account.stopped, hint=_advice(sampler)
         )
+    elif account.stopped is not None:
+        advice = _advice(sampler)
+        error = LimitExceeded(
+            f"no text was drawn within {account.stopped}: {spent}{causes}",
+            limit=account.stopped,
+            hint="Raise it." if advice is None else f"Raise it. {advice}",
+        )
+    elif lost["refused"]:
+        error = DeadEnd(
+            f"no text was drawn: of what the model writes under the constraint, potentials refuse everything{causes}",
+            text="",
+            hint="See that each takes a text that you expect.",
+        )
+    elif lost["max_tokens"]:
+        error = DeadEnd(
+            f"no text was drawn: what the model writes under the constraint does not end within {task.max_tokens} "
+            f"tokens{causes}",
+            text="",
+            hint="Raise max_tokens.",
+        )
+    else:
+        error = DeadEnd(f"no text was drawn: the constraint has no mass under the model{causes}", text="")
     error.account = account
     return error
+
+
+def _advice(sampler: Sampler) -> str | None:
+    if isinstance(sampler, Exact | AdaptiveRejection | Rejection):
+        return "A weighted sampler (structgen.ASAp(), structgen.SMC()) gives nothing up."
+    if isinstance(sampler, SMC | LocalMasking | AWRS):
+        return "Let potentials judge beginnings (prefix=...), so that texts that lead nowhere are given up early."
+    return None

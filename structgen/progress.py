@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 __all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """As a context manager it gives a function that counts on."""
+    """As a context manager it gives itself."""
 
     def __init__(self, total: int, name: str, wanted: bool) -> None:
         self._bar: Any = None
@@ -20,12 +19,19 @@ class ProgressBar:
                 return
             self._bar = tqdm(total=total, desc=name)
 
-    def __enter__(self) -> Callable[[int], None]:
-        return self._advance
+    def __enter__(self) -> ProgressBar:
+        return self
 
-    def _advance(self, count: int) -> None:
+    def advance(self, count: int = 1) -> None:
+        """So many more are done; past the total it stays full."""
         if self._bar is not None:
-            self._bar.update(count)
+            self._bar.update(min(count, self._bar.total - self._bar.n))
+
+    def say(self, **figures: Any) -> None:
+        """Shows figures behind the bar."""
+        if self._bar is not None:
+            self._bar.set_postfix(figures, refresh=False)
+            self._bar.update(0)  # which shows them from time to time
 
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:

@@ -166,7 +166,7 @@ class PromptFunction(Generic[R]):
         base = self._options(_VALUE_ONLY, options)
         calls = [self._item_arguments(item) for item in items]
         values: list[Any] = []
-        with ProgressBar(len(calls), self._name, progress) as advance:
+        with ProgressBar(len(calls), self._name, progress) as bar:
             for start in range(0, len(calls), batch_size):
                 batch = calls[start : start + batch_size]
                 each = [_row_options(base, start + place) for place in range(len(batch))]
@@ -174,7 +174,7 @@ class PromptFunction(Generic[R]):
                     if error is not None and not return_errors:
                         raise error
                     values.append(value if error is None else error)
-                advance(len(batch))
+                bar.advance(len(batch))
         return values
 
     def _outcomes(

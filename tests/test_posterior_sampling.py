@@ -28,6 +28,7 @@ SAMPLERS: list[Sampler] = [
     sg.AWRS(),
     sg.SMC(8),
     sg.SMC(8, proposal=sg.AWRS("recursive")),
+    sg.SMC(8, proposal=sg.ASAp()),
 ]
 
 
@@ -111,8 +112,9 @@ def test_soft_potentials(sampler: Sampler) -> None:
 
 def test_what_was_learned_is_used_again() -> None:
     learned = sg.KnownLaws()
-    first = draw(n=200, learned=learned)
-    again = draw(n=200, learned=learned, seed=9)
+    same = model()
+    first = sg.sample(same, "", LANGUAGE, n=200, learned=learned, seed=5)
+    again = sg.sample(same, "", LANGUAGE, n=200, learned=learned, seed=9)
     assert first.account.calls > 0 and again.account.calls == 0
     assert again.account.attempts < first.account.attempts
     with pytest.raises(OptionError, match="about another temperature"):
@@ -180,7 +182,16 @@ def test_potentials_that_lie_or_fail() -> None:
         ({"top_k": 5}, "takes no top_k"),
         ({"tempreature": 1}, "unknown option 'tempreature'"),
         ({"potentials": [len]}, "potentials holds"),
-        ({"output": sg.potential(bool)}, "the output is a potential"),
+        ({"potentials": len}, "potentials is"),
+        ({"potentials": None}, "potentials is"),
+        ({"max_seconds": "x"}, "max_seconds is 'x'"),
+        ({"max_seconds": math.nan}, "max_seconds is nan"),
+        ({"max_calls": 1.5}, "max_calls is 1.5"),
+        ({"max_attempts": -1}, "max_attempts is -1"),
+        ({"cancel": True}, "cancel is"),
+        ({"learned": {}}, "learned is a dict"),
+        ({"max_second": 1}, "Did you mean max_seconds"),
+        ({"sampler": sg.AWRS}, "Write AWRS\\(\\)"),
     ],
 )
 def test_what_cannot_be_asked_for(options: dict[str, Any], message: str) -> None:
@@ -193,7 +204,11 @@ def test_what_cannot_be_asked_for(options: dict[str, Any], message: str) -> None
     [
         (lambda: sg.SMC(0), "SMC\\(particles=0\\)"),
         (lambda: sg.SMC(4, proposal=sg.Exact()), "the proposal of SMC is"),  # type: ignore[arg-type]
-        (lambda: sg.SMC(4, threshold=2), "not between 0 and 1"),
+        (lambda: sg.SMC(4, threshold=2), "not a number between 0 and 1"),
+        (lambda: sg.SMC(4, threshold="x"), "not a number between 0 and 1"),  # type: ignore[arg-type]
+        (lambda: sg.SMC(None), "SMC\\(particles=None\\)"),  # type: ignore[arg-type]
+        (lambda: sg.AWRS(probes=None), "probes=None"),  # type: ignore[arg-type]
+        (lambda: sg.KnownLaws("1GB"), "no number of bytes"),  # type: ignore[arg-type]
         (lambda: sg.SMC(4, resampling="best"), "resampling='best'"),  # type: ignore[arg-type]
         (lambda: sg.SMC(4, critic=3), "the critic of SMC"),  # type: ignore[arg-type]
         (lambda: sg.AWRS("best"), "estimator='best'"),  # type: ignore[arg-type]
@@ -219,12 +234,154 @@ def test_beams() -> None:
     assert found[-1].value == "000" and found[-1].log_prob == pytest.approx(math.log(0.012), abs=1e-4)
     apart = sg.beam(model(), "", LANGUAGE, width=2, groups=2, diversity=9.0)
     assert {one.text[0] for one in apart} == {"0", "1"}
-    with pytest.raises(DeadEnd, match="no text of at most 2 tokens"):
+    with pytest.raises(LimitExceeded, match="takes 3 tokens"):
         sg.beam(model(), "", LANGUAGE, max_tokens=2)
+    for limit in ({"max_calls": 1}, {"max_seconds": 0}, {"cancel": lambda: True}):
+        with pytest.raises(LimitExceeded, match=f"no text within {next(iter(limit))}") as none:
+            sg.beam(model(), "", LANGUAGE, **limit)  # type: ignore[arg-type]
+        assert none.value.account.calls <= 3
+    assert sg.beam(model(), "", LANGUAGE, max_calls=100, progress=True).stopped is None
+    endless = DistributionModel(VOCABULARY, lambda tokens: (0.4, 0.4, 0.2))
+    partly = sg.beam(endless, "", sg.regex("[01]*"), width=50, max_calls=20)
+    assert 0 < len(partly) < 50 and partly.stopped == "max_calls"
     for options, message in (
         ({"width": 0}, "width is 0"),
         ({"groups": 9}, "more than width"),
         ({"diversity": -1.0}, "0 or more"),
+        ({"diversity": "x"}, "diversity is 'x'"),
+        ({"length_penalty": math.inf}, "length_penalty is inf"),
+        ({"seed": 1}, "unknown option 'seed' of beam"),
+        ({"output": LANGUAGE & sg.potential(bool)}, "takes no potentials"),
     ):
         with pytest.raises(OptionError, match=message):
-            sg.beam(model(), "", LANGUAGE, **options)  # type: ignore[arg-type]
+            sg.beam(model(), "", **{"output": LANGUAGE, **options})  # type: ignore[arg-type]
+
+
+# What is told of what came to nothing.
+
+
+@pytest.mark.parametrize("sampler", [*SAMPLERS, sg.MH(3)], ids=str)
+def test_why_nothing_came(sampler: Sampler) -> None:
+    """Each sampler says what refused everything; with a partial law where a potential fails in the middle."""
+    with pytest.raises((DeadEnd, LimitExceeded)) as nothing:
+        draw(sampler, potentials=sg.potential(lambda text: False), max_attempts=None, max_seconds=5)
+    assert "refuse" in str(nothing.value) or "died" in str(nothing.value)
+    account = nothing.value.account
+    assert account.lost["refused"] > 0 and account.stopped in (None, "max_seconds", "patience")
+    asked = []
+
+    def fails_late(text: str) -> bool:
+        asked.append(text)
+        if len(asked) > 3:
+            raise KeyError("x")
+        return True
+
+    with pytest.raises(GenerationError, match="KeyError") as failed:
+        draw(sampler, n=1000, potentials=sg.potential(fails_late))
+    assert failed.value.account.attempts >= 0
+    assert failed.value.partial is None or 0 < len(failed.value.partial) < 1000
+
+
+def test_what_came_to_nothing_is_counted() -> None:
+    """Of 40 texts in which the last letter decides about a half are refused."""
+    odd = sg.potential(lambda text: text[-1] == "1")
+    for sampler in (sg.LocalMasking(), sg.SMC(40, threshold=0)):
+        found = draw(sampler, n=40, potentials=odd)
+        assert len(found) + found.account.lost["refused"] == 40 and found.account.lost["refused"] > 5
+        assert "came to nothing" in repr(found)
+    assert draw("exact", n=40, potentials=odd).account.lost.keys() <= {"refused", "given up"}
+
+
+def test_room_is_looked_at_first() -> None:
+    asked = []
+    short = DistributionModel(VOCABULARY, lambda tokens: asked.append(1) or t1_law(tokens))  # type: ignore[func-returns-value]
+    for sampler in (*SAMPLERS, sg.MH(2)):
+        with pytest.raises(LimitExceeded, match="takes 3 tokens, and 2 are left"):
+            sg.sample(short, "", LANGUAGE, sampler=sampler, max_tokens=2)
+    assert not asked
+    with pytest.raises(OptionError, match="no end-of-text token"):
+        sg.sample(
+            DistributionModel(Vocabulary.from_tokens([b"a"], []), lambda tokens: (1.0,)), "", sg.regex("a")
+        )
+
+
+def test_no_longer_than_the_context() -> None:
+    """Half of the texts of an endless language do not fit; those that do are drawn, and nothing raises."""
+    model = DistributionModel(VOCABULARY, lambda tokens: (0.5, 0.2, 0.3))
+    model.context_length = 4  # type: ignore[misc]
+    for sampler in (*SAMPLERS, sg.MH(2)):
+        found = sg.sample(model, "", sg.regex("[01]*"), n=60, sampler=sampler, seed=1)
+        assert max(map(len, found.texts)) <= 3
+    assert sg.beam(model, "", sg.regex("[01]*"), width=4)[0].text == ""
+
+
+def test_products() -> None:
+    """A constraint and potentials joined by `&`, from either side, are as if given apart."""
+    fewer = sg.potential(lambda text: -1.0 * text.count("1"))
+    odd = sg.potential(lambda text: text.count("1") % 2 == 1)
+    apart = draw(n=30, potentials=[fewer, odd])
+    for product in (LANGUAGE & fewer & odd, fewer & (odd & LANGUAGE), LANGUAGE & fewer):
+        again = draw(n=30, output=product, potentials=() if product.potentials[1:] else odd)
+        assert list(again) == list(apart)
+    assert len(draw(n=5, output=sg.potential(lambda text: text[0] == "1"), seed=1)) == 5
+    assert set(draw(n=99, output=sg.potential(lambda text: text[:2] == "10") & odd)) == {"100"}
+
+
+def test_verdicts_of_numpy() -> None:
+    for verdict in (np.True_, np.float32(-0.5), np.int64(0), np.array(-0.5), np.array([True])):
+        assert len(draw(n=np.int64(3), potentials=sg.potential(lambda text, v=verdict: v))) == 3  # type: ignore[misc]
+    with pytest.raises(GenerationError, match="failed on a text"):
+        draw(potentials=sg.potential(lambda text: np.zeros(2)))  # type: ignore[arg-type,return-value]
+    assert draw(temperature=np.float32(1.0)).texts == draw().texts
+
+
+def test_potentials_are_asked_once_for_a_text() -> None:
+    asked: list[str] = []
+    once = sg.potential(lambda text: not asked.append(text))
+    for sampler in (*SAMPLERS, sg.MH(3)):
+        asked.clear()
+        draw(sampler, n=100, potentials=once)
+        assert len(asked) == len(set(asked)) <= 5
+
+
+def test_limits_met_exactly_and_kept() -> None:
+    needed = draw("local", n=3).account.calls
+    assert len(draw("local", n=3, max_calls=needed)) == 3
+    for sampler in (sg.Exact(lanes=8), sg.LocalMasking(64), sg.MH(3, lanes=16)):
+        try:
+            account = draw(sampler, n=1000, max_attempts=9).account
+        except LimitExceeded as error:
+            account = error.account
+        assert account.attempts <= 9 and account.stopped == "max_attempts"
+    with pytest.raises(LimitExceeded, match="no text was drawn within max_attempts"):
+        draw(sg.SMC(64), max_attempts=9)
+    cancelled = pytest.raises(LimitExceeded, match="it was cancelled after 0 attempts")
+    with cancelled:
+        draw(cancel=lambda: True)
+
+
+@pytest.mark.parametrize("sampler", [sg.Exact(), sg.AdaptiveRejection(), sg.Rejection(), sg.ASAp()], ids=str)
+def test_masses_lie_within_what_is_certain(sampler: Sampler) -> None:
+    for seed in range(40):
+        posterior = draw(sampler, n=1 + seed % 5, seed=seed)
+        low, high = posterior.account.log_z_bounds
+        assert low - 1e-6 <= math.log(0.412) <= high + 1e-6
+        assert low - 1e-9 <= posterior.log_z <= high + 1e-9
+
+
+def test_masses_of_languages_that_are_known_to_the_end() -> None:
+    posterior = draw(n=300)
+    assert posterior.log_z == pytest.approx(math.log(0.412), abs=1e-6)
+    assert math.isnan(draw(sg.MH(2), n=3).log_z) and "log Z unknown" in repr(draw(sg.MH(2), n=3))
+
+
+@pytest.mark.parametrize("proposal", [sg.LocalMasking(), sg.AWRS(), sg.ASAp()], ids=str)
+def test_potentials_above_nothing_weigh_as_they_say(proposal: Any) -> None:
+    """By ASAp, too, whose bounds are none then."""
+    liked = sg.potential(lambda text: 3.0 if text == "000" else 0.0)
+    mass = 0.4 + 0.012 * math.exp(3)
+    for sampler in (sg.ASAp(), sg.SMC(16, proposal=proposal)):
+        posterior = draw(sampler, n=4000, potentials=liked)
+        assert posterior.log_z == pytest.approx(math.log(mass), abs=0.1)
+        share = posterior.probability(lambda text: text == "000")
+        assert share == pytest.approx(0.012 * math.exp(3) / mass, abs=0.05)

@@ -75,4 +75,4 @@ def enumerated(model: Any, prompt: Any, constraint: Constraint, max_tokens: int)
 
 def _read(model: Any, prompt: list[int], prefixes: list[Prefix]) -> dict[Prefix, np.ndarray[Any, Any]]:
     batch = PrefixBatch(model, prompt)
-    return batch.read(prefixes)
+    return {prefix: law.log_p for prefix, law in batch.read(prefixes).items()}

@@ -141,7 +141,7 @@ void StepBounds::settle() {
   double sum = 0;
   for (size_t i = 0; i < tokens_.size(); ++i) cumulative_[i] = sum += std::exp(log_p_[i] + theta_[i] - peak);
   cumulative_.back() = sum += std::exp(tail_ - peak);
-  bound_ = std::min(0.0, peak + std::log(sum));
+  bound_ = peak + std::log(sum);
 }
 
 }  // namespace structgen

@@ -3,7 +3,7 @@
 // Why in the core: a walk comes to such a law at every token, right behind a model's pass that has left nothing in the
 // caches. Of tens of thousands of tokens a few dozen are likely; those are held one by one, the others as one mass.
 // Invariant: `tokens` are increasing; all is in log space; `bound` is the sum of p * theta over the tokens held and of
-// p over the others, at most 0 (its log).
+// p over the others (its log).
 // Cost: to make one, a pass over the mask and, where more than a few tokens are allowed, over the law; a draw is a
 // search; to learn is one exponential for each token held.
 #pragma once

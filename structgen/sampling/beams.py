@@ -3,9 +3,11 @@
 What: `width` texts grow side by side, those with the most probable tokens of all that the constraint allows; texts that
 end leave the beam and are kept. With several groups each goes its own way: a token that earlier groups chose in this
 step costs `diversity` for each that did.
+A text that is found again, in other tokens or with another end, is one text: its log probability is that of all the
+ways that were found.
 Invariant: what is found is in the language, with its log probability under the model (not renormalised under the mask).
-A search of one group without a length penalty stops when no text that still grows can become better than the worst
-that is kept, so that stopping loses nothing.
+A text that grows is left where it can no longer become better than the worst that its group keeps, however long it
+gets, so that stopping loses nothing.
 Cost: a row of the model for each distinct text and step.
 Source: Vijayakumar et al. 2018, "Diverse beam search"; Wu et al. 2016 for the penalty, score = log P / length^alpha.
 """
@@ -36,7 +38,7 @@ class Beam:
     """A text that was found."""
 
     tokens: tuple[int, ...]
-    """Without the end-of-text token."""
+    """Without the end-of-text token; the most probable ones."""
     log_prob: float
     score: float
     """log_prob over the number of tokens (the end among them) to the power of the length penalty."""
@@ -65,10 +67,7 @@ def beam_search(
     eos = frozenset(matcher.vocabulary.eos_ids)
     shares = [width // groups + (i < width % groups) for i in range(groups)]
     growing: list[list[_Growing]] = [[_Growing((), matcher.fork(), 0.0)] for _ in range(groups)]
-    kept: list[list[Beam]] = [[] for _ in range(groups)]
-
-    def score(log_prob: float, length: int) -> float:
-        return log_prob / float(length**length_penalty)
+    kept = [_Kept(share, length_penalty, max_tokens + 1) for share in shares]
 
     for step in range(max_tokens + 1):
         alive = [one.tokens for group in growing for one in group]
@@ -80,7 +79,7 @@ def beam_search(
             candidates: list[tuple[float, float, int, _Growing]] = []
             for one in growing[group]:
                 ids = next_ids(one.matcher, at_cap=step == max_tokens)
-                log_p = laws[one.tokens][ids].astype(np.float64)
+                log_p = laws[one.tokens].log_p[ids].astype(np.float64)
                 ranked = log_p.copy()
                 for token, times in chosen.items() if diversity else ():
                     ranked[ids == token] -= diversity * times
@@ -95,15 +94,41 @@ def beam_search(
             grown: list[_Growing] = []
             for _, log_prob, token, one in candidates:
                 if token in eos:
-                    found = Beam(one.tokens, log_prob, score(log_prob, len(one.tokens) + 1), group)
-                    kept[group] = sorted([*kept[group], found], key=lambda beam: -beam.score)[:share]
+                    kept[group].add(one, log_prob, group)
                 elif len(grown) < share:
                     other = one.matcher.fork()
                     other.advance(token)
                     grown.append(_Growing((*one.tokens, token), other, log_prob))
                     chosen[token] = chosen.get(token, 0) + 1
-            if len(kept[group]) == share and length_penalty <= 0 and not diversity:
-                worst = kept[group][-1].score
-                grown = [one for one in grown if one.log_prob > worst]
-            growing[group] = grown
-    return sorted((beam for group in kept for beam in group), key=lambda beam: -beam.score)
+            growing[group] = [one for one in grown if kept[group].may_take(one.log_prob)]
+    return sorted((beam for group in kept for beam in group.best()), key=lambda beam: -beam.score)
+
+
+class _Kept:
+    """The texts that a group has found: all of them, since one may come again in other tokens."""
+
+    def __init__(self, share: int, length_penalty: float, longest: int) -> None:
+        self._share = share
+        self._penalty = length_penalty
+        self._longest = longest
+        self._found: dict[bytes, tuple[float, Beam]] = {}
+        """By text: the log probability of the tokens, and what is known of the text."""
+
+    def add(self, one: _Growing, log_prob: float, group: int) -> None:
+        text = one.matcher.text
+        best, known = self._found.get(text, (-math.inf, None))
+        total = log_prob if known is None else float(np.logaddexp(known.log_prob, log_prob))
+        tokens = one.tokens if known is None or log_prob > best else known.tokens
+        score = self._score(total, len(tokens) + 1)
+        self._found[text] = max(best, log_prob), Beam(tokens, total, score, group)
+
+    def best(self) -> list[Beam]:
+        return sorted((beam for _, beam in self._found.values()), key=lambda beam: -beam.score)[: self._share]
+
+    def may_take(self, log_prob: float) -> bool:
+        """May a text that has come so far become one of the best?"""
+        best = self.best()
+        return len(best) < self._share or self._score(log_prob, self._longest) > best[-1].score
+
+    def _score(self, log_prob: float, length: int) -> float:
+        return log_prob / math.pow(length, self._penalty)

@@ -14,9 +14,24 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, OptionError
 
-__all__ = ["Budget", "Witnessing", "check_room"]
+__all__ = ["Budget", "Witnessing", "check_room", "room_after"]
+
+
+def room_after(prompt: int, context_length: int | None, max_tokens: int) -> tuple[int, str]:
+    """How many tokens a text may have after a prompt of `prompt` tokens, and the option that says so."""
+    if prompt == 0:
+        raise OptionError("a prompt has no tokens", hint="Give a prompt that is not empty.")
+    if context_length is None or prompt + max_tokens <= context_length:
+        return max_tokens, "max_tokens"
+    if prompt >= context_length:
+        raise LimitExceeded(
+            f"the prompt has {prompt} tokens, the model's context {context_length}",
+            limit="context_length",
+            hint="Shorten the prompt.",
+        )
+    return context_length - prompt, "context_length"
 
 
 def check_room(least: int | None, room: int, limit: str) -> None:

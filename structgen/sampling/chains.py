@@ -8,7 +8,8 @@ up to where the two part, so q(y|x) is the sum over all of these.
     uniform   any step alike
     priority  a step in proportion to the entropy of its masked law: where much could have been otherwise
 
-Steps are tokens and the end of the text. `proposals` counts the first draw, so that one is local masking.
+Steps are tokens and the end of the text. `proposals` counts the first draw, so that one is local masking; a first draw
+that came to nothing is made again, up to 1,000 times; where the first chain has none the others are not begun.
 Invariant: each chain's law tends to Q in proportion to P(x) * 1[x in L] * exp(potentials) as proposals are added; a
 text that a potential refuses, or that the cap cut off, has no weight and is left for any that has.
 Cost: a row of the model for each new prefix; laws of prefixes that were read lately are kept.
@@ -38,6 +39,8 @@ Array = NDArray[Any]
 Cut = Literal["restart", "uniform", "priority"]
 CUTS = ("restart", "uniform", "priority")
 
+_PATIENCE = 1_000
+"""First draws of a chain."""
 _LEAST_ENTROPY = 1e-6
 """Steps without a choice are cut as well, so that every text leads to every other one."""
 
@@ -59,6 +62,8 @@ class Text:
     """Of the tokens and, where there is one, the end."""
     log_weight: float = -math.inf
     """What potentials say of it; minus infinity where it has not ended."""
+    lost: str = ""
+    """Why it has no weight: "refused" by potentials, "max_tokens", "no mass"."""
 
     @property
     def log_prob(self) -> float:
@@ -136,6 +141,10 @@ class Chains:
 
     def _chain(self, random: np.random.Generator) -> Generator[Prefix, Law, Text]:
         text = yield from self._grow(Text(), random)
+        for _ in range(_PATIENCE - 1):
+            if text.log_weight > -math.inf:
+                break
+            text = yield from self._grow(Text(), random)
         for _ in range(self._proposals - 1):
             place = self._place(text, random)
             kept = Text(text.tokens[:place], steps=text.steps[:place])
@@ -152,10 +161,12 @@ class Chains:
             matcher.advance(token)
         while True:
             log_p = (yield tuple(text.tokens)).log_p
-            ids = next_ids(matcher, at_cap=len(text.tokens) >= self._max_tokens)
+            at_cap = len(text.tokens) >= self._max_tokens
+            ids = next_ids(matcher, at_cap=at_cap)
             allowed = log_p[ids].astype(np.float64)
             log_z = log_sum_exp(allowed)
             if log_z == -math.inf:
+                text.lost = "max_tokens" if at_cap else "no mass"
                 return text
             law = np.exp(allowed - log_z)
             place = place_of(np.cumsum(law), float(random.random()))
@@ -167,9 +178,11 @@ class Chains:
             if token in self._eos:
                 text.end_token = token
                 text.log_weight = self._condition.of_text(matcher.text)
+                text.lost = "refused" if text.log_weight == -math.inf else ""
                 return text
             text.tokens.append(token)
             if self._condition.of_prefix(matcher.text) == -math.inf:
+                text.lost = "refused"
                 return text
 
     def _cuts(self, text: Text) -> Array:

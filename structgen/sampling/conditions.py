@@ -6,6 +6,7 @@ What: the target is Q(x) in proportion to P(x) * 1[x in L] * exp(sum of the pote
 beginnings only steers: a beginning that is refused is given up, a score twists particles and is taken back afterwards.
 Invariant: what is drawn under potentials is weighted by what they say of the whole text, so beginnings can be judged
 badly at the cost of time alone; but one that is refused must be the beginning of no text that is accepted.
+Cost: a potential is a function of the text, so of the same text it is asked once.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from typing import Any
 
 from structgen.errors import GenerationError, OptionError, a_kind
 
-__all__ = ["Condition", "Potential", "potential"]
+__all__ = ["Condition", "Potential", "Product", "potential"]
 
 Verdict = bool | float
 Judge = Callable[[str], Verdict]
+
+_KEPT = 16 << 20
+"""Bytes of texts whose verdicts are kept, about."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,29 @@ class Potential:
         """That of a beginning."""
         return 0.0 if self.prefix is None else self._asked(self.prefix, text, "a beginning")
 
+    def __and__(self, other: Any) -> Product:
+        """With another potential, or with a type or a constraint: a condition on texts of it."""
+        if isinstance(other, Potential):
+            return Product(str, (self, other))
+        if isinstance(other, Product):
+            return Product(other.output, (self, *other.potentials))
+        return Product(other, (self,))
+
+    def __rand__(self, other: Any) -> Product:
+        return Product(other, (self,))
+
     def _asked(self, judge: Judge, text: str, what: str) -> float:
         try:
             verdict: Any = judge(text)
+            if hasattr(verdict, "item"):  # a number of numpy or torch
+                verdict = verdict.item()
         except Exception as error:
             raise GenerationError(
                 f"the potential {self.name} failed on {what}: {type(error).__name__}: {error}",
                 text=text,
                 hint="It is asked of texts of all kinds; return False for what it cannot read.",
             ) from error
-        if isinstance(verdict, bool) or type(verdict).__name__ == "bool_":
+        if isinstance(verdict, bool):
             return 0.0 if verdict else -math.inf
         if isinstance(verdict, int | float) and not math.isnan(verdict) and verdict != math.inf:
             return float(verdict)
@@ -58,13 +75,32 @@ class Potential:
         )
 
 
+@dataclass(frozen=True)
+class Product:
+    """A type or a constraint together with potentials: ``output & potential``; `structgen.sample` takes it."""
+
+    output: Any
+    potentials: tuple[Potential, ...]
+
+    def __and__(self, other: Potential) -> Product:
+        return (
+            Product(self.output, (*self.potentials, other))
+            if isinstance(other, Potential)
+            else NotImplemented
+        )
+
+
 def potential(
     complete: Judge | None = None, *, prefix: Judge | None = None, name: str | None = None
 ) -> Potential:
     """A function of texts as a condition on what is drawn.
 
     complete  of whole texts: True or False, or a log weight (a float; -inf refuses)
-    prefix    of beginnings, likewise: False only where nothing that goes on from there is accepted
+    prefix    of beginnings, likewise: False only where nothing that goes on from there is accepted. A number steers
+              particles, as a guess at what `complete` will say
+
+    ``constraint & potential`` is a product of the two, which `structgen.sample` takes like a constraint. An int is a
+    log weight as well: a predicate returns True and False, not 1 and 0.
     """
     for judge in (complete, prefix):
         if judge is not None and not callable(judge):
@@ -79,41 +115,47 @@ class Condition:
     """Several potentials as one."""
 
     def __init__(self, potentials: Sequence[Potential] = ()) -> None:
-        self._potentials = tuple(potentials)
+        self.potentials = tuple(potentials)
         self.checks = 0
         """How often any text was judged."""
+        self._known: dict[tuple[str, bool], float] = {}
+        self._room = _KEPT
 
     def __bool__(self) -> bool:
-        return bool(self._potentials)
+        return bool(self.potentials)
 
     @property
     def judges_prefixes(self) -> bool:
         """Does any of them say something about beginnings?"""
-        return any(one.prefix is not None for one in self._potentials)
+        return any(one.prefix is not None for one in self.potentials)
 
     def of_text(self, text: bytes) -> float:
         """The sum of the log weights of a whole text; what is no UTF-8 is refused."""
-        if not self._potentials:
+        if not self.potentials:
             return 0.0
         try:
             whole = text.decode("utf-8")
         except UnicodeDecodeError:
             return -math.inf
-        self.checks += 1
-        return self._sum([one.of_text for one in self._potentials], whole)
+        return self._sum(whole, True)
 
     def of_prefix(self, text: bytes) -> float:
         """That of a beginning, without a character that has not ended."""
-        if not self.judges_prefixes:
-            return 0.0
-        self.checks += 1
-        return self._sum([one.of_prefix for one in self._potentials], text.decode("utf-8", "ignore"))
+        return self._sum(text.decode("utf-8", "ignore"), False) if self.judges_prefixes else 0.0
 
-    @staticmethod
-    def _sum(judges: Sequence[Callable[[str], float]], text: str) -> float:
+    def _sum(self, text: str, is_whole: bool) -> float:
+        known = self._known.get((text, is_whole))
+        if known is not None:
+            return known
+        self.checks += 1
         total = 0.0
-        for judge in judges:
-            total += judge(text)
+        for one in self.potentials:
+            total += one.of_text(text) if is_whole else one.of_prefix(text)
             if total == -math.inf:
                 break  # the others may be dear
+        self._room -= len(text) + 200
+        if self._room < 0:
+            self._known.clear()
+            self._room = _KEPT
+        self._known[text, is_whole] = total
         return total

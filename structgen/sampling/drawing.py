@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,8 +21,10 @@ from .bounds import BoundTrie
 from .chains import Chains
 from .conditions import Condition
 from .law import log_sum_exp
-from .particles import Checking, Particles
+from .masses import MassEstimate
+from .particles import Particles
 from .prefixes import PrefixBatch, PrefixReader
+from .proposals import Checked, Learned, Masked, Proposal
 from .samplers import (
     AWRS,
     MH,
@@ -91,9 +94,15 @@ class Account:
     resampled: int = 0
     seconds: float = 0.0
     log_z: float = -math.inf
-    """An unbiased estimate (its log) of the mass of all texts."""
+    """log of the mass of all texts (times what potentials say of them), estimated: without bias by particles, by walks
+    as `masses` says; nan where the sampler cannot tell (MH)."""
+    log_z_bounds: tuple[float, float] = (-math.inf, math.inf)
+    """What it is between for certain, as far as the sampler knows."""
+    lost: Counter[str] = field(default_factory=Counter)
+    """Attempts that came to no text, by cause: "constraint" (a token that it refuses), "refused" by potentials,
+    "max_tokens", "no mass", "given up" (exact samplers)."""
     stopped: str | None = None
-    """The limit that ended it, if one did."""
+    """The limit that ended it, if one did; "patience" after 200,000 walks without a text."""
 
 
 @dataclass
@@ -111,10 +120,14 @@ class Task:
     trie: BoundTrie | None = None
     account: Account = field(default_factory=Account)
     started: float = field(default_factory=time.perf_counter)
+    watch: Callable[[Account], None] | None = None
+    """Told of the account from time to time."""
 
     def tick(self) -> None:
         """Writes down the time."""
         self.account.seconds = time.perf_counter() - self.started
+        if self.watch is not None:
+            self.watch(self.account)
 
     def stops(self) -> bool:
         """Has a limit been met? It is written down then."""
@@ -142,21 +155,21 @@ def draw(task: Task, count: int, sampler: Sampler) -> Iterator[Draw]:
 def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
     policy = _POLICIES[type(sampler)]
     reader = PrefixReader(task.model, task.prompt, sampler.lanes, task.temperature)
+    trie = BoundTrie() if task.trie is None else task.trie
     walks = Walks(
         reader,
         task.matcher,
-        BoundTrie() if task.trie is None else task.trie,
+        trie,
         policy,
         lanes=sampler.lanes,
         max_tokens=task.max_tokens,
+        max_walks=task.limits.max_attempts,
         condition=task.condition,
         uniforms=UniformRows(task.seed),
     )
     account, given = task.account, 0
     calls, passes = account.calls, account.passes
-    masses: list[float] = []
-
-    trie = walks.trie
+    masses = MassEstimate()
     since = 0  # walks since the last text
 
     def goes_on() -> bool:
@@ -168,20 +181,31 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
         if trie.root is not None and trie.root.step.bound == -math.inf:
             return False  # there is no such text, under the model
         if since >= _PATIENCE:
-            account.stopped = "max_attempts"
+            account.stopped = "patience"
         return since < _PATIENCE
 
-    for walk in walks.run(goes_on):
-        account.attempts += 1
-        masses.append(walk.log_weight if walk.accepted else -math.inf)
-        account.log_z = log_sum_exp(np.array(masses)) - math.log(len(masses))
-        since = 0 if walk.accepted else since + 1
-        if walk.accepted:
-            given += 1
-            yield _draw_of(walk, policy)
-            if given == count:
-                break
-    goes_on()
+    try:
+        for walk in walks.run(goes_on):
+            account.attempts += 1
+            text = (*walk.tokens, walk.end_token or 0) if walk.accepted else None
+            masses.add(walk.log_weight, text, walk.log_mass)
+            since = 0 if walk.accepted else since + 1
+            if walk.accepted:
+                given += 1
+                yield _draw_of(walk, policy)
+                if given == count:
+                    break
+            else:
+                account.lost[walk.lost] += 1
+        goes_on()
+    finally:
+        # Where potentials may be above 0, what is not known is not bounded.
+        high = (
+            math.inf if trie.root is None or (policy == "asap" and task.condition) else trie.root.step.bound
+        )
+        account.log_z = masses.of_weights() if policy == "asap" else masses.of_attempts(high)
+        account.log_z = min(account.log_z, high)
+        account.log_z_bounds = (masses.low(), high)
 
 
 def _draw_of(walk: Walk, policy: Policy) -> Draw:
@@ -190,15 +214,15 @@ def _draw_of(walk: Walk, policy: Policy) -> Draw:
 
 def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) -> Iterator[Draw]:
     smc = sampler if isinstance(sampler, SMC) else SMC(sampler.lanes, sampler, threshold=0.0)
-    checked = smc.proposal if isinstance(smc.proposal, AWRS) else None
-    checking = None
-    if checked is not None:
-        checking = Checking(checked.estimator, checked.probes, checked.max_checks)
+    proposal = _proposal(task, smc.proposal)
     account, given, run = task.account, 0, 0
     masses: list[float] = []
     failure: DeadEnd | None = None
     while given < count and not task.stops():
         size = smc.particles if isinstance(sampler, SMC) else min(smc.particles, count - given)
+        if task.limits.max_attempts is not None and account.attempts + size > task.limits.max_attempts:
+            account.stopped = "max_attempts"
+            break
         batch = PrefixBatch(task.model, task.prompt, task.temperature)
         particles = Particles(
             batch,
@@ -206,7 +230,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
             task.condition,
             uniform_stream(task.seed, run),
             count=size,
-            checking=checking,
+            proposal=proposal,
             resampling=smc.resampling,
             threshold=smc.threshold,
             critic=smc.critic,
@@ -215,10 +239,10 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
         run += 1
         calls, passes = account.calls, account.passes
         try:
-            for _ in particles.run():
+            for growing in particles.run():
                 account.calls, account.passes = calls + batch.calls, passes + batch.passes
                 account.checks = task.condition.checks
-                if task.stops():
+                if growing and task.stops():
                     return  # what has not ended has no weight, and what has would be the shorter ones
         except DeadEnd as error:
             account.calls, account.passes = calls + batch.calls, passes + batch.passes
@@ -226,6 +250,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
             failure = error
         account.attempts += size
         account.resampled += particles.resampled
+        account.lost.update(particles.deaths)
         masses.append(particles.total() + math.log(size))
         account.log_z = log_sum_exp(np.array(masses)) - math.log(account.attempts)
         for particle in particles.particles:
@@ -233,11 +258,21 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
             if not particle.dead:
                 weight = particles.log_z + particle.log_weight
                 yield Draw(tuple(particle.tokens), weight, particle.log_prob)
+        if isinstance(proposal, Learned) and proposal.trie.memory > proposal.trie.limit:
+            proposal.trie.trim()
     if account.log_z == -math.inf and failure is not None:
         raise failure
-    task.stops()
+    task.tick()
     if given >= count:
         account.stopped = None
+
+
+def _proposal(task: Task, chosen: LocalMasking | AWRS | ASAp) -> Proposal:
+    if isinstance(chosen, ASAp):
+        return Learned()
+    if isinstance(chosen, AWRS) and task.condition:
+        return Checked(task.condition, chosen.estimator, chosen.probes, chosen.max_checks)
+    return Masked()
 
 
 _LAWS_KEPT = 64 << 20
@@ -245,6 +280,9 @@ _LAWS_KEPT = 64 << 20
 
 def _by_chains(task: Task, count: int, sampler: MH) -> Iterator[Draw]:
     reader = PrefixReader(task.model, task.prompt, sampler.lanes, task.temperature, keep=_LAWS_KEPT)
+    account = task.account
+    account.log_z = math.nan
+    limit = task.limits.max_attempts
     chains = Chains(
         reader,
         task.matcher,
@@ -255,17 +293,20 @@ def _by_chains(task: Task, count: int, sampler: MH) -> Iterator[Draw]:
         max_tokens=task.max_tokens,
         stream=lambda number: uniform_stream(task.seed, number),
     )
-    account = task.account
 
     def goes_on() -> bool:
         account.calls, account.passes = reader.calls, reader.passes
         account.checks = task.condition.checks
         return not task.stops()
 
-    for text in chains.run(count, goes_on):
+    for text in chains.run(count if limit is None else min(count, limit), goes_on):
         account.attempts += 1
         if text.log_weight > -math.inf:
             yield Draw(tuple(text.tokens), 0.0, text.log_prob)
+            continue
+        account.lost[text.lost] += 1
+        if account.lost.total() == account.attempts:
+            break
     goes_on()
     if account.attempts >= count:
         account.stopped = None

@@ -12,6 +12,10 @@ token x that is accepted E[weight * 1(x is drawn)] = p(x) (they are *properly we
     des_raj     with A and S the accepted and the seen mass, each probe gives t = A + (1 - S) if it is accepted, A if
                 not, whose mean is Z whatever was seen before; the average of k of them
 
+    auto        des_raj; how many probes is decided when the first token is accepted: a probe's deviation is at most
+                half of what is unseen, beside about A + (1 - S) / 2; as many as bring the mean's down to a tenth, one
+                at least and `probes` at most
+
 Where all mass has been seen, A is Z itself, and t is A.
 The budget: after `max_checks` without an acceptance the weight is 0. A token that is accepted by the very last check
 weighs 1 - (mass rejected), so that all that was lost is made up for; the estimate stays unbiased. ``geometric`` has no
@@ -37,11 +41,13 @@ from .law import place_of
 __all__ = ["ESTIMATORS", "Drawn", "Estimator", "draw_checked"]
 
 Array = NDArray[Any]
-Estimator = Literal["recursive", "geometric", "des_raj"]
-ESTIMATORS = ("recursive", "geometric", "des_raj")
+Estimator = Literal["auto", "des_raj", "recursive", "geometric"]
+ESTIMATORS = ("auto", "des_raj", "recursive", "geometric")
 
 _NOTHING = 1e-12
 """Mass that is as good as none: what is left is rounding."""
+_WANTED = 0.1
+"""The relative deviation that `auto` is content with."""
 _REPEATS = 4
 """Tokens that were seen already before the law without them is summed up anew."""
 
@@ -122,7 +128,8 @@ def draw_checked(
 ) -> Drawn:
     """A token of the law `log_p` (over all ids, normalised) that `accepts` takes.
 
-    `probes` are those after the first acceptance: for ``geometric`` acceptances, for ``recursive`` always one.
+    `probes` are those after the first acceptance: for ``geometric`` acceptances, for ``recursive`` always one, for
+    ``auto`` at most.
     `max_checks` is the budget of checks in all.
     """
     if estimator not in ESTIMATORS:
@@ -151,7 +158,8 @@ def draw_checked(
     elif estimator == "recursive":
         weight = _recursive(seen, before, mass)
     else:
-        weight = _des_raj(seen, probes if room is None else min(probes, room))
+        wanted = _enough_probes(seen, probes) if estimator == "auto" else probes
+        weight = _des_raj(seen, wanted if room is None else min(wanted, room))
     log_weight = math.log(weight) if weight > 0 else -math.inf
     high = seen.accepted if seen.exhausted else min(1.0, 1 - seen.rejected)
     return Drawn(token, log_weight, seen.checks, seen.accepted, high)
@@ -162,6 +170,12 @@ def _recursive(seen: _Probes, rejected: float, mass: float) -> float:
         return mass
     _, _, taken = seen.next()
     return 1 - rejected if taken else mass
+
+
+def _enough_probes(seen: _Probes, most: int) -> int:
+    unseen = max(0.0, 1 - seen.seen)
+    deviation = unseen / (2 * seen.accepted + unseen)
+    return max(1, min(most, math.ceil((deviation / _WANTED) ** 2)))
 
 
 def _des_raj(seen: _Probes, probes: int) -> float:
@@ -185,16 +199,33 @@ def _geometric(seen: _Probes, waits: list[float], wanted: int, random: np.random
             rejected += int(random.negative_binomial(wanted - accepted, min(1.0, seen.accepted)))
             accepted = wanted
             break
-        share = seen.accepted / seen.seen
-        for _ in range(int(random.geometric(1 - seen.seen)) - 1):
-            if random.random() < share:
-                accepted += 1
-                if accepted == wanted:
-                    break
-            else:
-                rejected += 1
+        repeats = int(random.geometric(1 - seen.seen)) - 1
+        good, bad = _repeated(repeats, seen.accepted / seen.seen, wanted - accepted, random)
+        accepted, rejected = accepted + good, rejected + bad
         if accepted < wanted:
             _, _, taken = seen.next()
             accepted += taken
             rejected += not taken
     return (accepted - 1) / (accepted + rejected - 1)
+
+
+def _repeated(count: int, share: float, wanted: int, random: np.random.Generator) -> tuple[int, int]:
+    """Of `count` independent trials, each accepted with probability `share`, how many are accepted and how many not up
+    to the `wanted`-th acceptance, or in all where there are fewer. Takes no longer for more trials."""
+    if share < 1e-15:  # as good as none; smaller ones are beyond numpy's reach
+        return 0, count
+    if share >= 1:
+        return min(wanted, count), 0
+    rejections = int(random.negative_binomial(wanted, share))
+    if rejections + wanted <= count:
+        return wanted, rejections
+    # Given that there are fewer, their number is binomial, cut off at `wanted`.
+    few = np.arange(min(wanted, count + 1))
+    log_masses = np.array([_log_binomial(count, int(k)) for k in few]) + few * math.log(share)
+    log_masses += (count - few) * math.log1p(-share)
+    accepted = place_of(np.cumsum(np.exp(log_masses - log_masses.max())), float(random.random()))
+    return accepted, count - accepted
+
+
+def _log_binomial(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

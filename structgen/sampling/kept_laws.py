@@ -99,7 +99,7 @@ def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie
         if not (parent == -1 if i == 0 else 0 <= parent < i):
             raise _damaged(path, "its nodes are out of order")
         own = slice(int(ends[i] - counts[i]), int(ends[i]))
-        if (np.diff(tokens[own]) <= 0).any() or (tokens[own] < 0).any():
+        if (np.diff(tokens[own]) <= 0).any() or (tokens[own] < 0).any() or (tokens[own] >= 2**31).any():
             raise _damaged(path, "the tokens of a node are out of order")
         if np.exp(log_p[own]).sum() + np.exp(tails[i]) > 1 + 1e-3:
             raise _damaged(path, "the law of a node is more than one")

@@ -1,10 +1,14 @@
 """Sequential Monte Carlo: particles that grow token by token, weighted, and go on by their weights.
 
-What: each particle is a text so far with a weight. A step draws a token by a *proposal* (local masking; or checked
-draws, where potentials judge beginnings) whose weight makes the particle's right. Where the weights have become too
-unequal (effective sample size below `threshold` * particles), ancestors are drawn anew in proportion to them and all
-weigh the same from there on. A critic's score of the beginning is multiplied in and divided out on the next step, so
-that it steers and leaves no trace. Particles that have ended take part without growing.
+What: each particle is a text so far with a weight. A step draws a token by a *proposal* (`proposals`), whose weight
+makes the particle's right. Where the weights have become too unequal (effective sample size below `threshold` *
+particles), ancestors are drawn anew. Particles that have ended take part without growing.
+Steering: a *score* says what is expected of a beginning: the critic's, what potentials say of beginnings, the bound
+that a learning proposal knows. Ancestors are drawn in proportion to weight * exp(score), a hundredth of them to the
+weight alone, and the weights make up for it: a score steers, and leaves no trace even where it is -inf.
+What potentials say of a whole text is multiplied in when all have ended, and counts as its score where others are
+scored, too. (If it counted at once and growing texts had no score, those that have not yet paid would replace all that
+have.) A text that is refused dies at once.
 The cap: a text has at most `max_tokens` tokens before its end; a particle that cannot end there has the weight 0.
 Invariant: the weights of the particles that are returned, with `log_z`, are proper: for every text x the expected sum
 of exp(log_weight) over those that are x, divided by their number, is P(x) * 1[x in L] * exp(potentials of x); hence
@@ -16,51 +20,48 @@ Source: Lew et al. 2023 (SMC steering), Lipkin et al. 2025.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structgen.errors import DeadEnd, GenerationError
 
 from .conditions import Condition
-from .estimators import Estimator, draw_checked
-from .law import log_sum_exp, next_ids, place_of
-from .prefixes import PrefixBatch
+from .law import log_sum_exp
+from .prefixes import Law, PrefixBatch
+from .proposals import Proposal, Site
 from .resampling import Resampling, effective_size, resample
 
 if TYPE_CHECKING:
     from structgen.matcher import Matcher
 
-__all__ = ["Checking", "Particle", "Particles"]
+__all__ = ["Particle", "Particles"]
 
-Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Checking:
-    """How tokens are drawn that are checked one by one; None of it: by the mask alone."""
-
-    estimator: Estimator = "des_raj"
-    probes: int = 2
-    max_checks: int | None = None
+_BLIND = 0.01
+"""The share of ancestors that is drawn without regard to scores."""
 
 
 @dataclass
 class Particle:
     """One text so far."""
 
-    tokens: list[int] = field(default_factory=list)
-    """Without the end-of-text token."""
+    site: Site
     log_weight: float = 0.0
-    """Since the last resampling, the critic's score in it while the particle grows."""
+    """Since the last resampling; without scores, and without `final`."""
     log_prob: float = 0.0
     end_token: int | None = None
     score: float = 0.0
-    """The critic's, of the text so far."""
-    checks: int = 0
+    """The log of what is expected of the text so far."""
+    final: float = 0.0
+    """What potentials say of the whole text."""
+
+    @property
+    def tokens(self) -> list[int]:
+        """Without the end-of-text token."""
+        return self.site.tokens
 
     @property
     def dead(self) -> bool:
@@ -71,12 +72,6 @@ class Particle:
     def grows(self) -> bool:
         """Will it be read further?"""
         return self.end_token is None and not self.dead
-
-    def copy(self) -> Particle:
-        """Another one, of the same text."""
-        return Particle(
-            list(self.tokens), self.log_weight, self.log_prob, self.end_token, self.score, self.checks
-        )
 
 
 class Particles:
@@ -90,7 +85,7 @@ class Particles:
         random: np.random.Generator,
         *,
         count: int,
-        checking: Checking | None = None,
+        proposal: Proposal,
         resampling: Resampling = "systematic",
         threshold: float = 0.5,
         critic: Callable[[str], float] | None = None,
@@ -99,32 +94,31 @@ class Particles:
         self._batch = batch
         self._condition = condition
         self._random = random
-        self._checking = checking
+        self._proposal = proposal
         self._resampling: Resampling = resampling
         self._threshold = threshold
         self._critic = critic
         self._max_tokens = max_tokens
         self._eos = frozenset(matcher.vocabulary.eos_ids)
-        self._matchers = [matcher.fork() for _ in range(count)]
-        self.particles = [Particle() for _ in range(count)]
+        self._scores = critic is not None or condition.judges_prefixes
+        self.particles = [Particle(Site(matcher.fork())) for _ in range(count)]
         self.log_z = 0.0
         """Up to the last resampling; `total` adds the rest."""
         self.resampled = 0
         self.steps = 0
+        self.deaths: Counter[str] = Counter()
+        """Of particles, by what they died of: "refused" by potentials, "max_tokens", "no mass"."""
 
     def run(self) -> Iterator[int]:
         """Grows all of them to their ends; after each step, how many still grow."""
-        if self._critic is not None:
-            score = self._judge(b"")
-            for particle in self.particles:
-                particle.score = score
-                particle.log_weight += score
         while any(particle.grows for particle in self.particles):
             self._step()
             growing = sum(particle.grows for particle in self.particles)
             if growing:
                 self._resample()
             yield growing
+        for particle in self.particles:
+            particle.log_weight += particle.final
         if all(particle.dead for particle in self.particles):
             self._refuse()
 
@@ -136,77 +130,46 @@ class Particles:
 
     def _step(self) -> None:
         self.steps += 1
-        growing = [i for i, particle in enumerate(self.particles) if particle.grows]
-        laws = self._batch.read([tuple(self.particles[i].tokens) for i in growing])
-        for i in growing:
-            self._grow(self.particles[i], self._matchers[i], laws[tuple(self.particles[i].tokens)])
+        growing = [particle for particle in self.particles if particle.grows]
+        laws = self._batch.read([tuple(particle.tokens) for particle in growing])
+        for particle in growing:
+            self._grow(particle, laws[tuple(particle.tokens)])
 
-    def _grow(self, particle: Particle, matcher: Matcher, log_p: Array) -> None:
-        ids = next_ids(matcher, at_cap=len(particle.tokens) >= self._max_tokens)
-        allowed = log_p[ids].astype(np.float64)
-        mass = log_sum_exp(allowed)
-        if mass == -math.inf:
-            particle.log_weight = -math.inf
-            return
-        law = allowed - mass
-        place, weight = self._draw(particle, matcher, ids, law)
-        particle.log_weight += min(0.0, mass) + weight - particle.score
-        particle.score = 0.0
-        if place is None or particle.dead:
-            particle.log_weight = -math.inf
-            return
-        token = int(ids[place])
-        particle.log_prob += float(log_p[token])
-        matcher.advance(token)
-        if token in self._eos:
-            particle.end_token = token
-            if not self._checked:
-                particle.log_weight += self._condition.of_text(matcher.text)
-            return
-        particle.tokens.append(token)
-        if self._critic is not None and not particle.dead:
-            particle.score = self._judge(matcher.text)
-            particle.log_weight += particle.score
-
-    @property
-    def _checked(self) -> bool:
-        return self._checking is not None and bool(self._condition)
-
-    def _draw(self, particle: Particle, matcher: Matcher, ids: Array, law: Array) -> tuple[int | None, float]:
-        """Where the next token stands in `ids`, and what it weighs beside the mask."""
-        if not self._checked:
-            return place_of(np.cumsum(np.exp(law)), float(self._random.random())), 0.0
-        assert self._checking is not None
-        verdicts: dict[int, float] = {}
-
-        def accepts(place: int) -> bool:
-            verdicts[place] = self._verdict(matcher, int(ids[place]))
-            return verdicts[place] > -math.inf
-
-        drawn = draw_checked(
-            law,
-            accepts,
-            self._random,
-            estimator=self._checking.estimator,
-            probes=self._checking.probes,
-            max_checks=self._checking.max_checks,
-        )
-        particle.checks += drawn.checks
+    def _grow(self, particle: Particle, law: Law) -> None:
+        site = particle.site
+        at_cap = len(site.tokens) >= self._max_tokens
+        drawn = self._proposal.draw(site, law, self._random, at_cap=at_cap)
         if drawn.token is None:
-            return None, -math.inf
-        # What a soft potential says of a whole text is its weight.
-        ended = int(ids[drawn.token]) in self._eos
-        return drawn.token, drawn.log_weight + (verdicts[drawn.token] if ended else 0.0)
+            self._die(particle, "max_tokens" if at_cap else drawn.lost)
+            return
+        particle.log_weight += drawn.log_weight
+        particle.log_prob += float(law.log_p[drawn.token])
+        particle.score = drawn.score
+        site.matcher.advance(drawn.token)
+        if drawn.token in self._eos:
+            particle.end_token = drawn.token
+            particle.final = self._condition.of_text(site.matcher.text)
+            particle.score = particle.final if self._scores else 0.0
+            self._proposal.learn(site, particle.final)
+            if particle.final == -math.inf:
+                self._die(particle, "refused")
+            return
+        site.tokens.append(drawn.token)
+        if self._scores:
+            score = self._condition.of_prefix(site.matcher.text)
+            if score == -math.inf:
+                self._proposal.learn(site, score)
+                self._die(particle, "refused")
+                return
+            particle.score += score + self._judge(site.matcher.text)
 
-    def _verdict(self, matcher: Matcher, token: int) -> float:
-        if token in self._eos:
-            return self._condition.of_text(matcher.text)
-        if not self._condition.judges_prefixes:
-            return 0.0
-        return self._condition.of_prefix(matcher.text + (matcher.vocabulary.token_bytes(token) or b""))
+    def _die(self, particle: Particle, cause: str) -> None:
+        particle.log_weight = -math.inf
+        self.deaths[cause] += 1
 
     def _judge(self, text: bytes) -> float:
-        assert self._critic is not None
+        if self._critic is None:
+            return 0.0
         try:
             score = float(self._critic(text.decode("utf-8", "ignore")))
         except Exception as error:
@@ -215,8 +178,13 @@ class Particles:
                 text=text.decode("utf-8", "replace"),
                 hint="It is asked of every beginning, the empty one too, and gives a log score.",
             ) from error
-        # subtle: a score of -inf could never be taken back again.
-        return -1e6 if math.isnan(score) else max(-1e6, min(1e6, score))
+        if math.isnan(score) or score == math.inf:
+            raise GenerationError(
+                f"the critic gives {score} to a beginning",
+                text=text.decode("utf-8", "replace"),
+                hint="It gives a log score: a number, or -inf.",
+            )
+        return score
 
     # -- weights
 
@@ -226,26 +194,34 @@ class Particles:
 
     def _resample(self) -> None:
         weights = np.array([particle.log_weight for particle in self.particles])
-        size = effective_size(weights)
-        if size == 0:
+        if not (weights > -math.inf).any():
             return  # all are dead; `run` says so
-        if size >= self._threshold * len(weights):
+        steered = weights + np.array([particle.score for particle in self.particles])
+        scored = bool((steered > -math.inf).any())
+        if scored and effective_size(steered) >= self._threshold * len(weights):
             return
-        chosen = resample(weights, len(weights), self._resampling, self._random)
-        self.log_z += self._mean()
+        # What ancestors are drawn in proportion to, normalised; and what they weigh then is their weight over it.
+        drawn = weights - log_sum_exp(weights)
+        if scored and (steered != weights).any():
+            drawn = np.logaddexp(
+                math.log(_BLIND) + drawn, math.log1p(-_BLIND) + steered - log_sum_exp(steered)
+            )
+        chosen = resample(drawn, len(weights), self._resampling, self._random)
+        mean = self._mean()
+        self.log_z += mean
         self.resampled += 1
-        matchers, particles = self._matchers, self.particles
         taken: set[int] = set()
-        self._matchers, self.particles = [], []
+        survivors = []
         for i in map(int, chosen):
-            particle = particles[i].copy()
-            particle.log_weight = 0.0
-            self.particles.append(particle)
-            self._matchers.append(matchers[i].fork() if i in taken else matchers[i])
+            particle = self.particles[i]
+            weight = float(weights[i] - math.log(len(weights)) - mean - drawn[i])
+            site = particle.site.copy() if i in taken else particle.site
+            survivors.append(replace(particle, site=site, log_weight=weight))
             taken.add(i)
+        self.particles = survivors
 
     def _refuse(self) -> None:
-        text = max((matcher.text for matcher in self._matchers), key=len).decode("utf-8", "replace")
+        text = max((one.site.matcher.text for one in self.particles), key=len).decode("utf-8", "replace")
         raise DeadEnd(
             f"all {len(self.particles)} particles died by step {self.steps}; the longest had written {text[-60:]!r}",
             text=text,

@@ -164,8 +164,8 @@ class PrefixBatch:
         self.calls = 1
         self.passes = 1
 
-    def read(self, prefixes: Sequence[Prefix]) -> dict[Prefix, Array]:
-        """Log probabilities after each of these, which are held or are a held one and some tokens more.
+    def read(self, prefixes: Sequence[Prefix]) -> dict[Prefix, Law]:
+        """The law after each of these, which are held or are a held one and some tokens more.
 
         Others are let go.
         """
@@ -190,7 +190,7 @@ class PrefixBatch:
             self.passes += 1
             self.calls += sum(map(bool, pending))
         logits = self._session.logits()
-        return {prefix: law_of(logits[row], self._temperature).log_p for prefix, row in self._rows.items()}
+        return {prefix: law_of(logits[row], self._temperature) for prefix, row in self._rows.items()}
 
     def _source(self, prefix: Prefix) -> tuple[int, int]:
         for length in range(len(prefix), -1, -1):

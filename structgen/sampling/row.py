@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.errors import LimitExceeded, OptionError, StructgenError
+from structgen.errors import StructgenError
 
-from .budget import Budget, check_room
+from .budget import Budget, check_room, room_after
 from .generation import Finish
 from .law import StepLaw, allowed_ids
 from .options import SamplingOptions
@@ -122,21 +122,8 @@ class Row:
 
     def prepare(self, context_length: int | None) -> None:
         """What can fail before the model is called: a prompt that is too long, a budget that no text fits."""
-        if not self.prompt:
-            raise OptionError("a prompt has no tokens", hint="Give a prompt that is not empty.")
-        if context_length is not None:
-            if len(self.prompt) >= context_length:
-                raise LimitExceeded(
-                    f"the prompt has {len(self.prompt)} tokens, the model's context {context_length}",
-                    limit="context_length",
-                    hint="Shorten the prompt.",
-                )
-            self.capacity = min(self.capacity, context_length - len(self.prompt))
-        check_room(
-            self._matcher.least_tokens(self.capacity),
-            self.capacity,
-            "max_tokens" if self.capacity == self.options.max_tokens else "context_length",
-        )
+        self.capacity, limit = room_after(len(self.prompt), context_length, self.capacity)
+        check_room(self._matcher.least_tokens(self.capacity), self.capacity, limit)
         if self.options.close_within_budget:
             self._budget = Budget(self._matcher, self.capacity)
 

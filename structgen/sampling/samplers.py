@@ -6,7 +6,7 @@
     ASAp()               weighted draws that tend to the conditional law
     LocalMasking()       weighted draws: each step masked and renormalised
     AWRS()               weighted draws, tokens checked one by one by potentials
-    SMC()                particles with either of the last two as their proposal
+    SMC()                particles with either of the last two, or with what ASAp learns, as their proposal
     MH()                 Markov chains, one for each draw, whose law tends to the conditional one
 
 Invariant: the draws of each are properly weighted for P(x) * 1[x in L] * exp(potentials); exact ones weigh the same.
@@ -88,9 +88,11 @@ class LocalMasking:
 class AWRS:
     """Adaptive weighted rejection sampling: tokens are checked one by one, by masks first and then by potentials."""
 
-    estimator: Estimator = "des_raj"
-    probes: int = 2
-    """Checks after the first acceptance, for the weight."""
+    estimator: Estimator = "auto"
+    """How the mass that is left is estimated: "auto" makes as many checks as the weight needs; the others are
+    "des_raj", "recursive" and "geometric"."""
+    probes: int = 4
+    """Checks after the first acceptance, for the weight; of "auto" at most."""
     max_checks: int | None = None
     """Checks for one token at most; past it the text has the weight 0."""
     lanes: int = 8
@@ -111,23 +113,28 @@ class SMC:
     """Sequential Monte Carlo."""
 
     particles: int = 16
-    proposal: LocalMasking | AWRS = field(default_factory=LocalMasking)
+    proposal: LocalMasking | AWRS | ASAp = field(default_factory=LocalMasking)
+    """How tokens are drawn: under masks; checked one by one; or by what all particles have learned so far, which is
+    also what they are compared by."""
     resampling: Resampling = "systematic"
+    """How ancestors are drawn: "systematic", "stratified" or "multinomial"."""
     threshold: float = 0.5
     """Resample where the effective sample size falls below this share of the particles."""
     critic: Callable[[str], float] | None = None
-    """A log score of beginnings that steers; it leaves no trace in the weights."""
+    """A log score of beginnings, as a guess at what potentials will say of the whole; it steers, and the weights make
+    up for it."""
 
     def __post_init__(self) -> None:
         _at_least(self, "particles", 1)
         _one_of(self, "resampling", RESAMPLING)
-        if not isinstance(self.proposal, LocalMasking | AWRS):
+        if not isinstance(self.proposal, LocalMasking | AWRS | ASAp):
             raise OptionError(
                 f"the proposal of SMC is {a_kind(self.proposal)}",
-                hint="It is structgen.LocalMasking() or structgen.AWRS().",
+                hint="It is structgen.LocalMasking(), structgen.AWRS() or structgen.ASAp(); samplers that refuse whole "
+                "texts are none.",
             )
-        if not 0 <= self.threshold <= 1:
-            raise OptionError(f"SMC(threshold={self.threshold!r}) is not between 0 and 1")
+        if not isinstance(self.threshold, int | float) or not 0 <= self.threshold <= 1:
+            raise OptionError(f"SMC(threshold={self.threshold!r:.40}) is not a number between 0 and 1")
         if self.critic is not None and not callable(self.critic):
             raise OptionError(f"the critic of SMC is {a_kind(self.critic)}, not a function of a text")
 
@@ -139,6 +146,8 @@ class MH:
     proposals: int = 10
     """Of each chain, the first draw among them."""
     cut: Cut = "restart"
+    """Where a text is cut to be grown again: at its beginning ("restart"), anywhere ("uniform"), or rather where much
+    could have been otherwise ("priority")."""
     lanes: int = 4
     """Chains that grow side by side."""
 
@@ -157,6 +166,7 @@ _NAMES: dict[str, type[Any]] = {
     "rejection": Rejection,
     "asap": ASAp,
     "local": LocalMasking,
+    "masking": LocalMasking,
     "awrs": AWRS,
     "smc": SMC,
     "mh": MH,
@@ -168,6 +178,8 @@ def sampler_of(chosen: str | Sampler) -> Sampler:
     if isinstance(chosen, str) and chosen in _NAMES:
         made: Sampler = _NAMES[chosen]()
         return made
+    if isinstance(chosen, type) and issubclass(chosen, Sampler):
+        raise OptionError(f"the sampler is the class {chosen.__name__}", hint=f"Write {chosen.__name__}().")
     if not isinstance(chosen, Sampler):
         raise OptionError(
             f"there is no sampler {chosen!r:.60}",
@@ -176,9 +188,12 @@ def sampler_of(chosen: str | Sampler) -> Sampler:
     return chosen
 
 
+_OPTIONAL = ("max_checks",)
+
+
 def _at_least(of: Any, name: str, least: int) -> None:
     value = getattr(of, name)
-    if value is not None and (
+    if not (value is None and name in _OPTIONAL) and (
         not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least
     ):
         raise OptionError(f"{type(of).__name__}({name}={value!r:.40}) is no whole number of {least} or more")

@@ -68,8 +68,10 @@ class Walk:
     mass that its texts have together with those that were not known to be wrong."""
     log_prob: float = 0.0
     """log P(x) so far."""
-    refused: int | None = None
-    """The token that ended the walk, where one was drawn and refused."""
+    log_mass: float = -math.inf
+    """log of P(x) * exp(potentials of x), of a text that was accepted."""
+    lost: str = ""
+    """What it came to nothing by: "constraint", "refused" by a potential, "max_tokens", "no mass", or "given up"."""
 
 
 @dataclass
@@ -99,6 +101,7 @@ class Walks:
         *,
         lanes: int = 1,
         max_tokens: int = 512,
+        max_walks: int | None = None,
         condition: Condition | None = None,
         uniforms: Callable[[int], Iterator[float]],
     ) -> None:
@@ -108,6 +111,7 @@ class Walks:
         self.trie = trie
         self._policy = policy
         self._max_tokens = max_tokens
+        self._max_walks = max_walks
         self._condition = condition or Condition()
         self._uniforms = uniforms
         self._eos = frozenset(matcher.vocabulary.eos_ids)
@@ -126,6 +130,8 @@ class Walks:
         given = 0
         while go_on():
             self._fill()
+            if not any(self._lanes):
+                return
             for walk in self._round():
                 waiting[walk.number] = walk
             while given in waiting:
@@ -142,7 +148,7 @@ class Walks:
             self.trie.trim()
             self._laws.clear()
         for i, lane in enumerate(self._lanes):
-            if lane is None:
+            if lane is None and (self._max_walks is None or self._started < self._max_walks):
                 self._lanes[i] = self._start()
 
     def _start(self) -> _Lane:
@@ -188,6 +194,9 @@ class Walks:
                 node = self._arrive(lane, law)
             self.trie.touch(node)
             if not lane.arrived and not self._survives(lane, node):
+                at_cap = len(lane.walk.tokens) >= self._max_tokens
+                empty = node.step.bound == -math.inf
+                lane.walk.lost = "given up" if not empty else "max_tokens" if at_cap else "no mass"
                 return self._end(lane, node, 0.0)
             lane.arrived = True
             if lane.held is not None or (token := node.step.draw(next(lane.uniforms))) == TAIL:
@@ -254,19 +263,19 @@ class Walks:
             self.checks += 1
         lane.assumed = assumed
         if not lane.matcher.advance(token):
-            return self._refuse(lane, token)
+            return self._refuse(lane, "constraint")
         if token in self._eos:
             return self._finish(lane, token)
         child = node.children.get(token)
         if child is None and self._condition.of_prefix(lane.matcher.text) == -math.inf:
-            return self._refuse(lane, token)
+            return self._refuse(lane, "refused")
         walk.tokens.append(token)
         lane.node = child
         lane.arrived = False
         return True
 
-    def _refuse(self, lane: _Lane, token: int) -> bool:
-        lane.walk.refused = token
+    def _refuse(self, lane: _Lane, cause: str) -> bool:
+        lane.walk.lost = cause
         return self._end(lane, None, -math.inf)
 
     def _finish(self, lane: _Lane, token: int) -> bool:
@@ -276,15 +285,18 @@ class Walks:
         if weight > 0 and self._policy != "asap":
             raise OptionError(
                 f"a potential gives the log weight {weight:g} to a text; exact sampling needs at most 0",
-                hint="Subtract a bound from it, or use a weighted sampler: structgen.SMC(), structgen.ASAp().",
+                hint="Subtract a bound from it, or use a weighted sampler: structgen.SMC(), structgen.ASAp(). "
+                "A predicate returns True or False.",
             )
         if weight == -math.inf:
-            return self._refuse(lane, token)
+            return self._refuse(lane, "refused")
         loss = weight - lane.assumed
         if self._policy == "asap":
             walk.log_weight += loss
         elif loss < 0 and math.log1p(-next(lane.uniforms)) >= loss:
+            walk.lost = "given up"
             return self._end(lane, None, weight)
+        walk.log_mass = walk.log_prob + weight
         walk.end_token = token
         walk.accepted = True
         return self._end(lane, None, weight)

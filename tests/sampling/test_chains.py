@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.errors import DeadEnd
+from structgen.errors import DeadEnd, LimitExceeded
 from structgen.models.memory import DistributionModel
 from structgen.sampling.chains import CUTS, Cut
 from structgen.vocabulary import Vocabulary
@@ -85,5 +85,5 @@ def test_potentials(cut: Cut) -> None:
 def test_nothing_to_find() -> None:
     with pytest.raises(DeadEnd):
         share_of_zeros(sg.MH(3), potentials=sg.potential(lambda text: False))
-    with pytest.raises(DeadEnd):
+    with pytest.raises(LimitExceeded, match="takes 3 tokens"):
         share_of_zeros(sg.MH(3), max_tokens=2)

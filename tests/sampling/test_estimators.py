@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structgen.errors import OptionError
-from structgen.sampling.estimators import ESTIMATORS, Drawn, Estimator, draw_checked
+from structgen.sampling.estimators import ESTIMATORS, Drawn, Estimator, _repeated, draw_checked
 
 T2 = (0.5, 0.3, 0.15, 0.05)
 ACCEPTED = frozenset([1, 3])
@@ -102,7 +103,7 @@ laws = st.lists(st.integers(1, 20), min_size=1, max_size=5).map(
 )
 
 
-@given(laws, st.sets(st.integers(0, 4)), st.sampled_from(["recursive", "des_raj"]), st.integers(1, 3),
+@given(laws, st.sets(st.integers(0, 4)), st.sampled_from(["recursive", "des_raj", "auto"]), st.integers(1, 3),
        st.none() | st.integers(1, 5))  # fmt: skip
 @settings(deadline=None)
 def test_weights_fit_their_tokens(
@@ -132,6 +133,46 @@ def test_extremes(estimator: Estimator) -> None:
     assert sure.token == 1 and sure.log_weight == pytest.approx(0)
     rare = draw([math.log1p(-1e-9), math.log(1e-9)], lambda token: token == 1)
     assert rare.token == 1
+
+
+def test_probes_are_as_many_as_the_unseen_mass_asks_for() -> None:
+    """A token of nearly all the mass needs one probe, one among equals all that there may be."""
+    random = np.random.default_rng(1)
+    for law, checks in (((0.96, 0.02, 0.02), 2), ((0.2,) * 5, 5)):
+        draws = [draw_checked(np.log(np.array(law)), lambda token: True, random, estimator="auto", probes=4)
+                 for _ in range(20)]  # fmt: skip
+        assert np.median([drawn.checks for drawn in draws]) == checks
+
+
+@pytest.mark.parametrize("share", [0.001, 0.3, 1.0])
+def test_repeats_at_once_are_as_repeats_one_by_one(share: float) -> None:
+    """Counts of accepted and rejected trials, by chi-squared on 20,000 draws of each; fixed seed, p above 1e-6."""
+    random = np.random.default_rng(5)
+
+    def slowly(count: int, wanted: int) -> tuple[int, int]:
+        good = bad = 0
+        while good < wanted and good + bad < count:
+            if random.random() < share:
+                good += 1
+            else:
+                bad += 1
+        return good, bad
+
+    for count, wanted in ((0, 2), (1, 3), (6, 2), (40, 3)):
+        rounds = 20_000
+        fast = Counter(_repeated(count, share, wanted, random) for _ in range(rounds))
+        slow = Counter(slowly(count, wanted) for _ in range(rounds))
+        cells = [one for one in {*fast, *slow} if fast[one] + slow[one] >= 20]
+        statistic = sum((fast[one] - slow[one]) ** 2 / (fast[one] + slow[one]) for one in cells)
+        assert statistic < len(cells) + 5 * math.sqrt(2 * len(cells)) + 10
+
+
+def test_geometric_waits_for_nothing() -> None:
+    """What is accepted has a mass of 1e-9: drawing with replacement would show the rest a billion times."""
+    law = np.array([1 - 1e-9, *[1e-10] * 10])
+    random = np.random.default_rng(0)
+    drawn = draw_checked(np.log(law), lambda token: token > 0, random, estimator="geometric", probes=4)
+    assert drawn.token and drawn.log_weight < -15
 
 
 def test_what_cannot_be_asked_for() -> None:
