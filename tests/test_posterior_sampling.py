@@ -289,7 +289,7 @@ def test_what_came_to_nothing_is_counted() -> None:
         found = draw(sampler, n=40, potentials=odd)
         assert len(found) + found.account.lost["refused"] == 40 and found.account.lost["refused"] > 5
         assert "came to nothing" in repr(found)
-    assert draw("exact", n=40, potentials=odd).account.lost.keys() <= {"refused", "given up"}
+    assert draw(sg.Exact(lanes=1), n=40, potentials=odd).account.lost.keys() <= {"refused", "given up"}
 
 
 def test_room_is_looked_at_first() -> None:

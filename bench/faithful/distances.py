@@ -26,11 +26,11 @@ __all__ = ["SAMPLERS", "Curve", "curve"]
 SAMPLERS: dict[str, tuple[Sampler, bool]] = {
     "masking, unweighted": (sg.LocalMasking(lanes=1), False),
     "masking, weighted": (sg.LocalMasking(lanes=1), True),
-    "rejection": (sg.Rejection(), True),
-    "adaptive rejection": (sg.AdaptiveRejection(), True),
-    "CARS": (sg.Exact(), True),
-    "ASAp, unweighted": (sg.ASAp(), False),
-    "ASAp, weighted": (sg.ASAp(), True),
+    "rejection": (sg.Rejection(lanes=1), True),
+    "adaptive rejection": (sg.AdaptiveRejection(lanes=1), True),
+    "CARS": (sg.Exact(lanes=1), True),
+    "ASAp, unweighted": (sg.ASAp(lanes=1), False),
+    "ASAp, weighted": (sg.ASAp(lanes=1), True),
     "SMC, 16 particles": (sg.SMC(16), True),
     "MH, restart, 5 proposals": (sg.MH(5, cut="restart", lanes=1), True),
 }

@@ -46,8 +46,9 @@ __all__ = [
 class WalkSampler:
     """Draws by walks down a trie of what is known."""
 
-    lanes: int = 1
-    """Walks that are under way at a time, in one batch of the model."""
+    lanes: int = 8
+    """Walks that are under way at a time, in one batch of the model. The law is the same for every number; more take
+    fewer forward passes, and a few rows more, since each knows less of the others."""
 
     def __post_init__(self) -> None:
         _at_least(self, "lanes", 1)

@@ -187,16 +187,16 @@ class Walks:
         `law`: that at this prefix, where it has just been read.
         """
         while True:
-            node = lane.node
+            node, is_new = lane.node, lane.node is None
             if node is None:
                 if law is None:
                     return True
                 node = self._arrive(lane, law)
             self.trie.touch(node)
             if not lane.arrived and not self._survives(lane, node):
+                leads_nowhere = is_new and node.step.bound == -math.inf
                 at_cap = len(lane.walk.tokens) >= self._max_tokens
-                empty = node.step.bound == -math.inf
-                lane.walk.lost = "given up" if not empty else "max_tokens" if at_cap else "no mass"
+                lane.walk.lost = "given up" if not leads_nowhere else "max_tokens" if at_cap else "no mass"
                 return self._end(lane, node, 0.0)
             lane.arrived = True
             if lane.held is not None or (token := node.step.draw(next(lane.uniforms))) == TAIL:
