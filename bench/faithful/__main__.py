@@ -43,14 +43,21 @@ LANGUAGES: dict[str, tuple[str, Constraint, int]] = {
 """A prompt, a constraint and the most tokens of a text."""
 
 
+def at_least_one(text: str) -> int:
+    """A whole number of 1 or more."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m bench.faithful",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--calls", type=int, nargs="+", default=[25, 50, 100, 200, 400])
-    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--calls", type=at_least_one, nargs="+", default=[25, 50, 100, 200, 400])
+    parser.add_argument("--seeds", type=at_least_one, default=6)
     parser.add_argument("--languages", nargs="+", default=list(LANGUAGES), choices=list(LANGUAGES))
     parser.add_argument("--plot", type=Path, metavar="FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE")

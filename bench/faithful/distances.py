@@ -32,6 +32,7 @@ SAMPLERS: dict[str, tuple[Sampler, bool]] = {
     "ASAp, unweighted": (sg.ASAp(lanes=1), False),
     "ASAp, weighted": (sg.ASAp(lanes=1), True),
     "SMC, 16 particles": (sg.SMC(16), True),
+    "SMC, 16 particles of ASAp": (sg.SMC(16, proposal=sg.ASAp()), True),
     "MH, restart, 5 proposals": (sg.MH(5, cut="restart", lanes=1), True),
 }
 """Each with whether its weights are used."""

@@ -23,7 +23,7 @@ from structgen.constraints.grammar.bodies import choice_of
 from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.constraints.grammar.ir import Body, Grammar, Lexer, Rule, Terminal
 from structgen.constraints.regex import regex
-from structgen.errors import OptionError, RegexSyntaxError, a_kind
+from structgen.errors import CombinationError, OptionError, RegexSyntaxError, a_kind
 
 from .composed import Composition
 from .parts import checked_texts
@@ -46,6 +46,8 @@ def forbid(
               of this terminal; the empty text is no lexeme
     rules     only where these rules ask for the terminal; without it, everywhere
 
+    What is forbidden is text: what a program makes of it later (macros, names put together at run time) is not seen.
+
     Raises `CombinationError` where `constraint` cannot be joined with a regular language, `OptionError` for a terminal
     or a rule that is not there.
     """
@@ -59,9 +61,13 @@ def forbid(
         found = _together(f"(?s:.*)(?:{around})(?s:.*)", wanted).regular()
         assert found is not None
         shown = ", ".join(wanted)[:60]
-        return as_constraint(constraint) & Composition(
-            ("text", complement(scope(found))), f"text without {shown}"
-        )
+        whole = as_constraint(constraint)
+        try:
+            return whole & Composition(("text", complement(scope(found))), f"text without {shown}")
+        except CombinationError as error:
+            if isinstance(whole, GrammarConstraint) and whole.grammar.lexer is not None:
+                error.hint = 'Forbid lexemes of one terminal instead: forbid(..., terminal="NAME").'
+            raise
     if not isinstance(constraint, GrammarConstraint) or constraint.grammar.lexer is None:
         raise OptionError(
             f"forbid(terminal=...) is for grammars that have terminals; this is {a_kind(constraint)}",
@@ -135,6 +141,7 @@ def _with_both(rule: Rule, stands_for: dict[str, Body]) -> Rule:
 def _check(grammar: Grammar, lexer: Lexer, name: str, mine: set[str], rules: set[str] | None) -> None:
     if not mine:
         known = [one.name for one in lexer.terminals if not one.name.startswith("__")]
+        known.sort(key=lambda one: (one not in _various(lexer), one))
         raise OptionError(f"the grammar has no terminal {name!r}", hint=_near(name, known))
     if mine & set(lexer.ignore):
         raise OptionError(
@@ -149,6 +156,11 @@ def _check(grammar: Grammar, lexer: Lexer, name: str, mine: set[str], rules: set
         raise OptionError(f"the grammar has no rule {one!r}", hint=_near(one, names))
 
 
+def _various(lexer: Lexer) -> set[str]:
+    """Terminals that are more than one fixed text."""
+    return {one.name for one in lexer.terminals if one.language[0] != "literal"}
+
+
 def _near(name: str, known: list[str]) -> str | None:
     near = get_close_matches(name, known, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(known[:12])}."
+    return f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(known[:24])}."

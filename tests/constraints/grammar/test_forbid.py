@@ -58,6 +58,15 @@ def test_lexemes_of_a_terminal(lexer: str) -> None:
         assert fits(in_calls, text) == (not any(map(bad.match, called))), text
 
 
+def test_hints_name_what_can_be_forbidden() -> None:
+    with pytest.raises(CombinationError, match='forbid\\(..., terminal="NAME"\\)'):
+        sg.forbid(sg.grammar("python"), r"eval\(")
+    with pytest.raises(
+        OptionError, match="no terminal 'IDENTIFIER'\n.*LINE_COMMENT, MACRO_WORD, NAME, NUMBER"
+    ):
+        sg.forbid(sg.grammar("cpp"), "gets", terminal="IDENTIFIER")
+
+
 def test_a_forbidden_name_is_not_read_as_two() -> None:
     """`ab` could be `a` and then `b`, if it were no name at all."""
     code = sg.lark("start: NAME NAME?\nNAME: /[ab]+/\n%ignore / /", lexer="longest")
