@@ -64,6 +64,10 @@ def with_processors(model: LanguageModel, *processors: Processor | LogitsFunctio
     """
     parts = []
     for one in processors:
+        if isinstance(one, type):
+            raise OptionError(
+                f"a processor is the class {one.__name__}", hint=f"Make one: {one.__name__}(...)."
+            )
         if isinstance(one, Processor):
             parts.append(one)
         elif callable(one):
@@ -209,4 +213,11 @@ class _FunctionRow:
         return _FunctionRow(self._function, list(self._tokens))
 
     def process(self, logits: Logits) -> Logits:
-        return self._function(tuple(self._tokens), logits)
+        try:
+            return self._function(tuple(self._tokens), logits)
+        except Exception as error:
+            name = getattr(self._function, "__name__", "function")
+            raise ModelError(
+                f"the processor {name} failed after {len(self._tokens)} tokens: {type(error).__name__}: {error}",
+                hint="It is called as processor(tokens, logits), with the tokens after the prompt.",
+            ) from error

@@ -111,6 +111,14 @@ def test_misuse_is_told() -> None:
         with_processors(model)
     with pytest.raises(OptionError, match="a processor is a function"):
         with_processors(model, 3)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="the class RPG"):
+        with_processors(model, sg.RPG)  # type: ignore[arg-type]
+
+    def fails(tokens: object, logits: object) -> object:
+        raise KeyError("x")
+
+    with pytest.raises(ModelError, match="the processor fails failed after 0 tokens: KeyError"):
+        with_processors(model, fails).start([[0]]).logits()  # type: ignore[arg-type]
     wrong = with_processors(model, lambda tokens, logits: logits[:2])
     with pytest.raises(ModelError, match=r"shape \(2,\) of those of \(3,\)"):
         wrong.start([[0]]).logits()
