@@ -14,6 +14,7 @@ from structgen.errors import OptionError, PromptError, a_kind
 from structgen.matcher import Matcher
 from structgen.results import Result
 from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
+from structgen.sampling.conditions import Potential, Product
 from structgen.sampling.options import make_options
 from structgen.types import OutputType, output_type
 
@@ -77,7 +78,7 @@ def run(
     **options: Any,
 ) -> Result[Any]:
     """The model's answer with its text, weights and timing. Raises only where generation cannot start."""
-    kind = output_type(output)
+    kind = _kind(output)
     chosen = make_options(options)
     asked = described(prompt, kind) if describe else prompt
     (result,) = run_batch(model, [asked], kind, [chosen], cancel=cancel)
@@ -125,12 +126,18 @@ def stream(
     Raises as `generate` does, after the last partial value. Dropping the iterator stops the generation.
     """
     check_model(model)
-    kind = output_type(output)
+    kind = _kind(output)
     options.setdefault("exact_weight", False)
     chosen = make_options(options)
     ids = model.encode(described(prompt, kind) if describe else prompt)
     steps = generate_steps(model, [ids], [Matcher(kind.constraint, model.vocabulary)], chosen, cancel=cancel)
     return _partial_values(kind, steps)
+
+
+def _kind(output: Any) -> OutputType:
+    if isinstance(output, Potential | Product):
+        raise OptionError("masks alone know nothing of potentials", hint="structgen.sample(...) takes them.")
+    return output_type(output)
 
 
 def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +30,9 @@ __all__ = ["KnownLaws"]
 
 _SAME = 0.05
 """Log probabilities of one model in different arithmetic differ by less, those of two models by more."""
+
+_TURN = 0.05
+"""Seconds between looks at the limits of a call that waits."""
 
 _COMPARED = 7
 """Prefixes beside the prompt itself, those visited last."""
@@ -59,19 +62,26 @@ class KnownLaws:
         return f"<KnownLaws of {self.trie.nodes} prefixes, {used:.1f} of {limit:.0f} MB>"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """For one call at a time: others wait, since what one forgets would pull the ground from under the other."""
+    def held(self, stops: Callable[[], bool]) -> Iterator[bool]:
+        """For one call at a time: others wait, since what one forgets would pull the ground from under the other.
+
+        False where `stops` said so before it was its turn.
+        """
         if self._holder == threading.get_ident():
             raise OptionError(
                 "these KnownLaws are used by a call that is under way",
                 hint="Give the inner call others, or none.",
             )
-        with self._lock:
-            self._holder = threading.get_ident()
-            try:
-                yield
-            finally:
-                self._holder = None
+        while not self._lock.acquire(timeout=_TURN):
+            if stops():
+                yield False
+                return
+        self._holder = threading.get_ident()
+        try:
+            yield True
+        finally:
+            self._holder = None
+            self._lock.release()
 
     def save(self, path: str | Path) -> None:
         """Writes it to a file, for another process (``.npz``; not where potentials were used)."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model, described
-from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, StructgenError, a_kind
+from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, a_kind
 from structgen.known_laws import KnownLaws
 from structgen.matcher import Matcher
 from structgen.posterior import Posterior
@@ -77,8 +77,8 @@ def sample(
     progress     shows a bar (of tqdm)
     learned      a `KnownLaws` that an earlier call with the same arguments was given, or a new one
 
-    Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back. An error in the middle, such as that of a
-    potential, has the draws so far as its `partial` posterior.
+    Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back. An error in the middle, that of a potential
+    or of the model, or an interrupt, has the draws so far as its `partial` posterior.
     """
     check_model(model)
     _refuse(refused, temperature)
@@ -102,10 +102,12 @@ def sample(
                 for one in draw(task, count, chosen):
                     draws.append(one)
                     bar.advance()
-        except StructgenError as error:
-            error.account = task.account
+        except (
+            BaseException
+        ) as error:  # a model that runs out of memory, an interrupt: hours of work may be in it
+            vars(error)["account"] = task.account
             if draws:
-                error.partial = _posterior(draws, kind, chosen, task)
+                vars(error)["partial"] = _posterior(draws, kind, chosen, task)
             raise
     if not draws:
         raise _nothing(task, chosen)
@@ -130,7 +132,13 @@ def _knowing(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
             f"{type(sampler).__name__} does not learn from draw to draw, so it takes no learned=...",
             hint="Exact, ASAp, AdaptiveRejection and Rejection do.",
         )
-    with learned.held():
+    with learned.held(task.stops) as is_mine:
+        if not is_mine:
+            raise LimitExceeded(
+                f"no text was drawn within {task.account.stopped}: another call used the same KnownLaws until then",
+                limit=task.account.stopped or "",
+                hint="Calls that share KnownLaws wait for one another.",
+            )
         task.trie = learned.trie_for(task, type(sampler).__name__, task.condition.potentials)
         yield
 
@@ -141,6 +149,8 @@ async def sample_async(
     """The same as `sample`, without blocking the event loop; cancelling it stops the sampling."""
     stop = threading.Event()
     asked: Callable[[], bool] | None = options.pop("cancel", None)
+    if asked is not None and not callable(asked):
+        raise OptionError(f"cancel is {a_kind(asked)}; it is a function that says whether to stop")
 
     def cancelled() -> bool:
         return stop.is_set() or (asked is not None and asked())
@@ -154,9 +164,15 @@ async def sample_async(
 def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential]]:
     """The output type, and all potentials."""
     if isinstance(output, Potential):
-        output = Product(str, (output,))
+        output = Product(None, (output,))
     parts = list(output.potentials) if isinstance(output, Product) else []
-    if callable(potentials) or isinstance(potentials, str) or potentials is None:
+    if isinstance(output, Product):
+        output = str if output.output is None else output.output
+    if (
+        not isinstance(potentials, (Potential, Iterable))
+        or isinstance(potentials, str)
+        or callable(potentials)
+    ):
         raise OptionError(
             f"potentials is {a_kind(potentials)}", hint="Make one with structgen.potential(function)."
         )
@@ -165,7 +181,7 @@ def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential
         raise OptionError(
             f"potentials holds {wrong[0]!r:.60}", hint="Make one with structgen.potential(function)."
         )
-    return output_type(output.output if isinstance(output, Product) else output), parts
+    return output_type(output), parts
 
 
 def _refuse(given: dict[str, Any], temperature: Any) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,19 @@ def test_one_call_at_a_time() -> None:
         )
 
     assert [len(one) for one in asyncio.run(together())] == [200] * 4
+
+    async def waiting() -> None:
+        slow = sg.potential(lambda text: time.sleep(0.3) is None)
+        first = asyncio.ensure_future(
+            sg.sample_async(model, "", LANGUAGE, n=3, learned=kept, potentials=slow, seed=1)
+        )
+        await asyncio.sleep(0.1)
+        with pytest.raises(LimitExceeded, match="another call used the same KnownLaws"):
+            await sg.sample_async(model, "", LANGUAGE, learned=kept, max_seconds=0.1)
+        await first
+
+    kept = sg.KnownLaws()
+    asyncio.run(waiting())
 
     def inner(text: str) -> bool:
         return bool(draw(model, learned=kept, potentials=within))
@@ -261,12 +275,12 @@ def test_sampling_does_not_block_the_event_loop() -> None:
                 await asyncio.sleep(0)
 
         ticking = asyncio.ensure_future(tick())
-        found = await sg.sample_async(DistributionModel(VOCABULARY, t1_law), "", LANGUAGE, n=300, seed=5)
+        found = await sg.sample_async(DistributionModel(VOCABULARY, t1_law), "", LANGUAGE, n=9000, seed=5)
         ticking.cancel()
         return found, ticks
 
     found, ticks = asyncio.run(both())
-    assert list(found) == list(draw(n=300)) and ticks > 10
+    assert list(found) == list(draw(n=9000)) and ticks > 10
 
 
 def test_cancelling_stops_the_sampling() -> None:

@@ -184,6 +184,7 @@ def test_potentials_that_lie_or_fail() -> None:
         ({"potentials": [len]}, "potentials holds"),
         ({"potentials": len}, "potentials is"),
         ({"potentials": None}, "potentials is"),
+        ({"potentials": 5}, "potentials is"),
         ({"max_seconds": "x"}, "max_seconds is 'x'"),
         ({"max_seconds": math.nan}, "max_seconds is nan"),
         ({"max_calls": 1.5}, "max_calls is 1.5"),
@@ -323,6 +324,14 @@ def test_products() -> None:
     for product in (LANGUAGE & fewer & odd, fewer & (odd & LANGUAGE), LANGUAGE & fewer):
         again = draw(n=30, output=product, potentials=() if product.potentials[1:] else odd)
         assert list(again) == list(apart)
+    pair = fewer & odd
+    for product in (LANGUAGE & pair, pair & LANGUAGE, (LANGUAGE & fewer) & (sg.regex("[01]*") & odd)):
+        assert list(draw(n=30, output=product)) == list(apart)
+    assert set(draw(n=20, output=(LANGUAGE & odd) & sg.regex("1.*"))) == {"100", "111"}
+    with pytest.raises(OptionError, match="cannot both be what texts are"):
+        (int & odd) & (str & fewer)
+    with pytest.raises(OptionError, match="masks alone know nothing of potentials"):
+        sg.generate(model(), "", LANGUAGE & odd)
     assert len(draw(n=5, output=sg.potential(lambda text: text[0] == "1"), seed=1)) == 5
     assert set(draw(n=99, output=sg.potential(lambda text: text[:2] == "10") & odd)) == {"100"}
 
@@ -385,3 +394,72 @@ def test_potentials_above_nothing_weigh_as_they_say(proposal: Any) -> None:
         assert posterior.log_z == pytest.approx(math.log(mass), abs=0.1)
         share = posterior.probability(lambda text: text == "000")
         assert share == pytest.approx(0.012 * math.exp(3) / mass, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [sg.Exact(), sg.ASAp(), sg.LocalMasking(), sg.SMC(8, proposal=sg.ASAp()), sg.Exact(lanes=1)],
+    ids=str,
+)
+@pytest.mark.parametrize("letters", [8, 64])
+def test_texts_that_a_float_cannot_tell_from_nothing(sampler: Sampler, letters: int) -> None:
+    """One token is nearly everything, and not allowed; of the others, e^-100 and less, each has its share."""
+    names = [f"a{i:02}".encode() for i in range(letters)]
+    vocabulary = Vocabulary.from_tokens([b"z", *names, None], [letters + 1])
+    scores = np.concatenate([[0.0], -100 - np.linspace(0, 3, letters), [-np.inf]])
+    model = DistributionModel(vocabulary, lambda tokens: [0.0] * (letters + 1) + [1.0])
+
+    def log_probabilities(tokens: tuple[int, ...]) -> Any:
+        law = scores if not tokens else np.append(np.full(letters + 1, -np.inf), 0.0)
+        return law.astype(np.float32)
+
+    model.log_probabilities = log_probabilities  # type: ignore[method-assign]
+    posterior = sg.sample(
+        model, "", sg.choice([name.decode() for name in names]), n=6000, sampler=sampler, seed=3
+    )
+    true = np.exp(scores[1:-1] + 100)
+    assert posterior.log_z == pytest.approx(-100 + math.log(true.sum()), abs=0.05)
+    low, high = posterior.account.log_z_bounds
+    assert low - 1e-4 <= -100 + math.log(true.sum()) <= high + 1e-4
+    shares = {one.text: one.weight for one in posterior.merged}
+    distance = sum(
+        abs(shares.get(name.decode(), 0.0) - share)
+        for name, share in zip(names, true / true.sum(), strict=True)
+    )
+    assert distance / 2 < 0.08
+
+
+def test_errors_of_others_have_what_was_drawn() -> None:
+    """A model that fails in the middle, and an interrupt; by a sampler that draws one text after the other."""
+    for kind in (RuntimeError, KeyboardInterrupt):
+        asked: list[int] = []
+
+        def fails(tokens: tuple[int, ...], kind: type[BaseException] = kind, asked: list[int] = asked) -> Any:
+            asked.append(1)
+            if len(asked) > 40:
+                raise kind("out of memory")
+            return t1_law(tokens)
+
+        failing = DistributionModel(VOCABULARY, fails)
+        with pytest.raises(kind) as failed:
+            sg.sample(failing, "", LANGUAGE, n=100, sampler=sg.LocalMasking(lanes=2), seed=1)
+        assert 0 < len(failed.value.partial) < 100 and failed.value.account.calls > 0  # type: ignore[attr-defined]
+
+
+def test_independent_texts_fill_max_attempts() -> None:
+    for limit in (3, 12):
+        found = draw("local", n=50, max_attempts=limit)
+        assert len(found) == limit and found.account.stopped == "max_attempts"
+
+
+def test_ended_texts_are_compared_as_growing_ones_are() -> None:
+    """With a potential of whole texts alone, what ASAp has learned does not favour those that still have to pay."""
+    costly = sg.potential(lambda text: -2.0 * text.count("1"))
+    plain = [
+        draw(sg.SMC(16, proposal=sg.ASAp()), n=320, potentials=costly, seed=seed).ess for seed in range(20)
+    ]
+    free = sg.potential(lambda text: -2.0 * text.count("1"), prefix=lambda text: 0.0)
+    steered = [
+        draw(sg.SMC(16, proposal=sg.ASAp()), n=320, potentials=free, seed=seed).ess for seed in range(20)
+    ]
+    assert np.mean(plain) == pytest.approx(np.mean(steered), rel=0.01)

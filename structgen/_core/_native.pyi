@@ -228,7 +228,8 @@ class StepBounds:
         least: float,
         few: int,
     ) -> None:
-        """Tokens of probability `least` are held one by one; a law of not many more than these and `few` as a whole."""
+        """Tokens that are `least` of the mass allowed are held one by one; a law of not many more than these and `few`
+        as a whole."""
     @staticmethod
     def restore(
         tokens: NDArray[np.int32], log_p: NDArray[np.float64], theta: NDArray[np.float64], tail: float

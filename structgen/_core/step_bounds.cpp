@@ -11,6 +11,8 @@ namespace {
 
 constexpr double NOTHING = -std::numeric_limits<double>::infinity();
 
+constexpr double TINY = 1e-20;  // far above the least that a float holds with all its digits
+
 constexpr auto LANES = [] {  // what each four bits allow, as factors
   std::array<std::array<float, 4>, 16> lanes{};
   for (size_t bits = 0; bits < 16; ++bits)
@@ -45,7 +47,7 @@ std::vector<int32_t> likely(const MaskedLaw &law, float least) {
   return found;
 }
 
-// The log mass of what is allowed and not held. Summed up by itself: what the whole leaves of it would be rounding.
+// The mass of what is allowed and not held. Summed up by itself: what the whole leaves of it would be rounding.
 double mass_of_others(const MaskedLaw &law, const std::vector<int32_t> &held) {
   double sum = 0;
   auto next = held.begin();
@@ -66,28 +68,54 @@ double mass_of_others(const MaskedLaw &law, const std::vector<int32_t> &held) {
       for (size_t i = 0; i < half; ++i) parts[i] += parts[i + half];
     sum += parts[0];
   }
-  return sum > 0 ? std::log(sum) : NOTHING;
+  return sum;
 }
+
+// Probabilities in proportion to the law's over what is allowed. Of masses that a float cannot tell apart any more, or
+// not from 0, they are made anew from the logarithms, with the most probable one as 1.
+struct Relative {
+  explicit Relative(const MaskedLaw &given) : law(given), total(mass_of_others(given, {})) {
+    if (total >= TINY) return;
+    for_each_allowed(given, [&](int32_t token) {
+      scale = std::max(scale, double{given.log_p[static_cast<size_t>(token)]});
+    });
+    if (scale == NOTHING) return;
+    own.resize(given.masses.size());
+    for_each_allowed(given, [&](int32_t token) {
+      const auto i = static_cast<size_t>(token);
+      own[i] = static_cast<float>(std::exp(given.log_p[i] - scale));
+    });
+    law.masses = own;
+    total = mass_of_others(law, {});
+  }
+
+  double log_mass_without(const std::vector<int32_t> &held) const {
+    const double mass = mass_of_others(law, held);
+    return mass > 0 ? std::log(mass) + (own.empty() ? 0 : scale) : NOTHING;
+  }
+
+  MaskedLaw law;
+  double total, scale = NOTHING;
+  std::vector<float> own;
+};
 
 }  // namespace
 
 StepBounds::StepBounds(const MaskedLaw &law, float least, int64_t few) : tail_(NOTHING) {
   int64_t count = 0;
   for (size_t w = 0; w < law.words(); ++w) count += std::popcount(law.word(w));
-  if (count > few) tokens_ = likely(law, least);
-  if (count <= 2 * static_cast<int64_t>(tokens_.size()) + few) {
-    tokens_.clear();
-    for_each_allowed(law, [&](int32_t token) {
-      if (law.masses[static_cast<size_t>(token)] > 0) tokens_.push_back(token);
-    });
-  } else {
-    tail_ = mass_of_others(law, tokens_);
+  if (count > few) {
+    const Relative relative(law);
+    tokens_ = likely(relative.law, static_cast<float>(least * relative.total));
+    tail_ = relative.log_mass_without(tokens_);
   }
-  if (tokens_.empty() && tail_ == NOTHING)
-    // subtle: probabilities below all that a float can tell from 0 are held by their logarithms.
+  if (count <= 2 * static_cast<int64_t>(tokens_.size()) + few) {
+    tail_ = NOTHING;
+    tokens_.clear();
     for_each_allowed(law, [&](int32_t token) {
       if (law.log_p[static_cast<size_t>(token)] > NOTHING) tokens_.push_back(token);
     });
+  }
   log_p_.reserve(tokens_.size());
   for (const int32_t token : tokens_) log_p_.push_back(law.log_p[static_cast<size_t>(token)]);
   theta_.assign(tokens_.size(), 0.0);
@@ -125,7 +153,7 @@ void StepBounds::hold(int32_t token, const MaskedLaw &law) {
   tokens_.insert(tokens_.begin() + at, token);
   log_p_.insert(log_p_.begin() + at, law.log_p[static_cast<size_t>(token)]);
   theta_.insert(theta_.begin() + at, 0.0);
-  tail_ = mass_of_others(law, tokens_);
+  tail_ = Relative(law).log_mass_without(tokens_);
   settle();
 }
 

@@ -33,7 +33,7 @@ class StepBounds {
  public:
   static constexpr int32_t TAIL = -1;  // drawn instead of a token: one of those that are not held one by one
 
-  // Tokens of probability `least` are held one by one; a law of not many more than these and `few` as a whole.
+  // Tokens that are `least` of the mass allowed are held one by one; a law of not many more than these and `few` whole.
   StepBounds(const MaskedLaw &law, float least, int64_t few);
   // As it was: the three of one length, the tokens increasing.
   StepBounds(std::vector<int32_t> tokens, std::vector<double> log_p, std::vector<double> theta, double tail);

@@ -7,7 +7,7 @@ A text that is found again, in other tokens or with another end, is one text: it
 ways that were found.
 Invariant: what is found is in the language, with its log probability under the model (not renormalised under the mask).
 A text that grows is left where it can no longer become better than the worst that its group keeps, however long it
-gets, so that stopping loses nothing.
+gets: stopping loses no better text, at most other tokens of one that is kept.
 Cost: a row of the model for each distinct text and step.
 Source: Vijayakumar et al. 2018, "Diverse beam search"; Wu et al. 2016 for the penalty, score = log P / length^alpha.
 """
@@ -15,7 +15,7 @@ Source: Vijayakumar et al. 2018, "Diverse beam search"; Wu et al. 2016 for the p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -95,13 +95,17 @@ def beam_search(
             for _, log_prob, token, one in candidates:
                 if token in eos:
                     kept[group].add(one, log_prob, group)
+                    chosen[token] = chosen.get(token, 0) + 1
                 elif len(grown) < share:
                     other = one.matcher.fork()
                     other.advance(token)
                     grown.append(_Growing((*one.tokens, token), other, log_prob))
                     chosen[token] = chosen.get(token, 0) + 1
             growing[group] = [one for one in grown if kept[group].may_take(one.log_prob)]
-    return sorted((beam for group in kept for beam in group.best()), key=lambda beam: -beam.score)
+    listed: dict[bytes, Beam] = {}  # what several groups have found is the first one's
+    for mine in kept:
+        listed |= mine.best(listed)
+    return sorted(listed.values(), key=lambda beam: -beam.score)
 
 
 class _Kept:
@@ -122,12 +126,14 @@ class _Kept:
         score = self._score(total, len(tokens) + 1)
         self._found[text] = max(best, log_prob), Beam(tokens, total, score, group)
 
-    def best(self) -> list[Beam]:
-        return sorted((beam for _, beam in self._found.values()), key=lambda beam: -beam.score)[: self._share]
+    def best(self, others: Container[bytes] = ()) -> dict[bytes, Beam]:
+        """Its share of texts, the best first, without `others`."""
+        found = [(text, beam) for text, (_, beam) in self._found.items() if text not in others]
+        return dict(sorted(found, key=lambda one: -one[1].score)[: self._share])
 
     def may_take(self, log_prob: float) -> bool:
         """May a text that has come so far become one of the best?"""
-        best = self.best()
+        best = list(self.best().values())
         return len(best) < self._share or self._score(log_prob, self._longest) > best[-1].score
 
     def _score(self, log_prob: float, length: int) -> float:

@@ -17,13 +17,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from structgen._core import StepBounds
 
+from .law import bits_of, drawn_place
 from .prefixes import Law, Prefix
 
-__all__ = ["TAIL", "BoundTrie", "Node"]
+__all__ = ["TAIL", "BoundTrie", "Node", "rare_token"]
 
 Array = NDArray[Any]
 
@@ -31,10 +33,13 @@ TAIL = -1
 """Drawn instead of a token: one of those that are not held one by one."""
 
 _LIKELY = 2.0**-10
-"""Tokens of at least this probability are held one by one: at most a thousand, mostly a few dozen."""
+"""Tokens that are at least this share of the mass allowed are held one by one: a thousand at most, mostly dozens."""
 
 _FEW = 32
 """A law of so many tokens is held as a whole: to look for the likely ones would take longer."""
+
+_TINY = 1e-20
+"""A mass below which a float32 loses digits of the tokens that make it up."""
 
 _TRIMMED_TO = 0.9
 """Of the limit: to look for leaves is not free."""
@@ -55,6 +60,19 @@ class Node:
     def memory(self) -> int:
         """Bytes, about."""
         return 400 + 28 * len(self.step)
+
+
+def rare_token(law: Law, allowed: Array | None, held: Array, uniform: float) -> int:
+    """The token that `uniform` selects among those allowed that were not `held` one by one. There must be mass."""
+    masses = law.masses.copy() if allowed is None else law.masses * bits_of(allowed, len(law.masses))
+    masses[held] = 0
+    if float(masses.sum(dtype=np.float64)) < _TINY:
+        scores = law.log_p.astype(np.float64)
+        if allowed is not None:
+            scores[bits_of(allowed, len(scores)) == 0] = -np.inf
+        scores[held] = -np.inf
+        masses = np.exp(scores - scores.max())
+    return drawn_place(masses, uniform)
 
 
 class BoundTrie:

@@ -99,8 +99,6 @@ class Chains:
         self._max_tokens = max_tokens
         self._stream = stream
         self._eos = frozenset(matcher.vocabulary.eos_ids)
-        self.proposed = 0
-        self.accepted = 0
 
     def run(self, count: int, go_on: Callable[[], bool]) -> Iterator[Text]:
         """The last texts of `count` chains, in the order in which these began, until `go_on` says no."""
@@ -149,9 +147,7 @@ class Chains:
             place = self._place(text, random)
             kept = Text(text.tokens[:place], steps=text.steps[:place])
             other = yield from self._grow(kept, random)
-            self.proposed += 1
             if self._takes(text, other, random):
-                self.accepted += 1
                 text = other
         return text
 

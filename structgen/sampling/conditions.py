@@ -45,14 +45,10 @@ class Potential:
 
     def __and__(self, other: Any) -> Product:
         """With another potential, or with a type or a constraint: a condition on texts of it."""
-        if isinstance(other, Potential):
-            return Product(str, (self, other))
-        if isinstance(other, Product):
-            return Product(other.output, (self, *other.potentials))
-        return Product(other, (self,))
+        return _product(self, other)
 
     def __rand__(self, other: Any) -> Product:
-        return Product(other, (self,))
+        return _product(other, self)
 
     def _asked(self, judge: Judge, text: str, what: str) -> float:
         try:
@@ -80,14 +76,32 @@ class Product:
     """A type or a constraint together with potentials: ``output & potential``; `structgen.sample` takes it."""
 
     output: Any
+    """None: any text."""
     potentials: tuple[Potential, ...]
 
-    def __and__(self, other: Potential) -> Product:
-        return (
-            Product(self.output, (*self.potentials, other))
-            if isinstance(other, Potential)
-            else NotImplemented
-        )
+    def __and__(self, other: Any) -> Product:
+        return _product(self, other)
+
+    def __rand__(self, other: Any) -> Product:
+        return _product(other, self)
+
+
+def _product(one: Any, other: Any) -> Product:
+    parts = [part if isinstance(part, Product) else _alone(part) for part in (one, other)]
+    outputs = [part.output for part in parts if part.output is not None]
+    if len(outputs) == 2:
+        try:
+            outputs = [outputs[0] & outputs[1]]  # constraints can be joined
+        except TypeError:
+            raise OptionError(
+                f"{a_kind(outputs[0])} and {a_kind(outputs[1])} cannot both be what texts are",
+                hint="Join potentials with one type or constraint.",
+            ) from None
+    return Product(outputs[0] if outputs else None, parts[0].potentials + parts[1].potentials)
+
+
+def _alone(part: Any) -> Product:
+    return Product(None, (part,)) if isinstance(part, Potential) else Product(part, ())
 
 
 def potential(

@@ -203,7 +203,9 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
         high = (
             math.inf if trie.root is None or (policy == "asap" and task.condition) else trie.root.step.bound
         )
-        account.log_z = masses.of_weights() if policy == "asap" else masses.of_attempts(high)
+        account.log_z = (
+            masses.of_weights() if policy == "asap" else masses.of_attempts(high, chosen=given == count)
+        )
         account.log_z = min(account.log_z, high)
         account.log_z_bounds = (masses.low(), high)
 
@@ -219,8 +221,11 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
     masses: list[float] = []
     failure: DeadEnd | None = None
     while given < count and not task.stops():
-        size = smc.particles if isinstance(sampler, SMC) else min(smc.particles, count - given)
-        if task.limits.max_attempts is not None and account.attempts + size > task.limits.max_attempts:
+        left = task.limits.max_attempts and task.limits.max_attempts - account.attempts
+        size = smc.particles
+        if not isinstance(sampler, SMC):  # these do not depend on one another
+            size = min(size, count - given, size if left is None else left)
+        if left is not None and size > left:
             account.stopped = "max_attempts"
             break
         batch = PrefixBatch(task.model, task.prompt, task.temperature)

@@ -47,16 +47,16 @@ class MassEstimate:
         """The mass of the distinct texts."""
         return log_sum_exp(np.array(list(self._texts.values()))) if self._texts else -math.inf
 
-    def of_attempts(self, high: float) -> float:
-        """The most likely mass, where it is at most `high`."""
+    def of_attempts(self, high: float, *, chosen: bool) -> float:
+        """The most likely mass, where it is at most `high`. `chosen`: the last attempt is the last for its text."""
         ended = np.array(self._ended, dtype=bool)
         if not ended.any():
             return -math.inf
         bounds = np.array(self._weights)
-        if ended.sum() > 1 and ended[-1]:
+        if chosen and ended.sum() > 1:
             ended, bounds = ended[:-1], bounds[:-1]
         top = min(high, float(bounds.min()))
-        ratios = np.exp(bounds[~ended] - top)
+        ratios = np.exp(np.minimum(bounds[~ended] - top, 700.0))
         least, most = 0.0, 1.0  # of Z / exp(top)
         for _ in range(_STEPS):
             middle = (least + most) / 2

@@ -149,7 +149,7 @@ class Particles:
         if drawn.token in self._eos:
             particle.end_token = drawn.token
             particle.final = self._condition.of_text(site.matcher.text)
-            particle.score = particle.final if self._scores else 0.0
+            particle.score = particle.final if self._scores or self._proposal.scores else 0.0
             self._proposal.learn(site, particle.final)
             if particle.final == -math.inf:
                 self._die(particle, "refused")

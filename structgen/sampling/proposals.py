@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .bounds import TAIL, BoundTrie, Node
+from .bounds import TAIL, BoundTrie, Node, rare_token
 from .conditions import Condition
 from .estimators import Estimator, draw_checked
-from .law import allowed_words, bits_of, drawn_place, log_sum_exp, next_ids, place_of
+from .law import allowed_words, log_sum_exp, next_ids, place_of
 from .prefixes import Law
 
 if TYPE_CHECKING:
@@ -64,6 +64,11 @@ class Proposed:
 class Proposal(Protocol):
     """A way to draw a token."""
 
+    @property
+    def scores(self) -> bool:
+        """Does it tell what is expected behind a token?"""
+        ...
+
     def draw(self, site: Site, law: Law, random: np.random.Generator, *, at_cap: bool) -> Proposed:
         """A token after a place, under the model's law there."""
         ...
@@ -73,8 +78,11 @@ class Proposal(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Masked:
     """By the mask alone."""
+
+    scores: bool = field(default=False, init=False)
 
     def draw(self, site: Site, law: Law, random: np.random.Generator, *, at_cap: bool) -> Proposed:
         """See `Proposal`."""
@@ -96,6 +104,7 @@ class Checked:
     estimator: Estimator = "auto"
     probes: int = 4
     max_checks: int | None = None
+    scores: bool = field(default=False, init=False)
 
     def draw(self, site: Site, law: Law, random: np.random.Generator, *, at_cap: bool) -> Proposed:
         """See `Proposal`."""
@@ -129,6 +138,7 @@ class Learned:
     """By the mask and by what all particles have learned so far."""
 
     trie: BoundTrie = field(default_factory=BoundTrie)
+    scores: bool = field(default=True, init=False)
 
     def draw(self, site: Site, law: Law, random: np.random.Generator, *, at_cap: bool) -> Proposed:
         """See `Proposal`."""
@@ -155,9 +165,7 @@ class Learned:
     def _rare(self, node: Node, matcher: Matcher, law: Law, random: np.random.Generator, at_cap: bool) -> int:
         """A token that the node does not hold."""
         allowed = allowed_words(matcher, at_cap=at_cap)
-        masses = law.masses * bits_of(allowed, len(law.masses))
-        masses[node.step.tokens] = 0
-        token = drawn_place(masses, float(random.random()))
+        token = rare_token(law, allowed, node.step.tokens, float(random.random()))
         self.trie.hold(node, token, allowed, law)
         return token
 

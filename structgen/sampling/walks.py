@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 
 from structgen.errors import OptionError
 
-from .bounds import TAIL, BoundTrie, Node
+from .bounds import TAIL, BoundTrie, Node, rare_token
 from .conditions import Condition
-from .law import allowed_words, bits_of, drawn_place
+from .law import allowed_words
 from .prefixes import Law, PrefixReader
 
 if TYPE_CHECKING:
@@ -246,11 +246,9 @@ class Walks:
         """One of the tokens that were not held when it was decided that it is one of those."""
         # subtle: another lane may have drawn one of them meanwhile, which is held now; it is as likely as before.
         allowed = self._allowed(lane)
-        masses = law.masses.copy() if allowed is None else law.masses * bits_of(allowed, len(law.masses))
         assert lane.held is not None
-        masses[lane.held] = 0
+        token = rare_token(law, allowed, lane.held, next(lane.uniforms))
         lane.held = None
-        token = drawn_place(masses, next(lane.uniforms))
         self.trie.hold(node, token, allowed, law)
         return token
 

@@ -26,7 +26,7 @@ def estimates(count: int, bound_of: str, rounds: int = 2000) -> tuple[np.ndarray
             # Texts without a mass of their own, so that what is certain says nothing.
             estimate.add(math.log(bound), (attempt,) if is_text else None, -math.inf)
             each.append(bound * is_text)
-        found.append(math.exp(estimate.of_attempts(0.0)))
+        found.append(math.exp(estimate.of_attempts(0.0, chosen=True)))
         means.append(np.mean(each))
     return np.array(found), np.array(means)
 
@@ -54,14 +54,14 @@ def test_a_small_language_that_is_known_soon() -> None:
     for attempt in range(400):
         bound = 1.0 if attempt < 40 else 1e-7 * (1 + 0.5**attempt)
         estimate.add(math.log(bound), (attempt,) if attempt >= 40 else None, -math.inf)
-    assert estimate.of_attempts(math.log(1e-7)) == pytest.approx(math.log(1e-7), abs=1e-6)
+    assert estimate.of_attempts(math.log(1e-7), chosen=True) == pytest.approx(math.log(1e-7), abs=1e-6)
 
 
 def test_nothing_and_texts_that_are_certain() -> None:
     estimate = MassEstimate()
-    assert estimate.of_attempts(0.0) == estimate.of_weights() == estimate.low() == -math.inf
+    assert estimate.of_attempts(0.0, chosen=True) == estimate.of_weights() == estimate.low() == -math.inf
     for number in range(3):
         estimate.add(0.0, None, -math.inf)
         estimate.add(0.0, (number % 2,), math.log(0.3))
     assert estimate.low() == pytest.approx(math.log(0.6))
-    assert estimate.of_attempts(0.0) == pytest.approx(math.log(0.6))  # attempts alone say less
+    assert estimate.of_attempts(0.0, chosen=True) == pytest.approx(math.log(0.6))  # attempts alone say less
