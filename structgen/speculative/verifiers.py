@@ -1,0 +1,194 @@
+"""Verifiers: which drafted token is taken at a node, so that what comes out has the model's law.
+
+What: at a node of a draft the target p (the law of the plain sampler's draw there: mask, temperature, cuts) meets the
+tokens that a drafter proposed, its children. A verifier gives an `Outcome`: with which probability each child is taken,
+and from what the token is drawn otherwise. What comes out is drawn by one uniform number.
+Invariant: over the drafts as they were *really* drawn, the outcomes are p. Each verifier is exact for one way of
+drafting (`Drafted`), and the driver refuses others.
+
+    Match             "any"           y is drawn from p, and taken whether or not it is a child: exact for every
+                                      drafter. With the uniform number of the position it is the plain sampler's own
+                                      token
+    Rejection         "one"           x ~ q: taken with min(1, p(x) / q(x)), otherwise y ~ (p - q)+
+    Recursive         "distinct"      x1, x2, ... ~ q without replacement: after each that is refused p becomes
+                                      (p - q)+, and q loses the token
+    KSeq              "independent"   x1 ... xk ~ q: each is taken with min(1, p(x) / (g q(x))); g solves
+                                      1 - (1 - b)^k = g b, b(g) = sum of min(p / g, q); otherwise what is missing of p
+    GreedyTransport   "greedy"        the k - 1 most probable of q and one z ~ q without these: z as by `Rejection`
+                                      against q without them; what is drawn otherwise is often one of them
+
+Cost: a few passes over the vocabulary for each child.
+Source: Leviathan et al. 2023; Chen et al. 2023 (Rejection); Jeon et al. 2024 (RSD); Sun et al. 2023 (SpecTr);
+Hu et al. 2025 (MDSD).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.sampling.law import place_of
+
+__all__ = ["Drafted", "GreedyTransport", "KSeq", "Match", "Outcome", "Recursive", "Rejection", "Verifier"]
+
+Array = NDArray[Any]
+Drafted = Literal["any", "one", "distinct", "independent", "greedy"]
+"""How a node's children were drawn from q."""
+
+_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a node comes to: the probabilities of `taken` and of `rest` sum to 1."""
+
+    taken: tuple[tuple[int, float], ...]
+    """Children, in the order in which they are looked at, with the probability that it ends with them."""
+    rest: Array
+    """The probability of every token, where no child was taken by then."""
+
+    def law(self) -> Array:
+        """The law of what comes out, over the vocabulary."""
+        whole = self.rest.copy()
+        for token, probability in self.taken:
+            whole[token] += probability
+        return whole
+
+    def draw(self, uniform: float) -> int:
+        """The token that `uniform` in [0, 1) selects."""
+        for token, probability in self.taken:
+            if uniform < probability:
+                return token
+            uniform -= probability
+        cumulative = np.cumsum(self.rest, dtype=np.float64)
+        left = float(cumulative[-1])
+        if left <= 0:  # rounding alone led here
+            return self.taken[-1][0]
+        return place_of(cumulative, min(1.0, uniform / left))
+
+
+class Verifier(Protocol):
+    """A way to choose among drafted tokens."""
+
+    @property
+    def drafted(self) -> Drafted:
+        """The drafts that it is exact for."""
+        ...
+
+    def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
+        """`target` and `draft` are p and q, float64 over the vocabulary, normalised; `children` came from q."""
+        ...
+
+
+@dataclass(frozen=True)
+class Match:
+    """Exact for every drafter; the plain sampler's own tokens under its own noise."""
+
+    drafted: Drafted = "any"
+
+    def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
+        """See `Verifier`."""
+        return Outcome((), target)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """The first one: a chain."""
+
+    drafted: Drafted = "one"
+
+    def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
+        """See `Verifier`."""
+        assert draft is not None and len(children) == 1
+        return _rejected(target, draft, children[0])
+
+
+@dataclass(frozen=True)
+class Recursive:
+    """Recursive rejection without replacement."""
+
+    drafted: Drafted = "distinct"
+
+    def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
+        """See `Verifier`."""
+        assert draft is not None
+        target, draft, open_ = target, draft.copy(), 1.0
+        taken = []
+        for token in children:
+            chance = min(1.0, float(target[token]) / float(draft[token]))
+            taken.append((token, open_ * chance))
+            open_ *= 1 - chance
+            if open_ <= 0:
+                break
+            target = _positive(target - draft)
+            draft[token] = 0
+            mass = float(draft.sum())
+            if mass <= 0:
+                break
+            draft /= mass
+        return Outcome(tuple(taken), open_ * target)
+
+
+@dataclass(frozen=True)
+class KSeq:
+    """Independent drafts, each against the same threshold."""
+
+    drafted: Drafted = "independent"
+
+    def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
+        """See `Verifier`."""
+        assert draft is not None
+        count = len(children)
+        factor = _factor(target, draft, count)
+        accepted = np.minimum(target / factor, draft)
+        mass = float(accepted.sum())
+        taken, open_ = [], 1.0
+        for token in children:
+            chance = min(1.0, float(target[token]) / (factor * float(draft[token])))
+            taken.append((token, open_ * chance))
+            open_ *= 1 - chance
+        share = (1 - (1 - mass) ** count) / mass if mass > 0 else 0.0
+        return Outcome(tuple(taken), open_ * _positive(target - accepted * share))
+
+
+@dataclass(frozen=True)
+class GreedyTransport:
+    """The most probable drafts for sure, and one of the others; `children` are in this order."""
+
+    drafted: Drafted = "greedy"
+
+    def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
+        """See `Verifier`."""
+        assert draft is not None
+        others = draft.copy()
+        others[list(children[:-1])] = 0
+        mass = float(others.sum())
+        return _rejected(target, others / mass, children[-1]) if mass > 0 else Outcome((), target)
+
+
+def _rejected(target: Array, draft: Array, token: int) -> Outcome:
+    chance = min(1.0, float(target[token]) / float(draft[token]))
+    if chance >= 1:
+        return Outcome(((token, 1.0),), np.zeros_like(target))
+    return Outcome(((token, chance),), (1 - chance) * _positive(target - draft))
+
+
+def _positive(difference: Array) -> Array:
+    """The positive part, normalised."""
+    found = np.maximum(difference, 0.0)
+    mass = float(found.sum())
+    return found / mass if mass > 0 else found
+
+
+def _factor(target: Array, draft: Array, count: int) -> float:
+    """g between 1 and k with 1 - (1 - b)^k = g b, b the sum of min(p / g, q): the left side falls behind as g grows."""
+    low, high = 1.0, float(count)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        mass = float(np.minimum(target / middle, draft).sum())
+        low, high = (middle, high) if 1 - (1 - mass) ** count > middle * mass else (low, middle)
+    return high

@@ -1,0 +1,151 @@
+"""Verifiers by enumeration: over all drafts, with their probabilities, what comes out is the target, to 1e-12."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from structgen.speculative.verifiers import GreedyTransport, KSeq, Match, Recursive, Rejection, Verifier
+
+Array = NDArray[np.float64]
+Drafts = Iterator[tuple[tuple[int, ...], float]]
+
+
+def one(q: Array, _: int) -> Drafts:
+    for token in np.flatnonzero(q):
+        yield (int(token),), float(q[token])
+
+
+def distinct(q: Array, count: int) -> Drafts:
+    some = [int(token) for token in np.flatnonzero(q)]
+    for order in permutations(some, min(count, len(some))):
+        probability, left = 1.0, q.copy()
+        for token in order:
+            probability *= left[token] / left.sum()
+            left[token] = 0
+        yield order, probability
+
+
+def independent(q: Array, count: int) -> Drafts:
+    for order in product(np.flatnonzero(q).tolist(), repeat=count):
+        yield order, math.prod(float(q[token]) for token in order)
+
+
+def greedy(q: Array, count: int) -> Drafts:
+    best = tuple(int(token) for token in np.argsort(-q, kind="stable")[: count - 1])
+    others = q.copy()
+    others[list(best)] = 0
+    if others.sum() == 0:
+        yield best, 1.0
+        return
+    for token in np.flatnonzero(others):
+        yield (*best, int(token)), float(others[token] / others.sum())
+
+
+VERIFIERS: list[tuple[Verifier, Callable[[Array, int], Drafts]]] = [
+    (Match(), distinct),
+    (Match(), greedy),
+    (Rejection(), one),
+    (Recursive(), distinct),
+    (KSeq(), independent),
+    (GreedyTransport(), greedy),
+]
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Array, Array]:
+    """A masked target and a draft law, which may be masked or not."""
+    size = draw(st.integers(2, 6))
+
+    def law(zeros: bool) -> Array:
+        parts = draw(st.lists(st.integers(0 if zeros else 1, 20), min_size=size, max_size=size).filter(any))
+        found: Array = np.array(parts, dtype=np.float64) / sum(parts)
+        return found
+
+    return law(True), law(draw(st.booleans()))
+
+
+def outcome_law(
+    verifier: Verifier, p: Array, q: Array, drafts: Callable[[Array, int], Drafts], count: int
+) -> Array:
+    whole = np.zeros_like(p)
+    for children, probability in drafts(q, count):
+        outcome = verifier.outcome(p, q, children)
+        assert outcome.law().sum() == pytest.approx(1, abs=1e-12) and outcome.law().min() >= 0
+        whole += probability * outcome.law()
+    return whole
+
+
+@pytest.mark.parametrize(("verifier", "drafts"), VERIFIERS, ids=lambda one: getattr(one, "__name__", None))
+@given(problem=problems(), count=st.integers(1, 4))
+@settings(deadline=None, max_examples=60)
+def test_what_comes_out_is_the_target(
+    verifier: Verifier, drafts: Callable[[Array, int], Drafts], problem: tuple[Array, Array], count: int
+) -> None:
+    p, q = problem
+    assert outcome_law(verifier, p, q, drafts, count) == pytest.approx(p, abs=1e-12)
+
+
+P = np.array([0.5, 0.3, 0.0, 0.2, 0.0])  # masked
+Q = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
+UNMASKED = np.array([0.3, 0.2, 0.3, 0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("verifier", "drafts"), VERIFIERS[2:], ids=lambda one: getattr(one, "__name__", None)
+)
+def test_canaries_fail(verifier: Verifier, drafts: Callable[[Array, int], Drafts]) -> None:
+    """What must not come out right: acceptance against the unmasked law, and a q that the draft was not drawn from."""
+
+    def far(p: Array, q: Array, drawn: Array) -> float:
+        whole = np.zeros_like(P)
+        for children, probability in drafts(drawn, 2):
+            whole += probability * verifier.outcome(p, q, children).law()
+        return float(abs(whole - P).sum())
+
+    assert far(P, Q, Q) < 1e-12
+    assert far(UNMASKED, Q, Q) > 0.1
+    wrong = np.array([0.35, 0.35, 0.1, 0.1, 0.1])
+    assert far(P, wrong, Q) > 0.01
+
+
+def test_a_verifier_for_independent_drafts_is_wrong_for_distinct_ones() -> None:
+    p, q = np.array([0.1, 0.6, 0.05, 0.25, 0.0]), np.array([0.6, 0.1, 0.1, 0.1, 0.1])
+    whole = np.zeros_like(p)
+    for children, probability in distinct(q, 2):
+        whole += probability * KSeq().outcome(p, q, children).law()
+    assert abs(whole - p).sum() > 0.01
+
+
+def test_more_drafts_are_taken_more_often() -> None:
+    """Mean acceptance over 30 masked problems, in the order of the field's figures; the optimum is the greatest."""
+    random = np.random.default_rng(2)
+    means = dict.fromkeys(["one", "independent", "distinct", "greedy"], 0.0)
+    for _ in range(30):
+        p, q = random.dirichlet(np.full(8, 0.5)), random.dirichlet(np.full(8, 0.5))
+        p[random.random(8) < 0.3] = 0
+        p = p / p.sum() if p.sum() else np.full(8, 0.125)
+        q = np.where(p > 0, q, 0.0)
+        q = q / q.sum() if q.sum() else p
+        for (verifier, drafts), count in zip(VERIFIERS[2:], (1, 3, 3, 3), strict=True):
+            for children, probability in drafts(q, count):
+                outcome = verifier.outcome(p, q, children).law()
+                means[verifier.drafted] += probability * sum(outcome[list(set(children))]) / 30
+    assert means["one"] < means["independent"] < means["distinct"] + 0.02
+    assert means["distinct"] <= means["greedy"] + 1e-9
+
+
+def test_draws_follow_the_outcome() -> None:
+    for verifier, drafts in VERIFIERS:
+        children = next(iter(drafts(Q, 1 if isinstance(verifier, Rejection) else 3)))[0]
+        outcome = verifier.outcome(P, Q, children)
+        uniforms = (np.arange(20_000) + 0.5) / 20_000
+        counts = np.bincount([outcome.draw(float(u)) for u in uniforms], minlength=5) / 20_000
+        assert counts == pytest.approx(outcome.law(), abs=1e-3)
