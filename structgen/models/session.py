@@ -118,6 +118,8 @@ class Session:
 class BatchedSession(Session):
     """All rows in one cache, one forward pass for all of them."""
 
+    steps_back_cheaply = True
+
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         shared = _shared_length(prompts)
         is_shared = shared >= _SHORTEST_SHARED
@@ -236,6 +238,9 @@ class BatchedSession(Session):
 
 class SeparateSession(Session):
     """One cache per row, one forward pass per row."""
+
+    steps_back_cheaply = False
+    """A memory that cannot step back is built again from the tokens, so nothing is read ahead in it."""
 
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         super().__init__(model, size, len(prompts))

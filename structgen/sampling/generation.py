@@ -40,6 +40,8 @@ class Timing:
     """Masks, forced tokens, moving the matcher."""
     drawing: float = 0.0
     """Softmax, temperature, top-k, the draw."""
+    drafting: float = 0.0
+    """Proposing tokens ahead of the model."""
     first_token: float | None = None
     """From the start to the first token of this row."""
     total: float = 0.0

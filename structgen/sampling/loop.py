@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from structgen._core import LimitError
 from structgen.errors import LimitExceeded, OptionError, StructgenError
@@ -26,7 +28,23 @@ from .row import Row, TokenMatcher
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel
 
-__all__ = ["Progress", "generate_steps", "generate_tokens"]
+__all__ = ["Drafting", "Progress", "generate_steps", "generate_tokens"]
+
+
+class Drafting(Protocol):
+    """Proposes what a row may go on with."""
+
+    def propose(self, row: Row) -> list[int]:
+        """Tokens that may be drawn next, no more than the row has room for; none of them ends the text."""
+        ...
+
+    def observe(self, row: Row, draft: Sequence[int], taken: int) -> None:
+        """So many of the draft were drawn."""
+        ...
+
+    def passed(self, tokens: int, seconds: float) -> None:
+        """A pass in which the longest row read so many tokens took so long."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,13 +63,14 @@ def generate_tokens(
     options: SamplingOptions | Sequence[SamplingOptions] | None = None,
     *,
     cancel: Callable[[], bool] | None = None,
+    drafting: Drafting | None = None,
 ) -> list[Generation]:
     """One generation per prompt, drawn together. A matcher that is None leaves its row unconstrained.
 
     Options for all: row i draws from the stream (seed, i). One set of options per row: each row draws what it
-    would draw alone.
+    would draw alone. `drafting` proposes tokens that the model reads ahead; they change nothing but the time.
     """
-    run = _Run(model, prompts, matchers, options, cancel)
+    run = _Run(model, prompts, matchers, options, cancel, drafting)
     for _ in run.rounds():
         pass
     return [run.generations[row.index] for row in run.rows]
@@ -64,9 +83,10 @@ def generate_steps(
     options: SamplingOptions | Sequence[SamplingOptions] | None = None,
     *,
     cancel: Callable[[], bool] | None = None,
+    drafting: Drafting | None = None,
 ) -> Iterator[Progress]:
     """The same, told as it goes: each row once per round, with its generation when it ends."""
-    run = _Run(model, prompts, matchers, options, cancel)
+    run = _Run(model, prompts, matchers, options, cancel, drafting)
     for changed in run.rounds():
         for row in changed:
             yield Progress(row.index, row.text, run.generations.get(row.index))
@@ -80,6 +100,7 @@ class _Run:
         matchers: Sequence[TokenMatcher | None],
         options: SamplingOptions | Sequence[SamplingOptions] | None,
         cancel: Callable[[], bool] | None,
+        drafting: Drafting | None = None,
     ) -> None:
         each = _per_row(options, len(prompts))
         if len(matchers) != len(prompts):
@@ -102,6 +123,7 @@ class _Run:
         self._first: dict[int, float] = {}
         self._model = model
         self._cancel = cancel
+        self._drafting = drafting
 
     def rounds(self) -> Iterator[list[Row]]:
         """After each round the rows that changed; a row that ended is in `generations` by then."""
@@ -119,7 +141,8 @@ class _Run:
         clock = time.perf_counter
         session = self._model.start([row.prompt for row in active])
         can_score = hasattr(session, "append_scored")
-        logits = session.logits()
+        can_draft = can_score and self._drafting is not None and getattr(session, "steps_back_cheaply", True)
+        logits = list(session.logits())
         self.timing.prompt = clock() - self.started
         while True:
             before = clock()
@@ -140,41 +163,91 @@ class _Run:
             yield changed
             if not active:
                 return
+            drafts = self._drafts(active) if can_draft else [[] for _ in active]
             before = clock()
             if len(keep) < len(changed):
                 session.select(keep)
-            logits = self._advance(session, active, can_score)
+            most = max(len(row.pending) + len(draft) for row, draft in zip(active, drafts, strict=True))
+            scores = self._advance(session, active, drafts, can_score)
             self.timing.model += clock() - before
+            if self._drafting is not None and most:
+                self._drafting.passed(most, clock() - before)
             for place, row in enumerate(active):
                 with _failing_alone(row):
-                    before = clock()
-                    allowed = row.allowed()
-                    masked = clock()
-                    row.draw(logits[place], allowed)
-                    self.timing.constraint += masked - before
-                    self.timing.drawing += clock() - masked
+                    self._draw(row, scores[place], drafts[place])
+                taken = row.taken_from(drafts[place])
+                logits[place] = scores[place][taken]
+                if self._drafting is not None and row.finish is None:
+                    if taken < len(drafts[place]):
+                        session.rollback(place, len(drafts[place]) - taken)
+                    self._drafting.observe(row, drafts[place], taken)
+            del logits[len(active) :]
 
-    def _advance(self, session: Any, active: list[Row], can_score: bool) -> Any:
-        """Give the session what is pending, score the forced tokens in it, and return the new logits."""
+    def _drafts(self, active: list[Row]) -> list[list[int]]:
+        """What each row may go on with, if its tokens are drawn so."""
+        assert self._drafting is not None
+        before = time.perf_counter()
+        drafts = [self._drafting.propose(row) for row in active]
+        self.timing.drafting += time.perf_counter() - before
+        return drafts
+
+    def _advance(
+        self, session: Any, active: list[Row], drafts: list[list[int]], can_score: bool
+    ) -> list[Any]:
+        """Give the session what is pending and what is drafted; the logits after each row's pending tokens and after
+        each of its draft."""
         for place, row in enumerate(active):
             if row.excess:
                 session.rollback(place, row.excess)
         pending = [row.pending for row in active]
-        if any(pending):
-            self.timing.forward_passes += 1
-            if can_score and any(
-                len(tokens) > 1 and row.options.exact_weight
-                for row, tokens in zip(active, pending, strict=True)
-            ):
-                inner = session.append_scored(pending)
-                for row, logits in zip(active, inner, strict=True):
-                    for offset in range(1, len(row.pending)):
-                        row.score_pending(offset, logits[offset - 1])
-            else:
+        if not can_score or not (
+            any(drafts) or any(len(row.pending) > 1 and row.options.exact_weight for row in active)
+        ):
+            if any(pending):
+                self.timing.forward_passes += 1
                 session.append(pending)
-        for row in active:
+            for row in active:
+                row.sent()
+            return [one[None] for one in session.logits()]
+        # Of rows with nothing pending the first logits are those that there are.
+        known: list[Any] = list(session.logits().copy()) if not all(pending) else [None] * len(active)
+        self.timing.forward_passes += 1
+        inner = session.append_scored([[*mine, *draft] for mine, draft in zip(pending, drafts, strict=True)])
+        scores = []
+        for row, first, logits in zip(active, known, inner, strict=True):
+            for offset in range(1, len(row.pending)):
+                row.score_pending(offset, logits[offset - 1])
+            if row.pending:
+                scores.append(logits[len(row.pending) - 1 :])
+            else:
+                scores.append(np.stack([first, *logits]))
             row.sent()
-        return session.logits()
+        return scores
+
+    def _draw(self, row: Row, scores: Any, draft: list[int]) -> None:
+        """Draw as the plain sampler would, as far as the model has read what is drawn."""
+        clock = time.perf_counter
+        taken = 0
+        while True:
+            before = clock()
+            allowed = row.allowed()
+            masked = clock()
+            row.draw(scores[taken], allowed)
+            drawn = clock()
+            self.timing.constraint += masked - before
+            self.timing.drawing += drawn - masked
+            if not draft:
+                return
+            row.settle(can_score=True)
+            self.timing.constraint += clock() - drawn
+            if row.excess:
+                return  # it went back behind what the model had read
+            read = row.agrees_with(draft)
+            for offset in range(taken, min(read + 1, len(row.pending))):
+                row.score_pending(offset, scores[offset])
+            if row.finish is not None or read < len(row.pending):
+                return
+            taken = read
 
     def _note(self, row: Row) -> None:
         """Keep the time of the first token, and the generation of a row that has ended."""

@@ -58,6 +58,10 @@ class Unconstrained:
         """No token is the only choice."""
         return []
 
+    def forced_bytes(self, most: int = 0) -> bytes:
+        """Nor any byte."""
+        return b""
+
     def rollback(self, n: int) -> None:
         """Nothing to take back."""
 
@@ -114,7 +118,8 @@ class Row:
         self._end_step: tuple[float, float] | None = None
         self._drawn: list[int] = []
         self._banned: dict[int, set[int]] = {}
-        self._law: StepLaw | None = None
+        self._laws: dict[int, StepLaw] = {}
+        """Of the positions that were drawn since the session was given tokens."""
         self._uniforms: NDArray[np.float64] = np.empty(0)
         self._stream: np.random.Generator | None = None
         self._resent = 0
@@ -131,6 +136,26 @@ class Row:
         """The session has been given what was pending."""
         self.pending = []
         self.excess = self._resent = 0
+        self._laws.clear()
+
+    def taken_from(self, draft: Sequence[int]) -> int:
+        """How many of the tokens that the session read ahead were drawn; they are pending no more."""
+        if self.excess or self.finish is not None:
+            return 0
+        taken = self.agrees_with(draft)
+        del self.pending[:taken]
+        return taken
+
+    def agrees_with(self, draft: Sequence[int]) -> int:
+        """How many of the pending tokens the draft has as well, from the first one on."""
+        pairs = zip(self.pending, draft, strict=False)
+        differ = (place for place, (mine, theirs) in enumerate(pairs) if mine != theirs)
+        return next(differ, min(len(self.pending), len(draft)))
+
+    @property
+    def matcher(self) -> Any:
+        """The constraint at the end of the text so far."""
+        return self._matcher
 
     # -- the state as seen from outside
 
@@ -184,10 +209,10 @@ class Row:
                 self.finish = "complete"
             elif len(self.tokens) >= self.capacity and not matcher.is_complete():
                 self.finish = "length"
-            elif matcher.allowed_count() == 0 and not self._step_back():
-                self.finish = "dead_end"
-            else:
+            elif matcher.allowed_count() > 0:
                 return
+            elif not self._step_back():
+                self.finish = "dead_end"
 
     def _commit_forced(self) -> None:
         if len(self.tokens) in self._banned:
@@ -225,7 +250,7 @@ class Row:
 
     def draw(self, logits: NDArray[Any], ids: NDArray[np.int64] | None) -> None:
         """Draw the next token; the row may finish by it."""
-        law = self._law = StepLaw(logits, ids, self.options)
+        law = self._laws[len(self.tokens)] = StepLaw(logits, ids, self.options)
         for token in self._banned.get(len(self.tokens), ()):
             law.exclude(token)
         if not law.is_empty:
@@ -300,14 +325,17 @@ class Row:
             self._banned.setdefault(position, set()).add(token)
             if self._budget is not None:
                 self._budget.restart(self.capacity - position)
-            if position >= held and self._law is not None:
-                self.pending = []
-                self._law.exclude(token)
-                if self._law.is_empty:
+            law = self._laws.pop(position, None)
+            if position >= held and law is not None:
+                del self.pending[position - held :]
+                self._laws = {at: one for at, one in self._laws.items() if at < position}
+                law.exclude(token)
+                if law.is_empty:
                     continue
-                self._draw_from(self._law)
+                self._laws[position] = law
+                self._draw_from(law)
             else:
-                self._law = None
+                self._laws.clear()
                 self.pending = [self.tokens[-1] if self.tokens else self.prompt[-1]]
                 self.excess = held - position + 1
                 self._resent = 1
