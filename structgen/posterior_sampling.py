@@ -222,13 +222,13 @@ def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
         )
     elif lost["refused"]:
         error = DeadEnd(
-            f"no text was drawn: of what the model writes under the constraint, potentials refuse everything{causes}",
+            f"no text was drawn: potentials refused all that the model wrote under the constraint{causes}",
             text="",
             hint="See that each takes a text that you expect.",
         )
     elif lost["max_tokens"]:
         error = DeadEnd(
-            f"no text was drawn: what the model writes under the constraint does not end within {task.max_tokens} "
+            f"no text was drawn: what the model wrote under the constraint did not end within {task.max_tokens} "
             f"tokens{causes}",
             text="",
             hint="Raise max_tokens.",

@@ -290,6 +290,10 @@ def test_what_came_to_nothing_is_counted() -> None:
         found = draw(sampler, n=40, potentials=odd)
         assert len(found) + found.account.lost["refused"] == 40 and found.account.lost["refused"] > 5
         assert "came to nothing" in repr(found)
+    resampled = draw(
+        sg.SMC(40, threshold=1), n=400, potentials=sg.potential(prefix=lambda text: text[:2] != "11")
+    )
+    assert resampled.account.lost.total() + len(resampled) == resampled.account.attempts == 400
     assert draw(sg.Exact(lanes=1), n=40, potentials=odd).account.lost.keys() <= {"refused", "given up"}
 
 

@@ -255,7 +255,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
             failure = error
         account.attempts += size
         account.resampled += particles.resampled
-        account.lost.update(particles.deaths)
+        account.lost.update(particle.lost for particle in particles.particles if particle.dead)
         masses.append(particles.total() + math.log(size))
         account.log_z = log_sum_exp(np.array(masses)) - math.log(account.attempts)
         for particle in particles.particles:

@@ -20,7 +20,6 @@ Source: Lew et al. 2023 (SMC steering), Lipkin et al. 2025.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -57,6 +56,8 @@ class Particle:
     """The log of what is expected of the text so far."""
     final: float = 0.0
     """What potentials say of the whole text."""
+    lost: str = ""
+    """What it died of: "refused" by potentials, "max_tokens", "no mass"."""
 
     @property
     def tokens(self) -> list[int]:
@@ -106,8 +107,6 @@ class Particles:
         """Up to the last resampling; `total` adds the rest."""
         self.resampled = 0
         self.steps = 0
-        self.deaths: Counter[str] = Counter()
-        """Of particles, by what they died of: "refused" by potentials, "max_tokens", "no mass"."""
 
     def run(self) -> Iterator[int]:
         """Grows all of them to their ends; after each step, how many still grow."""
@@ -164,8 +163,7 @@ class Particles:
             particle.score += score + self._judge(site.matcher.text)
 
     def _die(self, particle: Particle, cause: str) -> None:
-        particle.log_weight = -math.inf
-        self.deaths[cause] += 1
+        particle.log_weight, particle.lost = -math.inf, cause
 
     def _judge(self, text: bytes) -> float:
         if self._critic is None:
