@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from structgen.api import check_model, described
+from structgen.api import check_model
 from structgen.errors import DeadEnd, LimitExceeded, OptionError, OutputInvalid
-from structgen.matcher import Matcher
 from structgen.progress import ProgressBar
-from structgen.requests import check_ends, is_number, limits_of, unknown_option, whole_number
+from structgen.requests import is_number, limits_of, opening, unknown_option, whole_number
 from structgen.sampling.beams import Beam, beam_search
-from structgen.sampling.budget import check_room, room_after
 from structgen.sampling.conditions import Condition, Potential, Product
 from structgen.sampling.drawing import Task
 from structgen.sampling.options import SamplingOptions
@@ -74,10 +72,8 @@ def beam(
     Raises `DeadEnd` where no text ends within `max_tokens`, `LimitExceeded` where none did before a limit.
     """
     check_model(model)
-    known = ("width", "groups", "diversity", "length_penalty", "max_tokens", "describe", "max_seconds", "max_calls",
-             "cancel", "progress")  # fmt: skip
     if refused:
-        raise unknown_option(next(iter(refused)), known, "beam")
+        raise unknown_option(next(iter(refused)), beam)
     width, groups = whole_number("width", width, 1), whole_number("groups", groups, 1)
     if groups > width:
         raise OptionError(f"groups={groups} are more than width={width}", hint="Each group needs a text.")
@@ -89,11 +85,7 @@ def beam(
     if isinstance(output, Potential | Product):
         raise OptionError("beam search takes no potentials", hint="structgen.sample(...) does.")
     kind = output_type(output)
-    ids = model.encode(described(prompt, kind) if describe else prompt)
-    room, limit = room_after(len(ids), model.context_length, options.max_tokens)
-    matcher = Matcher(kind.constraint, model.vocabulary)
-    check_room(matcher.least_tokens(room), room, limit)
-    check_ends(model)
+    ids, matcher, room = opening(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
     task = Task(model, ids, matcher, Condition(), 1.0, room, (0,), limits)
     if task.stops():
         raise _stopped(task)

@@ -7,20 +7,17 @@ Cost: of a draw, see the sampler; `learned` keeps what was found out for the nex
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from structgen.api import check_model, described
+from structgen.api import check_model
 from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, a_kind
 from structgen.known_laws import KnownLaws
-from structgen.matcher import Matcher
 from structgen.posterior import Posterior
 from structgen.progress import ProgressBar
-from structgen.requests import check_ends, is_number, limits_of, unknown_option, whole_number
-from structgen.sampling.budget import check_room, room_after
+from structgen.requests import is_number, limits_of, opening, unknown_option, whole_number
 from structgen.sampling.conditions import Condition, Potential, Product
 from structgen.sampling.drawing import Draw, Task, draw
 from structgen.sampling.options import SamplingOptions, row_seed
@@ -87,11 +84,7 @@ def sample(
     count = whole_number("n", n, 1, "it is how many texts are drawn")
     limits = limits_of(max_seconds, max_calls, max_attempts, cancel)
     kind, parts = _condition(output, potentials)
-    ids = model.encode(described(prompt, kind) if describe else prompt)
-    room, limit = room_after(len(ids), model.context_length, options.max_tokens)
-    matcher = Matcher(kind.constraint, model.vocabulary)
-    check_room(matcher.least_tokens(room), room, limit)
-    check_ends(model)
+    ids, matcher, room = opening(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
     task = Task(model, ids, matcher, Condition(parts), float(temperature), room, row_seed(seed, 0), limits)
     with _knowing(learned, task, chosen):
         draws: list[Draw] = []
@@ -102,9 +95,8 @@ def sample(
                 for one in draw(task, count, chosen):
                     draws.append(one)
                     bar.advance()
-        except (
-            BaseException
-        ) as error:  # a model that runs out of memory, an interrupt: hours of work may be in it
+        except BaseException as error:
+            # A model that runs out of memory, an interrupt: hours of work may be in what there is.
             vars(error)["account"] = task.account
             if draws:
                 vars(error)["partial"] = _posterior(draws, kind, chosen, task)
@@ -148,9 +140,7 @@ async def sample_async(
 ) -> Posterior[Any]:
     """The same as `sample`, without blocking the event loop; cancelling it stops the sampling."""
     stop = threading.Event()
-    asked: Callable[[], bool] | None = options.pop("cancel", None)
-    if asked is not None and not callable(asked):
-        raise OptionError(f"cancel is {a_kind(asked)}; it is a function that says whether to stop")
+    asked = limits_of(None, None, None, options.pop("cancel", None)).cancel
 
     def cancelled() -> bool:
         return stop.is_set() or (asked is not None and asked())
@@ -193,8 +183,7 @@ def _refuse(given: dict[str, Any], temperature: Any) -> None:
                 hint="Leave it out; structgen.generate(...) takes it.",
             )
     if given:
-        known = list(inspect.signature(sample).parameters)[3:-1]
-        raise unknown_option(next(iter(given)), known, "sample")
+        raise unknown_option(next(iter(given)), sample)
     if not is_number(temperature) or not temperature > 0:
         raise OptionError(
             f"temperature is {temperature!r:.40}; sampling needs one above 0",

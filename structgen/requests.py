@@ -1,28 +1,35 @@
-"""Checks of what callers ask of `sample` and `beam`: a bad value is an `OptionError` that names it."""
+"""What `sample` and `beam` check of what they are asked: a bad value is an `OptionError` that names it."""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from structgen.api import described
 from structgen.errors import OptionError, a_kind
+from structgen.matcher import Matcher
+from structgen.sampling.budget import check_room, room_after
 from structgen.sampling.drawing import Limits
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel
+    from structgen.models.base import LanguageModel, Prompt
+    from structgen.types import OutputType
 
-__all__ = ["check_ends", "is_number", "limits_of", "unknown_option", "whole_number"]
+__all__ = ["is_number", "limits_of", "opening", "unknown_option", "whole_number"]
 
 
-def unknown_option(name: str, known: Sequence[str], function: str) -> OptionError:
+def unknown_option(name: str, function: Callable[..., Any]) -> OptionError:
     """The error of an option that `function` does not take."""
+    parameters = inspect.signature(function).parameters.values()
+    known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
     close = difflib.get_close_matches(name, known, 1)
     return OptionError(
-        f"unknown option {name!r} of {function}()",
+        f"unknown option {name!r} of {function.__name__}()",
         hint=f"Did you mean {close[0]}?" if close else f"The options are {', '.join(known)}.",
     )
 
@@ -53,10 +60,20 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def check_ends(model: LanguageModel) -> None:
-    """Texts must be able to end."""
+def opening(
+    model: LanguageModel, prompt: Prompt, kind: OutputType, *, describe: bool, max_tokens: int
+) -> tuple[list[int], Matcher, int]:
+    """The prompt's tokens, the constraint at its beginning, and how many tokens a text may have.
+
+    Raises where no text fits, or none ever ends, before the model is called.
+    """
+    ids = model.encode(described(prompt, kind) if describe else prompt)
+    room, limit = room_after(len(ids), model.context_length, max_tokens)
+    matcher = Matcher(kind.constraint, model.vocabulary)
+    check_room(matcher.least_tokens(room), room, limit)
     if not model.vocabulary.eos_ids:
         raise OptionError(
             "the vocabulary has no end-of-text token, so no text ever ends",
             hint="Give it one: Vocabulary.from_tokens(tokens, eos_ids).",
         )
+    return ids, matcher, room

@@ -23,7 +23,7 @@ from .conditions import Condition
 from .law import log_sum_exp
 from .masses import MassEstimate
 from .particles import Particles
-from .prefixes import PrefixBatch, PrefixReader
+from .prefixes import LAWS_KEPT, PrefixBatch, PrefixReader
 from .proposals import Checked, Learned, Masked, Proposal
 from .samplers import (
     AWRS,
@@ -200,13 +200,11 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
         goes_on()
     finally:
         # Where potentials may be above 0, what is not known is not bounded.
-        high = (
-            math.inf if trie.root is None or (policy == "asap" and task.condition) else trie.root.step.bound
-        )
-        account.log_z = (
-            masses.of_weights() if policy == "asap" else masses.of_attempts(high, chosen=given == count)
-        )
-        account.log_z = min(account.log_z, high)
+        is_bounded = policy != "asap" or not task.condition
+        high = trie.root.step.bound if is_bounded and trie.root is not None else math.inf
+        chosen = given == count
+        found = masses.of_weights() if policy == "asap" else masses.of_attempts(high, chosen=chosen)
+        account.log_z = min(found, high)
         account.log_z_bounds = (masses.low(), high)
 
 
@@ -221,11 +219,12 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
     masses: list[float] = []
     failure: DeadEnd | None = None
     while given < count and not task.stops():
-        left = task.limits.max_attempts and task.limits.max_attempts - account.attempts
+        most = task.limits.max_attempts
+        left = math.inf if most is None else most - account.attempts
         size = smc.particles
         if not isinstance(sampler, SMC):  # these do not depend on one another
-            size = min(size, count - given, size if left is None else left)
-        if left is not None and size > left:
+            size = int(min(size, count - given, left))
+        if size > left:
             account.stopped = "max_attempts"
             break
         batch = PrefixBatch(task.model, task.prompt, task.temperature)
@@ -280,11 +279,8 @@ def _proposal(task: Task, chosen: LocalMasking | AWRS | ASAp) -> Proposal:
     return Masked()
 
 
-_LAWS_KEPT = 64 << 20
-
-
 def _by_chains(task: Task, count: int, sampler: MH) -> Iterator[Draw]:
-    reader = PrefixReader(task.model, task.prompt, sampler.lanes, task.temperature, keep=_LAWS_KEPT)
+    reader = PrefixReader(task.model, task.prompt, sampler.lanes, task.temperature, keep=LAWS_KEPT)
     account = task.account
     account.log_z = math.nan
     limit = task.limits.max_attempts

@@ -174,7 +174,7 @@ class Particles:
             raise GenerationError(
                 f"the critic failed on a beginning: {type(error).__name__}: {error}",
                 text=text.decode("utf-8", "replace"),
-                hint="It is asked of every beginning, the empty one too, and gives a log score.",
+                hint="It is asked of every beginning, and gives a log score.",
             ) from error
         if math.isnan(score) or score == math.inf:
             raise GenerationError(

@@ -24,10 +24,13 @@ from structgen.errors import LimitExceeded, ModelError
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel
 
-__all__ = ["Law", "Prefix", "PrefixBatch", "PrefixReader", "law_of"]
+__all__ = ["LAWS_KEPT", "Law", "Prefix", "PrefixBatch", "PrefixReader", "law_of"]
 
 Prefix = tuple[int, ...]
 Array = NDArray[Any]
+
+LAWS_KEPT = 64 << 20
+"""Bytes of whole laws that samplers keep, for what they come back to."""
 
 
 @dataclass(frozen=True, slots=True)

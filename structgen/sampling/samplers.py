@@ -44,11 +44,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WalkSampler:
-    """Draws by walks down a trie of what is known."""
+    """Draws by walks down a trie of what is known; `lanes` as in `Exact`."""
 
     lanes: int = 8
-    """Walks that are under way at a time, in one batch of the model. The law is the same for every number; more take
-    fewer forward passes, and a few rows more, since each knows less of the others."""
 
     def __post_init__(self) -> None:
         _at_least(self, "lanes", 1)
@@ -56,30 +54,45 @@ class WalkSampler:
 
 @dataclass(frozen=True)
 class Exact(WalkSampler):
-    """Every draw is from the conditional law."""
+    """Every draw is from the conditional law (constrained adaptive rejection sampling).
+
+    lanes  walks that are under way at a time, in one batch of the model. The law is the same for every number; more
+           take fewer forward passes, and a few rows more, since each knows less of the others
+    """
 
 
 @dataclass(frozen=True)
 class AdaptiveRejection(WalkSampler):
-    """Every draw is from the conditional law; the constraint is asked token by token, never for a mask."""
+    """Every draw is from the conditional law; the constraint is asked token by token, never for a mask.
+
+    lanes  as in `Exact`
+    """
 
 
 @dataclass(frozen=True)
 class Rejection(WalkSampler):
-    """Every draw is from the conditional law, at the cost of one over the mass of the constraint."""
+    """Every draw is from the conditional law, at the cost of one over the mass of the constraint.
+
+    lanes  as in `Exact`
+    """
 
 
 @dataclass(frozen=True)
 class ASAp(WalkSampler):
-    """Weighted draws whose law tends to the conditional one."""
+    """Weighted draws whose law tends to the conditional one.
+
+    lanes  as in `Exact`
+    """
 
 
 @dataclass(frozen=True)
 class LocalMasking:
-    """Weighted draws by masking each step."""
+    """Weighted draws by masking each step.
+
+    lanes  texts that grow side by side
+    """
 
     lanes: int = 8
-    """Texts that grow side by side."""
 
     def __post_init__(self) -> None:
         _at_least(self, "lanes", 1)
@@ -87,15 +100,18 @@ class LocalMasking:
 
 @dataclass(frozen=True)
 class AWRS:
-    """Adaptive weighted rejection sampling: tokens are checked one by one, by masks first and then by potentials."""
+    """Adaptive weighted rejection sampling: tokens are checked one by one, by masks first and then by potentials.
+
+    estimator   how the mass that is left is estimated: "auto" makes as many checks as the weight needs; the others are
+                "des_raj", "recursive" and "geometric"
+    probes      checks after the first acceptance, for the weight; of "auto" at most
+    max_checks  checks for one token at most; past it the text has the weight 0
+    lanes       texts that grow side by side
+    """
 
     estimator: Estimator = "auto"
-    """How the mass that is left is estimated: "auto" makes as many checks as the weight needs; the others are
-    "des_raj", "recursive" and "geometric"."""
     probes: int = 4
-    """Checks after the first acceptance, for the weight; of "auto" at most."""
     max_checks: int | None = None
-    """Checks for one token at most; past it the text has the weight 0."""
     lanes: int = 8
 
     def __post_init__(self) -> None:
@@ -111,19 +127,22 @@ class AWRS:
 
 @dataclass(frozen=True)
 class SMC:
-    """Sequential Monte Carlo."""
+    """Sequential Monte Carlo.
+
+    particles   of a run
+    proposal    how tokens are drawn: under masks (`LocalMasking`); checked one by one (`AWRS`); or by what all
+                particles have learned so far (`ASAp`), which is also what they are compared by
+    resampling  how ancestors are drawn: "systematic", "stratified" or "multinomial"
+    threshold   they are, where the effective sample size falls below this share of the particles
+    critic      a log score of beginnings, as a guess at what potentials will say of the whole; it steers, and the
+                weights make up for it
+    """
 
     particles: int = 16
     proposal: LocalMasking | AWRS | ASAp = field(default_factory=LocalMasking)
-    """How tokens are drawn: under masks; checked one by one; or by what all particles have learned so far, which is
-    also what they are compared by."""
     resampling: Resampling = "systematic"
-    """How ancestors are drawn: "systematic", "stratified" or "multinomial"."""
     threshold: float = 0.5
-    """Resample where the effective sample size falls below this share of the particles."""
     critic: Callable[[str], float] | None = None
-    """A log score of beginnings, as a guess at what potentials will say of the whole; it steers, and the weights make
-    up for it."""
 
     def __post_init__(self) -> None:
         _at_least(self, "particles", 1)
@@ -142,15 +161,17 @@ class SMC:
 
 @dataclass(frozen=True)
 class MH:
-    """Metropolis-Hastings chains by cutting texts and growing them again."""
+    """Metropolis-Hastings chains by cutting texts and growing them again.
+
+    proposals  of each chain, the first draw among them
+    cut        where a text is cut: at its beginning ("restart"), anywhere ("uniform"), or rather where much could have
+               been otherwise ("priority")
+    lanes      chains that grow side by side
+    """
 
     proposals: int = 10
-    """Of each chain, the first draw among them."""
     cut: Cut = "restart"
-    """Where a text is cut to be grown again: at its beginning ("restart"), anywhere ("uniform"), or rather where much
-    could have been otherwise ("priority")."""
     lanes: int = 4
-    """Chains that grow side by side."""
 
     def __post_init__(self) -> None:
         for name in ("proposals", "lanes"):

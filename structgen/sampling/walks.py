@@ -40,7 +40,7 @@ from structgen.errors import OptionError
 from .bounds import TAIL, BoundTrie, Node, rare_token
 from .conditions import Condition
 from .law import allowed_words
-from .prefixes import Law, PrefixReader
+from .prefixes import LAWS_KEPT, Law, PrefixReader
 
 if TYPE_CHECKING:
     from structgen.matcher import Matcher
@@ -49,9 +49,6 @@ __all__ = ["Policy", "Walk", "Walks"]
 
 Array = NDArray[Any]
 Policy = Literal["rejection", "adaptive_rejection", "cars", "asap"]
-
-_LAWS_KEPT = 64 << 20
-"""Bytes of whole laws that are kept, for tokens that are seldom drawn."""
 
 
 @dataclass
@@ -306,5 +303,5 @@ class Walks:
 
     def _keep(self, node: Node, law: Law) -> None:
         self._laws[node] = law
-        while 2 * len(self._laws) * law.log_p.nbytes > _LAWS_KEPT:
+        while 2 * len(self._laws) * law.log_p.nbytes > LAWS_KEPT:
             self._laws.popitem(last=False)

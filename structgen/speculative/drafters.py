@@ -27,8 +27,6 @@ class Context:
     matcher: Any
     """The constraint there; whoever advances it takes the tokens back."""
     vocabulary: Any
-    start: int
-    """Where the text begins in `tokens`."""
 
 
 @dataclass(frozen=True)

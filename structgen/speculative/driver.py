@@ -41,7 +41,7 @@ class Speculation:
         most = min(self._most, row.capacity - len(row.tokens))
         draft: list[int] = []
         kinds: list[str] = []
-        context = Context([*row.prompt, *row.tokens], row.matcher, self._vocabulary, len(row.prompt))
+        context = Context([*row.prompt, *row.tokens], row.matcher, self._vocabulary)
         while len(draft) < most and self._extend(context, draft, kinds, most):
             pass
         if draft:

@@ -4,7 +4,7 @@ What: at a node of a draft the target p (the law of the plain sampler's draw the
 tokens that a drafter proposed, its children. A verifier gives an `Outcome`: with which probability each child is taken,
 and from what the token is drawn otherwise. What comes out is drawn by one uniform number.
 Invariant: over the drafts as they were *really* drawn, the outcomes are p. Each verifier is exact for one way of
-drafting (`Drafted`), and the driver refuses others.
+drafting (`drafted`), and wrong for others.
 
     Match             "any"           y is drawn from p, and taken whether or not it is a child: exact for every
                                       drafter. With the uniform number of the position it is the plain sampler's own

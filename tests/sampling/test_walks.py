@@ -151,7 +151,7 @@ def test_random_languages_under_a_cap(
     if rare:
         monkeypatch.setattr(bounds, "_LIKELY", 0.4)
         monkeypatch.setattr(bounds, "_FEW", -100)
-        monkeypatch.setattr(walks_module, "_LAWS_KEPT", 0)
+        monkeypatch.setattr(walks_module, "LAWS_KEPT", 0)
     words = ["".join(w) for n in range(5) for w in product("ab", repeat=n)]
     random = np.random.default_rng(seed)
     language = [word.encode() for word in words if random.random() < 0.3] or [b"ab"]

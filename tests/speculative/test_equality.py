@@ -17,16 +17,11 @@ from structgen.sampling import Generation, SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
 from structgen.speculative.drafters import Context, ForcedBytes, Guessed, PromptLookup
 from structgen.speculative.driver import Speculation
-from structgen.vocabulary import Vocabulary
-from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
+from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel
+from tests.sampling.test_engine import NAIVE, REAL, WORDS
 from tests.sampling.toys import random_law
 
-PIECES = [b"a", b"b", b"c", b"ab", b"bc", b"abc", b"ca", "é".encode(), b"\xc3", b"\xa9", None, None]
-EOS = [10, 11]
-REAL = Vocabulary.from_tokens(PIECES, EOS, size=14)
-NAIVE = NaiveVocabulary(PIECES, EOS, size=14)
-WORDS = st.lists(st.text("abcé", max_size=6), min_size=1, max_size=6)
 OPTIONS = st.builds(
     SamplingOptions,
     temperature=st.sampled_from([0, 1.0, 0.7]),
