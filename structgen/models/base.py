@@ -52,7 +52,10 @@ class ModelSession(Protocol):
 
 @runtime_checkable
 class ScoringSession(ModelSession, Protocol):
-    """A session that also tells the logits inside a run of tokens, as scoring and speculation need them."""
+    """A session that also tells the logits inside a run of tokens, as scoring and speculation need them.
+
+    Tokens are read ahead, and taken back where they were not drawn, in sessions with ``steps_back_cheaply = True``.
+    """
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
         """`append`, and for each row the logits after each of its new tokens, ``[new tokens, size]``."""

@@ -65,6 +65,8 @@ class DistributionModel:
 class DistributionSession:
     """The rows of a `DistributionModel`, as tokens with the length of their prompt."""
 
+    steps_back_cheaply = True
+
     def __init__(self, model: DistributionModel, prompts: Sequence[Sequence[int]]) -> None:
         if not all(prompts):
             raise ModelError(

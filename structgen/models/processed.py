@@ -151,7 +151,7 @@ class _Session:
     def __init__(self, session: Any, rows: list[_Row]) -> None:
         self._session: ModelSession = session
         self._rows = rows
-        self.steps_back_cheaply = bool(getattr(session, "steps_back_cheaply", True))
+        self.steps_back_cheaply = bool(getattr(session, "steps_back_cheaply", False))
 
     def logits(self) -> Logits:
         given = self._session.logits()

@@ -3,6 +3,8 @@
 What: each round commits what needs no draw (`Row.settle`), gives the model every row's new tokens in one call,
 and draws one token per row. Rows with different constraints, options and seeds share a batch; a row that has
 ended leaves it. Synchronous; asynchronous callers run it in a thread and stop it through `cancel`.
+Where drafts are wanted (`Drafting`), the model reads some tokens ahead in the same call, and a row draws on, one
+position after the other as without, for as long as it draws what was read.
 Invariant: a row's text depends on its own prompt, constraint, options and seed, not on its neighbours (as far
 as the model's logits do not depend on the batch).
 Cost: beside the model, one mask and one softmax per row and token.
@@ -141,7 +143,7 @@ class _Run:
         clock = time.perf_counter
         session = self._model.start([row.prompt for row in active])
         can_score = hasattr(session, "append_scored")
-        can_draft = can_score and self._drafting is not None and getattr(session, "steps_back_cheaply", True)
+        can_draft = can_score and self._drafting is not None and getattr(session, "steps_back_cheaply", False)
         logits = list(session.logits())
         self.timing.prompt = clock() - self.started
         while True:

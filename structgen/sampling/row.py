@@ -41,6 +41,7 @@ class TokenMatcher(Protocol):
     @property
     def must_stop(self) -> bool: ...
     def allowed_count(self) -> int: ...
+    def forced_bytes(self, most: int = ...) -> bytes: ...
     def witness(self, max_tokens: int) -> list[int] | None: ...
     def least_tokens(self, room: int) -> int | None: ...
 
@@ -118,7 +119,7 @@ class Row:
         self._end_step: tuple[float, float] | None = None
         self._drawn: list[int] = []
         self._banned: dict[int, set[int]] = {}
-        self._laws: dict[int, StepLaw] = {}
+        self._laws: dict[int, tuple[StepLaw, NDArray[Any]]] = {}
         """Of the positions that were drawn since the session was given tokens."""
         self._uniforms: NDArray[np.float64] = np.empty(0)
         self._stream: np.random.Generator | None = None
@@ -250,7 +251,8 @@ class Row:
 
     def draw(self, logits: NDArray[Any], ids: NDArray[np.int64] | None) -> None:
         """Draw the next token; the row may finish by it."""
-        law = self._laws[len(self.tokens)] = StepLaw(logits, ids, self.options)
+        law = StepLaw(logits, ids, self.options)
+        self._laws[len(self.tokens)] = law, logits
         for token in self._banned.get(len(self.tokens), ()):
             law.exclude(token)
         if not law.is_empty:
@@ -311,8 +313,10 @@ class Row:
     def _step_back(self) -> bool:
         """Take back the last drawn token and all after it, ban it there, draw again if the law is at hand.
 
-        Tokens that the session already holds are left to the loop: `excess` says how many it must take back.
+        Tokens that the session already holds are left to the loop: `excess` says how many it must take back. What it
+        has read of a draft only is taken back by the loop in any case.
         """
+        last = max(self._laws, default=-1)
         while self._drawn and self.retries < self.options.max_retries:
             self.retries += 1
             position = self._drawn.pop()
@@ -325,14 +329,19 @@ class Row:
             self._banned.setdefault(position, set()).add(token)
             if self._budget is not None:
                 self._budget.restart(self.capacity - position)
-            law = self._laws.pop(position, None)
-            if position >= held and law is not None:
+            known = self._laws.get(position)
+            self._laws = {at: one for at, one in self._laws.items() if at < position}
+            if position >= held and known is not None:
+                law, logits = known
                 del self.pending[position - held :]
-                self._laws = {at: one for at, one in self._laws.items() if at < position}
+                if position < last:
+                    # subtle: without a draft it would have been read again, and nothing but what is banned left out.
+                    self.draw(logits, self.allowed())
+                    return True
                 law.exclude(token)
                 if law.is_empty:
                     continue
-                self._laws[position] = law
+                self._laws[position] = known
                 self._draw_from(law)
             else:
                 self._laws.clear()

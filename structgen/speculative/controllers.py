@@ -19,6 +19,8 @@ _FORGET = 0.97
 """What a count is worth after one guess more."""
 _CHANCES = {"forced": 0.85, "look-up 3": 0.7, "look-up 2": 0.5, "look-up 1": 0.3}
 """What has been seen of them mostly; others have a half."""
+_AGAIN, _SOME = 64, 3
+"""Of drafts that would not pay one in so many is read all the same, so far."""
 _PRIOR = 4.0
 """Guesses that a new kind of draft is taken to have made."""
 
@@ -61,12 +63,13 @@ class Costs:
     known: dict[int, float] = field(default_factory=dict)
 
     def note(self, tokens: int, seconds: float) -> None:
-        """One pass more. A slow one (another process, a first call) counts little."""
-        before = self.known.get(tokens)
-        self.known[tokens] = seconds if before is None else before + 0.2 * (min(seconds, 2 * before) - before)
+        """One pass more. A slow one (another process) counts little, a faster one much."""
+        before = self.known.get(tokens, seconds)
+        share = 0.2 if seconds > before else 0.5
+        self.known[tokens] = before + share * (min(seconds, 2 * before) - before)
 
     def of(self, tokens: int) -> float:
-        """What a pass of so many takes; of those beyond all that is known as much for each as the last one."""
+        """What a pass of so many takes; beyond all that is known, three hundredths more or less for each token."""
         if tokens in self.known:
             return self.known[tokens]
         below = max((one for one in self.known if one < tokens), default=None)
@@ -74,7 +77,7 @@ class Costs:
         if below is None or above is None:
             nearest = above if below is None else below
             # Little more for each token, so that longer passes are tried.
-            return 1.0 if nearest is None else self.known[nearest] * (1 + 0.03 * (tokens - nearest))
+            return 1.0 if nearest is None else self.known[nearest] * max(0.2, 1 + 0.03 * (tokens - nearest))
         share = (tokens - below) / (above - below)
         return self.known[below] * (1 - share) + self.known[above] * share
 
@@ -88,6 +91,7 @@ class Goodput:
     """By kind, the chance that a new one is taken to have."""
     _right: dict[str, float] = field(default_factory=dict)
     _tried: dict[str, float] = field(default_factory=dict)
+    _declined: int = 0
 
     def chance(self, kind: str) -> float:
         """That a token of this kind is right, where those before it were."""
@@ -104,6 +108,10 @@ class Goodput:
             rate = expected / self.costs.of(pending + place)
             if rate > most:
                 best, most = place, rate
+        if kinds and not best:
+            self._declined += 1
+            if self._declined % _AGAIN == 0:  # what once looked bad may have been bad luck
+                return min(len(kinds), _SOME)
         return best
 
     def drawn(self, kinds: Sequence[str], taken: int) -> None:

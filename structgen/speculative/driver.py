@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from structgen._core import LimitError
+from structgen.errors import StructgenError
+
 from .controllers import Controller, Goodput
 from .drafters import Context, Drafter, ForcedBytes, PromptLookup
 
@@ -42,10 +45,14 @@ class Speculation:
         draft: list[int] = []
         kinds: list[str] = []
         context = Context([*row.prompt, *row.tokens], row.matcher, self._vocabulary)
-        while len(draft) < most and self._extend(context, draft, kinds, most):
-            pass
-        if draft:
-            row.matcher.rollback(len(draft))
+        try:
+            while len(draft) < most and self._extend(context, draft, kinds, most):
+                pass
+        except (LimitError, StructgenError):
+            kinds = []  # of a guess nobody has to know
+        finally:
+            if draft:
+                row.matcher.rollback(len(draft))
         kept = self._controller.keep(kinds, len(row.pending))
         self._kinds[row.index] = kinds[:kept]
         return draft[:kept]

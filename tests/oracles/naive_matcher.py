@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from os.path import commonprefix
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +108,10 @@ class NaiveMatcher:
             run.append(ids[0])
             twin.advance(ids[0])
         return run
+
+    def forced_bytes(self, most: int = 4096) -> bytes:
+        rests = [word[len(self.text) :] for word in self.language if word.startswith(self.text)]
+        return b"" if self.is_finished else commonprefix(rests)[:most]  # noqa: RUF071
 
     def rollback(self, n: int) -> None:
         self.is_finished = self.is_finished and n == 0

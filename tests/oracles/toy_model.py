@@ -63,6 +63,8 @@ class PlainSession:
 class ToySession(PlainSession):
     """A session that can also tell the logits inside a run of tokens."""
 
+    steps_back_cheaply = True
+
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
         starts = [(len(held), prompt) for held, prompt in self.rows]
         self.append(tokens)

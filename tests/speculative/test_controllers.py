@@ -61,3 +61,20 @@ def test_costs_between_and_beyond_what_is_known() -> None:
     assert costs.of(4) == pytest.approx(0.4)
     costs.note(2, 100.0)  # one slow pass
     assert costs.of(2) == pytest.approx(0.24)
+    costs.note(2, 0.1)  # a fast one counts more
+    assert costs.of(2) == pytest.approx(0.17)
+    lone = Costs()
+    lone.note(60, 0.5)
+    assert lone.of(1) > 0
+
+
+def test_what_once_looked_bad_is_tried_again() -> None:
+    control = Goodput()
+    control.passed(1, 0.03)
+    control.passed(6, 1.0)  # a slow first pass
+    kept = [control.keep(["forced"] * 5, 1) for _ in range(200)]
+    assert 0 < sum(map(bool, kept)) <= 4
+    for _ in range(6):
+        control.passed(4, 0.035)
+        control.passed(6, 0.04)
+    assert control.keep(["forced"] * 5, 1) > 0

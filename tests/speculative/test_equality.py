@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import structgen as sg
 from structgen.constraints.choice import choice
+from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 from structgen.sampling import Generation, SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
 from structgen.speculative.drafters import Context, ForcedBytes, Guessed, PromptLookup
 from structgen.speculative.driver import Speculation
+from structgen.vocabulary import Vocabulary
 from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel
 from tests.sampling.test_engine import NAIVE, REAL, WORDS
@@ -31,6 +34,7 @@ OPTIONS = st.builds(
     forced=st.booleans(),
     exact_weight=st.booleans(),
     max_retries=st.sampled_from([0, 64]),
+    close_within_budget=st.booleans(),
 )
 
 
@@ -92,13 +96,88 @@ def test_drafts_change_nothing(
 
 
 @settings(max_examples=100, deadline=None)
-@given(WORDS, OPTIONS, st.integers(0, 20), st.booleans())
-def test_drafters_change_nothing(words: list[str], options: SamplingOptions, law: int, closes: bool) -> None:
+@given(WORDS, OPTIONS, st.integers(0, 20))
+def test_drafters_change_nothing(words: list[str], options: SamplingOptions, law: int) -> None:
     model = ToyModel(REAL, random_law(law, 14))
-    options = options.replace(close_within_budget=closes)
     (plain,) = generate_tokens(model, [[0, 1, 0, 1, 2]], [Matcher(choice(words), REAL)], options)
     drafting = Speculation(REAL, [ForcedBytes(), PromptLookup()])
     (drafted,) = generate_tokens(
         model, [[0, 1, 0, 1, 2]], [Matcher(choice(words), REAL)], options, drafting=drafting
     )
     same(plain, drafted)
+
+
+def test_a_dead_end_behind_tokens_that_the_budget_refused() -> None:
+    """What the budget refused at a position is drawn again there, as if it had been read again."""
+    pieces = [b"a", b"b", b"c", b"d", None]
+    vocabulary = Vocabulary.from_tokens(pieces, [4])
+
+    def law(tokens: tuple[int, ...]) -> tuple[float, ...]:
+        if tokens == (1,):
+            return (0, 0, 0, 0, 1)  # the model would end here, the constraint does not
+        return (0.2,) * 5 if tokens else (0.5, 0.3, 0.1, 0.1, 0)
+
+    class Told:
+        def propose(self, context: Context, most: int) -> Guessed:
+            return Guessed([1] if len(context.tokens) == 1 else [], "told")
+
+    constraint = sg.regex("a(b|c|d){4}|b(a|c)|c(a|b)|d(a|b)")
+    model = ToyModel(vocabulary, law)
+    steered = 0
+    for seed in range(200):
+        options = SamplingOptions(seed=seed, max_tokens=2, close_within_budget=True)
+        (plain,) = generate_tokens(model, [[0]], [Matcher(constraint, vocabulary)], options)
+        drafting = Speculation(vocabulary, [Told()], Fixed())
+        (found,) = generate_tokens(
+            model, [[0]], [Matcher(constraint, vocabulary)], options, drafting=drafting
+        )
+        same(plain, found)
+        steered += plain.steered and plain.retries > 0
+    assert steered > 20
+
+
+def test_a_limit_met_on_a_guess_is_nothing() -> None:
+    class Short(NaiveMatcher):
+        def advance(self, token_id: int) -> bool:
+            if guessing:
+                raise LimitExceeded("too much")
+            return super().advance(token_id)
+
+    class Told:
+        def propose(self, context: Context, most: int) -> Guessed:
+            guessing.append(1)
+            return Guessed([0] * most, "told")
+
+    class Careful(Speculation):
+        def propose(self, row: Any) -> list[int]:
+            draft = super().propose(row)
+            guessing.clear()
+            return draft
+
+    guessing: list[int] = []
+    model = ToyModel(NAIVE, random_law(1, 14))
+    options = SamplingOptions(seed=1, max_tokens=8)
+    (plain,) = generate_tokens(model, [[0]], [NaiveMatcher([b"aabc", b"abca"], NAIVE)], options)
+    short = object.__new__(Short)
+    short.__dict__.update(NaiveMatcher([b"aabc", b"abca"], NAIVE).__dict__)
+    short.fork = NaiveMatcher.fork.__get__(short)  # type: ignore[method-assign]
+    (found,) = generate_tokens(model, [[0]], [short], options, drafting=Careful(NAIVE, [Told()], Fixed()))
+    same(plain, found)
+
+
+def test_forced_bytes_are_drafted() -> None:
+    vocabulary = Vocabulary(
+        [bytes([i]) for i in range(256)] + [b"name", b'": "', None],
+        [258],
+        encoder=lambda text: list(text.encode()),
+    )
+    matcher = Matcher(sg.regex('{"name": "[ab]"}'), vocabulary)
+    guessed = ForcedBytes().propose(Context([0], matcher, vocabulary), 7)
+    assert guessed.kind == "forced" and vocabulary.decode(guessed.tokens) == b'{"name"'
+    model = ToyModel(vocabulary, random_law(3, 259))
+    options = SamplingOptions(seed=4, max_tokens=40, forced=False)
+    (plain,) = generate_tokens(model, [[0]], [matcher.fork()], options)
+    drafting = Speculation(vocabulary, None, Fixed())
+    (found,) = generate_tokens(model, [[0]], [matcher.fork()], options, drafting=drafting)
+    same(plain, found)
+    assert drafting.taken > 0
