@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         potential,
     )
     from .shelf import grammar, grammars
+    from .speculative import Speculation
     from .tools import run_tools, tools
     from .types import BoundCall, constraint_for_type
     from .vocabulary import Vocabulary
@@ -75,6 +76,7 @@ _HOMES = {
     "Result": "results",
     "SMC": "sampling",
     "SamplingOptions": "sampling",
+    "Speculation": "speculative",
     "StructgenError": "errors",
     "Truncated": "errors",
     "TypeNotSupported": "errors",
@@ -133,6 +135,7 @@ __all__ = [
     "Rejection",
     "Result",
     "SamplingOptions",
+    "Speculation",
     "StructgenError",
     "Truncated",
     "TypeNotSupported",

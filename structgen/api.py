@@ -16,6 +16,7 @@ from structgen.results import Result
 from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
 from structgen.sampling.conditions import Potential, Product
 from structgen.sampling.options import make_options
+from structgen.speculative.defaults import drafting_of
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def run_encoded(
 ) -> list[Result[Any]]:
     """The same for prompts that are tokens already."""
     matchers = [Matcher(output.constraint, model.vocabulary) for _ in prompts]
-    generations = generate_tokens(model, prompts, matchers, options, cancel=cancel)
+    drafting = drafting_of(model, options)
+    generations = generate_tokens(model, prompts, matchers, options, cancel=cancel, drafting=drafting)
     return [Result(output, generation) for generation in generations]
 
 
@@ -130,7 +132,9 @@ def stream(
     options.setdefault("exact_weight", False)
     chosen = make_options(options)
     ids = model.encode(described(prompt, kind) if describe else prompt)
-    steps = generate_steps(model, [ids], [Matcher(kind.constraint, model.vocabulary)], chosen, cancel=cancel)
+    matcher = Matcher(kind.constraint, model.vocabulary)
+    drafting = drafting_of(model, chosen)
+    steps = generate_steps(model, [ids], [matcher], chosen, cancel=cancel, drafting=drafting)
     return _partial_values(kind, steps)
 
 

@@ -60,6 +60,13 @@ def add_command(commands: Any) -> None:
         default=None,
         help="steer to a complete text before the budget ends",
     )
+    group.add_argument(
+        "--no-speculate",
+        dest="speculate",
+        action="store_false",
+        default=None,
+        help="read one token at a time: the same text, later",
+    )
     parser.set_defaults(run=run)
 
 
@@ -77,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     wanted = constraint_argument(arguments, arguments.schema)
     kind = output_type(str if wanted is None else wanted)
-    names = (*_SAMPLING, "close_within_budget")
+    names = (*_SAMPLING, "close_within_budget", "speculate")
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     options = make_options({"exact_weight": arguments.details, **given})
     prompt: Any = read_text("-", "prompt") if arguments.prompt == "-" else arguments.prompt
@@ -105,13 +112,15 @@ def _draw(model: Any, prompt: Any, kind: OutputType, options: Any, *, show: bool
     from structgen.matcher import Matcher
     from structgen.results import Result
     from structgen.sampling import generate_steps
+    from structgen.speculative.defaults import drafting_of
 
     if not show:
         return run_batch(model, [prompt], kind, [options])[0]
     matcher = Matcher(kind.constraint, model.vocabulary)
     shown = ""
     generation = None
-    for step in generate_steps(model, [model.encode(prompt)], [matcher], options):
+    drafting = drafting_of(model, options)
+    for step in generate_steps(model, [model.encode(prompt)], [matcher], options, drafting=drafting):
         generation = step.generation
         # Bytes that are no whole character yet read as a replacement character; they are shown when whole.
         text = step.text if generation is not None else step.text.rstrip("�")

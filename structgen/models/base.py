@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["LanguageModel", "Message", "ModelSession", "Prompt", "ScoringSession"]
+__all__ = ["LanguageModel", "Message", "ModelSession", "Prompt", "ScoringSession", "TreeSession"]
 
 Message = Mapping[str, Any]
 """One turn of a conversation: ``{"role": "system" | "user" | "assistant", "content": ...}``."""
@@ -59,6 +59,24 @@ class ScoringSession(ModelSession, Protocol):
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
         """`append`, and for each row the logits after each of its new tokens, ``[new tokens, size]``."""
+        ...
+
+
+class TreeSession(ScoringSession, Protocol):
+    """A session that reads several ways on at once (``reads_trees = True``)."""
+
+    def append_trees(
+        self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> Sequence[NDArray[np.float32]]:
+        """Give each row a run of tokens, and behind it a tree: its nodes' tokens, and the node that each stands behind
+        (-1: the end of the run). The logits after each token of the run and each node, ``[run + nodes, size]``.
+
+        Before anything else `keep` is called once for each row.
+        """
+        ...
+
+    def keep(self, row: int, nodes: Sequence[int]) -> None:
+        """The row goes on with the tokens of these nodes, a path from the first one down; others are taken back."""
         ...
 
 

@@ -66,6 +66,7 @@ class DistributionSession:
     """The rows of a `DistributionModel`, as tokens with the length of their prompt."""
 
     steps_back_cheaply = True
+    reads_trees = True
 
     def __init__(self, model: DistributionModel, prompts: Sequence[Sequence[int]]) -> None:
         if not all(prompts):
@@ -74,6 +75,7 @@ class DistributionSession:
             )
         self._model = model
         self._rows = [(list(prompt), len(prompt)) for prompt in prompts]
+        self._trees: list[list[int]] = []
 
     def logits(self) -> NDArray[np.float32]:
         """See `ModelSession.logits`."""
@@ -94,6 +96,24 @@ class DistributionSession:
             for offset in range(len(scored)):
                 scored[offset] = self._after(held[: start + offset + 1], prompt)
         return scores
+
+    def append_trees(
+        self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> list[NDArray[np.float32]]:
+        """See `TreeSession.append_trees`."""
+        found = []
+        runs = self.append_scored(tokens)
+        for (held, prompt), run, (nodes, parents) in zip(self._rows, runs, trees, strict=True):
+            ways: list[list[int]] = []
+            for token, parent in zip(nodes, parents, strict=True):
+                ways.append([*(ways[parent] if parent >= 0 else []), token])
+            found.append(np.stack([*run, *(self._after([*held, *way], prompt) for way in ways)]))
+        self._trees = [list(nodes) for nodes, _ in trees]
+        return found
+
+    def keep(self, row: int, nodes: Sequence[int]) -> None:
+        """See `TreeSession.keep`."""
+        self._rows[row][0].extend(self._trees[row][node] for node in nodes)
 
     def select(self, rows: Sequence[int]) -> None:
         """See `ModelSession.select`."""

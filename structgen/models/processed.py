@@ -176,6 +176,36 @@ class _Session:
 
 
 class _ScoringSession(_Session):
+    def __init__(self, session: Any, rows: list[_Row]) -> None:
+        super().__init__(session, rows)
+        self.reads_trees = bool(getattr(session, "reads_trees", False))
+        self._trees: list[Sequence[int]] = []
+
+    def append_trees(
+        self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> list[Logits]:
+        session: Any = self._session
+        given = session.append_trees(tokens, trees)
+        self._trees = [nodes for nodes, _ in trees]
+        scored = []
+        for row, run, (nodes, parents), laws in zip(self._rows, tokens, trees, given, strict=True):
+            made = [self._processed(row, token, law) for token, law in zip(run, laws, strict=False)]
+            ways: list[_Row] = []
+            for node, (token, parent) in enumerate(zip(nodes, parents, strict=True)):
+                ways.append((ways[parent] if parent >= 0 else row).fork())
+                made.append(self._processed(ways[-1], token, laws[len(run) + node]))
+            scored.append(np.stack(made) if made else laws)
+        return scored
+
+    def keep(self, row: int, nodes: Sequence[int]) -> None:
+        session: Any = self._session
+        session.keep(row, nodes)
+        self._rows[row].advance([self._trees[row][node] for node in nodes])
+
+    def _processed(self, row: _Row, token: int, law: Logits) -> Logits:
+        row.advance([token])
+        return row.process(law)
+
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[Logits]:
         session: Any = self._session
         given = session.append_scored(tokens)

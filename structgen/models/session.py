@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,9 @@ class Session:
         self._array: NDArray[np.float32] | None = None
         self._stale: set[int] = set()
         """Rows that stepped back: their logits are read again when somebody asks."""
+        self.keeps_hidden = False
+        """Whether hidden states are kept, for drafters that go on from them."""
+        self._read_hidden: torch.Tensor | None = None
 
     def logits(self) -> NDArray[np.float32]:
         """See `ModelSession.logits`; on a CPU in float32 the model's own array, not a copy."""
@@ -109,10 +113,24 @@ class Session:
         device = self._model.device
         if self._keeps_last:
             inputs["logits_to_keep"] = keep
+        if self.keeps_hidden:
+            inputs["output_hidden_states"] = True
         with torch.inference_mode():
             output = self._model(input_ids=ids.to(device), past_key_values=cache, use_cache=True, **inputs)
             logits: torch.Tensor = output.logits[:, -keep:, : self._size]
+            if self.keeps_hidden:
+                self._read_hidden = output.hidden_states[-1]
         return logits
+
+
+@dataclass
+class _Undecided:
+    """A tree that was read, of which nobody has said yet what is kept."""
+
+    tokens: list[int]
+    run: int
+    """Tokens that were read before it in the same pass."""
+    logits: torch.Tensor
 
 
 class BatchedSession(Session):
@@ -124,6 +142,10 @@ class BatchedSession(Session):
         shared = _shared_length(prompts)
         is_shared = shared >= _SHORTEST_SHARED
         super().__init__(model, size, 1 if is_shared else len(prompts))
+        self.reads_trees = getattr(model.config, "_attn_implementation", None) in ("sdpa", "eager")
+        """Whether a node can be hidden from other branches: kernels that know causal masks alone cannot."""
+        self._undecided: dict[int, _Undecided] = {}
+        self._hidden_at: list[int] | None = None
         self._cache: Any = DynamicCache(config=model.config)
         self._filled: NDArray[np.bool_] = np.zeros((len(self._tokens), 0), dtype=bool)
         """Which slots of the cache hold a token of the row."""
@@ -136,12 +158,16 @@ class BatchedSession(Session):
 
     def select(self, rows: Sequence[int]) -> None:
         """See `ModelSession.select`."""
+        self._check_decided()
         index = torch.tensor(list(rows), dtype=torch.long, device=self._last.device)
         self._cache.reorder_cache(index)
         self._last, self._array = self._last[index], None
         self._tokens = [list(self._tokens[row]) for row in rows]
         self._stale = {place for place, row in enumerate(rows) if row in self._stale}
         self._filled = self._filled[list(rows)]
+        if self._hidden_at is not None and self._read_hidden is not None:
+            self._read_hidden = self._read_hidden[index]
+            self._hidden_at = [self._hidden_at[row] for row in rows]
         self._pack()
 
     def rollback(self, row: int, n: int) -> None:
@@ -150,11 +176,86 @@ class BatchedSession(Session):
         if n:
             self._take_back(row, n)
             self._stale.add(row)
+            if self._hidden_at is not None:
+                self._hidden_at[row] -= n
+
+    def append_trees(
+        self, tokens: Tokens, trees: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> list[NDArray[np.float32]]:
+        """See `TreeSession.append_trees`."""
+        self._check_rows(tokens)
+        self._check_decided()
+        self._pack()
+        longest = max(len(run) + len(nodes) for run, (nodes, _) in zip(tokens, trees, strict=True))
+        ids, real, inputs = self._lay_out_trees(tokens, trees, longest)
+        logits = self._forward(ids, self._cache, longest, **inputs)
+        self._filled = np.concatenate([self._filled, real], axis=1)
+        self._note_hidden()
+        scores = []
+        for row, (run, (nodes, _)) in enumerate(zip(tokens, trees, strict=True)):
+            told = logits[row, longest - len(run) - len(nodes) :]
+            self._tokens[row].extend(run)
+            self._undecided[row] = _Undecided(list(nodes), len(run), told)
+            scores.append(_to_numpy(told))
+        return scores
+
+    def keep(self, row: int, nodes: Sequence[int]) -> None:
+        """See `TreeSession.keep`."""
+        tree = self._undecided.pop(row, None)
+        if tree is None:
+            raise ModelError(f"row {row} has no tree to choose from")
+        end, size = self._filled.shape[1], len(tree.tokens)
+        self._filled[row, [end - size + node for node in range(size) if node not in set(nodes)]] = False
+        self._tokens[row].extend(tree.tokens[node] for node in nodes)
+        last = (tree.run + nodes[-1] if nodes else tree.run - 1) if tree.run or nodes else None
+        if last is not None:
+            with torch.inference_mode():
+                self._last[row] = tree.logits[last]
+            self._array = None
+            self._stale.discard(row)
+            if self._hidden_at is not None:
+                self._hidden_at[row] -= len(tree.logits) - 1 - last
+        if not self._undecided:
+            if len(self._tokens) == 1:
+                self._close_up(end - size, list(nodes))
+            self._crop_unused()
+
+    def hidden(self) -> list[NDArray[np.float32] | None]:
+        """The last hidden state behind each row's last token, ``[size]``, where it was read in the last pass."""
+        if self._read_hidden is None or self._hidden_at is None:
+            return [None] * len(self._tokens)
+        read = self._read_hidden
+        return [_to_numpy(read[row, at]) if at >= 0 else None for row, at in enumerate(self._hidden_at)]
+
+    def _note_hidden(self) -> None:
+        if self._read_hidden is not None:
+            self._hidden_at = [self._read_hidden.shape[1] - 1] * len(self._tokens)
+
+    def _close_up(self, first: int, nodes: list[int]) -> None:
+        """Move the kept nodes of a lone row together."""
+        if nodes == list(range(len(nodes))):
+            return
+        places = torch.tensor([first + node for node in nodes], device=self._last.device)
+        with torch.inference_mode():
+            for layer in self._cache.layers:
+                for held in (layer.keys, layer.values):
+                    held[:, :, first : first + len(nodes)] = held.index_select(2, places)
+        self._filled[0, first:] = False
+        self._filled[0, first : first + len(nodes)] = True
+
+    def _check_decided(self) -> None:
+        if self._undecided:
+            raise ModelError(
+                f"rows {sorted(self._undecided)} have read trees, and nobody has said what they keep"
+            )
 
     def _take_back(self, row: int, n: int) -> None:
         held = np.flatnonzero(self._filled[row])
         self._filled[row, held[len(held) - n :]] = False
         del self._tokens[row][len(self._tokens[row]) - n :]
+        self._crop_unused()
+
+    def _crop_unused(self) -> None:
         used = np.flatnonzero(self._filled.any(axis=0))
         unused = self._filled.shape[1] - (int(used[-1]) + 1 if len(used) else 0)
         if unused:
@@ -175,6 +276,7 @@ class BatchedSession(Session):
 
     def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
         self._check_rows(tokens)
+        self._check_decided()
         longest = max(map(len, tokens), default=0)
         if not longest:
             return [self._last.new_empty((0, self._size)) for _ in tokens]
@@ -186,6 +288,7 @@ class BatchedSession(Session):
         self._filled = np.concatenate([self._filled, real], axis=1)
         self._stale -= {row for row, new in enumerate(tokens) if new}
         self._array = None
+        self._note_hidden()
         if all(tokens):
             self._last = logits[:, -1]
         else:
@@ -211,6 +314,44 @@ class BatchedSession(Session):
         device = self._model.device
         mask = torch.from_numpy(np.concatenate([self._filled, real], axis=1).astype(np.int64))
         inputs = {"attention_mask": mask.to(device), "position_ids": torch.from_numpy(positions).to(device)}
+        return torch.from_numpy(ids), real, inputs
+
+    def _lay_out_trees(
+        self, tokens: Tokens, trees: Sequence[tuple[Sequence[int], Sequence[int]]], longest: int
+    ) -> tuple[torch.Tensor, NDArray[np.bool_], dict[str, Any]]:
+        """As `_lay_out`, with a mask of what each position sees: all before it of its row, but other branches."""
+        self._is_even = False
+        rows, slots = len(tokens), self._filled.shape[1]
+        real = np.zeros((rows, longest), dtype=bool)
+        ids = np.zeros((rows, longest), dtype=np.int64)
+        positions = np.zeros_like(ids)
+        sees = np.zeros((rows, longest, slots + longest), dtype=bool)
+        for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
+            gap, start = longest - len(run) - len(nodes), len(self._tokens[row])
+            real[row, gap:] = True
+            ids[row, gap:] = [*run, *nodes]
+            first = gap + len(run)
+            positions[row, gap:first] = np.arange(start, start + len(run))
+            sees[row, gap:, :slots] = self._filled[row]
+            for place in range(gap, first):
+                sees[row, place, slots + gap : slots + place + 1] = True
+            for node, parent in enumerate(parents):
+                place, above = first + node, first + parent if parent >= 0 else first - 1
+                # subtle: without a run the first nodes stand behind what the row had.
+                if above >= gap:
+                    sees[row, place] = sees[row, above]
+                    positions[row, place] = positions[row, above] + 1
+                else:
+                    positions[row, place] = start
+                sees[row, place, slots + place] = True
+            # What sees nothing has no attention to normalise.
+            sees[row, range(gap), range(slots, slots + gap)] = True
+        device, kind = self._model.device, self._model.dtype
+        mask = torch.zeros(sees.shape, dtype=kind).masked_fill(torch.from_numpy(~sees), torch.finfo(kind).min)
+        inputs = {
+            "attention_mask": mask[:, None].to(device),
+            "position_ids": torch.from_numpy(positions).to(device),
+        }
         return torch.from_numpy(ids), real, inputs
 
     def _pack(self) -> None:

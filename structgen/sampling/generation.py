@@ -70,6 +70,10 @@ class Generation:
     prompt_tokens: int = 0
     forced_tokens: int = 0
     """How many tokens were the only choice and never drawn."""
+    drafted_tokens: int = 0
+    """How many tokens the model read ahead."""
+    taken_tokens: int = 0
+    """How many of these were then drawn: each has spared a pass."""
     steered: bool = False
     """Whether closing within the budget removed a token that was drawn."""
     retries: int = 0

@@ -16,37 +16,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from structgen._core import LimitError
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 
+from .drafting import NOTHING, ROOT, Drafting
 from .generation import Generation, Timing
 from .options import SamplingOptions, row_seed
-from .row import Row, TokenMatcher
+from .row import Choice, Row, TokenMatcher
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel
 
-__all__ = ["Drafting", "Progress", "generate_steps", "generate_tokens"]
-
-
-class Drafting(Protocol):
-    """Proposes what a row may go on with."""
-
-    def propose(self, row: Row) -> list[int]:
-        """Tokens that may be drawn next, no more than the row has room for; none of them ends the text."""
-        ...
-
-    def observe(self, row: Row, draft: Sequence[int], taken: int) -> None:
-        """So many of the draft were drawn."""
-        ...
-
-    def passed(self, tokens: int, seconds: float) -> None:
-        """A pass in which the longest row read so many tokens took so long."""
-        ...
+__all__ = ["Progress", "generate_steps", "generate_tokens"]
 
 
 @dataclass(frozen=True)
@@ -141,9 +126,11 @@ class _Run:
         if not active:
             return
         clock = time.perf_counter
-        session = self._model.start([row.prompt for row in active])
+        session: Any = self._model.start([row.prompt for row in active])
         can_score = hasattr(session, "append_scored")
-        can_draft = can_score and self._drafting is not None and getattr(session, "steps_back_cheaply", False)
+        drafting = self._drafting if can_score and getattr(session, "steps_back_cheaply", False) else None
+        if drafting is not None and drafting.reads_hidden:
+            session.keeps_hidden = True
         logits = list(session.logits())
         self.timing.prompt = clock() - self.started
         while True:
@@ -165,45 +152,51 @@ class _Run:
             yield changed
             if not active:
                 return
-            drafts = self._drafts(active) if can_draft else [[] for _ in active]
+            trees = [NOTHING] * len(active) if drafting is None else self._drafts(drafting, session, active)
             before = clock()
             if len(keep) < len(changed):
                 session.select(keep)
-            most = max(len(row.pending) + len(draft) for row, draft in zip(active, drafts, strict=True))
-            scores = self._advance(session, active, drafts, can_score)
-            self.timing.model += clock() - before
-            if self._drafting is not None and most:
-                self._drafting.passed(most, clock() - before)
-            for place, row in enumerate(active):
+            longest = max(len(row.pending) + len(tree) for row, tree in zip(active, trees, strict=True))
+            scores = self._advance(session, active, trees, can_score)
+            seconds = clock() - before
+            self.timing.model += seconds
+            if drafting is not None and longest:
+                drafting.passed(len(active), longest, seconds)
+            forked = not all(tree.is_chain for tree in trees)
+            for place, (row, tree) in enumerate(zip(active, trees, strict=True)):
                 with _failing_alone(row):
-                    self._draw(row, scores[place], drafts[place])
-                taken = row.taken_from(drafts[place])
-                logits[place] = scores[place][taken]
-                if self._drafting is not None and row.finish is None:
-                    if taken < len(drafts[place]):
-                        session.rollback(place, len(drafts[place]) - taken)
-                    self._drafting.observe(row, drafts[place], taken)
+                    self._draw(row, scores[place], tree, drafting)
+                path = [] if row.excess else tree.path(row.pending)
+                logits[place] = scores[place][path[-1] + 1 if path else 0]
+                row.drafted_tokens += len(tree)
+                row.taken_tokens += len(path)
+                if drafting is not None:
+                    drafting.went(row, tree, len(path))
+                if row.finish is None:
+                    row.taken(len(path))
+                if forked:
+                    session.keep(place, path)
+                elif row.finish is None and len(path) < len(tree):
+                    session.rollback(place, len(tree) - len(path))
             del logits[len(active) :]
 
-    def _drafts(self, active: list[Row]) -> list[list[int]]:
+    def _drafts(self, drafting: Drafting, session: Any, active: list[Row]) -> Sequence[Any]:
         """What each row may go on with, if its tokens are drawn so."""
-        assert self._drafting is not None
         before = time.perf_counter()
-        drafts = [self._drafting.propose(row) for row in active]
+        hidden = session.hidden() if drafting.reads_hidden and hasattr(session, "hidden") else None
+        trees = drafting.propose(active, hidden, trees=bool(getattr(session, "reads_trees", False)))
         self.timing.drafting += time.perf_counter() - before
-        return drafts
+        return trees
 
-    def _advance(
-        self, session: Any, active: list[Row], drafts: list[list[int]], can_score: bool
-    ) -> list[Any]:
+    def _advance(self, session: Any, active: list[Row], trees: Sequence[Any], can_score: bool) -> list[Any]:
         """Give the session what is pending and what is drafted; the logits after each row's pending tokens and after
-        each of its draft."""
+        each node of its tree."""
         for place, row in enumerate(active):
             if row.excess:
                 session.rollback(place, row.excess)
         pending = [row.pending for row in active]
         if not can_score or not (
-            any(drafts) or any(len(row.pending) > 1 and row.options.exact_weight for row in active)
+            any(map(len, trees)) or any(len(row.pending) > 1 and row.options.exact_weight for row in active)
         ):
             if any(pending):
                 self.timing.forward_passes += 1
@@ -214,7 +207,12 @@ class _Run:
         # Of rows with nothing pending the first logits are those that there are.
         known: list[Any] = list(session.logits().copy()) if not all(pending) else [None] * len(active)
         self.timing.forward_passes += 1
-        inner = session.append_scored([[*mine, *draft] for mine, draft in zip(pending, drafts, strict=True)])
+        if all(tree.is_chain for tree in trees):
+            inner = session.append_scored(
+                [[*mine, *tree.tokens] for mine, tree in zip(pending, trees, strict=True)]
+            )
+        else:
+            inner = session.append_trees(pending, [(tree.tokens, tree.parents) for tree in trees])
         scores = []
         for row, first, logits in zip(active, known, inner, strict=True):
             for offset in range(1, len(row.pending)):
@@ -223,33 +221,55 @@ class _Run:
                 scores.append(logits[len(row.pending) - 1 :])
             else:
                 scores.append(np.stack([first, *logits]))
+        if self._drafting is not None:
+            before = time.perf_counter()
+            for row, tree, told in zip(active, trees, scores, strict=True):
+                self._drafting.read(row, row.pending, tree, told)
+            spent = time.perf_counter() - before
+            self.timing.drafting += spent
+            self.timing.model -= spent
+        for row in active:
             row.sent()
         return scores
 
-    def _draw(self, row: Row, scores: Any, draft: list[int]) -> None:
+    def _draw(self, row: Row, scores: Any, tree: Any, drafting: Drafting | None) -> None:
         """Draw as the plain sampler would, as far as the model has read what is drawn."""
         clock = time.perf_counter
-        taken = 0
+        node, scored = ROOT, 0
         while True:
             before = clock()
             allowed = row.allowed()
             masked = clock()
-            row.draw(scores[taken], allowed)
+            held = len(row.tokens)
+            choose = None if drafting is None else _choice(drafting, row, node)
+            row.draw(scores[node + 1], allowed, choose)
             drawn = clock()
             self.timing.constraint += masked - before
             self.timing.drawing += drawn - masked
-            if not draft:
+            if drafting is not None:
+                token = (
+                    row.end_token
+                    if len(row.tokens) == held
+                    else row.tokens[held]
+                    if held < len(row.tokens)
+                    else None
+                )
+                if token is not None:
+                    drafting.drawn(row, node, token)
+                self.timing.drafting += clock() - drawn
+            if not len(tree):
                 return
+            before = clock()
             row.settle(can_score=True)
-            self.timing.constraint += clock() - drawn
+            self.timing.constraint += clock() - before
             if row.excess:
                 return  # it went back behind what the model had read
-            read = row.agrees_with(draft)
-            for offset in range(taken, min(read + 1, len(row.pending))):
-                row.score_pending(offset, scores[offset])
-            if row.finish is not None or read < len(row.pending):
+            path = tree.path(row.pending)
+            for offset in range(scored, min(len(path) + 1, len(row.pending))):
+                row.score_pending(offset, scores[path[offset - 1] + 1 if offset else 0])
+            if row.finish is not None or len(path) < len(row.pending):
                 return
-            taken = read
+            node, scored = path[-1], len(path)
 
     def _note(self, row: Row) -> None:
         """Keep the time of the first token, and the generation of a row that has ended."""
@@ -258,6 +278,8 @@ class _Run:
             self._first.setdefault(row.index, elapsed)
         if row.finish is None:
             return
+        if self._drafting is not None:
+            self._drafting.ended(row)
         timing = replace(self.timing, total=elapsed, first_token=self._first.get(row.index))
         self.generations[row.index] = Generation(
             text=row.text,
@@ -268,6 +290,8 @@ class _Run:
             end_token=row.end_token,
             prompt_tokens=len(row.prompt),
             forced_tokens=row.forced_tokens,
+            drafted_tokens=row.drafted_tokens,
+            taken_tokens=row.taken_tokens,
             steered=row.steered,
             retries=row.retries,
             unproven=row.unproven,
@@ -275,6 +299,10 @@ class _Run:
             seed=row.seed,
             timing=timing,
         )
+
+
+def _choice(drafting: Drafting, row: Row, node: int) -> Choice:
+    return lambda law, uniform: drafting.draw(row, node, law, uniform)
 
 
 @contextmanager

@@ -58,6 +58,10 @@ class SamplingOptions:
     forced: bool = True
     """Commit tokens that are the only choice without drawing them. Never changes the text."""
 
+    speculate: Any = True
+    """Let the model read tokens ahead where that pays: the same text, sooner. False: one token at a time. A
+    `structgen.Speculation` says how."""
+
     max_retries: int = 64
     """How many times a row may go back from a dead end before it is given up."""
 
@@ -71,6 +75,11 @@ class SamplingOptions:
                 raise OptionError(
                     f"sampling option {name!r} is {getattr(self, name)!r}; it must be True or False"
                 )
+        if not isinstance(self.speculate, (bool, np.bool_)) and not hasattr(self.speculate, "drafters"):
+            raise OptionError(
+                f"sampling option 'speculate' is {self.speculate!r:.60}; it must be True, False or a Speculation",
+                hint="structgen.Speculation(...)",
+            )
         if self.max_tokens is None or self.max_retries is None:
             raise OptionError("sampling options 'max_tokens' and 'max_retries' must be numbers, not None")
         if self.seed is not None and not _is_seed(self.seed):

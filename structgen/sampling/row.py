@@ -10,7 +10,7 @@ depends on the seed, the position and the law there, never on the batch or on wh
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +25,9 @@ from .options import SamplingOptions
 from .streams import uniform_stream
 
 __all__ = ["Row", "TokenMatcher", "Unconstrained"]
+
+Choice = Callable[[StepLaw, float], int]
+"""From a law and a uniform number to a token."""
 
 _CHUNK = 128
 _MAX_REJECTIONS = 512
@@ -104,6 +107,7 @@ class Row:
         self.finish: Finish | None = None
         self.end_token: int | None = None
         self.forced_tokens = 0
+        self.drafted_tokens = self.taken_tokens = 0
         self.retries = 0
         self.steered = False
         self.error: StructgenError | None = None
@@ -139,19 +143,9 @@ class Row:
         self.excess = self._resent = 0
         self._laws.clear()
 
-    def taken_from(self, draft: Sequence[int]) -> int:
-        """How many of the tokens that the session read ahead were drawn; they are pending no more."""
-        if self.excess or self.finish is not None:
-            return 0
-        taken = self.agrees_with(draft)
-        del self.pending[:taken]
-        return taken
-
-    def agrees_with(self, draft: Sequence[int]) -> int:
-        """How many of the pending tokens the draft has as well, from the first one on."""
-        pairs = zip(self.pending, draft, strict=False)
-        differ = (place for place, (mine, theirs) in enumerate(pairs) if mine != theirs)
-        return next(differ, min(len(self.pending), len(draft)))
+    def taken(self, count: int) -> None:
+        """So many of the pending tokens are what the session read ahead; they are pending no more."""
+        del self.pending[:count]
 
     @property
     def matcher(self) -> Any:
@@ -249,14 +243,14 @@ class Row:
             return None
         return allowed_ids(self._matcher.mask(), self._vocabulary.size)
 
-    def draw(self, logits: NDArray[Any], ids: NDArray[np.int64] | None) -> None:
-        """Draw the next token; the row may finish by it."""
+    def draw(self, logits: NDArray[Any], ids: NDArray[np.int64] | None, choose: Choice | None = None) -> None:
+        """Draw the next token; the row may finish by it. `choose` draws from the law in another way."""
         law = StepLaw(logits, ids, self.options)
         self._laws[len(self.tokens)] = law, logits
         for token in self._banned.get(len(self.tokens), ()):
             law.exclude(token)
         if not law.is_empty:
-            self._draw_from(law)
+            self._draw_from(law, choose)
         elif self._matcher.must_stop:
             # The text has ended, though the model gives the end no probability.
             self._end_step = (-np.inf, -np.inf)
@@ -269,11 +263,13 @@ class Row:
         elif not self._step_back():
             self.finish = "dead_end"
 
-    def _draw_from(self, law: StepLaw) -> None:
+    def _draw_from(self, law: StepLaw, choose: Choice | None = None) -> None:
         position = len(self.tokens)
         attempt = 0
         while True:
-            token = law.draw(self._uniform(position, attempt))
+            uniform = self._uniform(position, attempt)
+            # What is drawn again is drawn from what is left of the law, whatever was drafted.
+            token = law.draw(uniform) if choose is None or attempt else choose(law, uniform)
             score = (law.logprob(token), law.log_z)
             if token in self._eos:
                 self._matcher.advance(token)

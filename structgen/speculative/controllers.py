@@ -1,10 +1,15 @@
-"""Controllers: how many of the drafted tokens the model is given to read.
+"""Controllers: how much of what is drafted the model is given to read.
 
 Why: a pass over eight tokens is not free, and a guess that is seldom right costs more than it saves. What a pass costs
 is not a straight line either (on a CPU two tokens may take longer than four), so it is measured while it runs.
-What: `Goodput` takes as many as make the most tokens a second: 1 + the chance of the first being right, of the first
-two, ..., over what a pass of that many tokens takes. Chances are counted for each kind of draft.
-Source: Liu et al. 2024 (SmartSpec).
+What: drafts come as trees whose nodes stand in the order of their chances (`growth`); a controller says how many nodes
+of each are read.
+
+    Fixed        so many of each
+    Goodput      what makes the most tokens a second: expected tokens over the measured cost of the pass
+    Confidence   nodes that the text goes through with some probability at least
+
+Source: Liu et al. 2024 (SmartSpec); Huang et al. 2024 (SpecDec++).
 """
 
 from __future__ import annotations
@@ -13,113 +18,127 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-__all__ = ["Controller", "Costs", "Fixed", "Goodput"]
+from structgen.errors import OptionError
 
-_FORGET = 0.97
-"""What a count is worth after one guess more."""
-_CHANCES = {"forced": 0.85, "look-up 3": 0.7, "look-up 2": 0.5, "look-up 1": 0.3}
-"""What has been seen of them mostly; others have a half."""
-_AGAIN, _SOME = 64, 3
-"""Of drafts that would not pay one in so many is read all the same, so far."""
-_PRIOR = 4.0
-"""Guesses that a new kind of draft is taken to have made."""
+__all__ = ["Confidence", "Controller", "Costs", "Fixed", "Goodput"]
+
+_AGAIN = 64
+"""Of passes without a draft one in so many has a few tokens all the same, so that costs are known."""
+_SOME = 3
 
 
 class Controller(Protocol):
     """Cuts drafts."""
 
-    def keep(self, kinds: Sequence[str], pending: int) -> int:
-        """How many tokens of a draft are worth reading, after `pending` tokens that have to be read anyway."""
+    @property
+    def size(self) -> int:
+        """The most nodes that it may keep of a tree."""
         ...
 
-    def drawn(self, kinds: Sequence[str], taken: int) -> None:
-        """Of a draft whose tokens are of these kinds so many were right."""
+    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+        """How many nodes of each row's tree are read. `reach`: the chances of its nodes, none greater than the one
+        before; `pending`: the tokens that each row has to read anyway."""
         ...
-
-    def passed(self, tokens: int, seconds: float) -> None:
-        """A pass over so many tokens a row took so long."""
-        ...
-
-
-@dataclass
-class Fixed:
-    """All of them."""
-
-    def keep(self, kinds: Sequence[str], pending: int) -> int:
-        """See `Controller`."""
-        return len(kinds)
-
-    def drawn(self, kinds: Sequence[str], taken: int) -> None:
-        """Nothing."""
-
-    def passed(self, tokens: int, seconds: float) -> None:
-        """Nothing."""
 
 
 @dataclass
 class Costs:
-    """Seconds of a pass by its tokens: running means, and straight lines between those that are known."""
+    """Seconds of a pass by its rows and the tokens of the longest: running means, and straight lines between."""
 
-    known: dict[int, float] = field(default_factory=dict)
+    known: dict[int, dict[int, float]] = field(default_factory=dict)
 
-    def note(self, tokens: int, seconds: float) -> None:
+    def note(self, rows: int, tokens: int, seconds: float) -> None:
         """One pass more. A slow one (another process) counts little, a faster one much."""
-        before = self.known.get(tokens, seconds)
+        table = self.known.setdefault(rows, {})
+        before = table.get(tokens, seconds)
         share = 0.2 if seconds > before else 0.5
-        self.known[tokens] = before + share * (min(seconds, 2 * before) - before)
+        table[tokens] = before + share * (min(seconds, 2 * before) - before)
 
-    def of(self, tokens: int) -> float:
-        """What a pass of so many takes; beyond all that is known, three hundredths more or less for each token."""
-        if tokens in self.known:
-            return self.known[tokens]
-        below = max((one for one in self.known if one < tokens), default=None)
-        above = min((one for one in self.known if one > tokens), default=None)
+    def of(self, rows: int, tokens: int) -> float:
+        """What a pass takes; beyond all that is known, three hundredths more or less for each token."""
+        table = self.known.get(rows)
+        if not table:
+            return 1.0 + 0.03 * tokens
+        if tokens in table:
+            return table[tokens]
+        below = max((one for one in table if one < tokens), default=None)
+        above = min((one for one in table if one > tokens), default=None)
         if below is None or above is None:
             nearest = above if below is None else below
+            assert nearest is not None
             # Little more for each token, so that longer passes are tried.
-            return 1.0 if nearest is None else self.known[nearest] * max(0.2, 1 + 0.03 * (tokens - nearest))
+            return table[nearest] * max(0.2, 1 + 0.03 * (tokens - nearest))
         share = (tokens - below) / (above - below)
-        return self.known[below] * (1 - share) + self.known[above] * share
+        return table[below] * (1 - share) + table[above] * share
+
+
+@dataclass
+class Fixed:
+    """The first `size` nodes, whatever they cost."""
+
+    size: int = 8
+
+    def __post_init__(self) -> None:
+        _check_size(self.size)
+
+    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+        """See `Controller`."""
+        return [min(self.size, len(one)) for one in reach]
+
+
+@dataclass
+class Confidence:
+    """The nodes that the text goes through with a probability of `least` at least, up to `size`."""
+
+    least: float = 0.3
+    size: int = 16
+
+    def __post_init__(self) -> None:
+        _check_size(self.size)
+        if not isinstance(self.least, int | float) or not 0 <= self.least <= 1:
+            raise OptionError(f"least is {self.least!r:.40}; it must be a probability")
+
+    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+        """See `Controller`."""
+        return [sum(chance >= self.least for chance in one[: self.size]) for one in reach]
 
 
 @dataclass
 class Goodput:
-    """As many as make the most tokens a second."""
+    """As many nodes as make the most tokens a second, all rows together; none where that is best."""
 
-    costs: Costs = field(default_factory=Costs)
-    priors: dict[str, float] = field(default_factory=lambda: dict(_CHANCES))
-    """By kind, the chance that a new one is taken to have."""
-    _right: dict[str, float] = field(default_factory=dict)
-    _tried: dict[str, float] = field(default_factory=dict)
+    size: int = 20
     _declined: int = 0
 
-    def chance(self, kind: str) -> float:
-        """That a token of this kind is right, where those before it were."""
-        prior = self.priors.get(kind, 0.5)
-        return (self._right.get(kind, 0.0) + _PRIOR * prior) / (self._tried.get(kind, 0.0) + _PRIOR)
+    def __post_init__(self) -> None:
+        _check_size(self.size)
 
-    def keep(self, kinds: Sequence[str], pending: int) -> int:
-        """See `Controller`."""
-        best, most = 0, 1 / self.costs.of(max(1, pending))
-        expected = chance = 1.0
-        for place, kind in enumerate(kinds, 1):
-            chance *= self.chance(kind)
-            expected += chance
-            rate = expected / self.costs.of(pending + place)
+    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+        """See `Controller`. Rows are read side by side: each may have as many nodes as the longest for nothing."""
+        rows = len(reach)
+        least = max(1, *pending)
+        # What shorter rows may read beside the longest costs nothing.
+        expected = rows + sum(sum(one[: least - mine]) for one, mine in zip(reach, pending, strict=True))
+        best, most = least, expected / costs.of(rows, least)
+        for length in range(least + 1, least + self.size + 1):
+            more = [
+                one[length - mine - 1]
+                for one, mine in zip(reach, pending, strict=True)
+                if length - mine <= len(one)
+            ]
+            if not more:
+                break
+            expected += sum(more)
+            rate = expected / costs.of(rows, length)
             if rate > most:
-                best, most = place, rate
-        if kinds and not best:
+                best, most = length, rate
+        if best == least and any(reach):
             self._declined += 1
             if self._declined % _AGAIN == 0:  # what once looked bad may have been bad luck
-                return min(len(kinds), _SOME)
-        return best
+                best += _SOME
+        return [min(best - mine, len(one)) for one, mine in zip(reach, pending, strict=True)]
 
-    def drawn(self, kinds: Sequence[str], taken: int) -> None:
-        """See `Controller`."""
-        for place, kind in enumerate(kinds[: taken + 1]):
-            self._tried[kind] = self._tried.get(kind, 0.0) * _FORGET + 1
-            self._right[kind] = self._right.get(kind, 0.0) * _FORGET + (place < taken)
 
-    def passed(self, tokens: int, seconds: float) -> None:
-        """See `Controller`."""
-        self.costs.note(tokens, seconds)
+def _check_size(size: int) -> None:
+    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= 256:
+        raise OptionError(f"size is {size!r:.40}; it must be a whole number from 1 to 256")

@@ -1,77 +1,236 @@
 """Drafters: guesses at the tokens to come, from what costs nothing beside a forward pass.
 
-What: a drafter sees the tokens so far and the constraint's state, and proposes a run of tokens. Rubbish is no harm but
-time: what the constraint refuses is cut off, and the model has the last word about the rest.
+What: a drafter starts a reader for each row, which sees the tokens so far and the constraint's state, at the row's end
+or behind what has been drafted, and proposes runs of tokens. Rubbish is no harm but time: what the constraint refuses
+is left out, and the model has the last word about the rest.
 
     ForcedBytes    bytes that the constraint leaves no choice about, as the tokenizer splits them
-    PromptLookup   what came after the same tokens before, in the prompt or in the text
+    Copying        what followed the same words, in the prompt or in the text, however they are split into tokens
+    TokenLookup    what followed the same tokens there
 
 Source: Saxena 2023 (prompt look-up); Dumitru et al. 2025 (CopySpec).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = ["NOTHING", "Context", "Drafter", "ForcedBytes", "Guessed", "PromptLookup"]
+import numpy as np
+from numpy.typing import NDArray
+
+from .suffixes import SuffixIndex
+
+__all__ = ["Context", "Copying", "Drafter", "ForcedBytes", "Guessed", "RowDrafter", "Start", "TokenLookup"]
 
 
 @dataclass
 class Context:
-    """Where a drafter stands."""
+    """Where a reader stands: at the end of a row, or behind some of its draft."""
 
     tokens: list[int]
-    """Prompt and text so far, with what has been drafted already."""
+    """Prompt, text and draft; not to be changed."""
     matcher: Any
     """The constraint there; whoever advances it takes the tokens back."""
     vocabulary: Any
+    drafted: int = 0
+    """How many of the last tokens are drafted."""
+    reach: float = 1.0
+    """The chance that the text goes through here, as far as it is known."""
+    is_constrained: bool = True
+    hidden: NDArray[np.float32] | None = None
+    """The model's last hidden state at the end of the row, where a drafter has `wants_hidden`."""
+
+    def tail(self, tokens: int) -> bytes:
+        """The bytes of the last tokens."""
+        return bytes(self.vocabulary.decode(self.tokens[-tokens:]))
 
 
 @dataclass(frozen=True)
+class Start:
+    """A row before anything is drawn."""
+
+    prompt: Sequence[int]
+    vocabulary: Any
+    constraint: Any = None
+    """None where the row is free."""
+    temperature: float = 0.0
+    model: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class Guessed:
-    """Tokens that may come next."""
+    """Tokens that may come next, one after another."""
 
     tokens: Sequence[int]
     kind: str
-    """Guesses of one kind are right about as often; controllers count by it."""
+    """Guesses of one kind are right about as often; that is counted."""
+    chance: float = 0.5
+    """How often such guesses are right, as long as nothing has been counted."""
 
 
-NOTHING = Guessed((), "")
+class RowDrafter(Protocol):
+    """Guesses at what comes next in one row."""
+
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        """Runs that may follow, each beginning otherwise than the others or not."""
+        ...
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """The row, prompt included, is now what it was up to `start` and then goes on as `tokens` do there."""
+        ...
+
+    # Optional: `law(context)`, the law of the next token as an array over the vocabulary, or None; `finish(tokens)`,
+    # told when the row has ended.
 
 
 class Drafter(Protocol):
-    """Guesses at what comes next."""
+    """Makes readers; what they learn in common is kept here.
 
-    def propose(self, context: Context, most: int) -> Guessed:
-        """At most `most` tokens."""
+    Optional: `tells_laws = True` where readers have `law`; `wants_hidden = True` for `Context.hidden`; `learn(contexts,
+    logits)`, told the laws that were read behind some last tokens.
+    """
+
+    def start(self, start: Start) -> RowDrafter:
+        """A reader of a row that begins so."""
         ...
+
+
+@dataclass
+class _Encoder:
+    """Texts as tokens, the last ones kept: what is forced, or copied, comes again."""
+
+    vocabulary: Any
+    _known: dict[bytes, list[int]] = field(default_factory=dict)
+
+    def __call__(self, text: bytes) -> list[int]:
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) >= 512:
+                self._known.clear()
+            found = self._known[text] = self.vocabulary.encode(text) or []
+        return found
 
 
 class ForcedBytes:
     """The text that has no alternative."""
 
-    def propose(self, context: Context, most: int) -> Guessed:
+    def __init__(self, most: int = 64) -> None:
+        """`most` bytes are looked at."""
+        self._most = most
+
+    def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        forced = context.matcher.forced_bytes(8 * most)
-        tokens = context.vocabulary.encode(forced) if forced else None
-        return NOTHING if not tokens else Guessed(tokens[:most], "forced")
+        return _ForcedRow(_Encoder(start.vocabulary), self._most)
 
 
-class PromptLookup:
-    """What followed the last occurrence of the longest run of tokens that the text ends in."""
+@dataclass
+class _ForcedRow:
+    encode: _Encoder
+    most: int
 
-    def __init__(self, longest: int = 3, shortest: int = 1) -> None:
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        forced = context.matcher.forced_bytes(self.most)
+        tokens = self.encode(forced) if forced else None
+        return (Guessed(tokens, "forced", 0.8),) if tokens else ()
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """Nothing: the constraint knows."""
+
+
+class TokenLookup:
+    """What followed the longest run of tokens, up to `longest`, that the text ends in and that came before."""
+
+    def __init__(self, longest: int = 8, most: int = 10) -> None:
+        """`most`: the tokens of a run that is proposed."""
         self._longest = longest
-        self._shortest = shortest
+        self._most = most
 
-    def propose(self, context: Context, most: int) -> Guessed:
+    def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        tokens = context.tokens
-        for length in range(min(self._longest, len(tokens) - 1), self._shortest - 1, -1):
-            tail = tokens[-length:]
-            for place in range(len(tokens) - length - 1, -1, -1):
-                if tokens[place + length - 1] == tail[-1] and tokens[place : place + length] == tail:
-                    return Guessed(tokens[place + length : place + length + most], f"look-up {length}")
-        return NOTHING
+        row = _LookupRow(SuffixIndex(self._longest), self._most)
+        row.observe(start.prompt, 0)
+        return row
+
+
+@dataclass
+class _LookupRow:
+    index: SuffixIndex
+    most: int
+
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        found = self.index.latest(context.tokens)
+        if found is None:
+            return ()
+        length, place = found
+        near = min(length, 4)
+        return (Guessed(self.index.after(place, self.most), f"look-up {near}", 0.2 + 0.15 * near),)
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        self.index.cut(start)
+        self.index.extend(tokens[start:])
+
+
+_FOLDED = bytes(
+    byte + 32 if 65 <= byte <= 90 else byte if byte >= 128 or chr(byte).isalnum() else 32
+    for byte in range(256)
+)
+"""Letters in lower case, and a space for everything that is part of no word."""
+_NEAR, _AHEAD = 24, 28
+_SHORTEST = 3
+
+
+class Copying:
+    """What followed the same words before, in the prompt or in the text, whatever their case and their punctuation.
+
+    A word that has begun is enough. Bytes are compared, not tokens: "Swed" is followed by "ish" where the prompt has
+    one token " Swedish".
+    """
+
+    def start(self, start: Start) -> RowDrafter:
+        """See `Drafter`."""
+        row = _CopyingRow(_Encoder(start.vocabulary))
+        row.observe(start.prompt, 0)
+        return row
+
+
+class _CopyingRow:
+    def __init__(self, encode: _Encoder) -> None:
+        self._encode = encode
+        self._ends: list[int] = []
+        """Where each token ends in the text."""
+        self._text = bytearray()
+        self._folded = bytearray()
+
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        tail = context.tail(16)[-_NEAR:]
+        folded = tail.translate(_FOLDED)
+        end = len(self._folded) if context.drafted else len(self._folded) - 1
+        word = len(folded) - (folded.rfind(b" ") + 1)
+        for length in (_NEAR, 12, 6, word + 1):
+            if length > len(folded) or length < word or (not word and length <= _SHORTEST):
+                continue
+            place = self._folded.rfind(folded[-length:], 0, end)
+            if place >= 0:
+                break
+        else:
+            return ()
+        start = place + length
+        text = bytes(self._text[start : start + _AHEAD])
+        if len(text) == _AHEAD:  # the last word may be cut off
+            text = text[: max(1, text.translate(_FOLDED).rfind(b" "))]
+        tokens = self._encode(text)
+        if not tokens:
+            return ()
+        if length == word + 1:
+            return (Guessed(tokens, f"copy word {min(word, 3)}", 0.5),)
+        return (Guessed(tokens, f"copy {length}", 0.7),)
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        kept = self._ends[start - 1] if start else 0
+        del self._ends[start:], self._text[kept:], self._folded[kept:]
+        for token in tokens[start:]:
+            self._text += self._encode.vocabulary.token_bytes(token) or b""
+            self._ends.append(len(self._text))
+        self._folded += self._text[kept:].translate(_FOLDED)

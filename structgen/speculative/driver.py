@@ -1,82 +1,292 @@
-"""The driver: asks drafters for a run of tokens, cuts off what the constraint refuses and what does not pay.
+"""The driver: drafts for the rows of a generation, what was made of them, and what is learned from it.
 
-Invariant: a draft is a run of tokens that the constraint takes, none of which ends the text; what is drawn does not
-depend on it.
+What: a `Speculation` says which drafters, verifier and controller there are, and keeps what they learn from one request
+to the next: chances, costs, texts. `start` gives the `Drafting` of one generation: grow a tree for each row, let the
+controller cut it, let the model read (the loop does), draw by the verifier, learn.
+Invariant: what is drawn has the law of drawing without drafts; under `Match` it is the same.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from structgen._core import LimitError
-from structgen.errors import StructgenError
+import numpy as np
 
-from .controllers import Controller, Goodput
-from .drafters import Context, Drafter, ForcedBytes, PromptLookup
+from structgen._core import LimitError
+from structgen.errors import OptionError, StructgenError, VocabularyMismatch, a_kind
+from structgen.sampling.law import StepLaw
+from structgen.sampling.streams import uniform_stream
+
+from .controllers import Controller, Costs, Goodput
+from .drafters import Context, Copying, Drafter, ForcedBytes, RowDrafter, Start, TokenLookup
+from .growth import LEAST, Chances, Grown, grow
+from .guarded import started
+from .recycling import SuffixStore
+from .sampled import WrongDrafts, grow_sampled
+from .trees import DraftTree
+from .verifiers import Match, Verifier
 
 __all__ = ["Speculation"]
 
-_MOST = 12
-
 
 class Speculation:
-    """Drafts for the rows of one generation."""
+    """How tokens are drafted, and what has been learned about it: for `speculate=`.
+
+    drafters     what proposes tokens; by default `ForcedBytes`, `Copying`, `TokenLookup` and a `SuffixStore`
+    verifier     how drafted tokens are taken; `Match`, the default, draws the very tokens that would be drawn without
+    controller   how many are read; `Goodput`, the default, reads what pays, and nothing where nothing does
+    branching    trees in place of chains, where the model can read them
+    depth        the most tokens ahead
+    width        how many children are drawn at a node, where the verifier takes several
+
+    One object serves one vocabulary, and any number of requests: the more it has seen, the better it guesses.
+    """
 
     def __init__(
         self,
-        vocabulary: Any,
         drafters: Sequence[Drafter] | None = None,
+        verifier: Verifier | None = None,
         controller: Controller | None = None,
-        most: int = _MOST,
+        *,
+        branching: bool = False,
+        depth: int = 20,
+        width: int = 3,
     ) -> None:
-        self._vocabulary = vocabulary
-        self._drafters = (ForcedBytes(), PromptLookup()) if drafters is None else tuple(drafters)
-        self._controller = Goodput() if controller is None else controller
-        self._most = most
-        self._eos = frozenset(vocabulary.eos_ids)
-        self._kinds: dict[int, list[str]] = {}
-        """Of each row's draft, by the row's number."""
-        self.drafted = self.taken = 0
+        self.drafters: tuple[Drafter, ...] = (
+            (ForcedBytes(), Copying(), TokenLookup(), SuffixStore()) if drafters is None else tuple(drafters)
+        )
+        self.verifier: Verifier = Match() if verifier is None else verifier
+        self.controller: Controller = Goodput() if controller is None else controller
+        self.branching = branching
+        self.depth = depth
+        self.width = width
+        self.costs = Costs()
+        self.chances = {True: Chances(), False: Chances()}
+        """Of constrained rows and of free ones."""
+        self.counts: Counter[str] = Counter()
+        self.lock = threading.Lock()
+        """What is learned is shared by the generations of several threads."""
+        self._vocabulary: str | None = None
+        _check(self)
 
-    def propose(self, row: Any) -> list[int]:
-        """See `structgen.sampling.loop.Drafting`."""
-        most = min(self._most, row.capacity - len(row.tokens))
-        draft: list[int] = []
-        kinds: list[str] = []
-        context = Context([*row.prompt, *row.tokens], row.matcher, self._vocabulary)
+    def start(self, model: Any) -> Run:
+        """The drafts of one generation."""
+        fingerprint = model.vocabulary.fingerprint
+        if self._vocabulary is None:
+            self._vocabulary = fingerprint
+        if self._vocabulary != fingerprint:
+            raise VocabularyMismatch(
+                "this Speculation has learned tokens of another vocabulary",
+                hint="Make one for each model: structgen.Speculation().",
+            )
+        return Run(self, model)
+
+    def report(self) -> str:
+        """What was drafted and taken so far, in words."""
+        counts = self.counts
+        passes, drafted, taken = counts["passes"], counts["drafted"], counts["taken"]
+        lines = [
+            f"{counts['tokens']} tokens in {passes} passes of {counts['rows']} rows; {drafted} drafted, {taken} taken"
+            + (f" ({taken / drafted:.0%})" if drafted else "")
+            + f"; {counts['without']} passes had no draft"
+        ]
+        for rows, table in sorted(self.costs.known.items()):
+            told = ", ".join(f"{tokens}: {seconds * 1e3:.1f}" for tokens, seconds in sorted(table.items()))
+            lines.append(f"milliseconds of a pass by tokens, {rows} row{'s' * (rows > 1)}: {told}")
+        return "\n".join(lines)
+
+
+@dataclass
+class _Row:
+    """What is known of one row."""
+
+    drafters: list[RowDrafter]
+    chances: Chances
+    tokens: list[int]
+    seen: int
+    """How many of `tokens` the drafters have seen."""
+    random: np.random.Generator
+    failed: set[int] = field(default_factory=set)
+    grown: Grown = field(default_factory=lambda: Grown(DraftTree()))
+
+
+class Run:
+    """See `structgen.sampling.loop.Drafting`."""
+
+    def __init__(self, speculation: Speculation, model: Any) -> None:
+        self._all = speculation
+        self._model = model
+        self._vocabulary = model.vocabulary
+        self._eos = frozenset(model.vocabulary.eos_ids)
+        self._rows: dict[int, _Row] = {}
+        self._learns = [drafter for drafter in speculation.drafters if hasattr(drafter, "learn")]
+        self.reads_hidden = any(getattr(drafter, "wants_hidden", False) for drafter in speculation.drafters)
+
+    def propose(
+        self, rows: Sequence[Any], hidden: Sequence[Any] | None = None, *, trees: bool
+    ) -> list[DraftTree]:
+        """A tree for each row; `trees`: whether the model can read more than chains."""
+        with self._all.lock:
+            for place, row in enumerate(rows):
+                known = self._known(row)
+                known.grown = self._grow(row, known, None if hidden is None else hidden[place], trees)
+            found = [self._rows[row.index].grown.tree for row in rows]
+            pending = [len(row.pending) for row in rows]
+            if any(pending):
+                kept = self._all.controller.keep([tree.reach for tree in found], pending, self._all.costs)
+            else:
+                kept = [0] * len(rows)  # a token can be drawn before anything is read
+            for tree, size in zip(found, kept, strict=True):
+                tree.cut(size)
+            self._all.counts["drafted"] += sum(map(len, found))
+        return found
+
+    def draw(self, row: Any, node: int, law: StepLaw, uniform: float) -> int:
+        """The token at a node, by the verifier."""
+        grown = self._rows[row.index].grown
+        sampled = grown.sampled.get(node)
+        if sampled is None:
+            return law.draw(uniform)
+        target = np.zeros(self._vocabulary.size)
+        for token, mass in law.probabilities().items():
+            target[token] = mass
+        return self._all.verifier.outcome(target, sampled.law, sampled.tokens).draw(uniform)
+
+    def drawn(self, row: Any, node: int, token: int) -> None:
+        """At a node the text went on with `token`."""
+        with self._all.lock:
+            known = self._rows[row.index]
+            known.grown.learn(node, token, known.chances)
+
+    def read(self, row: Any, pending: Sequence[int], tree: DraftTree, logits: Any) -> None:
+        """The model has told `logits`, ``[tokens, vocabulary]``, behind the pending tokens and each node."""
+        if not self._learns:
+            return
+        with self._all.lock:
+            before = self._rows[row.index].tokens
+            contexts = [[*before[-3:], *pending[: place + 1]][-3:] for place in range(len(pending))]
+            end = [*before[-3:], *pending]
+            contexts += [[*end, *tree.text_to(node)][-3:] for node in range(len(tree))]
+            for drafter in self._learns:
+                drafter.learn(contexts[-len(logits) :], logits)
+
+    def passed(self, rows: int, tokens: int, seconds: float) -> None:
+        """A pass over so many tokens of each row took so long."""
+        with self._all.lock:
+            self._all.costs.note(rows, tokens, seconds)
+
+    def went(self, row: Any, tree: DraftTree, taken: int) -> None:
+        """A row has drawn what it could: so many nodes of its tree."""
+        with self._all.lock:
+            counts = self._all.counts
+            counts["passes"] += 1
+            counts["taken"] += taken
+            counts["without"] += not tree
+
+    def ended(self, row: Any) -> None:
+        """A row has ended."""
+        known = self._rows.pop(row.index, None)
+        if known is None:
+            return
+        with self._all.lock:
+            counts = self._all.counts
+            counts["rows"] += 1
+            counts["tokens"] += len(row.tokens)
+            tokens = [*row.prompt, *row.tokens]
+            end = [] if row.end_token is None else [row.end_token]
+            for drafter in known.drafters:
+                finish = getattr(drafter, "finish", None)
+                if finish is not None:
+                    finish([*tokens, *end])
+
+    # -- parts
+
+    def _known(self, row: Any) -> _Row:
+        known = self._rows.get(row.index)
+        if known is None:
+            constraint = getattr(row.matcher, "constraint", None)
+            start = Start(
+                row.prompt, self._vocabulary, constraint, row.options.effective_temperature, self._model
+            )
+            known = self._rows[row.index] = _Row(
+                [started(drafter, start) for drafter in self._all.drafters],
+                Chances(self._all.chances[constraint is not None]),
+                list(row.prompt),
+                len(row.prompt),
+                uniform_stream(row.seed, _DRAFTS),
+            )
+        return known
+
+    def _grow(self, row: Any, known: _Row, hidden: Any, trees: bool) -> Grown:
+        self._observe(row, known)
+        most = min(self._all.controller.size, row.capacity - len(row.tokens)) if row.options.speculate else 0
+        if most <= 0:
+            return Grown(DraftTree())
+        constrained = getattr(row.matcher, "constraint", None) is not None
+        context = Context(
+            known.tokens, row.matcher, self._vocabulary, is_constrained=constrained, hidden=hidden
+        )
+        drafted = self._all.verifier.drafted
+        branching = self._all.branching and trees
+        depth = min(self._all.depth, most)
+        parts = (context, known.drafters, known.chances, self._eos)
         try:
-            while len(draft) < most and self._extend(context, draft, kinds, most):
-                pass
+            if drafted == "any":
+                least = max(LEAST, getattr(self._all.controller, "least", 0.0))
+                return grow(*parts, size=most, depth=depth, branching=branching, least=least)
+            width = self._all.width if branching else 1
+            return grow_sampled(*parts, known.random, drafted, size=most, depth=depth, width=width)
+        except WrongDrafts as wrong:
+            name = type(self._all.verifier).__name__
+            raise OptionError(
+                f"{name} is exact for {drafted} drafts, not for {wrong.drafted} ones",
+                hint="Match() takes any.",
+            ) from None
         except (LimitError, StructgenError):
-            kinds = []  # of a guess nobody has to know
-        finally:
-            if draft:
-                row.matcher.rollback(len(draft))
-        kept = self._controller.keep(kinds, len(row.pending))
-        self._kinds[row.index] = kinds[:kept]
-        return draft[:kept]
+            return Grown(DraftTree())  # of a guess nobody has to know
 
-    def observe(self, row: Any, draft: Sequence[int], taken: int) -> None:
-        """See `structgen.sampling.loop.Drafting`."""
-        self.drafted += len(draft)
-        self.taken += taken
-        self._controller.drawn(self._kinds.get(row.index, ()), taken)
+    def _observe(self, row: Any, known: _Row) -> None:
+        """Tell the drafters what the row has become."""
+        prompt, tokens = len(row.prompt), known.tokens
+        start = len(tokens)
+        if tokens[prompt:] != row.tokens[: start - prompt]:
+            # A row that went back from a dead end has other tokens where it had some.
+            pairs = zip(tokens[prompt:], row.tokens, strict=False)
+            start = prompt + next(
+                (place for place, (one, other) in enumerate(pairs) if one != other), len(row.tokens)
+            )
+        start = min(start, known.seen)
+        del tokens[start:]
+        tokens.extend(row.tokens[start - prompt :])
+        for drafter in known.drafters:
+            drafter.observe(tokens, start)
+        known.seen = len(tokens)
 
-    def passed(self, tokens: int, seconds: float) -> None:
-        """See `structgen.sampling.loop.Drafting`."""
-        self._controller.passed(tokens, seconds)
 
-    def _extend(self, context: Context, draft: list[int], kinds: list[str], most: int) -> bool:
-        for drafter in self._drafters:
-            guessed = drafter.propose(context, most - len(draft))
-            before = len(draft)
-            for token in guessed.tokens:
-                if token in self._eos or not context.matcher.advance(token):
-                    break
-                draft.append(token)
-                kinds.append(guessed.kind)
-                context.tokens.append(token)
-            if len(draft) > before:
-                return True
-        return False
+_DRAFTS = 1 << 20
+"""The branch of a row's random stream that drafts are drawn from."""
+
+
+def _check(speculation: Speculation) -> None:
+    for drafter in speculation.drafters:
+        if isinstance(drafter, type) or not hasattr(drafter, "start"):
+            raise OptionError(f"a drafter has `start`; this is {a_kind(drafter)}")
+    for name, value, method in (
+        ("verifier", speculation.verifier, "outcome"),
+        ("controller", speculation.controller, "keep"),
+    ):
+        if isinstance(value, type) or not hasattr(value, method):
+            raise OptionError(f"a {name} has `{method}`; this is {a_kind(value)}")
+    for name, number in (("depth", speculation.depth), ("width", speculation.width)):
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 256:
+            raise OptionError(f"{name} is {number!r:.40}; it must be a whole number from 1 to 256")
+    tells = any(getattr(drafter, "tells_laws", False) for drafter in speculation.drafters)
+    if speculation.verifier.drafted != "any" and not tells:
+        raise OptionError(
+            f"{type(speculation.verifier).__name__} verifies draws from a law, and no drafter here has a law",
+            hint="TriGrams, LogitNGrams, TokenRecycling, DraftModel and LayerSkip have; Match() takes any draft.",
+        )

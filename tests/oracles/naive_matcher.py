@@ -24,6 +24,7 @@ class NaiveVocabulary:
         self.tokens = list(tokens)
         self.size = size or len(self.tokens)
         self.eos_ids = tuple(eos_ids)
+        self.fingerprint = repr((self.tokens, self.eos_ids))
         self.words = -(-self.size // 32)
         self.eos_mask = np.zeros(self.words, np.int32)
         for token in self.eos_ids:

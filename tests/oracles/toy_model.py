@@ -72,3 +72,27 @@ class ToySession(PlainSession):
             np.array([self._logits(held[: start + offset + 1], prompt) for offset in range(len(new))])
             for (held, _), (start, prompt), new in zip(self.rows, starts, tokens, strict=True)
         ]
+
+    reads_trees = True
+
+    def append_trees(
+        self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> list[NDArray[Any]]:
+        assert not getattr(self, "trees", None), "nobody said what is kept"
+        runs = self.append_scored(tokens)
+        found = []
+        for (held, prompt), run, (nodes, parents) in zip(self.rows, runs, trees, strict=True):
+            ways: list[list[int]] = []
+            for token, parent in zip(nodes, parents, strict=True):
+                ways.append([*(ways[parent] if parent >= 0 else []), token])
+            found.append(np.array([*run, *(self._logits([*held, *way], prompt) for way in ways)]))
+        self.trees = {row: list(zip(*tree, strict=True)) for row, tree in enumerate(trees)}
+        return found
+
+    def keep(self, row: int, nodes: Sequence[int]) -> None:
+        tree, before = self.trees.pop(row), -1
+        for node in nodes:
+            token, parent = tree[node]
+            assert parent == before, "what is kept is a path"
+            self.rows[row][0].append(token)
+            before = node

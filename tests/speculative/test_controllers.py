@@ -1,80 +1,80 @@
-"""How much of a draft is read: what pays by the counted chances and the measured costs."""
+"""How much of a draft is read: what pays by the estimated chances and the measured costs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from structgen.speculative.controllers import Costs, Fixed, Goodput
+from structgen.errors import OptionError
+from structgen.speculative.controllers import Confidence, Costs, Fixed, Goodput
 
 
-def test_everything_or_what_pays() -> None:
-    assert Fixed().keep(["any"] * 9, 1) == 9
-    control = Goodput(priors={"sure": 0.95, "rare": 0.05})
-    assert control.keep(["sure"] * 5, 1) == 5  # nothing is known of costs: it is tried
-    for tokens in range(1, 12):
-        control.passed(tokens, 0.010 + 0.002 * tokens)
-    assert control.keep(["sure"] * 5, 1) == 5
-    assert control.keep(["rare"] * 5, 1) == 0
-    assert control.keep(["sure", "sure", "rare", "sure"], 1) == 2
-    assert control.keep([], 1) == 0
+def line(rows: int, first: float, more: float, longest: int = 40) -> Costs:
+    costs = Costs()
+    for tokens in range(1, longest):
+        costs.note(rows, tokens, first + more * tokens)
+    return costs
 
 
-def test_chances_are_counted() -> None:
-    control = Goodput()
-    for tokens in (1, 8):
-        control.passed(tokens, 0.010 * tokens)  # a token more costs as much as the first
-    assert control.keep(["guess"] * 4, 1) == 0
-    for _ in range(60):
-        control.drawn(["guess"] * 4, 4)
-    assert control.chance("guess") > 0.9
-    for tokens in (1, 8):
-        for _ in range(30):
-            control.passed(tokens, 0.010 + 0.0005 * tokens)
-    assert control.keep(["guess"] * 4, 1) == 4
-    for _ in range(60):
-        control.drawn(["guess"] * 4, 0)
-    assert control.chance("guess") < 0.4
+def test_everything_or_what_is_probable_or_what_pays() -> None:
+    reach = [0.9, 0.8, 0.4, 0.1]
+    assert Fixed(3).keep([reach], [1], Costs()) == [3]
+    assert Confidence(0.3).keep([reach, [0.2], []], [1, 1, 1], Costs()) == [3, 0, 0]
+    assert Goodput().keep([reach], [1], Costs()) == [4]  # nothing is known of costs: it is tried
+    assert Goodput().keep([reach], [1], line(1, 0.010, 0.002)) == [3]
+    assert Goodput().keep([reach], [1], line(1, 0.001, 0.010)) == [0]
+    assert Goodput().keep([[]], [1], line(1, 0.010, 0.002)) == [0]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_kept_is_the_best_by_trying_all(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(50):
-        control = Goodput(priors={kind: float(random.random()) for kind in "abc"})
-        for tokens in range(1, 16):
-            control.passed(tokens, float(random.uniform(0.01, 0.03)))
-        kinds = [str(kind) for kind in random.choice(list("abc"), size=8)]
-        rates = []
-        for kept in range(9):
-            chances = np.cumprod([1.0, *map(control.chance, kinds[:kept])])
-            rates.append(chances.sum() / control.costs.of(2 + kept))
-        assert control.keep(kinds, 2) == int(np.argmax(rates))
+        rows = int(random.integers(1, 4))
+        costs = Costs()
+        for tokens in range(1, 30):
+            costs.note(rows, tokens, float(random.uniform(0.01, 0.03)))
+        reach = [sorted(random.random(int(random.integers(0, 12))), reverse=True) for _ in range(rows)]
+        pending = [int(random.integers(1, 4)) for _ in range(rows)]
+        rates = {}
+        for length in range(max(pending), 24):
+            kept = [min(length - mine, len(one)) for one, mine in zip(reach, pending, strict=True)]
+            longest = max(mine + size for mine, size in zip(pending, kept, strict=True))
+            expected = rows + sum(sum(one[:size]) for one, size in zip(reach, kept, strict=True))
+            rates[longest, tuple(kept)] = expected / costs.of(rows, longest)
+        kept = tuple(Goodput().keep(reach, pending, costs))
+        longest = max(mine + size for mine, size in zip(pending, kept, strict=True))
+        assert rates[longest, kept] == pytest.approx(max(rates.values()))
 
 
 def test_costs_between_and_beyond_what_is_known() -> None:
     costs = Costs()
-    assert costs.of(5) == 1.0
-    costs.note(2, 0.2)
-    assert costs.of(4) == pytest.approx(0.212) and costs.of(1) == pytest.approx(0.194)
-    costs.note(6, 0.6)
-    assert costs.of(4) == pytest.approx(0.4)
-    costs.note(2, 100.0)  # one slow pass
-    assert costs.of(2) == pytest.approx(0.24)
-    costs.note(2, 0.1)  # a fast one counts more
-    assert costs.of(2) == pytest.approx(0.17)
-    lone = Costs()
-    lone.note(60, 0.5)
-    assert lone.of(1) > 0
+    assert costs.of(1, 5) > costs.of(1, 4)
+    costs.note(1, 2, 0.2)
+    assert costs.of(1, 4) == pytest.approx(0.212) and costs.of(1, 1) == pytest.approx(0.194)
+    costs.note(1, 6, 0.6)
+    assert costs.of(1, 4) == pytest.approx(0.4)
+    costs.note(1, 2, 100.0)  # one slow pass
+    assert costs.of(1, 2) == pytest.approx(0.24)
+    costs.note(1, 2, 0.1)  # a fast one counts more
+    assert costs.of(1, 2) == pytest.approx(0.17)
+    costs.note(2, 60, 0.5)  # of another number of rows
+    assert costs.of(2, 1) > 0 and costs.of(1, 6) == pytest.approx(0.6)
 
 
 def test_what_once_looked_bad_is_tried_again() -> None:
-    control = Goodput()
-    control.passed(1, 0.03)
-    control.passed(6, 1.0)  # a slow first pass
-    kept = [control.keep(["forced"] * 5, 1) for _ in range(200)]
+    control, costs = Goodput(), Costs()
+    costs.note(1, 1, 0.03)
+    costs.note(1, 6, 1.0)  # a slow first pass
+    kept = [control.keep([[0.9] * 5], [1], costs)[0] for _ in range(200)]
     assert 0 < sum(map(bool, kept)) <= 4
     for _ in range(6):
-        control.passed(4, 0.035)
-        control.passed(6, 0.04)
-    assert control.keep(["forced"] * 5, 1) > 0
+        costs.note(1, 4, 0.035)
+        costs.note(1, 6, 0.04)
+    assert control.keep([[0.9] * 5], [1], costs)[0] >= 3
+
+
+@pytest.mark.parametrize("make", [lambda: Fixed(0), lambda: Goodput("many"), lambda: Confidence(2.0)])
+def test_bad_settings_are_told(make: object) -> None:
+    with pytest.raises(OptionError, match="must be"):
+        make()  # type: ignore[operator]

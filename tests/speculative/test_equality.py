@@ -17,8 +17,9 @@ from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 from structgen.sampling import Generation, SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
-from structgen.speculative.drafters import Context, ForcedBytes, Guessed, PromptLookup
-from structgen.speculative.driver import Speculation
+from structgen.speculative.drafters import Context, Copying, ForcedBytes, Guessed, Start, TokenLookup
+from structgen.speculative.driver import Run, Speculation
+from structgen.speculative.recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams
 from structgen.vocabulary import Vocabulary
 from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel
@@ -38,26 +39,66 @@ OPTIONS = st.builds(
 )
 
 
-class Guess:
-    """Drafts by chance, often what the plain sampler will draw."""
+def DRAFTERS() -> list[Any]:
+    """All that need no model."""
+    return [
+        ForcedBytes(),
+        Copying(),
+        TokenLookup(),
+        SuffixStore(),
+        TokenRecycling(),
+        LogitNGrams(),
+        TriGrams(),
+    ]
 
-    def __init__(self, seed: int, told: Sequence[int], start: int) -> None:
+
+class Guess:
+    """Drafts by chance, often what the plain sampler will draw; several ways on at once."""
+
+    def __init__(self, seed: int, told: Sequence[int]) -> None:
         self._random = np.random.default_rng(seed)
         self._told = list(told)
-        self._start = start
+        self._start = 0
 
-    def propose(self, context: Context, most: int) -> Guessed:
+    def start(self, start: Start) -> Guess:
+        self._start = len(start.prompt)
+        return self
+
+    def propose(self, context: Context) -> list[Guessed]:
         drawn = len(context.tokens) - self._start
-        draft = self._told[drawn : drawn + most]
-        for place in range(len(draft)):
-            if self._random.random() < 0.25:
-                draft[place] = int(self._random.integers(14))
-        return Guessed(draft[: int(self._random.integers(0, most + 1))], "guess")
+        found = []
+        for kind in range(int(self._random.integers(1, 4))):
+            draft = self._told[drawn : drawn + 5]
+            for place in range(len(draft)):
+                if self._random.random() < 0.25:
+                    draft[place] = int(self._random.integers(14))
+            found.append(Guessed(draft[: int(self._random.integers(0, 6))], f"guess {kind}"))
+        return [one for one in found if one.tokens]
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        assert len(tokens) >= start
+
+
+class Told:
+    """Always the same tokens, at one length of the text or at all."""
+
+    def __init__(self, tokens: Sequence[int], at: int | None = None) -> None:
+        self._tokens, self._at = tokens, at
+
+    def start(self, start: Start) -> Told:
+        return self
+
+    def propose(self, context: Context) -> list[Guessed]:
+        here = self._at is None or len(context.tokens) == self._at
+        return [Guessed(self._tokens, "told", 0.9)] if here else []
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        pass
 
 
 def same(one: Generation, other: Generation) -> None:
     mine, theirs = asdict(one), asdict(other)
-    for name in ("timing", "logprob", "log_weight", "error"):
+    for name in ("timing", "logprob", "log_weight", "error", "drafted_tokens", "taken_tokens"):
         mine.pop(name), theirs.pop(name)
     assert mine == theirs
     if one.logprob is not None:  # what was read ahead is scored, which plain drawing may have been spared
@@ -69,10 +110,13 @@ def same(one: Generation, other: Generation) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.tuples(WORDS, WORDS, OPTIONS), min_size=1, max_size=3), st.integers(0, 99), st.integers(1, 6)
+    st.lists(st.tuples(WORDS, WORDS, OPTIONS), min_size=1, max_size=3),
+    st.integers(0, 99),
+    st.integers(1, 9),
+    st.booleans(),
 )
 def test_drafts_change_nothing(
-    rows: list[tuple[list[str], list[str], SamplingOptions]], seed: int, most: int
+    rows: list[tuple[list[str], list[str], SamplingOptions]], seed: int, most: int, branching: bool
 ) -> None:
     """Also where masks promise what there is not (`optimistic`), so that rows go back from dead ends."""
     model = ToyModel(NAIVE, random_law(seed, 14))
@@ -87,12 +131,13 @@ def test_drafts_change_nothing(
     prompts = [[0]] * len(rows)
     plain = generate_tokens(model, prompts, matchers(), each)
     told = max((one.tokens for one in plain), key=len)
-    drafting = Speculation(NAIVE, [Guess(seed, told, 1)], Fixed(), most)
-    for one, other in zip(
-        plain, generate_tokens(model, prompts, matchers(), each, drafting=drafting), strict=True
-    ):
+    speculation = Speculation([Guess(seed, told)], controller=Fixed(most), branching=branching)
+    found = generate_tokens(model, prompts, matchers(), each, drafting=speculation.start(model))
+    for one, other in zip(plain, found, strict=True):
         same(one, other)
-    assert drafting.taken <= drafting.drafted
+        assert other.taken_tokens <= other.drafted_tokens
+    assert sum(one.drafted_tokens for one in found) == speculation.counts["drafted"]
+    assert sum(one.taken_tokens for one in found) == speculation.counts["taken"]
 
 
 @settings(max_examples=100, deadline=None)
@@ -100,11 +145,16 @@ def test_drafts_change_nothing(
 def test_drafters_change_nothing(words: list[str], options: SamplingOptions, law: int) -> None:
     model = ToyModel(REAL, random_law(law, 14))
     (plain,) = generate_tokens(model, [[0, 1, 0, 1, 2]], [Matcher(choice(words), REAL)], options)
-    drafting = Speculation(REAL, [ForcedBytes(), PromptLookup()])
-    (drafted,) = generate_tokens(
-        model, [[0, 1, 0, 1, 2]], [Matcher(choice(words), REAL)], options, drafting=drafting
-    )
-    same(plain, drafted)
+    speculation = Speculation(DRAFTERS(), controller=Fixed(), branching=True)
+    for _ in range(2):  # the second time they have learned
+        (drafted,) = generate_tokens(
+            model,
+            [[0, 1, 0, 1, 2]],
+            [Matcher(choice(words), REAL)],
+            options,
+            drafting=speculation.start(model),
+        )
+        same(plain, drafted)
 
 
 def test_a_dead_end_behind_tokens_that_the_budget_refused() -> None:
@@ -117,17 +167,13 @@ def test_a_dead_end_behind_tokens_that_the_budget_refused() -> None:
             return (0, 0, 0, 0, 1)  # the model would end here, the constraint does not
         return (0.2,) * 5 if tokens else (0.5, 0.3, 0.1, 0.1, 0)
 
-    class Told:
-        def propose(self, context: Context, most: int) -> Guessed:
-            return Guessed([1] if len(context.tokens) == 1 else [], "told")
-
     constraint = sg.regex("a(b|c|d){4}|b(a|c)|c(a|b)|d(a|b)")
     model = ToyModel(vocabulary, law)
     steered = 0
     for seed in range(200):
         options = SamplingOptions(seed=seed, max_tokens=2, close_within_budget=True)
         (plain,) = generate_tokens(model, [[0]], [Matcher(constraint, vocabulary)], options)
-        drafting = Speculation(vocabulary, [Told()], Fixed())
+        drafting = Speculation([Told([1], at=1)], controller=Fixed()).start(model)
         (found,) = generate_tokens(
             model, [[0]], [Matcher(constraint, vocabulary)], options, drafting=drafting
         )
@@ -143,14 +189,10 @@ def test_a_limit_met_on_a_guess_is_nothing() -> None:
                 raise LimitExceeded("too much")
             return super().advance(token_id)
 
-    class Told:
-        def propose(self, context: Context, most: int) -> Guessed:
+    class Careful(Run):
+        def propose(self, rows: Any, hidden: Any = None, *, trees: bool) -> Any:
             guessing.append(1)
-            return Guessed([0] * most, "told")
-
-    class Careful(Speculation):
-        def propose(self, row: Any) -> list[int]:
-            draft = super().propose(row)
+            draft = super().propose(rows, hidden, trees=trees)
             guessing.clear()
             return draft
 
@@ -161,7 +203,8 @@ def test_a_limit_met_on_a_guess_is_nothing() -> None:
     short = object.__new__(Short)
     short.__dict__.update(NaiveMatcher([b"aabc", b"abca"], NAIVE).__dict__)
     short.fork = NaiveMatcher.fork.__get__(short)  # type: ignore[method-assign]
-    (found,) = generate_tokens(model, [[0]], [short], options, drafting=Careful(NAIVE, [Told()], Fixed()))
+    drafting = Careful(Speculation([Told([0, 0, 0])], controller=Fixed()), model)
+    (found,) = generate_tokens(model, [[0]], [short], options, drafting=drafting)
     same(plain, found)
 
 
@@ -172,12 +215,12 @@ def test_forced_bytes_are_drafted() -> None:
         encoder=lambda text: list(text.encode()),
     )
     matcher = Matcher(sg.regex('{"name": "[ab]"}'), vocabulary)
-    guessed = ForcedBytes().propose(Context([0], matcher, vocabulary), 7)
-    assert guessed.kind == "forced" and vocabulary.decode(guessed.tokens) == b'{"name"'
+    (guessed,) = ForcedBytes().start(Start([0], vocabulary)).propose(Context([0], matcher, vocabulary))
+    assert guessed.kind == "forced" and vocabulary.decode(guessed.tokens) == b'{"name": "'
     model = ToyModel(vocabulary, random_law(3, 259))
     options = SamplingOptions(seed=4, max_tokens=40, forced=False)
     (plain,) = generate_tokens(model, [[0]], [matcher.fork()], options)
-    drafting = Speculation(vocabulary, None, Fixed())
-    (found,) = generate_tokens(model, [[0]], [matcher.fork()], options, drafting=drafting)
+    speculation = Speculation(controller=Fixed())
+    (found,) = generate_tokens(model, [[0]], [matcher.fork()], options, drafting=speculation.start(model))
     same(plain, found)
-    assert drafting.taken > 0
+    assert found.taken_tokens > 0 and "tokens in" in speculation.report()

@@ -17,10 +17,13 @@ from structgen.matcher import Matcher
 from structgen.models.session import start_session
 from structgen.sampling import SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
+from structgen.speculative.drafters import ForcedBytes, TokenLookup
 from structgen.speculative.driver import Speculation
+from structgen.speculative.recycling import TokenRecycling, TriGrams
 from structgen.vocabulary import Vocabulary
 from tests.models.tiny import CONFIGS, SIZE, tiny_model
 
+DRAFTERS = (ForcedBytes(), TokenLookup(), TokenRecycling(), TriGrams())
 LETTERS = [chr(97 + i % 26).encode() for i in range(SIZE - 2)]
 VOCABULARY = Vocabulary.from_tokens([None, None, *LETTERS], [1], size=SIZE)
 
@@ -45,12 +48,23 @@ class Model:
             return inner(tokens)
 
         session.append_scored = counted  # type: ignore[method-assign]
+        if hasattr(session, "append_trees"):
+            inner_trees = session.append_trees
+
+            def counted_trees(tokens: Any, trees: Any) -> Any:
+                self.passes.append(
+                    [len(run) + len(nodes) for run, (nodes, _) in zip(tokens, trees, strict=True)]
+                )
+                return inner_trees(tokens, trees)
+
+            session.append_trees = counted_trees
         return session
 
 
+@pytest.mark.parametrize("branching", [False, True])
 @pytest.mark.parametrize("temperature", [0, 0.7, 1.5])
 @pytest.mark.parametrize("name", list(CONFIGS))
-def test_batches_draw_the_same_tokens(name: str, temperature: float) -> None:
+def test_batches_draw_the_same_tokens(name: str, temperature: float, branching: bool) -> None:
     model = Model(name)
     prompts = [[5, 6, 7, 5, 6, 7, 5, 6], [9, 9, 9, 9], [3, 4, 5, 6, 3, 4]]
     constraints = [sg.regex("[a-z]{5,40}"), sg.regex("(abc|abd){3,12}"), None]
@@ -62,12 +76,10 @@ def test_batches_draw_the_same_tokens(name: str, temperature: float) -> None:
 
     plain = drawn(None)
     model.passes.clear()
-    drafting = Speculation(VOCABULARY, None, Fixed(), 5)
-    found = drawn(drafting)
+    speculation = Speculation(DRAFTERS, controller=Fixed(5), branching=branching)
+    found = drawn(speculation.start(model))
     assert [one.tokens for one in found] == [one.tokens for one in plain]
     for one, other in zip(found, plain, strict=True):
         assert one.log_weight == pytest.approx(other.log_weight, abs=1e-3)
-    if name in ("llama", "gpt2"):
-        assert drafting.drafted > 0 and any(max(one) > 1 for one in model.passes)
-    else:
-        assert drafting.drafted == 0
+    drafted = sum(one.drafted_tokens for one in found)
+    assert (drafted > 0) == (name in ("llama", "gpt2")) == any(max(one) > 1 for one in model.passes)

@@ -1,0 +1,147 @@
+"""Generation with drafts and without: the same tokens, in what time.
+
+usage: python -m bench.speculation [--tasks NAME ...] [--ways NAME ...|all] [--runs N] [--batch N] [--skip N]
+                                   [--dtype float32|bfloat16] [--threads N] [--temperature T] [--device D]
+
+Each request of a task is answered in turn plainly and in each way, in one process, the ways in another order each time.
+A way keeps what it learns from request to request; what passes cost it knows from a request before the first. Told of
+each way: times as fast as plain decoding after the prompt, median and quartiles over requests, and of all the time;
+tokens a forward pass; the share of drafted tokens that was drawn; what drafting takes of the time; whether all tokens are
+those of plain decoding. With --batch so many requests are answered at once. --skip leaves out the first requests, which
+are answered all the same: what a store that is warm brings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structgen as sg
+from structgen.sampling import Generation, SamplingOptions, generate_tokens
+from structgen.speculative import Costs, Speculation
+
+from .tasks import TASKS, Request, requests
+from .ways import COMMON, WAYS
+
+__all__ = ["main"]
+
+
+@dataclass
+class Tally:
+    """Of one way to generate."""
+
+    ratios: list[float] = field(default_factory=list)
+    plain: float = 0.0
+    seconds: float = 0.0
+    tokens: int = 0
+    passes: int = 0
+    drafted: int = 0
+    taken: int = 0
+    drafting: float = 0.0
+    same: list[bool] = field(default_factory=list)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.speculation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--ways", nargs="+", default=list(COMMON), choices=["all", *WAYS])
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--skip", type=int, default=0)
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--device")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--temperature", type=float, default=0.0)
+    chosen = parser.parse_args(arguments)
+    ways = list(WAYS) if "all" in chosen.ways else chosen.ways
+    model = sg.load(threads=chosen.threads, dtype=chosen.dtype, device=chosen.device)
+    print(f"{chosen.dtype}, batch {chosen.batch}, temperature {chosen.temperature:g}\n")
+    print(
+        "| task | drafts | times as fast | quartiles | of all the time | tokens a pass | taken | drafting | same |"
+    )
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    for task in chosen.tasks:
+        for way, tally in measured(model, requests(task), ways, chosen).items():
+            low, middle, high = (
+                statistics.quantiles(tally.ratios, n=4) if len(tally.ratios) > 1 else tally.ratios * 3
+            )
+            print(
+                f"| {task} | {way} | {middle:.2f} | {low:.2f} to {high:.2f} | {tally.plain / tally.seconds:.2f} | "
+                f"{tally.tokens / max(1, tally.passes):.2f} | {tally.taken / max(1, tally.drafted):.0%} | "
+                f"{tally.drafting / tally.seconds:.1%} | {sum(tally.same)}/{len(tally.same)} |",
+                flush=True,
+            )
+
+
+def measured(model: Any, asked: list[Request], ways: list[str], chosen: Any) -> dict[str, Tally]:
+    """Every way on every request, in turn."""
+    told = {way: Tally() for way in ways}
+    order = random.Random(0)
+    batches = [
+        [asked[(start + row) % len(asked)] for row in range(chosen.batch)]
+        for start in range(0, len(asked), chosen.batch)
+    ]
+    generated(model, batches[0], None, chosen, 0)
+    kept: dict[str, Speculation] = {}
+    for way in ways:  # costs are known from here on, and nothing else
+        generated(model, batches[0], warm := WAYS[way](model), chosen, 0)
+        kept[way] = WAYS[way](model)
+        kept[way].costs = Costs(warm.costs.known)
+    for run in range(chosen.runs):
+        for place, batch in enumerate(batches):
+            plain = generated(model, batch, None, chosen, run)
+            for way in order.sample(ways, len(ways)):
+                found = generated(model, batch, kept[way], chosen, run)
+                if place >= chosen.skip:
+                    _tell(told[way], plain, found)
+    return told
+
+
+def _tell(tally: Tally, plain: list[Generation], found: list[Generation]) -> None:
+    own, timing = _seconds(plain), found[0].timing
+    tally.ratios.append(own / _seconds(found))
+    tally.plain += own
+    tally.seconds += _seconds(found)
+    tally.same += [one.tokens == other.tokens for one, other in zip(found, plain, strict=True)]
+    tally.tokens += sum(len(one.tokens) for one in found)
+    tally.passes += max(one.timing.forward_passes for one in found) * len(found)
+    tally.drafting += max(one.timing.drafting for one in found)
+    tally.drafted += sum(one.drafted_tokens for one in found)
+    tally.taken += sum(one.taken_tokens for one in found)
+    assert timing.total > 0
+
+
+def _seconds(rows: list[Generation]) -> float:
+    """From the prompt to the end of the last row."""
+    return max(one.timing.total - one.timing.prompt for one in rows)
+
+
+def generated(
+    model: Any, batch: Sequence[Request], speculation: Speculation | None, chosen: Any, seed: int
+) -> list[Generation]:
+    """One batch."""
+    matchers = [
+        None if one.constraint is None else sg.Matcher(one.constraint, model.vocabulary) for one in batch
+    ]
+    options = [
+        SamplingOptions(
+            temperature=chosen.temperature, seed=(seed, row), max_tokens=one.tokens, exact_weight=False
+        )
+        for row, one in enumerate(batch)
+    ]
+    drafting = None if speculation is None else speculation.start(model)
+    return generate_tokens(
+        model, [model.encode(one.prompt) for one in batch], matchers, options, drafting=drafting
+    )
+
+
+if __name__ == "__main__":
+    main()

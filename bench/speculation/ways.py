@@ -1,0 +1,74 @@
+"""Ways to draft and to verify, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from structgen.speculative import (
+    Confidence,
+    Copying,
+    DraftModel,
+    Fixed,
+    ForcedBytes,
+    GreedyTransport,
+    KSeq,
+    LayerSkip,
+    LogitNGrams,
+    Recursive,
+    Rejection,
+    Speculation,
+    SuffixStore,
+    TokenLookup,
+    TokenRecycling,
+    TriGrams,
+)
+
+__all__ = ["COMMON", "WAYS"]
+
+Make = Callable[[Any], Speculation]
+
+
+def _draft_model(model: Any) -> Speculation:
+    """The model itself in bfloat16: the best draft there is, at two thirds of the cost."""
+    import structgen as sg
+
+    small = _draft_models.setdefault(id(model), sg.load(dtype="bfloat16"))
+    return Speculation([ForcedBytes(), DraftModel(small)], controller=Confidence(0.3))
+
+
+_draft_models: dict[int, Any] = {}
+
+
+def _learning() -> list[Any]:
+    return [LogitNGrams(), TriGrams()]
+
+
+WAYS: dict[str, Make] = {
+    "default": lambda model: Speculation(),
+    "forced bytes": lambda model: Speculation([ForcedBytes()]),
+    "copying": lambda model: Speculation([Copying()]),
+    "look-up": lambda model: Speculation([TokenLookup()]),
+    "suffix store": lambda model: Speculation([SuffixStore()]),
+    "recycling": lambda model: Speculation([TokenRecycling()]),
+    "n-grams of logits": lambda model: Speculation([LogitNGrams()]),
+    "tri-grams": lambda model: Speculation([TriGrams()]),
+    "layer skip": lambda model: Speculation([LayerSkip()], controller=Confidence(0.4)),
+    "draft model": _draft_model,
+    "all tables": lambda model: Speculation(
+        [ForcedBytes(), Copying(), TokenLookup(), SuffixStore(), *_learning()], branching=True
+    ),
+    "default, trees": lambda model: Speculation(branching=True),
+    "default, 8 at a time": lambda model: Speculation(controller=Fixed(8)),
+    "default, confidence": lambda model: Speculation(controller=Confidence(0.3)),
+    "tables, match": lambda model: Speculation([ForcedBytes(), *_learning()], branching=True),
+    "tables, rejection": lambda model: Speculation([ForcedBytes(), *_learning()], Rejection()),
+    "tables, recursive": lambda model: Speculation(
+        [ForcedBytes(), *_learning()], Recursive(), branching=True
+    ),
+    "tables, k-seq": lambda model: Speculation([ForcedBytes(), *_learning()], KSeq(), branching=True),
+    "tables, greedy": lambda model: Speculation(
+        [ForcedBytes(), *_learning()], GreedyTransport(), branching=True
+    ),
+}
+COMMON = ("default",)

@@ -1,0 +1,100 @@
+"""What the generation loop asks of drafts: tokens to read ahead, and somebody to be told what became of them.
+
+Invariant: drafts change the time that a text takes, and not its law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from .law import StepLaw
+from .row import Row
+
+__all__ = ["NOTHING", "ROOT", "DraftedTokens", "Drafting"]
+
+ROOT = -1
+"""Where a draft begins: behind the tokens that a row has."""
+
+
+class DraftedTokens(Protocol):
+    """Tokens that may be drawn next, and after those: a tree whose first nodes stand behind `ROOT`."""
+
+    @property
+    def tokens(self) -> list[int]:
+        """The token of each node."""
+        ...
+
+    @property
+    def parents(self) -> list[int]:
+        """The node that each stands behind, itself before it; `ROOT` for the first ones."""
+        ...
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each node but the last has the next as its only child."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def path(self, tokens: Sequence[int]) -> list[int]:
+        """The nodes that `tokens` go through, as far as there are some."""
+        ...
+
+
+class Drafting(Protocol):
+    """Proposes what rows may go on with, and is told what became of it."""
+
+    reads_hidden: bool
+    """Whether it wants the model's hidden states."""
+
+    def propose(
+        self, rows: Sequence[Row], hidden: Sequence[Any] | None = None, *, trees: bool
+    ) -> Sequence[Any]:
+        """`DraftedTokens` for each row, no deeper than it has room for and without tokens that end the text.
+
+        `trees`: whether the model can read others than chains.
+        """
+        ...
+
+    def draw(self, row: Row, node: int, law: StepLaw, uniform: float) -> int:
+        """The token that follows the node (or `ROOT`), drawn from `law`."""
+        ...
+
+    def drawn(self, row: Row, node: int, token: int) -> None:
+        """This token did."""
+        ...
+
+    def read(self, row: Row, pending: Sequence[int], tree: Any, logits: Any) -> None:
+        """Behind the last of the pending tokens and behind each node the model has told these logits."""
+        ...
+
+    def went(self, row: Row, tree: Any, taken: int) -> None:
+        """So many nodes of the row's tree were drawn."""
+        ...
+
+    def passed(self, rows: int, tokens: int, seconds: float) -> None:
+        """A pass in which the longest row read so many tokens took so long."""
+        ...
+
+    def ended(self, row: Row) -> None:
+        """The row has ended."""
+        ...
+
+
+class Nothing:
+    """No draft."""
+
+    tokens: ClassVar[list[int]] = []
+    parents: ClassVar[list[int]] = []
+    is_chain = True
+
+    def __len__(self) -> int:
+        return 0
+
+    def path(self, tokens: Sequence[int]) -> list[int]:
+        """Empty."""
+        return []
+
+
+NOTHING = Nothing()

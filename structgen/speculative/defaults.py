@@ -1,0 +1,47 @@
+"""Which drafts a call has: none, those of a `Speculation` that the caller made, or the model's own.
+
+A model's own `Speculation` is made when it is first wanted, and learns from one request to the next as long as the
+model lives: how often guesses are right, what a pass costs, texts of earlier requests under the same constraint.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from structgen.errors import OptionError
+from structgen.sampling.options import SamplingOptions
+
+from .driver import Run, Speculation
+
+__all__ = ["drafting_of", "speculation_of"]
+
+_own: weakref.WeakKeyDictionary[Any, Speculation] = weakref.WeakKeyDictionary()
+
+
+def speculation_of(model: Any) -> Speculation:
+    """The one that calls with ``speculate=True`` share."""
+    found = _own.get(model)
+    if found is None:
+        found = _own[model] = Speculation()
+    return found
+
+
+def drafting_of(model: Any, options: SamplingOptions | Sequence[SamplingOptions]) -> Run | None:
+    """The drafts of one generation; None where no row wants any."""
+    each = [options] if isinstance(options, SamplingOptions) else options
+    asked = {id(one.speculate): one.speculate for one in each if one.speculate is not False}
+    if not asked:
+        return None
+    if len(asked) > 1:
+        raise OptionError(
+            "rows of one batch have different Speculation objects",
+            hint="Give all rows the same one, or True or False.",
+        )
+    (chosen,) = asked.values()
+    try:
+        speculation = chosen if isinstance(chosen, Speculation) else speculation_of(model)
+    except TypeError:  # a model that nothing can point to weakly has none of its own
+        speculation = Speculation()
+    return speculation.start(model)

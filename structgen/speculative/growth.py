@@ -1,0 +1,180 @@
+"""Growing a draft tree: the node that the text most probably goes through is added next.
+
+Why: a model reads a dozen tokens in little more time than one, so that besides the likeliest run it can be given other
+ways on where that is uncertain; which, is a matter of chances.
+What: at each node the drafters' proposals are candidates. The chance of a candidate is counted by what kind of guess it
+is; where several drafters propose the same token, that is a kind of its own. Candidates wait in a heap by the chance
+that the text goes through them (the product down the tree, given that the siblings before it are wrong), and the first
+is added as long as the constraint takes it. So the nodes of the tree come in the order of their chances: whoever reads
+less reads the first ones.
+Invariant: a tree holds what the constraint takes and nothing that ends the text.
+Source: Xiong et al. 2024 (DySpec).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .drafters import Context, Guessed, RowDrafter
+from .trees import ROOT, DraftTree
+
+__all__ = ["Chances", "Grown", "candidates", "grow", "move"]
+
+Kind = tuple[str, int]
+LEAST = 0.02
+"""What is less probable is not looked at."""
+_PRIOR = 3.0
+"""Guesses that a kind is taken to have made before any was counted."""
+_FORGET = 0.98
+
+
+@dataclass
+class Chances:
+    """How often guesses of each kind were right: counts that fade, on top of those of `above`."""
+
+    above: Chances | None = None
+    _right: dict[Kind, float] = field(default_factory=dict)
+    _tried: dict[Kind, float] = field(default_factory=dict)
+
+    def of(self, kind: Kind, prior: float) -> float:
+        """The chance that a guess is right, where it is asked for."""
+        before = prior if self.above is None else self.above.of(kind, prior)
+        return (self._right.get(kind, 0.0) + _PRIOR * before) / (self._tried.get(kind, 0.0) + _PRIOR)
+
+    def note(self, kind: Kind, right: bool) -> None:
+        """A guess was right or wrong."""
+        self._tried[kind] = self._tried.get(kind, 0.0) * _FORGET + 1
+        self._right[kind] = self._right.get(kind, 0.0) * _FORGET + right
+        if self.above is not None:
+            self.above.note(kind, right)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    token: int
+    kind: Kind
+    chance: float
+    guesses: list[tuple[Guessed, int]]
+    """What proposed it, with the place in its run."""
+
+
+@dataclass
+class Grown:
+    """A tree, and what was a candidate at each of its nodes, in the tree or not."""
+
+    tree: DraftTree
+    candidates: dict[int, list[tuple[int, Kind]]] = field(default_factory=dict)
+    sampled: dict[int, Any] = field(default_factory=dict)
+    """At nodes whose children were drawn from a law: `Sampled`."""
+
+    def learn(self, node: int, drawn: int, chances: Chances) -> None:
+        """At `node` the text went on with `drawn`."""
+        for token, kind in self.candidates.get(node, ()):
+            chances.note(kind, token == drawn)
+
+
+def grow(
+    context: Context,
+    drafters: Sequence[RowDrafter],
+    chances: Chances,
+    ends: frozenset[int],
+    *,
+    size: int,
+    depth: int,
+    branching: bool = True,
+    least: float = LEAST,
+) -> Grown:
+    """A tree of at most `size` nodes and `depth` tokens; a chain where `branching` is False.
+
+    What the text goes through with less than the probability `least` is left out.
+    """
+    tree = DraftTree()
+    grown = Grown(tree)
+    waiting: list[tuple[float, int, int, _Candidate]] = []
+    here, number = ROOT, 0
+    matcher, tokens = context.matcher, context.tokens
+    base = len(tokens)
+    runs: list[tuple[Guessed, int]] = []
+    node, reach = ROOT, 1.0
+    try:
+        while True:
+            if context.drafted < depth:
+                context.reach = reach
+                found = candidates(context, drafters, chances, runs)
+                grown.candidates[node] = [(one.token, one.kind) for one in found]
+                left = reach
+                for one in found:
+                    if one.token in ends:
+                        continue
+                    chance = left * one.chance
+                    left -= chance
+                    if chance >= least:
+                        number += 1
+                        heapq.heappush(waiting, (-chance, number, node, one))
+            while waiting:
+                loss, _, parent, one = heapq.heappop(waiting)
+                if not branching and parent != node:
+                    continue
+                here = move(tree, here, parent, matcher, tokens, base)
+                if matcher.advance(one.token):
+                    break
+            else:
+                return grown
+            reach = -loss
+            here = node = tree.add(parent, one.token, reach)
+            tokens.append(one.token)
+            context.drafted = len(tokens) - base
+            runs = [(guess, place + 1) for guess, place in one.guesses if place + 1 < len(guess.tokens)]
+            if len(tree) == size:
+                return grown
+    finally:
+        if len(tokens) > base:
+            matcher.rollback(len(tokens) - base)
+            del tokens[base:]
+        context.drafted = 0
+
+
+def candidates(
+    context: Context, drafters: Sequence[RowDrafter], chances: Chances, runs: list[tuple[Guessed, int]]
+) -> list[_Candidate]:
+    """The distinct tokens that are proposed here, the likeliest first."""
+    proposed: dict[int, list[tuple[Guessed, int]]] = {}
+    for guess, place in runs:
+        proposed.setdefault(guess.tokens[place], []).append((guess, place))
+    for drafter in drafters:
+        for guess in drafter.propose(context):
+            others = proposed.setdefault(guess.tokens[0], [])
+            if all(one.kind != guess.kind for one, _ in others):
+                others.append((guess, 0))
+    found = []
+    for token, guesses in proposed.items():
+        names = "+".join(sorted(guess.kind for guess, _ in guesses))
+        kind = (names, min(3, max(place for _, place in guesses)))
+        prior = max(guess.chance for guess, _ in guesses)
+        found.append(_Candidate(token, kind, chances.of(kind, prior), guesses))
+    found.sort(key=lambda one: -one.chance)
+    return found
+
+
+def move(tree: DraftTree, here: int, there: int, matcher: Any, tokens: list[int], base: int) -> int:
+    """Take the matcher and the tokens from one node to another."""
+    if here == there:
+        return there
+    above = set(tree.above(here))
+    path = []
+    node = there
+    while node != ROOT and node not in above:
+        path.append(node)
+        node = tree.parents[node]
+    depth = sum(1 for _ in tree.above(node))
+    back = len(tokens) - base - depth
+    if back:
+        matcher.rollback(back)
+        del tokens[len(tokens) - back :]
+    for place in reversed(path):
+        matcher.advance(tree.tokens[place])
+        tokens.append(tree.tokens[place])
+    return there

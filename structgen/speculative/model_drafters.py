@@ -1,0 +1,317 @@
+"""Drafters that run a model: a smaller one, one with another vocabulary, or the model itself without some layers.
+
+    DraftModel   a language model of its own. With the target's vocabulary it tells its law at each node; with another
+                 one it writes a text ahead, which is split into the target's tokens
+    LayerSkip    the target without some layers. Which ones is looked for while it runs: now and then another choice
+                 reads the last tokens, and is taken if it would have guessed more of them
+
+Cost: a pass of that model for every token that is drafted; so they stop early, by `most` and by the chance that a token
+is reached at all.
+Source: Leviathan et al. 2023; Xia et al. 2025 (SWIFT); Entezari Zarch et al. 2025 (DEL); Ramakrishnan et al. 2025
+(OmniDraft).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
+from structgen.sampling.law import log_sum_exp
+
+from .drafters import Context, Guessed, RowDrafter, Start
+from .recycling import most_probable
+
+__all__ = ["DraftModel", "LayerSkip"]
+
+Array = NDArray[Any]
+_COLDEST = 0.05
+"""A greedy draft is drawn at this temperature, where it has to have a law."""
+
+
+class DraftModel:
+    """A smaller language model; see the module's text.
+
+    model    as from `structgen.load` or `structgen.wrap`
+    most     the most tokens ahead
+    least    how probable a token must be to be gone on from
+    width    how many alternatives are proposed at a node
+    """
+
+    tells_laws = True
+
+    def __init__(self, model: Any, *, most: int = 6, least: float = 0.3, width: int = 2) -> None:
+        if not hasattr(model, "vocabulary") or not hasattr(model, "start"):
+            raise OptionError(
+                f"a draft model is a structgen model; this is {a_kind(model)}", hint="structgen.wrap(...)"
+            )
+        self.model = model
+        self.most, self.least, self.width = most, least, width
+
+    def start(self, start: Start) -> RowDrafter:
+        """See `Drafter`."""
+        if self.model.vocabulary.fingerprint == start.vocabulary.fingerprint:
+            return _SameRow(self.model, start, self.most, self.least, self.width)
+        if not start.vocabulary.encode("a") or not self.model.vocabulary.encode("a"):
+            raise VocabularyMismatch(
+                "the draft model has another vocabulary than the model, and there is no tokenizer to translate",
+                hint="Give both a tokenizer that encodes text, or take a draft model with the same vocabulary.",
+            )
+        return _OtherRow(self.model, start, self.most)
+
+
+class _Ahead:
+    """One row of a draft model, at any prefix that is asked for."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._session: Any = None
+        self._held: list[int] = []
+
+    def logits(self, tokens: Sequence[int]) -> Array | None:
+        """Behind `tokens`; None where they are more than the model takes."""
+        length = self._model.context_length
+        if not tokens or (length is not None and len(tokens) > length):
+            return None
+        if self._session is None:
+            self._session, self._held = self._model.start([list(tokens)]), list(tokens)
+        common = sum(
+            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._held, tokens, strict=False))
+        )
+        common = min(common, len(tokens) - 1) if common < len(self._held) else common
+        if common < len(self._held):
+            self._session.rollback(0, len(self._held) - common)
+        if common < len(tokens):
+            self._session.append([list(tokens[common:])])
+        self._held = list(tokens)
+        found: Array = self._session.logits()[0]
+        return found
+
+
+class _SameRow:
+    def __init__(self, model: Any, start: Start, most: int, least: float, width: int) -> None:
+        self._ahead = _Ahead(model)
+        self._most, self._least, self._width = most, least, width
+        self._temperature = max(start.temperature, _COLDEST)
+
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        logits = self._logits(context)
+        if logits is None:
+            return ()
+        best = most_probable(logits, self._width)
+        chances = np.exp(logits[best] - log_sum_exp(logits))
+        return [
+            Guessed((int(token),), f"draft {rank}, {int(chance * 5)}", float(chance))
+            for rank, (token, chance) in enumerate(zip(best, chances, strict=True))
+        ]
+
+    def law(self, context: Context) -> Array | None:
+        """The law of the next token at the row's temperature, over the vocabulary."""
+        logits = self._logits(context)
+        if logits is None:
+            return None
+        scaled = logits.astype(np.float64) / self._temperature
+        law: Array = np.exp(scaled - scaled.max())
+        return law
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """Nothing: what is drafted tells where it is."""
+
+    def _logits(self, context: Context) -> Array | None:
+        if context.drafted >= self._most or context.reach < self._least:
+            return None
+        return self._ahead.logits(context.tokens)
+
+
+class _OtherRow:
+    def __init__(self, model: Any, start: Start, most: int) -> None:
+        self._ahead = _Ahead(model)
+        self._model = model
+        self._vocabulary = start.vocabulary
+        self._most = most
+        self._tokens: list[int] = []
+        self._text = b""
+
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        if context.drafted:
+            return ()
+        self._follow(bytes(self._vocabulary.decode(context.tokens)))
+        ahead: list[int] = []
+        ends = set(self._model.vocabulary.eos_ids)
+        while len(ahead) < self._most:
+            logits = self._ahead.logits([*self._tokens, *ahead])
+            if logits is None or (token := int(logits.argmax())) in ends:
+                break
+            ahead.append(token)
+        text = bytes(self._model.vocabulary.decode(ahead))
+        tokens = self._vocabulary.encode(text) if text else None
+        return (Guessed(tokens, "draft text", 0.5),) if tokens else ()
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """Nothing: the text is read when a draft is wanted."""
+
+    def _follow(self, text: bytes) -> None:
+        """The draft model's tokens of `text`: those there are, and the rest as it comes."""
+        vocabulary = self._model.vocabulary
+        while not text.startswith(self._text):
+            self._tokens.pop()
+            self._text = bytes(vocabulary.decode(self._tokens))
+        new = text[len(self._text) :]
+        self._tokens += vocabulary.encode(new) or []
+        self._text = bytes(vocabulary.decode(self._tokens))
+
+
+class LayerSkip:
+    """The model itself without some layers; see the module's text.
+
+    keep      the share of the layers that is run
+    refresh   after how many tokens another choice of layers is tried; None: never
+    """
+
+    tells_laws = True
+
+    def __init__(
+        self, keep: float = 0.5, *, most: int = 6, least: float = 0.4, refresh: int | None = 24, seed: int = 0
+    ) -> None:
+        if not isinstance(keep, int | float) or not 0 < keep < 1:
+            raise OptionError(f"keep is {keep!r:.40}; it must be above 0 and below 1")
+        self.keep, self.most, self.least, self.refresh = float(keep), most, least, refresh
+        self.layers: list[int] = []
+        """Those that are run."""
+        self._random = np.random.default_rng(seed)
+        self._model: Any = None
+        self._draft: Any = None
+        self.tried = self.changed = 0
+
+    def start(self, start: Start) -> RowDrafter:
+        """See `Drafter`."""
+        if self._model is not start.model:
+            _, layers = _layers_of(start.model)
+            count = len(layers)
+            kept = max(1, round(self.keep * count))
+            # The first and the last layers matter most; between them every other one or so.
+            self.layers = sorted(
+                {0, count - 1, *np.linspace(0, count - 1, kept).round().astype(int).tolist()}
+            )[:kept]
+            self._model = start.model
+            self._draft = _Skeleton(start.model, self.layers)
+        return _SkipRow(self, start)
+
+    def try_another(self, tokens: Sequence[int]) -> bool:
+        """Let another choice of layers read `tokens`; take it if it would have guessed more of them."""
+        count = len(_layers_of(self._model)[1])
+        others = [layer for layer in range(count) if layer not in self.layers]
+        if not others or len(tokens) < 8:
+            return False
+        self.tried += 1
+        if self._random.random() < 0.3:  # to leave after some layers
+            chosen = list(range(len(self.layers)))
+        else:
+            chosen = list(self.layers)
+            chosen[int(self._random.integers(1, max(2, len(chosen))) % len(chosen))] = int(
+                self._random.choice(others)
+            )
+        other = _Skeleton(self._model, sorted(set(chosen)))
+        if _guessed(other, tokens) <= _guessed(self._draft, tokens):
+            return False
+        self.layers, self._draft = other.layers, other
+        self.changed += 1
+        return True
+
+    @property
+    def draft(self) -> Any:
+        """The model without the other layers."""
+        return self._draft
+
+
+class _SkipRow:
+    def __init__(self, drafter: LayerSkip, start: Start) -> None:
+        self._drafter = drafter
+        self._start = start
+        self._seen = len(start.prompt)
+        self._take()
+
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        return self._row.propose(context)
+
+    def law(self, context: Context) -> Array | None:
+        return self._row.law(context)
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        every = self._drafter.refresh
+        if every is not None and len(tokens) >= self._seen + every:
+            self._seen = len(tokens)
+            self._drafter.try_another(tokens[-48:])
+        if self._draft is not self._drafter.draft:
+            self._take()
+
+    def _take(self) -> None:
+        drafter = self._drafter
+        self._draft = drafter.draft
+        self._row = _SameRow(self._draft, self._start, drafter.most, drafter.least, 1)
+
+
+class _Skeleton:
+    """A transformers model with some of its layers, which it shares with the whole one: as a language model."""
+
+    def __init__(self, model: Any, layers: list[int]) -> None:
+        from torch.nn import ModuleList
+
+        self.vocabulary, self.context_length, self.layers = model.vocabulary, model.context_length, layers
+        inner, whole = _layers_of(model)
+        config = copy.deepcopy(model.model.config)
+        config.num_hidden_layers = len(layers)
+        if getattr(config, "layer_types", None):
+            config.layer_types = [config.layer_types[layer] for layer in layers]
+        parts = []
+        for place, layer in enumerate(layers):
+            part = _shallow(whole[layer])
+            part._modules["self_attn"] = _shallow(part._modules["self_attn"])
+            part._modules["self_attn"].layer_idx = place
+            parts.append(part)
+        body = _shallow(inner)
+        body._modules["layers"] = ModuleList(parts)
+        body.config = config
+        self.model = _shallow(model.model)
+        self.model.config = config
+        for name, module in self.model._modules.items():
+            if module is inner:
+                self.model._modules[name] = body
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> Any:
+        """See `LanguageModel.start`."""
+        from structgen.models.session import start_session
+
+        return start_session(self.model, self.vocabulary.size, prompts)
+
+
+def _shallow(module: Any) -> Any:
+    """The module with the same parameters, whose parts may be replaced."""
+    found = copy.copy(module)
+    found._modules = dict(module._modules)
+    return found
+
+
+def _layers_of(model: Any) -> tuple[Any, Any]:
+    """The module of a structgen model that holds its layers, and these."""
+    whole = getattr(model, "model", None)
+    for inner in getattr(whole, "_modules", {}).values():
+        layers = getattr(inner, "layers", None)
+        if layers is not None and len(layers) and hasattr(layers[0], "self_attn"):
+            return inner, layers
+    raise ModelError(
+        f"layers of {a_kind(whole if whole is not None else model)} cannot be skipped",
+        hint="LayerSkip needs a transformers model with `layers` that have `self_attn`, such as Llama's or Qwen's.",
+    )
+
+
+def _guessed(draft: Any, tokens: Sequence[int]) -> int:
+    """How many of `tokens` the model would have guessed."""
+    session = draft.start([list(tokens[:1])])
+    (scores,) = session.append_scored([list(tokens[1:])])
+    return int((scores[:-1].argmax(axis=1) == np.array(tokens[2:])).sum())

@@ -1,0 +1,293 @@
+"""Drafters that learn from what the model has said elsewhere: its laws, its texts.
+
+    TokenRecycling    behind each token, the tokens that were most probable the last time it was read
+    LogitNGrams       the same behind the last two or three tokens, the laws that were read there averaged
+    TriGrams          counts of what followed the last two tokens, the last one, and of tokens at all
+    SuffixStore       the texts of earlier requests with the same constraint: what followed where they were as here
+
+Laws come for nothing: the model tells one for every token that it reads, the drafts that were refused included.
+Each holds a bounded number of entries; the ones that were used longest ago go.
+Source: Luo et al. 2024 (Token Recycling); Song et al. 2025 (STAND); Liu et al. 2025 (ADED); Oliaro et al. 2024
+(SuffixDecoding); Quan et al. 2025 (RASD).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .drafters import Context, Guessed, RowDrafter, Start
+from .suffixes import BREAK, SuffixIndex
+
+__all__ = ["LogitNGrams", "SuffixStore", "TokenRecycling", "TriGrams", "most_probable"]
+
+Array = NDArray[Any]
+
+_BLOCK = 256
+_WIDTH = 4
+
+
+def most_probable(scores: Array, count: int = _WIDTH) -> Array:
+    """The ids of the `count` greatest scores, the greatest first. Blocks first, so that it is one fast pass."""
+    size = len(scores) // _BLOCK * _BLOCK
+    if len(scores) <= 4 * _BLOCK * count:
+        ids = np.argpartition(-scores, min(count, len(scores)) - 1)[:count]
+    else:
+        peaks = scores[:size].reshape(-1, _BLOCK).max(axis=1)
+        blocks = np.argpartition(-peaks, count - 1)[:count]
+        inside = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
+        ids = np.concatenate((inside, np.arange(size, len(scores))))
+        ids = ids[np.argpartition(-scores[ids], count - 1)[:count]]
+    found: Array = ids[np.argsort(-scores[ids], kind="stable")]
+    return found
+
+
+class LogitNGrams:
+    """Tables from the last tokens to the most probable next ones, for several lengths; the longest known counts.
+
+    Where a law was read more than once it is the mean, what was read last counting half.
+    """
+
+    name = "n-gram"
+    tells_laws = True
+
+    def __init__(self, orders: Sequence[int] = (3, 2, 1), width: int = _WIDTH, entries: int = 50_000) -> None:
+        self.orders = tuple(sorted(orders, reverse=True))
+        self._width = width
+        self._entries = entries
+        self._known: OrderedDict[tuple[int, ...], dict[int, float]] = OrderedDict()
+
+    def start(self, start: Start) -> RowDrafter:
+        """See `Drafter`."""
+        return _LearnedRow(self, start.vocabulary.size)
+
+    def learn(self, contexts: Sequence[Sequence[int]], logits: Array) -> None:
+        """The model said `logits` (``[contexts, vocabulary]``) behind these tokens."""
+        for tokens, scores in zip(contexts, logits, strict=True):
+            best = most_probable(scores, self._width)
+            masses = np.exp(scores[best] - scores[best[0]])
+            self.note(tokens, dict(zip(best.tolist(), (masses / masses.sum()).tolist(), strict=True)))
+
+    def note(self, tokens: Sequence[int], masses: dict[int, float]) -> None:
+        """These were the most probable ones behind `tokens`, the first one first."""
+        for order in self.orders:
+            if order > len(tokens):
+                continue
+            key = tuple(tokens[-order:])
+            before = self._known.get(key)
+            if before is None or order == 1:
+                self._known[key] = masses
+            else:
+                mixed = {token: 0.5 * mass for token, mass in before.items()}
+                for token, mass in masses.items():
+                    mixed[token] = mixed.get(token, 0.0) + 0.5 * mass
+                self._known[key] = dict(sorted(mixed.items(), key=lambda item: -item[1])[: self._width])
+            self._known.move_to_end(key)
+        while len(self._known) > self._entries:
+            self._known.popitem(last=False)
+
+    def guesses(self, tokens: Sequence[int]) -> Iterable[Guessed]:
+        """What is known behind these."""
+        for order in self.orders:
+            best = self._known.get(tuple(tokens[-order:]))
+            if best is not None:
+                return [
+                    Guessed((token,), f"{self.name} {order}, {rank}", 0.5 / (rank + 1))
+                    for rank, token in enumerate(best)
+                ]
+        return ()
+
+    def masses(self, tokens: Sequence[int]) -> dict[int, float] | None:
+        """The probabilities of what is known behind these."""
+        return next(
+            (best for order in self.orders if (best := self._known.get(tuple(tokens[-order:])))), None
+        )
+
+
+class TokenRecycling(LogitNGrams):
+    """The adjacency table alone."""
+
+    name = "recycled"
+
+    def __init__(self, width: int = _WIDTH, entries: int = 50_000) -> None:
+        super().__init__((1,), width, entries)
+
+
+class TriGrams:
+    """Counts of tokens behind two tokens, one, and none, of all texts that were drawn."""
+
+    tells_laws = True
+
+    def __init__(self, width: int = 2, entries: int = 20_000) -> None:
+        self._width = width
+        self._entries = entries
+        self._known: OrderedDict[tuple[int, ...], Counter[int]] = OrderedDict()
+
+    def start(self, start: Start) -> RowDrafter:
+        """See `Drafter`."""
+        return _TriGramRow(self, start.vocabulary.size, len(start.prompt))
+
+    def count(self, tokens: Sequence[int], token: int) -> None:
+        """`token` came behind `tokens`."""
+        for order in (2, 1, 0):
+            key = tuple(tokens[len(tokens) - order :])
+            counts = self._known.setdefault(key, Counter())
+            counts[token] += 1
+            self._known.move_to_end(key)
+            if len(counts) > 64:
+                for rare, _ in counts.most_common()[32:]:
+                    del counts[rare]
+        while len(self._known) > self._entries:
+            self._known.popitem(last=False)
+
+    def masses(self, tokens: Sequence[int]) -> dict[int, float] | None:
+        """The shares of what is known behind these."""
+        for order in (2, 1, 0):
+            counts = self._known.get(tuple(tokens[len(tokens) - order :]))
+            if counts:
+                total = counts.total()
+                return {token: count / total for token, count in counts.items()}
+        return None
+
+    def guesses(self, tokens: Sequence[int]) -> Iterable[Guessed]:
+        """What is known behind these."""
+        for order in (2, 1, 0):
+            counts = self._known.get(tuple(tokens[len(tokens) - order :]))
+            if counts:
+                return [
+                    Guessed((token,), f"tri-gram {order}, {rank}", 0.3 / (rank + 1))
+                    for rank, (token, _) in enumerate(counts.most_common(self._width))
+                ]
+        return ()
+
+
+@dataclass
+class _LearnedRow:
+    table: LogitNGrams | TriGrams
+    size: int
+
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        return self.table.guesses(context.tokens)
+
+    def law(self, context: Context) -> Array | None:
+        """What is known of the next token's law, over the vocabulary."""
+        masses = self.table.masses(context.tokens)
+        if not masses:
+            return None
+        law = np.zeros(self.size)
+        law[list(masses)] = list(masses.values())
+        return law
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """Nothing: the table learns from laws."""
+
+
+@dataclass
+class _TriGramRow(_LearnedRow):
+    table: TriGrams
+    counted: int = 0
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        for place in range(max(start, self.counted), len(tokens)):
+            self.table.count(tokens[max(0, place - 2) : place], tokens[place])
+        self.counted = max(self.counted, len(tokens))
+
+
+class SuffixStore:
+    """Texts that were drawn before under the same constraint; free texts are not kept.
+
+    `most` tokens are kept in all; the constraint that was met longest ago goes first.
+    """
+
+    def __init__(self, longest: int = 16, width: int = 2, most: int = 200_000) -> None:
+        self._longest = longest
+        self._width = width
+        self._most = most
+        self._texts: OrderedDict[Any, Texts] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._texts.values()))
+
+    def start(self, start: Start) -> RowDrafter:
+        """See `Drafter`."""
+        if start.constraint is None:
+            return _Silent()
+        texts = self._texts.setdefault(start.constraint, Texts(self._longest, self._width, self._most // 4))
+        self._texts.move_to_end(start.constraint)
+        return _StoredRow(self, texts, len(start.prompt))
+
+    def trim(self) -> None:
+        """Let go of what is more than may be kept."""
+        while len(self._texts) > 1 and len(self) > self._most:
+            self._texts.popitem(last=False)
+
+
+class Texts:
+    """Those of one constraint."""
+
+    def __init__(self, longest: int, width: int, most: int) -> None:
+        self._longest = longest
+        self._width = width
+        self._most = most
+        self._index = SuffixIndex(longest)
+        self._texts: list[list[int]] = []
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def add(self, text: Sequence[int]) -> None:
+        """A text that was drawn."""
+        if not text or len(text) > self._most // 2:
+            return
+        self._texts.append(list(text))
+        if len(self._index) + len(text) < self._most:
+            self._index.extend([BREAK, *text])
+            return
+        self._texts = self._texts[len(self._texts) // 2 :]
+        self._index = SuffixIndex(self._longest)
+        for one in self._texts:
+            self._index.extend([BREAK, *one])
+
+    def guesses(self, tokens: Sequence[int], text: int) -> Iterable[Guessed]:
+        """What followed the longest match; `text` of the last tokens are no part of the prompt."""
+        length, counts = self._index.following([BREAK, *tokens[len(tokens) - min(text, self._longest) :]])
+        total = counts.total()
+        found = []
+        for token, count in counts.most_common(self._width):
+            share = count / total
+            certain = "always" if share == 1 else "mostly" if share >= 0.6 else "at times"
+            near = min(length, 4) if length < 8 else 8
+            chance = 0.9 * share * length / (length + 1)
+            found.append(Guessed((token,), f"store {near}, {certain}", chance))
+        return found
+
+
+@dataclass
+class _StoredRow:
+    store: SuffixStore
+    texts: Texts
+    prompt: int
+
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        return self.texts.guesses(context.tokens, len(context.tokens) - self.prompt)
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """Nothing: texts are added when they have ended."""
+
+    def finish(self, tokens: Sequence[int]) -> None:
+        """See `RowDrafter.finish`."""
+        self.texts.add(tokens[self.prompt :])
+        self.store.trim()
+
+
+class _Silent:
+    def propose(self, context: Context) -> Iterable[Guessed]:
+        return ()
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """Nothing."""

@@ -1,0 +1,105 @@
+"""Where the end of a text came before: an index of token sequences by the pairs of tokens in them.
+
+What: tokens are kept in one list, with a table from each pair (and each single token) to the last places behind it.
+The longest match of an end is found among those places by comparing backwards. A suffix tree would find the same; this
+takes a tenth of its memory, and the places are bounded, which bounds the time.
+Source: Oliaro et al. 2024 (SuffixDecoding), who keep suffix trees of the outputs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
+
+__all__ = ["SuffixIndex"]
+
+Key = TypeVar("Key")
+
+_PLACES = 24
+"""Of each pair so many places are looked at, the last ones."""
+BREAK = -1
+"""Stands between two texts."""
+
+
+class SuffixIndex:
+    """Matches of up to `longest` tokens."""
+
+    def __init__(self, longest: int = 16) -> None:
+        self._longest = longest
+        self._tokens: list[int] = []
+        self._pairs: dict[tuple[int, int], list[int]] = {}
+        self._single: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """These tokens come next."""
+        before = self._tokens[-1] if self._tokens else BREAK
+        for token in tokens:
+            self._tokens.append(token)
+            place = len(self._tokens)
+            self._single.setdefault(token, []).append(place)
+            self._pairs.setdefault((before, token), []).append(place)
+            before = token
+
+    def cut(self, size: int) -> None:
+        """Keep the first `size` tokens."""
+        while len(self._tokens) > size:
+            place = len(self._tokens)
+            token = self._tokens.pop()
+            before = self._tokens[-1] if self._tokens else BREAK
+            _take(self._single, token, place)
+            _take(self._pairs, (before, token), place)
+
+    def latest(self, tokens: Sequence[int]) -> tuple[int, int] | None:
+        """The length of the longest match of the end of `tokens` with something behind it, and the last such place."""
+        best, places = self._matches(tokens)
+        return (best, places[0]) if places else None
+
+    def following(self, tokens: Sequence[int]) -> tuple[int, Counter[int]]:
+        """The length of the longest matches of the end of `tokens`, and what follows them how often."""
+        best, places = self._matches(tokens)
+        return best, Counter(self._tokens[place] for place in places)
+
+    def after(self, place: int, most: int) -> list[int]:
+        """The tokens from a place on, to the end of their text."""
+        found = self._tokens[place : place + most]
+        return found[: found.index(BREAK)] if BREAK in found else found
+
+    def _matches(self, tokens: Sequence[int]) -> tuple[int, list[int]]:
+        """The length of the longest matches that something follows, and the places behind them, the latest first."""
+        best, found = 0, list[int]()
+        if not tokens:
+            return best, found
+        for places in (
+            self._pairs.get((tokens[-2], tokens[-1]), ()) if len(tokens) > 1 else (),
+            self._single.get(tokens[-1], ()),
+        ):
+            for place in places[: -_PLACES - 1 : -1]:
+                if place == len(self._tokens) or self._tokens[place] == BREAK:
+                    continue
+                length = self._length(tokens, place)
+                if length > best:
+                    best = length
+                    found.clear()
+                if length == best:
+                    found.append(place)
+            if found:
+                break
+        return best, found
+
+    def _length(self, tokens: Sequence[int], place: int) -> int:
+        mine, length, most = self._tokens, 1, min(self._longest, place, len(tokens))
+        while length < most and mine[place - 1 - length] == tokens[-1 - length]:
+            length += 1
+        return length
+
+
+def _take(table: dict[Key, list[int]], key: Key, place: int) -> None:
+    places = table[key]
+    assert places[-1] == place
+    places.pop()
+    if not places:
+        del table[key]

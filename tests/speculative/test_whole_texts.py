@@ -1,0 +1,244 @@
+"""Whole texts under each verifier: the law of what is drawn is that of drawing without drafts.
+
+Chi-squared over every text of a small language, with fixed seeds; each test fails by chance once in 10,000 runs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import structgen as sg
+from structgen.errors import OptionError, VocabularyMismatch
+from structgen.matcher import Matcher
+from structgen.sampling import SamplingOptions, generate_tokens
+from structgen.speculative.controllers import Confidence, Fixed
+from structgen.speculative.drafters import Context, Guessed, Start
+from structgen.speculative.driver import Speculation
+from structgen.speculative.recycling import LogitNGrams, TriGrams
+from structgen.speculative.sampled import Sampled, drawn_children
+from structgen.speculative.verifiers import (
+    GreedyTransport,
+    KSeq,
+    Match,
+    Outcome,
+    Recursive,
+    Rejection,
+    Verifier,
+)
+from structgen.vocabulary import Vocabulary
+from tests.oracles.toy_model import ToyModel
+from tests.sampling.toys import random_law
+
+PIECES = [b"a", b"b", b"c", b"ab", b"ba", None]
+VOCABULARY = Vocabulary.from_tokens(PIECES, [5])
+CONSTRAINT = sg.regex("(a|b|c){2,3}")
+MODEL = ToyModel(VOCABULARY, random_law(7, 6))
+DRAWS = 6_000
+
+
+class Law:
+    """Drafts from a law that has little to do with the model's."""
+
+    tells_laws = True
+
+    def __init__(self, seed: int = 3) -> None:
+        self._law = random_law(seed, 6)
+        self._prompt = 0
+
+    def start(self, start: Start) -> Law:
+        self._prompt = len(start.prompt)
+        return self
+
+    def propose(self, context: Context) -> list[Guessed]:
+        return []
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        pass
+
+    def law(self, context: Context) -> Any:
+        return np.array(self._law(tuple(context.tokens[self._prompt :])))
+
+
+class ProposesOne(Law):
+    """No law: a guess that is no draw from anything."""
+
+    tells_laws = False
+
+    def propose(self, context: Context) -> list[Guessed]:
+        return [Guessed([0, 1], "one")]
+
+    law = None  # type: ignore[assignment]
+
+
+def texts(speculation: Speculation | None, count: int = DRAWS) -> Counter[tuple[int, ...]]:
+    options = [SamplingOptions(temperature=1.0, seed=(11, row), max_tokens=3) for row in range(count)]
+    found: Counter[tuple[int, ...]] = Counter()
+    for start in range(0, count, 200):
+        batch = options[start : start + 200]
+        made = generate_tokens(
+            MODEL,
+            [[0]] * len(batch),
+            [Matcher(CONSTRAINT, VOCABULARY) for _ in batch],
+            batch,
+            drafting=None if speculation is None else speculation.start(MODEL),
+        )
+        found.update((*one.tokens, one.finish == "complete") for one in made)
+    return found
+
+
+def exact() -> dict[tuple[int, ...], float]:
+    """The law of texts by following every token of every mask."""
+    law: dict[tuple[int, ...], float] = {}
+
+    def follow(tokens: tuple[int, ...], probability: float) -> None:
+        matcher = Matcher(CONSTRAINT, VOCABULARY)
+        assert matcher.accepts(tokens) == len(tokens)
+        for token in tokens:
+            matcher.advance(token)
+        bits = np.unpackbits(matcher.mask().view(np.uint8), count=6, bitorder="little").astype(float)
+        p = np.array(MODEL.law(tokens)) * bits
+        p /= p.sum()
+        for token in np.flatnonzero(p).tolist():
+            if token == 5:
+                law[(*tokens, True)] = probability * p[5]
+            elif len(tokens) == 3:
+                law[(*tokens, False)] = law.get((*tokens, False), 0.0) + probability * p[token]
+            else:
+                follow((*tokens, token), probability * p[token])
+
+    follow((), 1.0)
+    return law
+
+
+def chi_squared(found: Counter[tuple[int, ...]]) -> tuple[float, int]:
+    """The statistic and its degrees of freedom; rare texts are counted together."""
+    law, total = exact(), found.total()
+    assert set(found) <= set(law)
+    cells = [(found[text], total * p) for text, p in law.items() if total * p >= 5]
+    rest = (total - sum(count for count, _ in cells), total - sum(mean for _, mean in cells))
+    cells += [rest] if rest[1] > 1 else []
+    return sum((count - mean) ** 2 / mean for count, mean in cells), len(cells) - 1
+
+
+def critical(freedom: int) -> float:
+    """Exceeded with probability 1e-4 (Wilson and Hilferty)."""
+    return freedom * (1 - 2 / (9 * freedom) + 3.719 * np.sqrt(2 / (9 * freedom))) ** 3
+
+
+VERIFIERS: list[Verifier] = [Match(), Rejection(), Recursive(), KSeq(), GreedyTransport()]
+
+
+@pytest.mark.parametrize("branching", [False, True])
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda one: type(one).__name__)
+def test_texts_have_the_plain_law(verifier: Verifier, branching: bool) -> None:
+    speculation = Speculation([Law()], verifier, Fixed(4), branching=branching, depth=3)
+    statistic, freedom = chi_squared(texts(speculation))
+    assert statistic < critical(freedom)
+    assert verifier.drafted == "any" or speculation.counts["taken"] > DRAWS / 4
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS[1:], ids=lambda one: type(one).__name__)
+def test_tables_that_learn_and_guesses_without_a_law(verifier: Verifier) -> None:
+    drafters = [TriGrams(), LogitNGrams(), ProposesOne()]
+    speculation = Speculation(drafters, verifier, Confidence(0.05, 4), branching=True, depth=3)
+    statistic, freedom = chi_squared(texts(speculation, 4_000))
+    assert statistic < critical(freedom) and speculation.counts["taken"] > 500
+
+
+class Careless(Rejection):
+    """Forgets what the draft was drawn from."""
+
+    def outcome(self, target: Any, draft: Any, children: Sequence[int]) -> Outcome:
+        return super().outcome(target, np.full(len(target), 1 / len(target)), children)
+
+
+def test_canary() -> None:
+    statistic, freedom = chi_squared(texts(Speculation([Law()], Careless(), Fixed(4), depth=3)))
+    assert statistic > 2 * critical(freedom)
+
+
+def test_children_are_drawn_as_they_are_said_to_be() -> None:
+    law, random = np.array([0.5, 0.25, 0.0, 0.15, 0.1]), np.random.default_rng(0)
+    first = Counter(drawn_children(law, "distinct", 2, random) for _ in range(8000))
+    for (one, two), count in first.items():
+        assert count / 8000 == pytest.approx(law[one] * law[two] / (1 - law[one]), abs=0.03)
+    assert all(one != two for one, two in first)
+    assert {drawn_children(law, "greedy", 3, random)[:2] for _ in range(50)} == {(0, 1)}
+    assert len(drawn_children(law, "one", 4, random)) == 1
+    assert len(drawn_children(law, "independent", 9, random)) == 9
+    assert len(drawn_children(law, "distinct", 9, random)) == 4
+
+
+class Wrong(Law):
+    """Says that its tokens are drawn otherwise than the verifier wants them."""
+
+    def sampled(self, context: Context) -> Sampled:
+        law = np.array(self._law(tuple(context.tokens[self._prompt :])))
+        return Sampled(law / law.sum(), (0, 1), "independent")
+
+
+def test_drafts_of_another_kind_are_refused() -> None:
+    options = SamplingOptions(seed=1, max_tokens=3)
+    for verifier in (Recursive(), GreedyTransport()):
+        drafting = Speculation([Wrong()], verifier, branching=True).start(MODEL)
+        with pytest.raises(OptionError, match=r"exact for .* drafts, not for independent ones"):
+            generate_tokens(MODEL, [[0]], [Matcher(CONSTRAINT, VOCABULARY)], options, drafting=drafting)
+    with pytest.raises(OptionError, match="has a law"):
+        Speculation([ProposesOne()], Rejection())
+
+
+def test_bad_parts_are_told() -> None:
+    with pytest.raises(OptionError, match="a drafter has `start`"):
+        Speculation([TriGrams])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match="a verifier has `outcome`"):
+        Speculation(verifier="match")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="depth"):
+        Speculation(depth=0)
+    speculation = Speculation()
+    speculation.start(MODEL)
+    with pytest.raises(VocabularyMismatch, match="another vocabulary"):
+        speculation.start(ToyModel(Vocabulary.from_tokens([b"x", None], [1]), random_law(7, 2)))
+
+
+class Broken(Law):
+    """Raises, or proposes what is no token."""
+
+    def __init__(self, what: Any) -> None:
+        super().__init__()
+        self.what = what
+
+    def propose(self, context: Context) -> Any:
+        if isinstance(self.what, Exception):
+            raise self.what
+        return [self.what]
+
+    law = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        ValueError("no"),
+        Guessed([99], "high"),
+        Guessed([-1], "low"),
+        Guessed(["a"], "text"),
+        Guessed([], "none"),
+        7,
+    ],
+)
+def test_a_drafter_that_fails_is_left_out_with_a_warning(what: Any) -> None:
+    options = SamplingOptions(temperature=1.0, seed=5, max_tokens=3)
+    plain = generate_tokens(MODEL, [[0]], [Matcher(CONSTRAINT, VOCABULARY)], options)
+    drafting = Speculation([Broken(what), TriGrams()], controller=Fixed()).start(MODEL)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = generate_tokens(MODEL, [[0]], [Matcher(CONSTRAINT, VOCABULARY)], options, drafting=drafting)
+    assert [one.tokens for one in found] == [one.tokens for one in plain]
+    assert len(told) == (not (isinstance(what, Guessed) and not what.tokens))
+    assert all("Broken" in str(one.message) for one in told)
