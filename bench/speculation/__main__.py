@@ -6,9 +6,9 @@ usage: python -m bench.speculation [--tasks NAME ...] [--ways NAME ...|all] [--r
 Each request of a task is answered in turn plainly and in each way, in one process, the ways in another order each time.
 A way keeps what it learns from request to request; what passes cost it knows from a request before the first. Told of
 each way: times as fast as plain decoding after the prompt, median and quartiles over requests, and of all the time;
-tokens a forward pass; the share of drafted tokens that was drawn; what drafting takes of the time; whether all tokens are
-those of plain decoding. With --batch so many requests are answered at once. --skip leaves out the first requests, which
-are answered all the same: what a store that is warm brings.
+tokens a forward pass; the share of drafted tokens that was drawn; what drafting takes of the time; how many texts are
+those of plain decoding. With --batch so many requests are answered at once. --skip leaves out the first requests,
+which are answered all the same: what a store that is warm brings.
 """
 
 from __future__ import annotations

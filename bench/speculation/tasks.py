@@ -1,9 +1,10 @@
-"""What is asked of the model: prompts with their constraints, in six kinds.
+"""What is asked of the model: prompts with their constraints, in seven kinds.
 
 extraction   JSON under long schemas from short texts: four schemas, three texts each
+repeated     one long schema, ten texts
 tool calls   a turn that must call one of four tools, in the hermes format
 sql          queries on a small database
-code         Python functions under the grammar of the shelf
+code         Python under the grammar of the shelf, in a code block
 embedded     free text that ends in a JSON answer
 free text    no constraint
 """
@@ -89,29 +90,43 @@ PEOPLE = (
     "Dr. Aiko Tanaka (57), a surgeon in Osaka, Japan, retired last spring after 30 years. She speaks Japanese, English "
     "and German.",
 )
+MORE_PEOPLE = (
+    "Pedro Alvarez, 38, teaches chemistry at a school in Valencia, Spain. He speaks Spanish, Catalan and English and "
+    "has taught for twelve years.",
+    "Fatima Haddad is a 29-year-old architect in Casablanca, Morocco. She speaks Arabic, French and English. She is "
+    "between jobs after five years with a large firm.",
+    "Jonas Weber (63) drives a bus in Hamburg, Germany. German is his only language. He has been driving for 35 years.",
+    "Grace Kim, 34, is a software engineer from Seoul, South Korea, with ten years of experience. She speaks Korean "
+    "and English, and works for a bank.",
+    "Olga Petrova is 51. She is a violinist in Riga, Latvia, speaks Latvian, Russian and German, and has played in the "
+    "opera for 27 years.",
+    "Samuel Okafor, a nurse of 45 in Lagos, Nigeria, speaks English, Igbo and Yoruba. He has worked in the same "
+    "hospital for twenty years.",
+    "Ingrid Larsen (25) has just become a pilot. She lives in Oslo, Norway, and speaks Norwegian, English and Spanish.",
+)
 ORDERS = (
     "Hello, this is Anna Berg from 5 Harbour Road, 5003 Bergen, Norway. Please send me three blue woollen blankets by "
     "express, 120 euros in all, wrapped as a gift.",
-    "I am John Smith, 12 Mill Lane, YO1 7HX York, United Kingdom, and I would like 2 copper kettles for 89.90 pounds. No "
-    "gift wrapping, and standard delivery will do.",
-    "Carla Rossi here. I will pick up the espresso machine I ordered, 349 dollars, myself. My address for the invoice is "
-    "Via Roma 8, 20121 Milano, Italy.",
+    "I am John Smith, 12 Mill Lane, YO1 7HX York, United Kingdom, and I would like 2 copper kettles for 89.90 pounds. "
+    "No gift wrapping, and standard delivery will do.",
+    "Carla Rossi here. I will pick up the espresso machine I ordered, 349 dollars, myself. My address for the invoice "
+    "is Via Roma 8, 20121 Milano, Italy.",
 )
 EVENTS = (
     "The Conference on Ocean Acoustics takes place in Lisbon from 2025-06-03 to 2025-06-06. Keynotes are given by Ines "
     "Duarte (University of Porto) and Mark Olsen (NOAA). The fee is 420 euros, and there is room for 350 participants.",
-    "Join our workshop Baking with Sourdough on 2024-11-16 at the Old Mill in Ghent. Baker Lieve Peeters of De Trog shows "
-    "how it is done. It costs 65 euros; at most 12 people can take part.",
-    "On 2026-03-21 the Riga Chamber Choir, led by Janis Ozols, sings in St. Peter's Church. Tickets for the concert are 25 "
-    "euros. The church has 600 seats.",
+    "Join our workshop Baking with Sourdough on 2024-11-16 at the Old Mill in Ghent. Baker Lieve Peeters of De Trog "
+    "shows how it is done. It costs 65 euros; at most 12 people can take part.",
+    "On 2026-03-21 the Riga Chamber Choir, led by Janis Ozols, sings in St. Peter's Church. Tickets for the concert "
+    "are 25 euros. The church has 600 seats.",
 )
 REVIEWS = (
     "I bought the TrailLite 40 backpack by Northpeak for a trip through the Alps. It is light, and the straps are very "
     "comfortable, but the zip broke on the third day. Three stars; I would still recommend it.",
-    "The Aroma Pro coffee maker from Bellini makes excellent coffee and is easy to clean. The water tank is too small for "
-    "our family. All in all, five out of five.",
-    "Avoid the QuickVac 200 by Homely: it is loud, the battery lasts ten minutes, and the filter is hard to find. The only "
-    "good thing is its price. One star.",
+    "The Aroma Pro coffee maker from Bellini makes excellent coffee and is easy to clean. The water tank is too small "
+    "for our family. All in all, five out of five.",
+    "Avoid the QuickVac 200 by Homely: it is loud, the battery lasts ten minutes, and the filter is hard to find. The "
+    "only good thing is its price. One star.",
 )
 DATABASE = "users(id, name, age, country), orders(id, user_id, product, price, created)"
 QUESTIONS = (
@@ -196,6 +211,14 @@ def _extraction() -> list[Request]:
     return found
 
 
+def _repeated() -> list[Request]:
+    constraint = output_type(Person).constraint
+    texts = (*PEOPLE, *MORE_PEOPLE)
+    return [
+        Request(f"Extract the person from this text as JSON.\n\n{text}", constraint, 200) for text in texts
+    ]
+
+
 def _tool_calls() -> list[Request]:
     turn = sg.tools([temperature, add, send_email, search_library], tool_choice="required", parallel=False)
     system = {"role": "system", "content": instructions(turn.tools, turn.format)}
@@ -234,6 +257,7 @@ def _free_text() -> list[Request]:
 
 TASKS: dict[str, Callable[[], list[Request]]] = {
     "extraction": _extraction,
+    "repeated": _repeated,
     "tool calls": _tool_calls,
     "sql": _sql,
     "code": _code,

@@ -105,9 +105,13 @@ class Confidence:
 
 @dataclass
 class Goodput:
-    """As many nodes as make the most tokens a second, all rows together; none where that is best."""
+    """As many nodes as make the most tokens a second, all rows together; none where they would not make a tenth more.
+
+    (Chances are estimates, and of many that look good some are not.)
+    """
 
     size: int = 20
+    margin: float = 1.1
     _declined: int = 0
 
     def __post_init__(self) -> None:
@@ -119,7 +123,7 @@ class Goodput:
         least = max(1, *pending)
         # What shorter rows may read beside the longest costs nothing.
         expected = rows + sum(sum(one[: least - mine]) for one, mine in zip(reach, pending, strict=True))
-        best, most = least, expected / costs.of(rows, least)
+        best, most = least, self.margin * expected / costs.of(rows, least)
         for length in range(least + 1, least + self.size + 1):
             more = [
                 one[length - mine - 1]
