@@ -173,8 +173,7 @@ class _LookupRow:
 
 
 _FOLDED = bytes(
-    byte + 32 if 65 <= byte <= 90 else byte if byte >= 128 or chr(byte).isalnum() else 32
-    for byte in range(256)
+    byte + 32 if 65 <= byte <= 90 else byte if byte >= 128 or chr(byte).isalnum() else 32 for byte in range(256)
 )
 """Letters in lower case, and a space for everything that is part of no word."""
 _NEAR, _AHEAD = 24, 28
@@ -185,52 +184,85 @@ class Copying:
     """What followed the same words before, in the prompt or in the text, whatever their case and their punctuation.
 
     A word that has begun is enough. Bytes are compared, not tokens: "Swed" is followed by "ish" where the prompt has
-    one token " Swedish".
+    one token " Swedish". Where a word ends, what is copied may end there: the shortest way on that the constraint
+    leaves is proposed as well, such as a closing quote.
     """
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
         row = _CopyingRow(_Encoder(start.vocabulary))
         row.observe(start.prompt, 0)
+        row.prompt = len(row.text)
         return row
 
 
 class _CopyingRow:
     def __init__(self, encode: _Encoder) -> None:
+        self.prompt = 0
+        """Its bytes."""
+        self.text = bytearray()
+        self._folded = bytearray()
         self._encode = encode
         self._ends: list[int] = []
         """Where each token ends in the text."""
-        self._text = bytearray()
-        self._folded = bytearray()
 
     def propose(self, context: Context) -> Iterable[Guessed]:
         tail = context.tail(16)[-_NEAR:]
         folded = tail.translate(_FOLDED)
-        end = len(self._folded) if context.drafted else len(self._folded) - 1
         word = len(folded) - (folded.rfind(b" ") + 1)
-        for length in (_NEAR, 12, 6, word + 1):
-            if length > len(folded) or length < word or (not word and length <= _SHORTEST):
-                continue
-            place = self._folded.rfind(folded[-length:], 0, end)
-            if place >= 0:
-                break
-        else:
-            return ()
-        start = place + length
-        text = bytes(self._text[start : start + _AHEAD])
-        if len(text) == _AHEAD:  # the last word may be cut off
-            text = text[: max(1, text.translate(_FOLDED).rfind(b" "))]
-        tokens = self._encode(text)
-        if not tokens:
-            return ()
-        if length == word + 1:
-            return (Guessed(tokens, f"copy word {min(word, 3)}", 0.5),)
-        return (Guessed(tokens, f"copy {length}", 0.7),)
+        kind, start = self._before(folded, word, drafted=bool(context.drafted))
+        guesses = []
+        if start >= 0:
+            tokens = self._tokens(context, word, start)
+            if tokens:
+                guesses.append(Guessed(tokens, kind, 0.5))
+        if word and (start < 0 or self._folded[start : start + 1] in (b" ", b"")):
+            guesses += self._close(context, "end of no copy" if start < 0 else "end of a copy")
+        return guesses
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         kept = self._ends[start - 1] if start else 0
-        del self._ends[start:], self._text[kept:], self._folded[kept:]
+        del self._ends[start:], self.text[kept:], self._folded[kept:]
         for token in tokens[start:]:
-            self._text += self._encode.vocabulary.token_bytes(token) or b""
-            self._ends.append(len(self._text))
-        self._folded += self._text[kept:].translate(_FOLDED)
+            self.text += self._encode.vocabulary.token_bytes(token) or b""
+            self._ends.append(len(self.text))
+        self._folded += self.text[kept:].translate(_FOLDED)
+
+    def _before(self, folded: bytes, word: int, *, drafted: bool) -> tuple[str, int]:
+        """The place behind what is like the end of the text, and how much of it is; -1 where nothing is."""
+        end = len(self._folded) if drafted else len(self._folded) - 1
+        for length in (_NEAR, 12, 6, word + 1):
+            if length > len(folded) or length < word or (not word and length <= _SHORTEST):
+                continue
+            place = -1
+            if length == word + 1:  # a word of the prompt is seldom copied twice
+                place = self._folded.rfind(folded[-length:], 0, min(end, self.prompt))
+            if place < 0:
+                place = self._folded.rfind(folded[-length:], 0, end)
+            if place >= 0:
+                return f"copy word {min(word, 3)}" if length == word + 1 else f"copy {length}", place + length
+        return "", -1
+
+    def _tokens(self, context: Context, word: int, start: int) -> list[int]:
+        """What is there from `start` on, as tokens that go on from the word that has begun."""
+        text = bytes(self.text[start : start + _AHEAD])
+        if len(text) == _AHEAD:  # the last word may be cut off
+            text = text[: max(1, text.translate(_FOLDED).rfind(b" "))]
+        if not word or text[:1].translate(_FOLDED) == b" ":
+            return self._encode(text)
+        # The tokenizer splits whole words; the rest of one by itself it might split otherwise.
+        head, begun = b"", list[int]()
+        for token in reversed(context.tokens[-8:]):
+            begun.insert(0, token)
+            head = (self._encode.vocabulary.token_bytes(token) or b"") + head
+            if len(head) >= word:
+                break
+        whole = self._encode(head + text)
+        return whole[len(begun) :] if whole[: len(begun)] == begun else self._encode(text)
+
+    def _close(self, context: Context, kind: str) -> list[Guessed]:
+        if not context.is_constrained or context.matcher.forced_bytes(1):
+            return []
+        ahead = context.matcher.witness_text()
+        tokens = self._encode(ahead[:12]) if ahead else None
+        return [Guessed(tokens[:1], kind, 0.3)] if tokens else []

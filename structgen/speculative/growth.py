@@ -23,7 +23,8 @@ from .trees import ROOT, DraftTree
 
 __all__ = ["Chances", "Grown", "candidates", "grow", "move"]
 
-Kind = tuple[str, int]
+Kind = tuple[str, int, int]
+"""Who proposed a token, how far it is in the run that was proposed, and how it begins."""
 LEAST = 0.02
 """What is less probable is not looked at."""
 _PRIOR = 3.0
@@ -152,11 +153,20 @@ def candidates(
     found = []
     for token, guesses in proposed.items():
         names = "+".join(sorted(guess.kind for guess, _ in guesses))
-        kind = (names, min(3, max(place for _, place in guesses)))
+        kind = (names, min(3, max(place for _, place in guesses)), _beginning(context.vocabulary, token))
         prior = max(guess.chance for guess, _ in guesses)
-        found.append(_Candidate(token, kind, chances.of(kind, prior), guesses))
+        found.append(_Candidate(token, kind, chances.of(kind, prior if context.is_constrained else prior / 2), guesses))
     found.sort(key=lambda one: -one.chance)
     return found
+
+
+def _beginning(vocabulary: Any, token: int) -> int:
+    """0: within a word; 1: with a space; 2: otherwise. Copies go on within words more often than beyond them."""
+    text = vocabulary.token_bytes(token)
+    if not text:
+        return 2
+    first = text[0]
+    return 0 if first >= 128 or chr(first).isalnum() else 1 if first == 32 else 2
 
 
 def move(tree: DraftTree, here: int, there: int, matcher: Any, tokens: list[int], base: int) -> int:
