@@ -14,6 +14,7 @@ Source: Liu et al. 2024 (SmartSpec); Huang et al. 2024 (SpecDec++).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,6 +26,8 @@ __all__ = ["Confidence", "Controller", "Costs", "Fixed", "Goodput"]
 _AGAIN = 64
 """Of passes without a draft one in so many has a few tokens all the same, so that costs are known."""
 _SOME = 3
+_PADS = 5
+"""At most so many tokens are read for nothing."""
 
 
 class Controller(Protocol):
@@ -50,9 +53,29 @@ class Costs:
     def note(self, rows: int, tokens: int, seconds: float) -> None:
         """One pass more. A slow one (another process) counts little, a faster one much."""
         table = self.known.setdefault(rows, {})
-        before = table.get(tokens, seconds)
-        share = 0.2 if seconds > before else 0.5
+        # Of a length that was never tried what is known of others tells something: one slow pass must not rule it out.
+        before = self.of(rows, tokens) if table else seconds
+        share = 0.15 if seconds > before else 0.5
         table[tokens] = before + share * (min(seconds, 2 * before) - before)
+
+    def padded(self, rows: int, tokens: int) -> int:
+        """The cheapest length that is no shorter: kernels for seven rows of a matrix may be slower than for eight.
+
+        Lengths that nobody has tried are not counted on, but multiples of four are given a try.
+        """
+        if tokens <= 1:
+            return tokens
+        table = self.known.get(rows, {})
+        best, least = tokens, 0.98 * self.of(rows, tokens)
+        for one in range(tokens + 1, tokens + _PADS + 1):
+            seconds = table.get(one, 0.95 * self.of(rows, one) if one % 4 == 0 else math.inf)
+            if seconds < least:
+                best, least = one, seconds
+        return best
+
+    def least(self, rows: int, tokens: int) -> float:
+        """What a pass over so many tokens takes, or over more, where that is less."""
+        return self.of(rows, self.padded(rows, tokens))
 
     def of(self, rows: int, tokens: int) -> float:
         """What a pass takes; beyond all that is known, three hundredths more or less for each token."""
@@ -123,7 +146,7 @@ class Goodput:
         least = max(1, *pending)
         # What shorter rows may read beside the longest costs nothing.
         expected = rows + sum(sum(one[: least - mine]) for one, mine in zip(reach, pending, strict=True))
-        best, most = least, self.margin * expected / costs.of(rows, least)
+        best, most = least, self.margin * expected / costs.least(rows, least)
         for length in range(least + 1, least + self.size + 1):
             more = [
                 one[length - mine - 1]
@@ -133,7 +156,7 @@ class Goodput:
             if not more:
                 break
             expected += sum(more)
-            rate = expected / costs.of(rows, length)
+            rate = expected / costs.least(rows, length)
             if rate > most:
                 best, most = length, rate
         if best == least and any(reach):

@@ -129,11 +129,26 @@ class ForcedBytes:
 class _ForcedRow:
     encode: _Encoder
     most: int
+    known: bytes = b""
+    """What was forced the last time that it was asked for."""
+    place: int = 0
+    """And behind how many tokens."""
 
     def propose(self, context: Context) -> Iterable[Guessed]:
-        forced = context.matcher.forced_bytes(self.most)
+        forced = self._rest(context)
+        if not forced:
+            forced = self.known = context.matcher.forced_bytes(self.most)
+            self.place = len(context.tokens)
         tokens = self.encode(forced) if forced else None
         return (Guessed(tokens, "forced", 0.8),) if tokens else ()
+
+    def _rest(self, context: Context) -> bytes:
+        """What is left of it: drafted tokens are on the way through it, mostly."""
+        ahead = len(context.tokens) - self.place
+        if not 0 < ahead <= context.drafted:
+            return b""
+        text = context.tail(ahead)
+        return self.known[len(text) :] if self.known.startswith(text) else b""
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         """Nothing: the constraint knows."""
@@ -173,7 +188,8 @@ class _LookupRow:
 
 
 _FOLDED = bytes(
-    byte + 32 if 65 <= byte <= 90 else byte if byte >= 128 or chr(byte).isalnum() else 32 for byte in range(256)
+    byte + 32 if 65 <= byte <= 90 else byte if byte >= 128 or chr(byte).isalnum() else 32
+    for byte in range(256)
 )
 """Letters in lower case, and a space for everything that is part of no word."""
 _NEAR, _AHEAD = 24, 28

@@ -142,6 +142,8 @@ class Run:
                 kept = [0] * len(rows)  # a token can be drawn before anything is read
             for tree, size in zip(found, kept, strict=True):
                 tree.cut(size)
+            if len(rows) == 1 and any(pending):
+                self._pad(rows[0], found[0])
             self._all.counts["drafted"] += sum(map(len, found))
         return found
 
@@ -248,6 +250,16 @@ class Run:
             ) from None
         except (LimitError, StructgenError):
             return Grown(DraftTree())  # of a guess nobody has to know
+
+    def _pad(self, row: Any, tree: DraftTree) -> None:
+        """Tokens that are read for nothing, where the pass takes less time with them."""
+        used = len(row.pending) + len(tree)
+        wanted = self._all.costs.padded(1, used) - used
+        depth = max((len(tree.text_to(node)) for node in range(len(tree))), default=0)
+        room = row.capacity - len(row.tokens) - depth
+        node = len(tree) - 1
+        for _ in range(min(wanted, room)):
+            node = tree.add(node, row.pending[-1], 0.0)
 
     def _observe(self, row: Any, known: _Row) -> None:
         """Tell the drafters what the row has become."""

@@ -25,8 +25,8 @@ __all__ = ["Chances", "Grown", "candidates", "grow", "move"]
 
 Kind = tuple[str, int, int]
 """Who proposed a token, how far it is in the run that was proposed, and how it begins."""
-LEAST = 0.02
-"""What is less probable is not looked at."""
+LEAST = 0.05
+"""What is less probable is not looked at: reading it would cost more than it brings."""
 _PRIOR = 3.0
 """Guesses that a kind is taken to have made before any was counted."""
 _FORGET = 0.98
@@ -155,7 +155,9 @@ def candidates(
         names = "+".join(sorted(guess.kind for guess, _ in guesses))
         kind = (names, min(3, max(place for _, place in guesses)), _beginning(context.vocabulary, token))
         prior = max(guess.chance for guess, _ in guesses)
-        found.append(_Candidate(token, kind, chances.of(kind, prior if context.is_constrained else prior / 2), guesses))
+        found.append(
+            _Candidate(token, kind, chances.of(kind, prior if context.is_constrained else prior / 2), guesses)
+        )
     found.sort(key=lambda one: -one.chance)
     return found
 

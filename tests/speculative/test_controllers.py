@@ -9,11 +9,8 @@ from structgen.errors import OptionError
 from structgen.speculative.controllers import Confidence, Costs, Fixed, Goodput
 
 
-def line(rows: int, first: float, more: float, longest: int = 40) -> Costs:
-    costs = Costs()
-    for tokens in range(1, longest):
-        costs.note(rows, tokens, first + more * tokens)
-    return costs
+def line(rows: int, first: float, more: float, longest: int = 60) -> Costs:
+    return Costs({rows: {tokens: first + more * tokens for tokens in range(1, longest)}})
 
 
 def test_everything_or_what_is_probable_or_what_pays() -> None:
@@ -31,9 +28,7 @@ def test_what_is_kept_is_the_best_by_trying_all(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(50):
         rows = int(random.integers(1, 4))
-        costs = Costs()
-        for tokens in range(1, 30):
-            costs.note(rows, tokens, float(random.uniform(0.01, 0.03)))
+        costs = Costs({rows: {tokens: float(random.uniform(0.01, 0.03)) for tokens in range(1, 40)}})
         reach = [sorted(random.random(int(random.integers(0, 12))), reverse=True) for _ in range(rows)]
         pending = [int(random.integers(1, 4)) for _ in range(rows)]
         rates = {}
@@ -41,7 +36,7 @@ def test_what_is_kept_is_the_best_by_trying_all(seed: int) -> None:
             kept = [min(length - mine, len(one)) for one, mine in zip(reach, pending, strict=True)]
             longest = max(mine + size for mine, size in zip(pending, kept, strict=True))
             expected = rows + sum(sum(one[:size]) for one, size in zip(reach, kept, strict=True))
-            rates[longest, tuple(kept)] = expected / costs.of(rows, longest)
+            rates[longest, tuple(kept)] = expected / costs.least(rows, longest)
         kept = tuple(Goodput(margin=1.0).keep(reach, pending, costs))
         longest = max(mine + size for mine, size in zip(pending, kept, strict=True))
         assert rates[longest, kept] == pytest.approx(max(rates.values()))
@@ -52,23 +47,31 @@ def test_costs_between_and_beyond_what_is_known() -> None:
     assert costs.of(1, 5) > costs.of(1, 4)
     costs.note(1, 2, 0.2)
     assert costs.of(1, 4) == pytest.approx(0.212) and costs.of(1, 1) == pytest.approx(0.194)
-    costs.note(1, 6, 0.6)
+    costs.known[1][6] = 0.6
     assert costs.of(1, 4) == pytest.approx(0.4)
     costs.note(1, 2, 100.0)  # one slow pass
-    assert costs.of(1, 2) == pytest.approx(0.24)
-    costs.note(1, 2, 0.1)  # a fast one counts more
-    assert costs.of(1, 2) == pytest.approx(0.17)
+    assert costs.of(1, 2) == pytest.approx(0.23)
+    costs.note(1, 2, 0.13)  # a fast one counts more
+    assert costs.of(1, 2) == pytest.approx(0.18)
+    costs.note(1, 4, 100.0)  # slow where nothing is known: what lies around it tells something
+    assert costs.of(1, 4) < 0.5
     costs.note(2, 60, 0.5)  # of another number of rows
     assert costs.of(2, 1) > 0 and costs.of(1, 6) == pytest.approx(0.6)
 
 
+def test_what_is_read_for_nothing() -> None:
+    costs = Costs({1: {1: 0.04, 2: 0.07, 3: 0.09, 4: 0.07, 5: 0.06, 7: 0.08, 8: 0.061, 12: 0.07, 16: 0.08, 20: 0.01}})
+    assert [costs.padded(1, tokens) for tokens in (1, 2, 3, 5, 7, 8, 12)] == [1, 5, 5, 5, 8, 8, 12]
+    assert costs.least(1, 3) == 0.06
+    assert Costs({1: {1: 0.04, 7: 0.08}}).padded(1, 7) == 8  # to see whether it is better
+
+
 def test_what_once_looked_bad_is_tried_again() -> None:
     control, costs = Goodput(), Costs()
-    costs.note(1, 1, 0.03)
-    costs.note(1, 6, 1.0)  # a slow first pass
+    costs.known[1] = {1: 0.03, 4: 1.0, 6: 1.0, 8: 1.0}  # a slow beginning
     kept = [control.keep([[0.9] * 5], [1], costs)[0] for _ in range(200)]
     assert 0 < sum(map(bool, kept)) <= 4
-    for _ in range(6):
+    for _ in range(8):
         costs.note(1, 4, 0.035)
         costs.note(1, 6, 0.04)
     assert control.keep([[0.9] * 5], [1], costs)[0] >= 3
