@@ -27,6 +27,7 @@ Kind = tuple[str, int, int]
 """Who proposed a token, how far it is in the run that was proposed, and how it begins."""
 LEAST = 0.05
 """What is less probable is not looked at: reading it would cost more than it brings."""
+_SURE = 0.85
 _PRIOR = 3.0
 """Guesses that a kind is taken to have made before any was counted."""
 _FORGET = 0.98
@@ -104,7 +105,7 @@ def grow(
         while True:
             if context.drafted < depth:
                 context.reach = reach
-                found = candidates(context, drafters, chances, runs)
+                found = candidates(context, drafters, chances, runs, alternatives=branching)
                 grown.candidates[node] = [(one.token, one.kind) for one in found]
                 left = reach
                 for one in found:
@@ -139,27 +140,49 @@ def grow(
 
 
 def candidates(
-    context: Context, drafters: Sequence[RowDrafter], chances: Chances, runs: list[tuple[Guessed, int]]
+    context: Context,
+    drafters: Sequence[RowDrafter],
+    chances: Chances,
+    runs: Sequence[tuple[Guessed, int]],
+    *,
+    alternatives: bool = True,
 ) -> list[_Candidate]:
-    """The distinct tokens that are proposed here, the likeliest first."""
+    """The distinct tokens that are proposed here, the likeliest first. `runs` were begun before.
+
+    Without `alternatives` nobody else is asked where a run is all but sure to go on.
+    """
     proposed: dict[int, list[tuple[Guessed, int]]] = {}
     for guess, place in runs:
         proposed.setdefault(guess.tokens[place], []).append((guess, place))
+    if len(proposed) == 1 and not alternatives:
+        found = _judged(context, chances, proposed)
+        if found[0].chance >= _SURE:
+            return found
     for drafter in drafters:
         for guess in drafter.propose(context):
             others = proposed.setdefault(guess.tokens[0], [])
             if all(one.kind != guess.kind for one, _ in others):
                 others.append((guess, 0))
+    return _judged(context, chances, proposed)
+
+
+def _judged(
+    context: Context, chances: Chances, proposed: dict[int, list[tuple[Guessed, int]]]
+) -> list[_Candidate]:
     found = []
     for token, guesses in proposed.items():
-        names = "+".join(sorted(guess.kind for guess, _ in guesses))
-        kind = (names, min(3, max(place for _, place in guesses)), _beginning(context.vocabulary, token))
-        prior = max(guess.chance for guess, _ in guesses)
-        found.append(
-            _Candidate(token, kind, chances.of(kind, prior if context.is_constrained else prior / 2), guesses)
-        )
-    found.sort(key=lambda one: -one.chance)
+        kinds = [guess.kind for guess, _ in guesses]
+        names = kinds[0] if len(kinds) == 1 else "+".join(sorted(kinds))
+        kind = (names, min(3, max([place for _, place in guesses])), _beginning(context.vocabulary, token))
+        prior = max([guess.chance for guess, _ in guesses])
+        chance = chances.of(kind, prior if context.is_constrained else prior / 2)
+        found.append(_Candidate(token, kind, chance, guesses))
+    found.sort(key=_order)
     return found
+
+
+def _order(candidate: _Candidate) -> float:
+    return -candidate.chance
 
 
 def _beginning(vocabulary: Any, token: int) -> int:

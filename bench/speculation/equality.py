@@ -1,0 +1,150 @@
+"""Are texts with drafts those without? A hundred prompts, five kinds of constraints, three temperatures.
+
+usage: python -m bench.speculation.equality [--prompts N] [--batch N] [--temperatures T ...] [--dtype float32|bfloat16]
+                                            [--threads N] [--tokens N] [--branching]
+
+Every prompt is answered under every constraint at every temperature plainly, and with drafts that are always read
+(the default drafters, eight tokens at a time, whatever they cost); the tokens must be the same. In float32 they are,
+unless two tokens are as good as equal: a pass over several tokens is rounded otherwise than one over a single token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import structgen as sg
+from structgen.sampling import Generation, SamplingOptions, generate_tokens
+from structgen.speculative import Fixed, Speculation
+
+from ..records import progress
+from .tasks import TASKS, Person, requests
+
+__all__ = ["main"]
+
+NOUNS = [
+    "lighthouse",
+    "harbour",
+    "bakery",
+    "orchestra",
+    "glacier",
+    "library",
+    "beehive",
+    "railway",
+    "volcano",
+    "market",
+    "observatory",
+    "vineyard",
+    "canal",
+    "theatre",
+    "museum",
+    "forest",
+    "bridge",
+    "desert",
+    "island",
+    "castle",
+]
+ASKED = (
+    "Describe a {} in a few words.",
+    "Invent somebody who works at a {}, and tell me about them.",
+    "What do I need to know about a {}?",
+    "Who would visit a {}, and why?",
+    "Give me the facts about a {}.",
+)
+
+
+def prompts(count: int) -> list[str]:
+    """So many different ones: every noun in every question, and then the prompts of the tasks."""
+    made = [asked.format(noun) for asked in ASKED for noun in NOUNS]
+    more = [request.prompt for task in TASKS for request in requests(task) if isinstance(request.prompt, str)]
+    return (made + more)[:count]
+
+
+def constraints() -> dict[str, sg.Constraint | None]:
+    """One of each kind."""
+    return {
+        "schema": sg.constraint_for_type(Person),
+        "regex": sg.regex(r"(The|A) [a-z]+( [a-z]+){2,8}(, (which|and) [a-z]+( [a-z]+){1,6})?\."),
+        "grammar": sg.grammar("sql", start="select"),
+        "choice": sg.repeat(
+            sg.choice(["a red brick house", "a red boat", "a blue bird", "a tall tree"]), 2, 5, ", "
+        ),
+        "free": None,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.speculation.equality",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--prompts", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=20)
+    parser.add_argument("--temperatures", type=float, nargs="+", default=[0.0, 0.7, 1.5])
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--branching", action="store_true")
+    chosen = parser.parse_args(arguments)
+    model = sg.load(threads=chosen.threads, dtype=chosen.dtype)
+    asked = [model.encode(prompt) for prompt in prompts(chosen.prompts)]
+    started = time.perf_counter()
+    counts: Counter[str] = Counter()
+    speculation = Speculation(controller=Fixed(8), branching=chosen.branching)
+    kinds = constraints()
+    jobs = [
+        (temperature, name, start)
+        for temperature in chosen.temperatures
+        for name in kinds
+        for start in range(0, len(asked), chosen.batch)
+    ]
+    for temperature, name, start in progress(jobs, "batches"):
+        batch = asked[start : start + chosen.batch]
+        options = [
+            SamplingOptions(
+                temperature=temperature, seed=(7, start + row), max_tokens=chosen.tokens, exact_weight=False
+            )
+            for row in range(len(batch))
+        ]
+        for row, mine, theirs in _pairs(model, batch, kinds[name], options, speculation):
+            counts["texts"] += 1
+            counts["taken"] += mine.taken_tokens
+            counts["tokens"] += len(mine.tokens)
+            if mine.tokens != theirs.tokens or mine.finish != theirs.finish:
+                counts["different"] += 1
+                print(
+                    f"different: {name}, temperature {temperature:g}, prompt {start + row}: {_where(mine, theirs)}"
+                )
+    seconds = time.perf_counter() - started
+    print(
+        f"{chosen.dtype}: {counts['texts']} texts, {counts['tokens']} tokens, {counts['taken']} of them drafted; "
+        f"{counts['different']} texts differ ({seconds:.0f} s)"
+    )
+
+
+def _pairs(
+    model: Any,
+    batch: list[list[int]],
+    constraint: Any,
+    options: list[SamplingOptions],
+    speculation: Speculation,
+) -> Iterator[tuple[int, Generation, Generation]]:
+    def drawn(drafting: Any) -> list[Generation]:
+        matchers = [None if constraint is None else sg.Matcher(constraint, model.vocabulary) for _ in batch]
+        return generate_tokens(model, batch, matchers, options, drafting=drafting)
+
+    plain, drafted = drawn(None), drawn(speculation.start(model))
+    yield from ((row, *pair) for row, pair in enumerate(zip(drafted, plain, strict=True)))
+
+
+def _where(one: Generation, other: Generation) -> str:
+    place = next((at for at, (a, b) in enumerate(zip(one.tokens, other.tokens, strict=False)) if a != b), -1)
+    return f"token {place} of {len(other.tokens)}: {one.text[-40:]!r} / {other.text[-40:]!r}"
+
+
+if __name__ == "__main__":
+    main()

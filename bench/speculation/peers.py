@@ -1,0 +1,118 @@
+"""Beside others: free text from the plain loop, and prompt look-up in `transformers` with our logits processor.
+
+usage: python -m bench.speculation.peers [--tasks NAME ...] [--dtype float32|bfloat16] [--threads N] [--runs N]
+
+Every request is answered greedily in each of these ways, in turn, in another order each time:
+
+    ours             constrained, default settings
+    ours, plain      constrained, one token at a time (`speculate=False`)
+    free, plain      the same prompt without a constraint, one token at a time, as many tokens
+    transformers     `model.generate` with our `ConstraintProcessor`
+    prompt look-up   the same with `prompt_lookup_num_tokens=10`
+
+Told are the tokens a second after the prompt, and ours over each of the others, median and quartiles over requests. The
+prompt's own time is taken from `generate`'s as that of a generation of one token, the smallest of three.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structgen as sg
+from structgen.integrations.transformers import ConstraintProcessor
+from structgen.sampling import SamplingOptions, generate_tokens
+from structgen.speculative import Speculation
+
+from .tasks import TASKS, Request, requests
+
+__all__ = ["main"]
+
+Rate = Callable[[Request], float]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.speculation.peers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--tasks", nargs="+", default=["extraction"], choices=list(TASKS))
+    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=1)
+    chosen = parser.parse_args(arguments)
+    model = sg.load(threads=chosen.threads, dtype=chosen.dtype)
+    order = random.Random(0)
+    print(
+        f"{chosen.dtype}\n\n| task | way | tokens a second | ours is times as fast | quartiles |\n|---|---|--:|--:|--:|"
+    )
+    for task in chosen.tasks:
+        asked = [one for one in requests(task) if one.constraint is not None]
+        ways = _ways(model, asked[0])
+        told: dict[str, list[float]] = {way: [] for way in ways}
+        for _ in range(chosen.runs):
+            for request in asked:
+                for way in order.sample(list(ways), len(ways)):
+                    told[way].append(ways[way](request))
+        for way, rates in told.items():
+            ratios = [mine / theirs for mine, theirs in zip(told["ours"], rates, strict=True)]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            print(
+                f"| {task} | {way} | {statistics.median(rates):.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |"
+            )
+
+
+def _ways(model: Any, first: Request) -> dict[str, Rate]:
+    warm = Speculation()
+    _ours(model, first, warm)
+    speculation = Speculation()
+    speculation.costs = warm.costs
+    return {
+        "ours": lambda request: _ours(model, request, speculation),
+        "ours, plain": lambda request: _ours(model, request, None),
+        "free, plain": lambda request: _ours(model, request, None, free=True),
+        "transformers": lambda request: _theirs(model, request, {}),
+        "prompt look-up": lambda request: _theirs(model, request, {"prompt_lookup_num_tokens": 10}),
+    }
+
+
+def _ours(model: Any, request: Request, speculation: Speculation | None, *, free: bool = False) -> float:
+    matcher = None if free or request.constraint is None else sg.Matcher(request.constraint, model.vocabulary)
+    drafting = None if speculation is None else speculation.start(model)
+    options = SamplingOptions(temperature=0, max_tokens=request.tokens, exact_weight=False)
+    (found,) = generate_tokens(model, [model.encode(request.prompt)], [matcher], options, drafting=drafting)
+    return found.timing.tokens_per_second(len(found.tokens))
+
+
+def _theirs(model: Any, request: Request, options: dict[str, Any]) -> float:
+    import torch
+
+    ids = torch.tensor([model.encode(request.prompt)])
+
+    def generate(most: int, given: dict[str, Any]) -> tuple[int, float]:
+        processor = ConstraintProcessor(request.constraint, model.vocabulary, prompt_length=ids.shape[1])
+        started = time.perf_counter()
+        with torch.inference_mode():
+            output = model.model.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                logits_processor=[processor],
+                do_sample=False,
+                max_new_tokens=most,
+                pad_token_id=model.vocabulary.eos_ids[0],
+                **given,
+            )
+        return output.shape[1] - ids.shape[1], time.perf_counter() - started
+
+    prompt = min(generate(1, {})[1] for _ in range(3))
+    tokens, seconds = generate(request.tokens, options)
+    return tokens / max(1e-9, seconds - prompt)
+
+
+if __name__ == "__main__":
+    main()
