@@ -48,6 +48,9 @@ class Drafting(Protocol):
     reads_hidden: bool
     """Whether it wants the model's hidden states."""
 
+    verifies: bool
+    """Whether `draw` draws otherwise than the plain sampler does."""
+
     def propose(
         self, rows: Sequence[Row], hidden: Sequence[Any] | None = None, *, trees: bool
     ) -> Sequence[Any]:

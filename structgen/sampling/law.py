@@ -16,6 +16,7 @@ Source: Geng et al. 2023 (local masking).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,6 +153,15 @@ class StepLaw:
         position = place_of(self._cumulative, uniform)
         return position if self._chosen is None else int(self._chosen[position])
 
+    def draw_noisy(self, noise: Callable[[NDArray[np.int64]], Array]) -> int:
+        """The token with the greatest log p + noise; `noise` gives that of token ids. The law must not be empty."""
+        if self._greedy:
+            return self.draw(0.0)
+        scores, ids = self._kept()
+        if ids is None:
+            ids = np.arange(len(scores))
+        return int(ids[(scores + noise(ids)).argmax()])
+
     def probabilities(self) -> dict[int, float]:
         """The whole law after every option, for tests and for samplers that need it."""
         if self._greedy:
@@ -172,11 +182,16 @@ class StepLaw:
         self._scores[position] = -math.inf
         self._cumulative = self._chosen = None
 
-    def _prepare(self) -> None:
+    def _kept(self) -> tuple[Array, NDArray[np.int64] | None]:
+        """Scores and ids of what the options leave."""
         scores, chosen = self._scores, self._ids
         if self._options.truncates:
             kept = _truncate(scores, self._options)
             scores, chosen = scores[kept], kept if chosen is None else chosen[kept]
+        return scores, chosen
+
+    def _prepare(self) -> None:
+        scores, chosen = self._kept()
         masses = np.exp(scores - scores.max())
         self._cumulative = np.cumsum(masses, dtype=np.float64)
         self._chosen = chosen

@@ -241,7 +241,7 @@ class _Run:
             allowed = row.allowed()
             masked = clock()
             held = len(row.tokens)
-            choose = None if drafting is None else _choice(drafting, row, node)
+            choose = None if drafting is None or not drafting.verifies else _choice(drafting, row, node)
             row.draw(scores[node + 1], allowed, choose)
             drawn = clock()
             self.timing.constraint += masked - before

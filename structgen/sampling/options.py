@@ -58,6 +58,10 @@ class SamplingOptions:
     forced: bool = True
     """Commit tokens that are the only choice without drawing them. Never changes the text."""
 
+    noise: str = "uniform"
+    """What a token is drawn with: "uniform", one number for each position, inverts the cumulative law; "gumbel" has a
+    number for each position and token, under which draft models are right more often. Either draws from the law."""
+
     speculate: Any = True
     """Let the model read tokens ahead where that pays: the same text, sooner. False: one token at a time. A
     `structgen.Speculation` says how."""
@@ -79,6 +83,10 @@ class SamplingOptions:
             raise OptionError(
                 f"sampling option 'speculate' is {self.speculate!r:.60}; it must be True, False or a Speculation",
                 hint="structgen.Speculation(...)",
+            )
+        if self.noise not in ("uniform", "gumbel"):
+            raise OptionError(
+                f"sampling option 'noise' is {self.noise!r:.60}; it must be 'uniform' or 'gumbel'"
             )
         if self.max_tokens is None or self.max_retries is None:
             raise OptionError("sampling options 'max_tokens' and 'max_retries' must be numbers, not None")

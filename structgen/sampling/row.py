@@ -22,7 +22,7 @@ from .budget import Budget, check_room, room_after
 from .generation import Finish
 from .law import StepLaw, allowed_ids
 from .options import SamplingOptions
-from .streams import uniform_stream
+from .streams import GumbelNoise, uniform_stream
 
 __all__ = ["Row", "TokenMatcher", "Unconstrained"]
 
@@ -127,6 +127,7 @@ class Row:
         """Of the positions that were drawn since the session was given tokens."""
         self._uniforms: NDArray[np.float64] = np.empty(0)
         self._stream: np.random.Generator | None = None
+        self._noise = GumbelNoise(seed) if options.noise == "gumbel" else None
         self._resent = 0
         self._budget: Budget | None = None
 
@@ -267,9 +268,13 @@ class Row:
         position = len(self.tokens)
         attempt = 0
         while True:
-            uniform = self._uniform(position, attempt)
             # What is drawn again is drawn from what is left of the law, whatever was drafted.
-            token = law.draw(uniform) if choose is None or attempt else choose(law, uniform)
+            if choose is not None and not attempt:
+                token = choose(law, self._uniform(position, attempt))
+            elif self._noise is not None:
+                token = law.draw_noisy(self.noise_at(position, attempt))
+            else:
+                token = law.draw(self._uniform(position, attempt))
             score = (law.logprob(token), law.log_z)
             if token in self._eos:
                 self._matcher.advance(token)
@@ -360,6 +365,12 @@ class Row:
             steps.append(self._end_step)
         scored = [step for step in steps if step is not None]
         return scored if len(scored) == len(steps) else None
+
+    def noise_at(self, position: int, attempt: int = 0) -> Callable[[NDArray[np.int64]], NDArray[Any]]:
+        """The Gumbel noise of token ids at a position."""
+        assert self._noise is not None
+        noise, branch = self._noise, attempt + (self.retries << 10)
+        return lambda ids: noise(ids, position, branch)
 
     def _uniform(self, position: int, attempt: int) -> float:
         """The uniform number of a position; draws that follow a rejected one have streams of their own."""

@@ -13,7 +13,7 @@ Source: Saxena 2023 (prompt look-up); Dumitru et al. 2025 (CopySpec).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -39,6 +39,8 @@ class Context:
     reach: float = 1.0
     """The chance that the text goes through here, as far as it is known."""
     is_constrained: bool = True
+    noise: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None
+    """The Gumbel noise of token ids, where the next token is drawn with it."""
     hidden: NDArray[np.float32] | None = None
     """The model's last hidden state at the end of the row, where a drafter has `wants_hidden`."""
 

@@ -124,6 +124,7 @@ class Run:
         self._eos = frozenset(model.vocabulary.eos_ids)
         self._rows: dict[int, _Row] = {}
         self._learns = [drafter for drafter in speculation.drafters if hasattr(drafter, "learn")]
+        self.verifies = speculation.verifier.drafted != "any"
         self.reads_hidden = any(getattr(drafter, "wants_hidden", False) for drafter in speculation.drafters)
 
     def propose(
@@ -232,6 +233,8 @@ class Run:
         context = Context(
             known.tokens, row.matcher, self._vocabulary, is_constrained=constrained, hidden=hidden
         )
+        if row.options.noise == "gumbel" and not self.verifies:
+            context.noise = lambda ids: row.noise_at(len(context.tokens) - len(row.prompt))(ids)
         drafted = self._all.verifier.drafted
         branching = self._all.branching and trees
         depth = min(self._all.depth, most)

@@ -18,10 +18,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.sampling.law import bits_of
+
 from .drafters import Context, Guessed, RowDrafter
 from .trees import ROOT, DraftTree
 
-__all__ = ["Chances", "Grown", "candidates", "grow", "move"]
+__all__ = ["LEAST", "Chances", "Grown", "candidates", "grow", "masked_law", "move"]
 
 Kind = tuple[str, int, int]
 """Who proposed a token, how far it is in the run that was proposed, and how it begins."""
@@ -159,11 +164,34 @@ def candidates(
         if found[0].chance >= _SURE:
             return found
     for drafter in drafters:
-        for guess in drafter.propose(context):
+        for guess in _coupled(drafter, context) or drafter.propose(context):
             others = proposed.setdefault(guess.tokens[0], [])
             if all(one.kind != guess.kind for one, _ in others):
                 others.append((guess, 0))
     return _judged(context, chances, proposed)
+
+
+def _coupled(drafter: RowDrafter, context: Context) -> list[Guessed]:
+    """What a drafter that has a law would draw with the noise that the row draws with."""
+    tell = None if context.noise is None else getattr(drafter, "law", None)
+    law = None if tell is None else tell(context)
+    if law is None or context.noise is None:
+        return []
+    masked = masked_law(context, law)
+    if masked is None:
+        return []
+    some = np.flatnonzero(masked)
+    best = int(some[(np.log(masked[some]) + context.noise(some)).argmax()])
+    return [Guessed((best,), f"{type(drafter).__name__} with noise", 0.6)]
+
+
+def masked_law(context: Context, law: Any) -> NDArray[np.float64] | None:
+    """A law under the constraint's mask, normalised; None where it has no mass there."""
+    masked = np.asarray(law, dtype=np.float64)
+    if context.is_constrained:
+        masked = masked * bits_of(context.matcher.mask(), len(masked))
+    mass = float(masked.sum())
+    return masked / mass if mass > 0 else None
 
 
 def _judged(

@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.sampling.law import bits_of
-
 from .drafters import Context, RowDrafter
-from .growth import Chances, Grown, candidates, move
+from .growth import Chances, Grown, candidates, masked_law, move
 from .trees import ROOT, DraftTree
 from .verifiers import Drafted
 
@@ -153,11 +151,7 @@ def _masked_law(context: Context, drafters: Sequence[RowDrafter]) -> Array | Non
         law: Any = None if told is None else told(context)
         if law is None:
             continue
-        masked = np.asarray(law, dtype=np.float64)
-        if context.is_constrained:
-            masked = masked * bits_of(context.matcher.mask(), len(masked))
-        mass = float(masked.sum())
-        if mass > 0:
-            found: Array = masked / mass
+        found = masked_law(context, law)
+        if found is not None:
             return found
     return None

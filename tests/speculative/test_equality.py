@@ -36,6 +36,7 @@ OPTIONS = st.builds(
     exact_weight=st.booleans(),
     max_retries=st.sampled_from([0, 64]),
     close_within_budget=st.booleans(),
+    noise=st.sampled_from(["uniform", "gumbel"]),
 )
 
 
