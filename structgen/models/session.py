@@ -380,12 +380,18 @@ class BatchedSession(Session):
 class SeparateSession(Session):
     """One cache per row, one forward pass per row."""
 
-    steps_back_cheaply = False
-    """A memory that cannot step back is built again from the tokens, so nothing is read ahead in it."""
-
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         super().__init__(model, size, len(prompts))
-        self._caches: list[Any] = [DynamicCache(config=model.config) for _ in prompts]
+        kinds = {type(layer).__name__ for layer in DynamicCache(config=model.config).layers}
+        self.steps_back_cheaply = kinds <= {"DynamicLayer", "DynamicSlidingWindowLayer"}
+        """A memory that cannot step back (a recurrent one) is built again from the tokens."""
+        self._slides = self.steps_back_cheaply and kinds != {"DynamicLayer"}
+        self._caches: list[Any] = [self._cache() for _ in prompts]
+        self._owed = [0 for _ in prompts]
+        """Tokens that the cache still has and the row has not. Of sliding windows they are taken back before the next
+        pass, since what slid out of the window is there until then and no longer."""
+        self._fresh = [0 for _ in prompts]
+        """Tokens of the last pass."""
         self.append(prompts)
 
     def select(self, rows: Sequence[int]) -> None:
@@ -396,28 +402,48 @@ class SeparateSession(Session):
             caches.append(copy.deepcopy(self._caches[row]) if row in taken else self._caches[row])
             taken.add(row)
         self._caches = caches
+        self._owed = [self._owed[row] for row in rows]
+        self._fresh = [self._fresh[row] for row in rows]
         self._tokens = [list(self._tokens[row]) for row in rows]
         self._stale = {place for place, row in enumerate(rows) if row in self._stale}
         self._last, self._array = self._last[list(rows)], None
 
     def rollback(self, row: int, n: int) -> None:
-        """See `ModelSession.rollback`. A memory that cannot step back is built again from the tokens."""
+        """See `ModelSession.rollback`. A memory that cannot step back so far is built again from the tokens."""
         self._check_length(row, n)
         if n:
             self._take_back(row, n)
             self._stale.add(row)
 
+    def _cache(self) -> Any:
+        cache = DynamicCache(config=self._model.config)
+        if self._slides:
+            cache.activate_past_recording()
+        return cache
+
     def _take_back(self, row: int, n: int) -> None:
         del self._tokens[row][len(self._tokens[row]) - n :]
+        if self._slides:
+            self._owed[row] += n
+            if self._owed[row] > self._fresh[row]:
+                self._rebuild(row)
+            return
         try:
             self._caches[row].crop(-n)
         except RuntimeError:
             self._rebuild(row)
 
     def _rebuild(self, row: int) -> None:
-        self._caches[row] = DynamicCache(config=self._model.config)
+        self._caches[row] = self._cache()
+        self._owed[row], self._fresh[row] = 0, len(self._tokens[row])
         if self._tokens[row]:
             self._forward(torch.tensor([self._tokens[row]]), self._caches[row], 1)
+
+    def _settle(self, row: int, new: int) -> None:
+        """Before a pass: what is owed is taken back, and what slid out of the window goes."""
+        if self._slides and self._fresh[row]:
+            self._caches[row].crop(-self._owed[row])
+        self._owed[row], self._fresh[row] = 0, new
 
     def _read_again(self) -> None:
         for row in sorted(self._stale):
@@ -437,6 +463,7 @@ class SeparateSession(Session):
             if not new:
                 scores.append(self._last.new_empty((0, self._size)))
                 continue
+            self._settle(row, len(new))
             logits = self._forward(torch.tensor([list(new)]), self._caches[row], len(new) if every else 1)[0]
             self._tokens[row].extend(new)
             self._stale.discard(row)

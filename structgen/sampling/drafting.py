@@ -80,6 +80,10 @@ class Drafting(Protocol):
         """A pass in which the longest row read so many tokens took so long."""
         ...
 
+    def declined(self) -> None:
+        """The model cannot take tokens back, so that none are read ahead."""
+        ...
+
     def ended(self, row: Row) -> None:
         """The row has ended."""
         ...

@@ -129,6 +129,8 @@ class _Run:
         session: Any = self._model.start([row.prompt for row in active])
         can_score = hasattr(session, "append_scored")
         drafting = self._drafting if can_score and getattr(session, "steps_back_cheaply", False) else None
+        if drafting is None and self._drafting is not None:
+            self._drafting.declined()
         if drafting is not None and drafting.reads_hidden:
             session.keeps_hidden = True
         logits = list(session.logits())

@@ -44,4 +44,4 @@ def drafting_of(model: Any, options: SamplingOptions | Sequence[SamplingOptions]
         speculation = chosen if isinstance(chosen, Speculation) else speculation_of(model)
     except TypeError:  # a model that nothing can point to weakly has none of its own
         speculation = Speculation()
-    return speculation.start(model)
+    return speculation.start(model, told=isinstance(chosen, Speculation))

@@ -9,6 +9,7 @@ Invariant: what is drawn has the law of drawing without drafts; under `Match` it
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from structgen.sampling.streams import uniform_stream
 from .controllers import Controller, Costs, Goodput
 from .drafters import Context, Copying, Drafter, ForcedBytes, RowDrafter, Start, TokenLookup
 from .growth import LEAST, Chances, Grown, grow
-from .guarded import started
+from .guarded import SpeculationWarning, started
 from .recycling import SuffixStore
 from .sampled import WrongDrafts, grow_sampled
 from .trees import DraftTree
@@ -73,8 +74,8 @@ class Speculation:
         self._vocabulary: str | None = None
         _check(self)
 
-    def start(self, model: Any) -> Run:
-        """The drafts of one generation."""
+    def start(self, model: Any, *, told: bool = True) -> Run:
+        """The drafts of one generation. `told`: whether there is a warning where the model cannot have any."""
         fingerprint = model.vocabulary.fingerprint
         if self._vocabulary is None:
             self._vocabulary = fingerprint
@@ -83,7 +84,7 @@ class Speculation:
                 "this Speculation has learned tokens of another vocabulary",
                 hint="Make one for each model: structgen.Speculation().",
             )
-        return Run(self, model)
+        return Run(self, model, told=told)
 
     def report(self) -> str:
         """What was drafted and taken so far, in words."""
@@ -94,6 +95,8 @@ class Speculation:
             + (f" ({taken / drafted:.0%})" if drafted else "")
             + f"; {counts['without']} passes had no draft"
         ]
+        if counts["declined"]:
+            lines.append(f"{counts['declined']} generations without: the model cannot take tokens back")
         for rows, table in sorted(self.costs.known.items()):
             told = ", ".join(f"{tokens}: {seconds * 1e3:.1f}" for tokens, seconds in sorted(table.items()))
             lines.append(f"milliseconds of a pass by tokens, {rows} row{'s' * (rows > 1)}: {told}")
@@ -117,8 +120,9 @@ class _Row:
 class Run:
     """See `structgen.sampling.loop.Drafting`."""
 
-    def __init__(self, speculation: Speculation, model: Any) -> None:
+    def __init__(self, speculation: Speculation, model: Any, *, told: bool = True) -> None:
         self._all = speculation
+        self._told = told
         self._model = model
         self._vocabulary = model.vocabulary
         self._eos = frozenset(model.vocabulary.eos_ids)
@@ -189,6 +193,17 @@ class Run:
             counts["passes"] += 1
             counts["taken"] += taken
             counts["without"] += not tree
+
+    def declined(self) -> None:
+        """See `Drafting`. Who asked for drafts in so many words is told."""
+        self._all.counts["declined"] += 1
+        if self._told:
+            warnings.warn(
+                "nothing is read ahead: this model's memory cannot take tokens back (it has recurrent layers, or a "
+                "session of another kind)",
+                SpeculationWarning,
+                stacklevel=2,
+            )
 
     def ended(self, row: Any) -> None:
         """A row has ended."""

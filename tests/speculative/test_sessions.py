@@ -5,6 +5,7 @@ Nothing is read ahead where a memory cannot step back.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from structgen.sampling import SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
 from structgen.speculative.drafters import ForcedBytes, TokenLookup
 from structgen.speculative.driver import Speculation
+from structgen.speculative.guarded import SpeculationWarning
 from structgen.speculative.recycling import TokenRecycling, TriGrams
 from structgen.vocabulary import Vocabulary
 from tests.models.tiny import CONFIGS, SIZE, tiny_model
@@ -77,9 +79,12 @@ def test_batches_draw_the_same_tokens(name: str, temperature: float, branching: 
     plain = drawn(None)
     model.passes.clear()
     speculation = Speculation(DRAFTERS, controller=Fixed(5), branching=branching)
-    found = drawn(speculation.start(model))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = drawn(speculation.start(model))
+    assert [type(one.message) for one in told] == [SpeculationWarning] * (name == "qwen3_next")
     assert [one.tokens for one in found] == [one.tokens for one in plain]
     for one, other in zip(found, plain, strict=True):
         assert one.log_weight == pytest.approx(other.log_weight, abs=1e-3)
     drafted = sum(one.drafted_tokens for one in found)
-    assert (drafted > 0) == (name in ("llama", "gpt2")) == any(max(one) > 1 for one in model.passes)
+    assert (drafted > 0) == (name != "qwen3_next") == any(max(one) > 1 for one in model.passes)

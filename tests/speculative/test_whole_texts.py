@@ -40,7 +40,7 @@ PIECES = [b"a", b"b", b"c", b"ab", b"ba", None]
 VOCABULARY = Vocabulary.from_tokens(PIECES, [5])
 CONSTRAINT = sg.regex("(a|b|c){2,3}")
 MODEL = ToyModel(VOCABULARY, random_law(7, 6))
-DRAWS = 6_000
+DRAWS = 4_000
 
 
 class Law:
@@ -152,7 +152,7 @@ def test_texts_have_the_plain_law(verifier: Verifier, branching: bool) -> None:
 def test_tables_that_learn_and_guesses_without_a_law(verifier: Verifier) -> None:
     drafters = [TriGrams(), LogitNGrams(), ProposesOne()]
     speculation = Speculation(drafters, verifier, Confidence(0.05, 4), branching=True, depth=3)
-    statistic, freedom = chi_squared(texts(speculation, 4_000))
+    statistic, freedom = chi_squared(texts(speculation, 3_000))
     assert statistic < critical(freedom) and speculation.counts["taken"] > 500
 
 
