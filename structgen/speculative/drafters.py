@@ -225,7 +225,9 @@ class _CopyingRow:
         """Where each token ends in the text."""
 
     def propose(self, context: Context) -> Iterable[Guessed]:
-        tail = context.tail(16)[-_NEAR:]
+        if context.is_constrained and context.matcher.forced_bytes(1):
+            return ()  # what is forced need not be copied
+        tail = context.tail(12)[-_NEAR:]
         folded = tail.translate(_FOLDED)
         word = len(folded) - (folded.rfind(b" ") + 1)
         kind, start = self._before(folded, word, drafted=bool(context.drafted))
@@ -279,7 +281,7 @@ class _CopyingRow:
         return whole[len(begun) :] if whole[: len(begun)] == begun else self._encode(text)
 
     def _close(self, context: Context, kind: str) -> list[Guessed]:
-        if not context.is_constrained or context.matcher.forced_bytes(1):
+        if not context.is_constrained:
             return []
         ahead = context.matcher.witness_text()
         tokens = self._encode(ahead[:12]) if ahead else None
