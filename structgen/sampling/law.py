@@ -5,9 +5,10 @@ pure, on numpy arrays.
 What: p(t) = softmax(logits / temperature)[t], Z = sum of p over the allowed tokens, and the law of the draw is
 p / Z on the allowed tokens, then cut by top-k, top-p, min-p and renormalised after each. `log_z` is log Z:
 of the model's own softmax, before top-k, top-p and min-p. At temperature 0 the draw is the most probable
-allowed token (ties: the smallest id) and Z is taken at temperature 1. Drawing inverts the cumulative sum over
-ids in increasing order with one uniform number, so a token is a function of the logits, the mask and that
-number alone.
+allowed token (ties: the smallest id) and Z is taken at temperature 1. A draw is the token with the greatest log p +
+Gumbel noise (`draw_noisy`), or inverts the cumulative sum over ids in increasing order with one uniform number (`draw`):
+a token is a function of the logits, the mask and these numbers alone. Inverting is far more sensitive: a logit that
+changes in its last digit moves every boundary behind it, and a flat law has tens of thousands.
 Invariant: no array that came in is written to; a drawn token is always allowed and has p > 0.
 Cost: a few passes over the vocabulary; about 0.2 ms for 49k tokens, and less if few tokens are allowed.
 Source: Geng et al. 2023 (local masking).

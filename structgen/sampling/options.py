@@ -58,9 +58,9 @@ class SamplingOptions:
     forced: bool = True
     """Commit tokens that are the only choice without drawing them. Never changes the text."""
 
-    noise: str = "uniform"
-    """What a token is drawn with: "uniform", one number for each position, inverts the cumulative law; "gumbel" has a
-    number for each position and token, under which draft models are right more often. Either draws from the law."""
+    noise: str = "gumbel"
+    """What a token is drawn with. "gumbel": a number for each position and token, so that a hair's difference in the
+    logits decides nothing but near ties; "uniform": one for each position, which inverts the cumulative law."""
 
     speculate: Any = True
     """Let the model read tokens ahead where that pays: the same text, sooner. False: one token at a time. A
