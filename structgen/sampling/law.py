@@ -6,9 +6,9 @@ What: p(t) = softmax(logits / temperature)[t], Z = sum of p over the allowed tok
 p / Z on the allowed tokens, then cut by top-k, top-p, min-p and renormalised after each. `log_z` is log Z:
 of the model's own softmax, before top-k, top-p and min-p. At temperature 0 the draw is the most probable
 allowed token (ties: the smallest id) and Z is taken at temperature 1. A draw is the token with the greatest log p +
-Gumbel noise (`draw_noisy`), or inverts the cumulative sum over ids in increasing order with one uniform number (`draw`):
-a token is a function of the logits, the mask and these numbers alone. Inverting is far more sensitive: a logit that
-changes in its last digit moves every boundary behind it, and a flat law has tens of thousands.
+Gumbel noise (`draw_noisy`), or inverts the cumulative sum over ids in increasing order with one uniform number
+(`draw`): a token is a function of the logits, the mask and these numbers alone. Inverting is far more sensitive: a
+logit that changes in its last digit moves every boundary behind it, and a flat law has tens of thousands.
 Invariant: no array that came in is written to; a drawn token is always allowed and has p > 0.
 Cost: a few passes over the vocabulary; about 0.2 ms for 49k tokens, and less if few tokens are allowed.
 Source: Geng et al. 2023 (local masking).
@@ -154,14 +154,15 @@ class StepLaw:
         position = place_of(self._cumulative, uniform)
         return position if self._chosen is None else int(self._chosen[position])
 
-    def draw_noisy(self, noise: Callable[[NDArray[np.int64]], Array]) -> int:
-        """The token with the greatest log p + noise; `noise` gives that of token ids. The law must not be empty."""
+    def draw_noisy(self, best: Callable[[Array, NDArray[np.int64]], int]) -> int:
+        """The token with the greatest log p + noise, whose place `best` tells of log p and ids. The law must not be
+        empty."""
         if self._greedy:
             return self.draw(0.0)
         scores, ids = self._kept()
         if ids is None:
             ids = np.arange(len(scores))
-        return int(ids[(scores + noise(ids)).argmax()])
+        return int(ids[best(scores, ids)])
 
     def probabilities(self) -> dict[int, float]:
         """The whole law after every option, for tests and for samplers that need it."""

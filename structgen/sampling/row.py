@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -272,7 +273,8 @@ class Row:
             if choose is not None and not attempt:
                 token = choose(law, self._uniform(position, attempt))
             elif self._noise is not None:
-                token = law.draw_noisy(self.noise_at(position, attempt))
+                noise, branch = self._noise, attempt + (self.retries << 10)
+                token = law.draw_noisy(partial(noise.best, position=position, branch=branch))
             else:
                 token = law.draw(self._uniform(position, attempt))
             score = (law.logprob(token), law.log_z)
@@ -366,11 +368,10 @@ class Row:
         scored = [step for step in steps if step is not None]
         return scored if len(scored) == len(steps) else None
 
-    def noise_at(self, position: int, attempt: int = 0) -> Callable[[NDArray[np.int64]], NDArray[Any]]:
-        """The Gumbel noise of token ids at a position."""
+    def noise_at(self, position: int) -> Callable[[NDArray[np.int64]], NDArray[Any]]:
+        """The Gumbel noise that token ids are drawn with at a position."""
         assert self._noise is not None
-        noise, branch = self._noise, attempt + (self.retries << 10)
-        return lambda ids: noise(ids, position, branch)
+        return partial(self._noise, position=position, branch=self.retries << 10)
 
     def _uniform(self, position: int, attempt: int) -> float:
         """The uniform number of a position; draws that follow a rejected one have streams of their own."""

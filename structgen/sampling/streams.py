@@ -6,8 +6,10 @@ others, nor on how many share a batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +41,36 @@ class GumbelNoise:
 
     def __call__(self, ids: NDArray[np.int64], position: int, branch: int = 0) -> NDArray[np.float64]:
         """The noise of these tokens; `branch` tells draws at one position apart."""
+        return _gumbel(self._bits(ids, position, branch))
+
+    def best(self, scores: NDArray[Any], ids: NDArray[np.int64], position: int, branch: int = 0) -> int:
+        """The place of the greatest score + noise. Logarithms are taken of what can be it, which is little."""
+        bits = self._bits(ids, position, branch)
+        top = float(scores.max())
+        near = np.flatnonzero(scores > top - _NEAR)
+        values = scores[near] + _gumbel(bits[near])
+        place, value = int(near[values.argmax()]), float(values.max())
+        # Those further down need noise beyond this.
+        needed = math.exp(-math.exp(min(700.0, top - _NEAR - value)))
+        lucky = np.flatnonzero((bits >= np.uint64(int(needed * 2.0**53))) & (scores <= top - _NEAR))
+        if lucky.size:
+            values = scores[lucky] + _gumbel(bits[lucky])
+            if float(values.max()) > value:
+                place = int(lucky[values.argmax()])
+        return place
+
+    def _bits(self, ids: NDArray[np.int64], position: int, branch: int) -> NDArray[np.uint64]:
+        """53 bits for each."""
         key = _mixed(np.array([self._key ^ _mixed_int(position + (branch << 40))], dtype=np.uint64))
-        bits = _mixed(key + ids.astype(np.uint64) * _GOLDEN)
-        uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-        noise: NDArray[np.float64] = -np.log(-np.log(uniform))
-        return noise
+        return _mixed(key + ids.astype(np.uint64) * _GOLDEN) >> np.uint64(11)
 
 
+def _gumbel(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
+    noise: NDArray[np.float64] = -np.log(-np.log((bits.astype(np.float64) + 0.5) * 2.0**-53))
+    return noise
+
+
+_NEAR = 6.0
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 

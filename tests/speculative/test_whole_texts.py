@@ -186,6 +186,16 @@ def test_noise_is_a_function_of_seed_position_and_token() -> None:
     )
 
 
+@pytest.mark.parametrize("spread", [0.01, 1.0, 5.0, 30.0])
+def test_the_best_is_found_without_all_logarithms(spread: float) -> None:
+    random, noise = np.random.default_rng(4), GumbelNoise((9, 1))
+    ids = np.arange(3_000) * 7
+    for position in range(300):
+        scores = (spread * random.normal(size=len(ids))).astype(np.float32)
+        scores[random.random(len(ids)) < 0.3] = -np.inf
+        assert noise.best(scores, ids, position) == int((scores + noise(ids, position)).argmax())
+
+
 class Careless(Rejection):
     """Forgets what the draft was drawn from."""
 
