@@ -232,7 +232,7 @@ class _CopyingRow:
             tokens = self._tokens(context, word, start)
             if tokens:
                 guesses.append(Guessed(tokens, kind, 0.5))
-        if word and (start < 0 or self._folded[start : start + 1] in (b" ", b"")):
+        if word and (start < 0 or bytes(self._folded[start : start + 1]) in (b" ", b"")):
             guesses += self._close(context, "end of no copy" if start < 0 else "end of a copy")
         return guesses
 

@@ -60,7 +60,9 @@ def test_costs_between_and_beyond_what_is_known() -> None:
 
 
 def test_what_is_read_for_nothing() -> None:
-    costs = Costs({1: {1: 0.04, 2: 0.07, 3: 0.09, 4: 0.07, 5: 0.06, 7: 0.08, 8: 0.061, 12: 0.07, 16: 0.08, 20: 0.01}})
+    costs = Costs(
+        {1: {1: 0.04, 2: 0.07, 3: 0.09, 4: 0.07, 5: 0.06, 7: 0.08, 8: 0.061, 12: 0.07, 16: 0.08, 20: 0.01}}
+    )
     assert [costs.padded(1, tokens) for tokens in (1, 2, 3, 5, 7, 8, 12)] == [1, 5, 5, 5, 8, 8, 12]
     assert costs.least(1, 3) == 0.06
     assert Costs({1: {1: 0.04, 7: 0.08}}).padded(1, 7) == 8  # to see whether it is better
