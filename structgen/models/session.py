@@ -214,6 +214,7 @@ class BatchedSession(Session):
             self._filled = np.concatenate([self._filled, real], axis=1)
             # subtle: `keep` writes to the last logits, which may be part of what was told before.
             self._last, self._array = self._last.clone(), None
+            self._hidden_at = [[] for _ in tokens]
         scores = []
         for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
             told = logits[row, longest - len(run) - len(nodes) :]
@@ -237,7 +238,7 @@ class BatchedSession(Session):
                 self._last[row] = tree.logits[last]
             self._array = None
             self._stale.discard(row)
-        if self._read_hidden is not None:
+        if self._read_hidden is not None and len(tree.logits):
             first = self._read_hidden.shape[1] - size
             self._hidden_at[row] = [*range(first - tree.run, first), *(first + node for node in nodes)]
         if not self._undecided:

@@ -61,6 +61,11 @@ def test_behind_what_was_appended(name: str) -> None:
     session.append([[7], [8, 9, 10], []])
     rows = [[*PROMPTS[0], 7], [*PROMPTS[1], 8, 9, 10], PROMPTS[2]]
     assert_hidden(session, name, rows, [True, True, False])
+    session.append([[], [], []])  # no pass
+    session.append_trees([[], [], []], [([], [])] * 3)
+    for row in range(3):
+        session.keep(row, [])
+    assert_hidden(session, name, rows, [True, True, False])
     session.select([1, 0, 1])
     rows = [rows[1], rows[0], rows[1]]
     assert_hidden(session, name, rows, [True] * 3)
