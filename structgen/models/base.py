@@ -63,7 +63,11 @@ class ScoringSession(ModelSession, Protocol):
 
 
 class TreeSession(ScoringSession, Protocol):
-    """A session that reads several ways on at once (``reads_trees = True``)."""
+    """A session that reads several ways on at once (``reads_trees = True``).
+
+    Optional: ``keeps_hidden``, set by those who want `hidden()`, a list with the model's last hidden state behind each
+    row's last token, or None where the last pass did not read it.
+    """
 
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]

@@ -17,6 +17,7 @@ from structgen.errors import ModelError
 from structgen.vocabulary import Vocabulary
 
 from .base import Prompt
+from .read_trees import check_decided, check_path, check_trees
 
 __all__ = ["DistributionModel", "Law"]
 
@@ -75,14 +76,17 @@ class DistributionSession:
             )
         self._model = model
         self._rows = [(list(prompt), len(prompt)) for prompt in prompts]
-        self._trees: list[list[int]] = []
+        self._trees: dict[int, tuple[Sequence[int], Sequence[int]]] = {}
+        """Those of which nobody has said yet what is kept."""
 
     def logits(self) -> NDArray[np.float32]:
         """See `ModelSession.logits`."""
+        check_decided(self._trees)
         return np.stack([self._after(tokens, prompt) for tokens, prompt in self._rows])
 
     def append(self, tokens: Sequence[Sequence[int]]) -> None:
         """See `ModelSession.append`."""
+        check_decided(self._trees)
         self._model.forward_passes += 1
         for (held, _), new in zip(self._rows, tokens, strict=True):
             held.extend(new)
@@ -101,26 +105,34 @@ class DistributionSession:
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[NDArray[np.float32]]:
         """See `TreeSession.append_trees`."""
+        check_decided(self._trees)
+        check_trees(trees)
         found = []
         runs = self.append_scored(tokens)
         for (held, prompt), run, (nodes, parents) in zip(self._rows, runs, trees, strict=True):
             ways: list[list[int]] = []
             for token, parent in zip(nodes, parents, strict=True):
                 ways.append([*(ways[parent] if parent >= 0 else []), token])
-            found.append(np.stack([*run, *(self._after([*held, *way], prompt) for way in ways)]))
-        self._trees = [list(nodes) for nodes, _ in trees]
+            nodes_told = [self._after([*held, *way], prompt) for way in ways]
+            found.append(np.stack([*run, *nodes_told]) if nodes_told else run)
+        self._trees = dict(enumerate(trees))
         return found
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
         """See `TreeSession.keep`."""
-        self._rows[row][0].extend(self._trees[row][node] for node in nodes)
+        tokens, parents = self._trees.get(row, ((), None))
+        check_path(row, parents, nodes)
+        del self._trees[row]
+        self._rows[row][0].extend(tokens[node] for node in nodes)
 
     def select(self, rows: Sequence[int]) -> None:
         """See `ModelSession.select`."""
+        check_decided(self._trees)
         self._rows = [(list(self._rows[row][0]), self._rows[row][1]) for row in rows]
 
     def rollback(self, row: int, n: int) -> None:
         """See `ModelSession.rollback`."""
+        check_decided(self._trees)
         held = self._rows[row][0]
         if not 0 <= n <= len(held):
             raise ModelError(f"cannot take back {n} tokens from row {row}, which has {len(held)}")

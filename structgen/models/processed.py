@@ -181,6 +181,21 @@ class _ScoringSession(_Session):
         self.reads_trees = bool(getattr(session, "reads_trees", False))
         self._trees: list[Sequence[int]] = []
 
+    @property
+    def keeps_hidden(self) -> bool:
+        """See `TreeSession`."""
+        return bool(getattr(self._session, "keeps_hidden", False))
+
+    @keeps_hidden.setter
+    def keeps_hidden(self, wanted: bool) -> None:
+        session: Any = self._session
+        session.keeps_hidden = wanted
+
+    def hidden(self) -> list[NDArray[np.float32] | None]:
+        """See `TreeSession`."""
+        hidden = getattr(self._session, "hidden", None)
+        return [None] * len(self._rows) if hidden is None else hidden()
+
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[Logits]:

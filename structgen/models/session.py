@@ -24,6 +24,8 @@ from transformers import DynamicCache
 
 from structgen.errors import ModelError
 
+from .read_trees import check_decided, check_path, check_trees
+
 __all__ = ["BatchedSession", "SeparateSession", "Session", "start_session"]
 
 # A shared beginning is read once for all rows if it is at least this long: less does not pay for a second pass.
@@ -44,10 +46,19 @@ def start_session(model: Any, size: int, prompts: Tokens) -> BatchedSession | Se
 
 def _has_slots(model: Any) -> bool:
     """Whether the model reads positions and masks from its caller and keeps nothing but keys and values."""
+    if "local" in getattr(model.config, "attention_layers", ()):
+        return False  # GPT-Neo counts its windows in slots
     layers = DynamicCache(config=model.config).layers
     return {"position_ids", "attention_mask"} <= _parameters(model) and all(
         type(layer).__name__ == "DynamicLayer" for layer in layers
     )
+
+
+def _reads_trees(model: Any) -> bool:
+    """Whether a node can be hidden from other branches: kernels that know causal masks alone cannot, nor models that
+    count distances in the mask."""
+    kernel = getattr(model.config, "_attn_implementation", None)
+    return kernel in ("sdpa", "eager") and not getattr(model.config, "alibi", False)
 
 
 def _parameters(model: Any) -> set[str]:
@@ -99,7 +110,7 @@ class Session:
     def _read_again(self) -> None:
         raise RuntimeError("a session reads in its own way")
 
-    def _check_rows(self, tokens: Tokens) -> None:
+    def _check_rows(self, tokens: Sequence[Any]) -> None:
         if len(tokens) != len(self._tokens):
             raise ModelError(f"the session has {len(self._tokens)} rows, not {len(tokens)}")
 
@@ -118,8 +129,7 @@ class Session:
         with torch.inference_mode():
             output = self._model(input_ids=ids.to(device), past_key_values=cache, use_cache=True, **inputs)
             logits: torch.Tensor = output.logits[:, -keep:, : self._size]
-            if self.keeps_hidden:
-                self._read_hidden = output.hidden_states[-1]
+            self._read_hidden = output.hidden_states[-1] if self.keeps_hidden else None
         return logits
 
 
@@ -128,6 +138,7 @@ class _Undecided:
     """A tree that was read, of which nobody has said yet what is kept."""
 
     tokens: list[int]
+    parents: list[int]
     run: int
     """Tokens that were read before it in the same pass."""
     logits: torch.Tensor
@@ -142,10 +153,10 @@ class BatchedSession(Session):
         shared = _shared_length(prompts)
         is_shared = shared >= _SHORTEST_SHARED
         super().__init__(model, size, 1 if is_shared else len(prompts))
-        self.reads_trees = getattr(model.config, "_attn_implementation", None) in ("sdpa", "eager")
-        """Whether a node can be hidden from other branches: kernels that know causal masks alone cannot."""
+        self.reads_trees = _reads_trees(model)
         self._undecided: dict[int, _Undecided] = {}
-        self._hidden_at: list[int] | None = None
+        self._hidden_at: list[list[int]] = [[] for _ in self._tokens]
+        """Where in the last pass the last tokens of each row were read, as far as they were."""
         self._cache: Any = DynamicCache(config=model.config)
         self._filled: NDArray[np.bool_] = np.zeros((len(self._tokens), 0), dtype=bool)
         """Which slots of the cache hold a token of the row."""
@@ -156,6 +167,11 @@ class BatchedSession(Session):
             self.select([0] * len(prompts))
         self.append([list(prompt[shared if is_shared else 0 :]) for prompt in prompts])
 
+    def logits_tensor(self) -> torch.Tensor:
+        """See `Session`."""
+        self._check_decided()
+        return super().logits_tensor()
+
     def select(self, rows: Sequence[int]) -> None:
         """See `ModelSession.select`."""
         self._check_decided()
@@ -165,47 +181,56 @@ class BatchedSession(Session):
         self._tokens = [list(self._tokens[row]) for row in rows]
         self._stale = {place for place, row in enumerate(rows) if row in self._stale}
         self._filled = self._filled[list(rows)]
-        if self._hidden_at is not None and self._read_hidden is not None:
+        self._hidden_at = [list(self._hidden_at[row]) for row in rows]
+        if self._read_hidden is not None:
             self._read_hidden = self._read_hidden[index]
-            self._hidden_at = [self._hidden_at[row] for row in rows]
         self._pack()
 
     def rollback(self, row: int, n: int) -> None:
         """See `ModelSession.rollback`."""
+        self._check_decided()
         self._check_length(row, n)
         if n:
             self._take_back(row, n)
             self._stale.add(row)
-            if self._hidden_at is not None:
-                self._hidden_at[row] -= n
+            del self._hidden_at[row][-n:]
 
     def append_trees(
         self, tokens: Tokens, trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[NDArray[np.float32]]:
         """See `TreeSession.append_trees`."""
         self._check_rows(tokens)
+        self._check_rows(trees)
         self._check_decided()
-        self._pack()
-        longest = max(len(run) + len(nodes) for run, (nodes, _) in zip(tokens, trees, strict=True))
-        ids, real, inputs = self._lay_out_trees(tokens, trees, longest)
-        logits = self._forward(ids, self._cache, longest, **inputs)
-        self._filled = np.concatenate([self._filled, real], axis=1)
-        self._note_hidden()
+        check_trees(trees)
+        longest = max(
+            (len(run) + len(nodes) for run, (nodes, _) in zip(tokens, trees, strict=True)), default=0
+        )
+        logits = self._last.new_empty((len(tokens), 0, self._size))
+        if longest:
+            self._pack()
+            ids, real, inputs = self._lay_out_trees(tokens, trees, longest)
+            logits = self._forward(ids, self._cache, longest, **inputs)
+            self._filled = np.concatenate([self._filled, real], axis=1)
+            # subtle: `keep` writes to the last logits, which may be part of what was told before.
+            self._last, self._array = self._last.clone(), None
+            self._hidden_at = [[] for _ in tokens]
         scores = []
-        for row, (run, (nodes, _)) in enumerate(zip(tokens, trees, strict=True)):
+        for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
             told = logits[row, longest - len(run) - len(nodes) :]
             self._tokens[row].extend(run)
-            self._undecided[row] = _Undecided(list(nodes), len(run), told)
+            self._undecided[row] = _Undecided(list(nodes), list(parents), len(run), told)
             scores.append(_to_numpy(told))
         return scores
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
         """See `TreeSession.keep`."""
-        tree = self._undecided.pop(row, None)
-        if tree is None:
-            raise ModelError(f"row {row} has no tree to choose from")
+        tree = self._undecided.get(row)
+        check_path(row, None if tree is None else tree.parents, nodes)
+        tree = self._undecided.pop(row)
         end, size = self._filled.shape[1], len(tree.tokens)
-        self._filled[row, [end - size + node for node in range(size) if node not in set(nodes)]] = False
+        self._filled[row, end - size :] = False
+        self._filled[row, [end - size + node for node in nodes]] = True
         self._tokens[row].extend(tree.tokens[node] for node in nodes)
         last = (tree.run + nodes[-1] if nodes else tree.run - 1) if tree.run or nodes else None
         if last is not None:
@@ -213,8 +238,9 @@ class BatchedSession(Session):
                 self._last[row] = tree.logits[last]
             self._array = None
             self._stale.discard(row)
-            if self._hidden_at is not None:
-                self._hidden_at[row] -= len(tree.logits) - 1 - last
+        if self._read_hidden is not None and len(tree.logits):
+            first = self._read_hidden.shape[1] - size
+            self._hidden_at[row] = [*range(first - tree.run, first), *(first + node for node in nodes)]
         if not self._undecided:
             if len(self._tokens) == 1:
                 self._close_up(end - size, list(nodes))
@@ -222,14 +248,11 @@ class BatchedSession(Session):
 
     def hidden(self) -> list[NDArray[np.float32] | None]:
         """The last hidden state behind each row's last token, ``[size]``, where it was read in the last pass."""
-        if self._read_hidden is None or self._hidden_at is None:
-            return [None] * len(self._tokens)
+        self._check_decided()
         read = self._read_hidden
-        return [_to_numpy(read[row, at]) if at >= 0 else None for row, at in enumerate(self._hidden_at)]
-
-    def _note_hidden(self) -> None:
-        if self._read_hidden is not None:
-            self._hidden_at = [self._read_hidden.shape[1] - 1] * len(self._tokens)
+        if read is None:
+            return [None] * len(self._tokens)
+        return [_to_numpy(read[row, at[-1]]) if at else None for row, at in enumerate(self._hidden_at)]
 
     def _close_up(self, first: int, nodes: list[int]) -> None:
         """Move the kept nodes of a lone row together."""
@@ -244,10 +267,7 @@ class BatchedSession(Session):
         self._filled[0, first : first + len(nodes)] = True
 
     def _check_decided(self) -> None:
-        if self._undecided:
-            raise ModelError(
-                f"rows {sorted(self._undecided)} have read trees, and nobody has said what they keep"
-            )
+        check_decided(self._undecided)
 
     def _take_back(self, row: int, n: int) -> None:
         held = np.flatnonzero(self._filled[row])
@@ -288,7 +308,7 @@ class BatchedSession(Session):
         self._filled = np.concatenate([self._filled, real], axis=1)
         self._stale -= {row for row, new in enumerate(tokens) if new}
         self._array = None
-        self._note_hidden()
+        self._hidden_at = [list(range(longest - len(new), longest)) for new in tokens]
         if all(tokens):
             self._last = logits[:, -1]
         else:

@@ -31,6 +31,11 @@ class DraftedTokens(Protocol):
         ...
 
     @property
+    def padding(self) -> int:
+        """How many of the last nodes are no guesses, and are read because the pass takes less time with them."""
+        ...
+
+    @property
     def is_chain(self) -> bool:
         """Whether each node but the last has the next as its only child."""
         ...
@@ -72,8 +77,8 @@ class Drafting(Protocol):
         """Behind the last of the pending tokens and behind each node the model has told these logits."""
         ...
 
-    def went(self, row: Row, tree: Any, taken: int) -> None:
-        """So many nodes of the row's tree were drawn."""
+    def went(self, row: Row, drafted: int, taken: int) -> None:
+        """Of so many tokens that were guessed for the row so many were drawn."""
         ...
 
     def passed(self, rows: int, tokens: int, seconds: float) -> None:
@@ -95,6 +100,7 @@ class Nothing:
     tokens: ClassVar[list[int]] = []
     parents: ClassVar[list[int]] = []
     is_chain = True
+    padding = 0
 
     def __len__(self) -> int:
         return 0

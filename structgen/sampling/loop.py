@@ -154,7 +154,9 @@ class _Run:
             yield changed
             if not active:
                 return
-            trees = [NOTHING] * len(active) if drafting is None else self._drafts(drafting, session, active)
+            trees = (
+                [NOTHING] * len(active) if drafting is None else self._drafts(drafting, session, active, keep)
+            )
             before = clock()
             if len(keep) < len(changed):
                 session.select(keep)
@@ -170,10 +172,12 @@ class _Run:
                     self._draw(row, scores[place], tree, drafting)
                 path = [] if row.excess else tree.path(row.pending)
                 logits[place] = scores[place][path[-1] + 1 if path else 0]
-                row.drafted_tokens += len(tree)
+                guesses = len(tree) - tree.padding
+                drafted = guesses + sum(node >= guesses for node in path)
+                row.drafted_tokens += drafted
                 row.taken_tokens += len(path)
                 if drafting is not None:
-                    drafting.went(row, tree, len(path))
+                    drafting.went(row, drafted, len(path))
                 if row.finish is None:
                     row.taken(len(path))
                 if forked:
@@ -182,10 +186,16 @@ class _Run:
                     session.rollback(place, len(tree) - len(path))
             del logits[len(active) :]
 
-    def _drafts(self, drafting: Drafting, session: Any, active: list[Row]) -> Sequence[Any]:
-        """What each row may go on with, if its tokens are drawn so."""
+    def _drafts(
+        self, drafting: Drafting, session: Any, active: list[Row], places: Sequence[int]
+    ) -> Sequence[Any]:
+        """What each row may go on with, if its tokens are drawn so. `places`: where the session has the rows."""
         before = time.perf_counter()
-        hidden = session.hidden() if drafting.reads_hidden and hasattr(session, "hidden") else None
+        hidden = None
+        if drafting.reads_hidden and hasattr(session, "hidden"):
+            read = session.hidden()
+            # What a row went back behind is taken from the session later.
+            hidden = [None if row.excess else read[place] for row, place in zip(active, places, strict=True)]
         trees = drafting.propose(active, hidden, trees=bool(getattr(session, "reads_trees", False)))
         self.timing.drafting += time.perf_counter() - before
         return trees

@@ -149,7 +149,6 @@ class Run:
                 tree.cut(size)
             if len(rows) == 1 and any(pending):
                 self._pad(rows[0], found[0])
-            self._all.counts["drafted"] += sum(map(len, found))
         return found
 
     def draw(self, row: Any, node: int, law: StepLaw, uniform: float) -> int:
@@ -186,13 +185,14 @@ class Run:
         with self._all.lock:
             self._all.costs.note(rows, tokens, seconds)
 
-    def went(self, row: Any, tree: DraftTree, taken: int) -> None:
+    def went(self, row: Any, drafted: int, taken: int) -> None:
         """A row has drawn what it could: so many nodes of its tree."""
         with self._all.lock:
             counts = self._all.counts
             counts["passes"] += 1
+            counts["drafted"] += drafted
             counts["taken"] += taken
-            counts["without"] += not tree
+            counts["without"] += not drafted
 
     def declined(self) -> None:
         """See `Drafting`. Who asked for drafts in so many words is told."""
@@ -278,6 +278,7 @@ class Run:
         node = len(tree) - 1
         for _ in range(min(wanted, room)):
             node = tree.add(node, row.pending[-1], 0.0)
+            tree.padding += 1
 
     def _observe(self, row: Any, known: _Row) -> None:
         """Tell the drafters what the row has become."""

@@ -140,7 +140,8 @@ class _OtherRow:
     def propose(self, context: Context) -> Iterable[Guessed]:
         if context.drafted:
             return ()
-        self._follow(bytes(self._vocabulary.decode(context.tokens)))
+        if not self._follow(bytes(self._vocabulary.decode(context.tokens))):
+            return ()
         ahead: list[int] = []
         ends = set(self._model.vocabulary.eos_ids)
         while len(ahead) < self._most:
@@ -148,22 +149,40 @@ class _OtherRow:
             if logits is None or (token := int(logits.argmax())) in ends:
                 break
             ahead.append(token)
-        text = bytes(self._model.vocabulary.decode(ahead))
+        text = _whole_characters(bytes(self._model.vocabulary.decode(ahead)))
         tokens = self._vocabulary.encode(text) if text else None
         return (Guessed(tokens, "draft text", 0.5),) if tokens else ()
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         """Nothing: the text is read when a draft is wanted."""
 
-    def _follow(self, text: bytes) -> None:
-        """The draft model's tokens of `text`: those there are, and the rest as it comes."""
+    def _follow(self, text: bytes) -> bool:
+        """The draft model's tokens of `text`: those there are, and the rest as it comes. False where some of it cannot
+        be told yet, such as half a character: what would be drafted stands before the end of the text."""
         vocabulary = self._model.vocabulary
-        while not text.startswith(self._text):
+        while self._tokens and (not text.startswith(self._text) or _is_inside(text, len(self._text))):
             self._tokens.pop()
             self._text = bytes(vocabulary.decode(self._tokens))
         new = text[len(self._text) :]
-        self._tokens += vocabulary.encode(new) or []
-        self._text = bytes(vocabulary.decode(self._tokens))
+        told = vocabulary.encode(_whole_characters(new))
+        if told:
+            self._tokens += told
+            self._text = bytes(vocabulary.decode(self._tokens))
+        return self._text == text
+
+
+def _is_inside(text: bytes, place: int) -> bool:
+    """Whether a character of UTF-8 goes on there."""
+    return place < len(text) and text[place] & 0xC0 == 0x80
+
+
+def _whole_characters(text: bytes) -> bytes:
+    """The text as far as it is UTF-8."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        return text[: error.start]
+    return text
 
 
 class LayerSkip:
@@ -193,7 +212,7 @@ class LayerSkip:
         if self._model is not start.model:
             _, layers = _layers_of(start.model)
             count = len(layers)
-            kept = max(1, round(self.keep * count))
+            kept = max(1, min(round(self.keep * count), count - 1))
             # The first and the last layers matter most; between them every other one or so.
             self.layers = sorted(
                 {0, count - 1, *np.linspace(0, count - 1, kept).round().astype(int).tolist()}
@@ -294,6 +313,8 @@ def _shallow(module: Any) -> Any:
     """The module with the same parameters, whose parts may be replaced."""
     found = copy.copy(module)
     found._modules = dict(module._modules)
+    # subtle: a method that was replaced on the module (compiled, say) would run the module itself.
+    found.__dict__.pop("forward", None)
     return found
 
 
@@ -302,7 +323,7 @@ def _layers_of(model: Any) -> tuple[Any, Any]:
     whole = getattr(model, "model", None)
     for inner in getattr(whole, "_modules", {}).values():
         layers = getattr(inner, "layers", None)
-        if layers is not None and len(layers) and hasattr(layers[0], "self_attn"):
+        if layers is not None and len(layers) and all(hasattr(layer, "self_attn") for layer in layers):
             return inner, layers
     raise ModelError(
         f"layers of {a_kind(whole if whole is not None else model)} cannot be skipped",

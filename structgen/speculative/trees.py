@@ -20,6 +20,8 @@ class DraftTree:
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self.parents: list[int] = []
+        self.padding = 0
+        """Nodes at the end that are guesses of nobody."""
         self.reach: list[float] = []
         """The chance that the text goes through the node, as it was estimated."""
         self._places: dict[tuple[int, int], int] = {}

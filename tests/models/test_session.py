@@ -22,6 +22,8 @@ KINDS = {
     "gpt2": BatchedSession,
     "mistral": SeparateSession,
     "bloom": SeparateSession,
+    "falcon": BatchedSession,
+    "gpt_neo": SeparateSession,
     "qwen3_next": SeparateSession,
 }
 MODELS = [*KINDS, "llama-eager"]
@@ -44,6 +46,26 @@ def assert_exact(session: Any, name: str, rows: list[list[int]]) -> None:
     assert logits.shape == (len(rows), SIZE) and logits.dtype == np.float32
     for row, tokens in enumerate(rows):
         np.testing.assert_allclose(logits[row], full(name, tokens)[-1], rtol=1e-3, atol=2e-4)
+
+
+Tree = tuple[list[int], list[int]]
+
+
+def random_tree(rng: np.random.Generator, most: int) -> Tree:
+    """The tokens of up to `most` nodes, and the parent of each."""
+    nodes = [int(i) for i in rng.integers(2, SIZE, size=rng.integers(0, most + 1))]
+    return nodes, [int(rng.integers(-1, place)) for place in range(len(nodes))]
+
+
+def random_path(rng: np.random.Generator, parents: list[int]) -> list[int]:
+    """Some nodes, from a first one down."""
+    path: list[int] = []
+    while rng.random() < 0.8:
+        below = [node for node, parent in enumerate(parents) if parent == (path[-1] if path else -1)]
+        if not below:
+            break
+        path.append(int(rng.choice(below)))
+    return path
 
 
 PROMPTS = [[5, 6, 7, 8, 9], [3], [11, 12, 13]]
@@ -118,8 +140,11 @@ def test_any_sequence_of_operations(name: str, seed: int) -> None:
 
     rows = [[2, *run(12)] for _ in range(rng.integers(1, 5))]
     session = start_session(model(name), SIZE, rows)
+    operations = ["append", "scored", "rollback", "select", "look"]
+    if getattr(session, "reads_trees", False):
+        operations += ["trees", "trees"]
     for _ in range(14):
-        operation = rng.choice(["append", "scored", "rollback", "select", "look"])
+        operation = rng.choice(operations)
         if operation in ("append", "scored"):
             new = [run(5) for _ in rows]
             if operation == "append":
@@ -127,6 +152,15 @@ def test_any_sequence_of_operations(name: str, seed: int) -> None:
             else:
                 session.append_scored(new)
             rows = [[*row, *more] for row, more in zip(rows, new, strict=True)]
+        elif operation == "trees":
+            new = [run(3) for _ in rows]
+            trees = [random_tree(rng, 6) for _ in rows]
+            session.append_trees(new, trees)
+            for place in rng.permutation(len(rows)).tolist():
+                nodes, parents = trees[place]
+                path = random_path(rng, parents)
+                session.keep(place, path)
+                rows[place] = [*rows[place], *new[place], *(nodes[node] for node in path)]
         elif operation == "rollback":
             row = int(rng.integers(len(rows)))
             n = int(rng.integers(0, len(rows[row])))

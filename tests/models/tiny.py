@@ -11,7 +11,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
     BloomConfig,
+    FalconConfig,
     GPT2Config,
+    GPTNeoConfig,
     LlamaConfig,
     MistralConfig,
     PreTrainedConfig,
@@ -48,6 +50,16 @@ def _bloom() -> PreTrainedConfig:
     return BloomConfig(**_COMMON, hidden_size=32, n_layer=2, n_head=4)
 
 
+def _falcon() -> PreTrainedConfig:
+    return FalconConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, alibi=True)
+
+
+def _gpt_neo() -> PreTrainedConfig:
+    kinds = [[["global", "local"], 1]]
+    sizes = {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_position_embeddings": 256}
+    return GPTNeoConfig(**_COMMON, **sizes, attention_types=kinds, window_size=6)
+
+
 def _qwen3_next() -> PreTrainedConfig:
     sizes = {**_DECODER, "num_hidden_layers": 4}
     return Qwen3NextConfig(
@@ -68,15 +80,17 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "gpt2": _gpt2,
     "mistral": _mistral,
     "bloom": _bloom,
+    "falcon": _falcon,
+    "gpt_neo": _gpt_neo,
     "qwen3_next": _qwen3_next,
 }
 
 
-def tiny_model(name: str, attention: str | None = None) -> Any:
+def tiny_model(name: str, attention: str | None = None, dtype: torch.dtype = torch.float32) -> Any:
     """The model `name`, the same on each call."""
     torch.manual_seed(7)
     options = {} if attention is None else {"attn_implementation": attention}
-    model = AutoModelForCausalLM.from_config(CONFIGS[name](), dtype=torch.float32, **options)
+    model = AutoModelForCausalLM.from_config(CONFIGS[name](), dtype=dtype, **options)
     with torch.no_grad():  # weights as they are initialised give nearly uniform laws
         for parameter in model.parameters():
             parameter.mul_(4)

@@ -112,7 +112,7 @@ class NaiveMatcher:
 
     def forced_bytes(self, most: int = 4096) -> bytes:
         rests = [word[len(self.text) :] for word in self.language if word.startswith(self.text)]
-        return b"" if self.is_finished else commonprefix(rests)[:most]  # noqa: RUF071
+        return b"" if self.is_finished or not rests else commonprefix(rests)[:most]  # noqa: RUF071
 
     def rollback(self, n: int) -> None:
         self.is_finished = self.is_finished and n == 0

@@ -6,24 +6,32 @@ Nothing is read ahead where a memory cannot step back.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import structgen as sg
 from structgen.matcher import Matcher
 from structgen.models.session import start_session
 from structgen.sampling import SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
-from structgen.speculative.drafters import ForcedBytes, TokenLookup
-from structgen.speculative.driver import Speculation
+from structgen.speculative.drafters import Context, ForcedBytes, Guessed, Start, TokenLookup
+from structgen.speculative.driver import Run, Speculation
 from structgen.speculative.guarded import SpeculationWarning
 from structgen.speculative.recycling import TokenRecycling, TriGrams
 from structgen.vocabulary import Vocabulary
 from tests.models.tiny import CONFIGS, SIZE, tiny_model
+from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 
 DRAFTERS = (ForcedBytes(), TokenLookup(), TokenRecycling(), TriGrams())
 LETTERS = [chr(97 + i % 26).encode() for i in range(SIZE - 2)]
@@ -35,10 +43,11 @@ class Model:
 
     context_length = 256
 
-    def __init__(self, name: str) -> None:
-        self.model = tiny_model(name)
+    def __init__(self, name: str, attention: str | None = None) -> None:
+        self.model = tiny_model(name, attention)
         self.vocabulary = VOCABULARY
         self.passes: list[list[int]] = []
+        self.trees = 0
 
     def start(self, prompts: Any) -> Any:
         """See `LanguageModel.start`."""
@@ -54,6 +63,7 @@ class Model:
             inner_trees = session.append_trees
 
             def counted_trees(tokens: Any, trees: Any) -> Any:
+                self.trees += 1
                 self.passes.append(
                     [len(run) + len(nodes) for run, (nodes, _) in zip(tokens, trees, strict=True)]
                 )
@@ -88,3 +98,117 @@ def test_batches_draw_the_same_tokens(name: str, temperature: float, branching: 
         assert one.log_weight == pytest.approx(other.log_weight, abs=1e-3)
     drafted = sum(one.drafted_tokens for one in found)
     assert (drafted > 0) == (name != "qwen3_next") == any(max(one) > 1 for one in model.passes)
+
+
+class Watcher:
+    """Proposes nothing, and notes what it is told of hidden states."""
+
+    wants_hidden = True
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[list[int], Any]] = []
+
+    def start(self, start: Start) -> Watcher:
+        return self
+
+    def propose(self, context: Context) -> list[Guessed]:
+        if not context.drafted:
+            self.seen.append((list(context.tokens), context.hidden))
+        return []
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        pass
+
+
+class Noting(Run):
+    """Notes what a row has pending when the watcher is asked."""
+
+    def __init__(self, speculation: Speculation, model: Any, watcher: Watcher) -> None:
+        super().__init__(speculation, model)
+        self.watcher = watcher
+        self.told: list[tuple[Any, list[int], Any]] = []
+
+    def propose(self, rows: Any, hidden: Any = None, *, trees: bool) -> Any:
+        found = super().propose(rows, hidden, trees=trees)
+        for tokens, state in self.watcher.seen:
+            (row,) = [row for row in rows if [*row.prompt, *row.tokens] == tokens]
+            self.told.append((row.excess, tokens[: len(tokens) - len(row.pending)], state))
+        self.watcher.seen.clear()
+        return found
+
+
+NAIVE = NaiveVocabulary([None, None, *LETTERS], [1], size=SIZE)
+DEAD = [b"ab" + bytes([97 + i]) * 9 for i in range(26)]
+"""Texts that masks promise and that there are not."""
+
+
+@pytest.mark.parametrize("branching", [False, True])
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_drafters_are_told_the_hidden_state_behind_what_was_read(
+    name: str, forced: bool, branching: bool
+) -> None:
+    model = Model(name)
+    prompts = [[5, 6, 7, 5, 6, 7, 5, 6], [9, 9, 9, 9], [3, 4, 5, 6, 3, 4], [7, 8]]
+    matchers = [
+        Matcher(sg.regex("[a-z]{2,4}"), VOCABULARY),
+        Matcher(sg.regex("(abcde|abdef|xyzab){3,12}"), VOCABULARY),
+        None,
+        NaiveMatcher([b"ab", b"abc", b"ba"], NAIVE, DEAD),
+    ]
+    options = [
+        SamplingOptions(temperature=1.5, seed=(4, row), max_tokens=most, forced=forced)
+        for row, most in enumerate((4, 40, 20, 12))
+    ]
+    watcher = Watcher()
+    speculation = Speculation((watcher, *DRAFTERS), controller=Fixed(5), branching=branching)
+    drafting = Noting(speculation, model, watcher)
+    found = generate_tokens(model, prompts, matchers, options, drafting=drafting)  # type: ignore[arg-type]
+    assert sum(one.taken_tokens for one in found) > 0 and found[3].retries > 0
+    told = 0
+    for excess, read, hidden in drafting.told:
+        # Of a prompt nothing is kept: it is read before anybody asks.
+        assert (hidden is None) == (excess > 0 or read in prompts)
+        if hidden is not None:
+            with torch.inference_mode():
+                output = model.model(input_ids=torch.tensor([read]), output_hidden_states=True)
+            np.testing.assert_allclose(hidden, output.hidden_states[-1][0, -1], rtol=1e-3, atol=2e-4)
+            told += 1
+    assert told > 20
+
+
+def test_hidden_states_are_kept_for_those_who_want_them() -> None:
+    model = Model("llama")
+    kept: list[Any] = []
+    started = model.start
+
+    def noted(prompts: Any) -> Any:
+        kept.append(started(prompts))
+        return kept[-1]
+
+    model.start = noted  # type: ignore[method-assign]
+    options = SamplingOptions(seed=1, max_tokens=8)
+    for drafters in (DRAFTERS, (Watcher(), *DRAFTERS)):
+        drafting = Speculation(drafters, controller=Fixed(3)).start(model)
+        generate_tokens(model, [[5, 6]], [None], options, drafting=drafting)  # type: ignore[arg-type]
+    assert [session.keeps_hidden for session in kept] == [False, True]
+    assert kept[0].hidden() == [None]
+
+
+def test_kernels_that_know_no_trees_are_given_chains() -> None:
+    AttentionInterface.register("another", ALL_ATTENTION_FUNCTIONS["sdpa"])
+    AttentionMaskInterface.register("another", ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    model = Model("llama", "another")
+    options = SamplingOptions(temperature=0.7, seed=3, max_tokens=36)
+    prompts = [[5, 6, 7, 5, 6, 7, 5, 6], [9, 9, 9, 9]]
+    plain = generate_tokens(model, prompts, [None, None], options)  # type: ignore[arg-type]
+    (session,) = {type(model.start([[5]]))}
+    assert not model.start([[5]]).reads_trees and session.steps_back_cheaply
+    speculation = Speculation(DRAFTERS, controller=Fixed(5), branching=True)
+    drafting = speculation.start(model)
+    found = generate_tokens(model, prompts, [None, None], options, drafting=drafting)  # type: ignore[arg-type]
+    assert [one.tokens for one in found] == [one.tokens for one in plain]
+    assert speculation.counts["taken"] > 0 and model.trees == 0
+    sdpa = Model("llama")
+    generate_tokens(sdpa, prompts, [None, None], options, drafting=speculation.start(sdpa))  # type: ignore[arg-type]
+    assert sdpa.trees > 0
