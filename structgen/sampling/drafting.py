@@ -53,6 +53,9 @@ class Drafting(Protocol):
     reads_hidden: bool
     """Whether it wants the model's hidden states."""
 
+    learns: bool
+    """Whether it wants to be told what the model says (`read`)."""
+
     verifies: bool
     """Whether `draw` draws otherwise than the plain sampler does."""
 
@@ -73,8 +76,8 @@ class Drafting(Protocol):
         """This token did."""
         ...
 
-    def read(self, row: Row, pending: Sequence[int], tree: Any, logits: Any) -> None:
-        """Behind the last of the pending tokens and behind each node the model has told these logits."""
+    def read(self, row: Row, tree: Any, logits: Any) -> None:
+        """Behind the row's last token and behind each node the model has told these logits, ``[1 + nodes, size]``."""
         ...
 
     def went(self, row: Row, drafted: int, taken: int) -> None:

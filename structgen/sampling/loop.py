@@ -213,9 +213,13 @@ class _Run:
             if any(pending):
                 self.timing.forward_passes += 1
                 session.append(pending)
+            told = [one[None] for one in session.logits()]
+            if self._drafting is not None and self._drafting.learns and any(pending):
+                for row, one in zip(active, told, strict=True):
+                    self._drafting.read(row, NOTHING, one)
             for row in active:
                 row.sent()
-            return [one[None] for one in session.logits()]
+            return told
         # Of rows with nothing pending the first logits are those that there are.
         known: list[Any] = list(session.logits().copy()) if not all(pending) else [None] * len(active)
         self.timing.forward_passes += 1
@@ -236,7 +240,7 @@ class _Run:
         if self._drafting is not None:
             before = time.perf_counter()
             for row, tree, told in zip(active, trees, scores, strict=True):
-                self._drafting.read(row, row.pending, tree, told)
+                self._drafting.read(row, tree, told)
             spent = time.perf_counter() - before
             self.timing.drafting += spent
             self.timing.model -= spent
@@ -247,7 +251,7 @@ class _Run:
     def _draw(self, row: Row, scores: Any, tree: Any, drafting: Drafting | None) -> None:
         """Draw as the plain sampler would, as far as the model has read what is drawn."""
         clock = time.perf_counter
-        node, scored = ROOT, 0
+        node = ROOT
         while True:
             before = clock()
             allowed = row.allowed()
@@ -277,11 +281,11 @@ class _Run:
             if row.excess:
                 return  # it went back behind what the model had read
             path = tree.path(row.pending)
-            for offset in range(scored, min(len(path) + 1, len(row.pending))):
+            for offset in range(min(len(path) + 1, len(row.pending))):
                 row.score_pending(offset, scores[path[offset - 1] + 1 if offset else 0])
             if row.finish is not None or len(path) < len(row.pending):
                 return
-            node, scored = path[-1], len(path)
+            node = path[-1]
 
     def _note(self, row: Row) -> None:
         """Keep the time of the first token, and the generation of a row that has ended."""

@@ -79,7 +79,9 @@ class SamplingOptions:
                 raise OptionError(
                     f"sampling option {name!r} is {getattr(self, name)!r}; it must be True or False"
                 )
-        if not isinstance(self.speculate, (bool, np.bool_)) and not hasattr(self.speculate, "drafters"):
+        if isinstance(self.speculate, np.bool_):
+            object.__setattr__(self, "speculate", bool(self.speculate))
+        if not isinstance(self.speculate, bool) and not hasattr(self.speculate, "drafters"):
             raise OptionError(
                 f"sampling option 'speculate' is {self.speculate!r:.60}; it must be True, False or a Speculation",
                 hint="structgen.Speculation(...)",

@@ -61,7 +61,7 @@ class GumbelNoise:
 
     def _bits(self, ids: NDArray[np.int64], position: int, branch: int) -> NDArray[np.uint64]:
         """53 bits for each."""
-        key = _mixed(np.array([self._key ^ _mixed_int(position + (branch << 40))], dtype=np.uint64))
+        key = _mixed(np.array([self._key ^ _mixed_int((position + (branch << 40)) & _WORD)], dtype=np.uint64))
         return _mixed(key + ids.astype(np.uint64) * _GOLDEN) >> np.uint64(11)
 
 
@@ -70,6 +70,7 @@ def _gumbel(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
     return noise
 
 
+_WORD = (1 << 64) - 1
 _NEAR = 6.0
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 

@@ -13,7 +13,8 @@ from typing import Any
 from structgen.errors import OptionError
 from structgen.sampling.options import SamplingOptions
 
-from .driver import Run, Speculation
+from .driver import Speculation
+from .run import Run
 
 __all__ = ["drafting_of", "speculation_of"]
 
@@ -36,10 +37,12 @@ def drafting_of(model: Any, options: SamplingOptions | Sequence[SamplingOptions]
         return None
     if len(asked) > 1:
         raise OptionError(
-            "rows of one batch have different Speculation objects",
-            hint="Give all rows the same one, or True or False.",
+            "rows of one batch have different values of `speculate`",
+            hint="Give all rows the same Speculation, or False to some of them.",
         )
     (chosen,) = asked.values()
+    if chosen is not True and not isinstance(chosen, Speculation):
+        raise OptionError(f"`speculate` is {chosen!r:.60}; it must be True, False or a Speculation")
     try:
         speculation = chosen if isinstance(chosen, Speculation) else speculation_of(model)
     except TypeError:  # a model that nothing can point to weakly has none of its own

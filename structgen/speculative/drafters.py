@@ -111,7 +111,11 @@ class _Encoder:
         if found is None:
             if len(self._known) >= 512:
                 self._known.clear()
-            found = self._known[text] = self.vocabulary.encode(text) or []
+            try:
+                found = self.vocabulary.encode(text) or []
+            except Exception:  # a tokenizer's own; what it cannot split is not drafted
+                found = []
+            self._known[text] = found
         return found
 
 

@@ -1,34 +1,23 @@
-"""The driver: drafts for the rows of a generation, what was made of them, and what is learned from it.
+"""What is drafted, how it is verified and how much is read; and what has been learned about it.
 
 What: a `Speculation` says which drafters, verifier and controller there are, and keeps what they learn from one request
-to the next: chances, costs, texts. `start` gives the `Drafting` of one generation: grow a tree for each row, let the
-controller cut it, let the model read (the loop does), draw by the verifier, learn.
-Invariant: what is drawn has the law of drawing without drafts; under `Match` it is the same.
+to the next: chances, costs, texts. `start` gives the drafts of one generation (`run`).
 """
 
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from structgen._core import LimitError
-from structgen.errors import OptionError, StructgenError, VocabularyMismatch, a_kind
-from structgen.sampling.law import StepLaw
-from structgen.sampling.streams import uniform_stream
+from structgen.errors import OptionError, VocabularyMismatch, a_kind
 
 from .controllers import Controller, Costs, Goodput
-from .drafters import Context, Copying, Drafter, ForcedBytes, RowDrafter, Start, TokenLookup
-from .growth import LEAST, Chances, Grown, grow
-from .guarded import SpeculationWarning, started
+from .drafters import Copying, Drafter, ForcedBytes, TokenLookup
+from .growth import Chances
 from .recycling import SuffixStore
-from .sampled import WrongDrafts, grow_sampled
-from .trees import DraftTree
+from .run import Run
 from .verifiers import Match, Verifier
 
 __all__ = ["Speculation"]
@@ -102,204 +91,13 @@ class Speculation:
             lines.append(f"milliseconds of a pass by tokens, {rows} row{'s' * (rows > 1)}: {told}")
         return "\n".join(lines)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lock, which belongs to this process."""
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
 
-@dataclass
-class _Row:
-    """What is known of one row."""
-
-    drafters: list[RowDrafter]
-    chances: Chances
-    tokens: list[int]
-    seen: int
-    """How many of `tokens` the drafters have seen."""
-    random: np.random.Generator
-    failed: set[int] = field(default_factory=set)
-    grown: Grown = field(default_factory=lambda: Grown(DraftTree()))
-
-
-class Run:
-    """See `structgen.sampling.loop.Drafting`."""
-
-    def __init__(self, speculation: Speculation, model: Any, *, told: bool = True) -> None:
-        self._all = speculation
-        self._told = told
-        self._model = model
-        self._vocabulary = model.vocabulary
-        self._eos = frozenset(model.vocabulary.eos_ids)
-        self._rows: dict[int, _Row] = {}
-        self._learns = [drafter for drafter in speculation.drafters if hasattr(drafter, "learn")]
-        self.verifies = speculation.verifier.drafted != "any"
-        self.reads_hidden = any(getattr(drafter, "wants_hidden", False) for drafter in speculation.drafters)
-
-    def propose(
-        self, rows: Sequence[Any], hidden: Sequence[Any] | None = None, *, trees: bool
-    ) -> list[DraftTree]:
-        """A tree for each row; `trees`: whether the model can read more than chains."""
-        with self._all.lock:
-            for place, row in enumerate(rows):
-                known = self._known(row)
-                known.grown = self._grow(row, known, None if hidden is None else hidden[place], trees)
-            found = [self._rows[row.index].grown.tree for row in rows]
-            pending = [len(row.pending) for row in rows]
-            if any(pending):
-                kept = self._all.controller.keep([tree.reach for tree in found], pending, self._all.costs)
-            else:
-                kept = [0] * len(rows)  # a token can be drawn before anything is read
-            for tree, size in zip(found, kept, strict=True):
-                tree.cut(size)
-            if len(rows) == 1 and any(pending):
-                self._pad(rows[0], found[0])
-        return found
-
-    def draw(self, row: Any, node: int, law: StepLaw, uniform: float) -> int:
-        """The token at a node, by the verifier."""
-        grown = self._rows[row.index].grown
-        sampled = grown.sampled.get(node)
-        if sampled is None:
-            return law.draw(uniform)
-        target = np.zeros(self._vocabulary.size)
-        for token, mass in law.probabilities().items():
-            target[token] = mass
-        return self._all.verifier.outcome(target, sampled.law, sampled.tokens).draw(uniform)
-
-    def drawn(self, row: Any, node: int, token: int) -> None:
-        """At a node the text went on with `token`."""
-        with self._all.lock:
-            known = self._rows[row.index]
-            known.grown.learn(node, token, known.chances)
-
-    def read(self, row: Any, pending: Sequence[int], tree: DraftTree, logits: Any) -> None:
-        """The model has told `logits`, ``[tokens, vocabulary]``, behind the pending tokens and each node."""
-        if not self._learns:
-            return
-        with self._all.lock:
-            before = self._rows[row.index].tokens
-            contexts = [[*before[-3:], *pending[: place + 1]][-3:] for place in range(len(pending))]
-            end = [*before[-3:], *pending]
-            contexts += [[*end, *tree.text_to(node)][-3:] for node in range(len(tree))]
-            for drafter in self._learns:
-                drafter.learn(contexts[-len(logits) :], logits)
-
-    def passed(self, rows: int, tokens: int, seconds: float) -> None:
-        """A pass over so many tokens of each row took so long."""
-        with self._all.lock:
-            self._all.costs.note(rows, tokens, seconds)
-
-    def went(self, row: Any, drafted: int, taken: int) -> None:
-        """A row has drawn what it could: so many nodes of its tree."""
-        with self._all.lock:
-            counts = self._all.counts
-            counts["passes"] += 1
-            counts["drafted"] += drafted
-            counts["taken"] += taken
-            counts["without"] += not drafted
-
-    def declined(self) -> None:
-        """See `Drafting`. Who asked for drafts in so many words is told."""
-        self._all.counts["declined"] += 1
-        if self._told:
-            warnings.warn(
-                "nothing is read ahead: this model's memory cannot take tokens back (it has recurrent layers, or a "
-                "session of another kind)",
-                SpeculationWarning,
-                stacklevel=2,
-            )
-
-    def ended(self, row: Any) -> None:
-        """A row has ended."""
-        known = self._rows.pop(row.index, None)
-        if known is None:
-            return
-        with self._all.lock:
-            counts = self._all.counts
-            counts["rows"] += 1
-            counts["tokens"] += len(row.tokens)
-            tokens = [*row.prompt, *row.tokens]
-            end = [] if row.end_token is None else [row.end_token]
-            for drafter in known.drafters:
-                finish = getattr(drafter, "finish", None)
-                if finish is not None:
-                    finish([*tokens, *end])
-
-    # -- parts
-
-    def _known(self, row: Any) -> _Row:
-        known = self._rows.get(row.index)
-        if known is None:
-            constraint = getattr(row.matcher, "constraint", None)
-            start = Start(
-                row.prompt, self._vocabulary, constraint, row.options.effective_temperature, self._model
-            )
-            known = self._rows[row.index] = _Row(
-                [started(drafter, start) for drafter in self._all.drafters],
-                Chances(self._all.chances[constraint is not None]),
-                list(row.prompt),
-                len(row.prompt),
-                uniform_stream(row.seed, _DRAFTS),
-            )
-        return known
-
-    def _grow(self, row: Any, known: _Row, hidden: Any, trees: bool) -> Grown:
-        self._observe(row, known)
-        most = min(self._all.controller.size, row.capacity - len(row.tokens)) if row.options.speculate else 0
-        if most <= 0:
-            return Grown(DraftTree())
-        constrained = getattr(row.matcher, "constraint", None) is not None
-        context = Context(
-            known.tokens, row.matcher, self._vocabulary, is_constrained=constrained, hidden=hidden
-        )
-        if row.options.noise == "gumbel" and not self.verifies:
-            context.noise = lambda ids: row.noise_at(len(context.tokens) - len(row.prompt))(ids)
-        drafted = self._all.verifier.drafted
-        branching = self._all.branching and trees
-        depth = min(self._all.depth, most)
-        parts = (context, known.drafters, known.chances, self._eos)
-        try:
-            if drafted == "any":
-                least = max(LEAST, getattr(self._all.controller, "least", 0.0))
-                return grow(*parts, size=most, depth=depth, branching=branching, least=least)
-            width = self._all.width if branching else 1
-            return grow_sampled(*parts, known.random, drafted, size=most, depth=depth, width=width)
-        except WrongDrafts as wrong:
-            name = type(self._all.verifier).__name__
-            raise OptionError(
-                f"{name} is exact for {drafted} drafts, not for {wrong.drafted} ones",
-                hint="Match() takes any.",
-            ) from None
-        except (LimitError, StructgenError):
-            return Grown(DraftTree())  # of a guess nobody has to know
-
-    def _pad(self, row: Any, tree: DraftTree) -> None:
-        """Tokens that are read for nothing, where the pass takes less time with them."""
-        used = len(row.pending) + len(tree)
-        wanted = self._all.costs.padded(1, used) - used
-        depth = max((len(tree.text_to(node)) for node in range(len(tree))), default=0)
-        room = row.capacity - len(row.tokens) - depth
-        node = len(tree) - 1
-        for _ in range(min(wanted, room)):
-            node = tree.add(node, row.pending[-1], 0.0)
-            tree.padding += 1
-
-    def _observe(self, row: Any, known: _Row) -> None:
-        """Tell the drafters what the row has become."""
-        prompt, tokens = len(row.prompt), known.tokens
-        start = len(tokens)
-        if tokens[prompt:] != row.tokens[: start - prompt]:
-            # A row that went back from a dead end has other tokens where it had some.
-            pairs = zip(tokens[prompt:], row.tokens, strict=False)
-            start = prompt + next(
-                (place for place, (one, other) in enumerate(pairs) if one != other), len(row.tokens)
-            )
-        start = min(start, known.seen)
-        del tokens[start:]
-        tokens.extend(row.tokens[start - prompt :])
-        for drafter in known.drafters:
-            drafter.observe(tokens, start)
-        known.seen = len(tokens)
-
-
-_DRAFTS = 1 << 20
-"""The branch of a row's random stream that drafts are drawn from."""
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.lock = threading.Lock()
 
 
 def _check(speculation: Speculation) -> None:

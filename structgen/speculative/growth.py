@@ -77,6 +77,13 @@ class Grown:
     sampled: dict[int, Any] = field(default_factory=dict)
     """At nodes whose children were drawn from a law: `Sampled`."""
 
+    def cut(self, size: int) -> None:
+        """Keep the first `size` nodes."""
+        for node in range(size, len(self.tree)):
+            self.candidates.pop(node, None)
+            self.sampled.pop(node, None)
+        self.tree.cut(size)
+
     def learn(self, node: int, drawn: int, chances: Chances) -> None:
         """At `node` the text went on with `drawn`."""
         for token, kind in self.candidates.get(node, ()):
@@ -164,7 +171,7 @@ def candidates(
         if found[0].chance >= _SURE:
             return found
     for drafter in drafters:
-        for guess in _coupled(drafter, context) or drafter.propose(context):
+        for guess in (*_coupled(drafter, context), *drafter.propose(context)):
             others = proposed.setdefault(guess.tokens[0], [])
             if all(one.kind != guess.kind for one, _ in others):
                 others.append((guess, 0))

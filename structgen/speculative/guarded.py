@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from structgen.errors import StructgenError
 
 from .drafters import Context, Drafter, Guessed, RowDrafter, Start
+from .sampled import Sampled
 
-__all__ = ["SpeculationWarning", "started"]
+__all__ = ["Learner", "SpeculationWarning", "started"]
 
+_LONGEST = 256
 _TRUSTED = ("structgen.speculative.drafters", "structgen.speculative.recycling")
 
 
@@ -41,26 +49,21 @@ class _Guarded:
         self._size = size
 
     def propose(self, context: Context) -> Iterable[Guessed]:
-        found: list[Guessed] = []
-        for guess in self._asked("propose", lambda row: list(row.propose(context))) or ():
-            tokens = getattr(guess, "tokens", None)
-            if tokens is None or not all(isinstance(one, int) and 0 <= one < self._size for one in tokens):
-                self._fail(f"it proposed {guess!r:.60}, which are no tokens")
-                return ()
-            if tokens:
-                found.append(guess)
-        return found
+        found = self._asked(
+            "propose", lambda row: [self._checked(guess) for guess in row.propose(_apart(context))]
+        )
+        return [guess for guess in found or () if guess.tokens]
 
     def law(self, context: Context) -> Any:
         """See `Drafter`."""
-        return self._asked("law", lambda row: row.law(context))
+        return self._asked("law", lambda row: self._checked_law(row.law(_apart(context))))
 
     def sampled(self, context: Context) -> Any:
         """See `Drafter`."""
-        return self._asked("sampled", lambda row: row.sampled(context))
+        return self._asked("sampled", lambda row: self._checked_draws(row.sampled(_apart(context))))
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        self._asked("observe", lambda row: row.observe(tokens, start))
+        self._asked("observe", lambda row: row.observe(list(tokens), start))
 
     def finish(self, tokens: Sequence[int]) -> None:
         """See `Drafter`."""
@@ -72,12 +75,59 @@ class _Guarded:
         try:
             return ask(self._row)
         except Exception as error:
-            self._fail(f"{type(error).__name__}: {error}")
+            self._row = None
+            _warn(self._name, f"{type(error).__name__}: {error}")
             return None
 
-    def _fail(self, why: object) -> None:
-        self._row = None
-        _warn(self._name, why)
+    def _checked(self, guess: Any) -> Guessed:
+        tokens = tuple(operator.index(token) for token in itertools.islice(guess.tokens, _LONGEST))
+        if not all(0 <= token < self._size for token in tokens):
+            raise ValueError(f"it proposed {guess!r:.60}, and there are {self._size} tokens")
+        chance = float(guess.chance)
+        if not math.isfinite(chance):
+            raise ValueError(f"the chance of {guess!r:.60} is no number")
+        return Guessed(tokens, str(guess.kind), min(1.0, max(0.0, chance)))
+
+    def _checked_law(self, law: Any) -> Any:
+        if law is None:
+            return None
+        found = np.asarray(law, dtype=np.float64)
+        if found.shape != (self._size,) or not (np.isfinite(found).all() and (found >= 0).all()):
+            raise ValueError(
+                f"a law has {self._size} finite numbers of 0 or more, not this array of shape {found.shape}"
+            )
+        return found
+
+    def _checked_draws(self, drawn: Any) -> Any:
+        if drawn is None:
+            return None
+        law = self._checked_law(drawn.law)
+        if law is None or not drawn.tokens or any(law[token] <= 0 for token in drawn.tokens):
+            raise ValueError("tokens were drawn that their law has no mass for")
+        return Sampled(law / law.sum(), tuple(map(operator.index, drawn.tokens)), drawn.drafted)
+
+
+class Learner:
+    """A drafter that is told laws, and left alone once it has failed."""
+
+    def __init__(self, drafter: Any) -> None:
+        self._drafter = drafter
+
+    def learn(self, contexts: Sequence[Sequence[int]], logits: Any) -> None:
+        """See `Drafter`."""
+        if self._drafter is None:
+            return
+        try:
+            self._drafter.learn(contexts, logits)
+        except Exception as error:
+            name, self._drafter = type(self._drafter).__name__, None
+            _warn(name, f"{type(error).__name__}: {error}")
+
+
+def _apart(context: Context) -> Context:
+    """The same, of which nothing is shared with the row."""
+    fork = getattr(context.matcher, "fork", None)
+    return replace(context, tokens=list(context.tokens), matcher=context.matcher if fork is None else fork())
 
 
 def _warn(name: str, why: object) -> None:

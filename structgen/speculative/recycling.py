@@ -30,6 +30,8 @@ Array = NDArray[Any]
 
 _BLOCK = 256
 _WIDTH = 4
+_CONSTRAINTS = 256
+"""Of so many texts are kept at most."""
 
 
 def most_probable(scores: Array, count: int = _WIDTH) -> Array:
@@ -209,22 +211,29 @@ class SuffixStore:
         self._width = width
         self._most = most
         self._texts: OrderedDict[Any, Texts] = OrderedDict()
+        self._size = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._texts.values()))
+        return self._size
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
         if start.constraint is None:
             return _Silent()
-        texts = self._texts.setdefault(start.constraint, Texts(self._longest, self._width, self._most // 4))
-        self._texts.move_to_end(start.constraint)
-        return _StoredRow(self, texts, len(start.prompt))
+        texts = self._texts.get(start.constraint)
+        if texts is None:
+            texts = Texts(self._longest, self._width, self._most // 4)
+        return _StoredRow(self, start.constraint, texts, len(start.prompt))
 
-    def trim(self) -> None:
-        """Let go of what is more than may be kept."""
-        while len(self._texts) > 1 and len(self) > self._most:
-            self._texts.popitem(last=False)
+    def keep(self, constraint: Any, texts: Texts, text: Sequence[int]) -> None:
+        """A text was drawn; what is more than may be kept goes."""
+        texts = self._texts.setdefault(constraint, texts)
+        self._texts.move_to_end(constraint)
+        self._size -= len(texts)
+        texts.add(text)
+        self._size += len(texts)
+        while len(self._texts) > 1 and (self._size > self._most or len(self._texts) > _CONSTRAINTS):
+            self._size -= len(self._texts.popitem(last=False)[1])
 
 
 class Texts:
@@ -270,6 +279,7 @@ class Texts:
 @dataclass
 class _StoredRow:
     store: SuffixStore
+    constraint: Any
     texts: Texts
     prompt: int
 
@@ -281,8 +291,8 @@ class _StoredRow:
 
     def finish(self, tokens: Sequence[int]) -> None:
         """See `RowDrafter.finish`."""
-        self.texts.add(tokens[self.prompt :])
-        self.store.trim()
+        if len(tokens) > self.prompt:
+            self.store.keep(self.constraint, self.texts, tokens[self.prompt :])
 
 
 class _Silent:

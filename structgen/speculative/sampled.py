@@ -11,19 +11,22 @@ them the model reads, is illegal or ends the text. The draws come from a stream 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen._core import LimitError
+from structgen.errors import StructgenError
+
 from .drafters import Context, RowDrafter
 from .growth import Chances, Grown, candidates, masked_law, move
 from .trees import ROOT, DraftTree
 from .verifiers import Drafted
 
-__all__ = ["Sampled", "WrongDrafts", "drawn_children", "grow_sampled"]
+__all__ = ["Draws", "Sampled", "WrongDrafts", "drawn_children", "grow_sampled"]
 
 Array = NDArray[np.float64]
 _LEAST = 1e-3
@@ -37,6 +40,16 @@ class Sampled:
     """q, over the vocabulary."""
     tokens: tuple[int, ...]
     drafted: Drafted
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How children are drawn."""
+
+    drafted: Drafted
+    random: np.random.Generator
+    width: int
+    """At most so many at a node."""
 
 
 class WrongDrafts(Exception):
@@ -70,14 +83,17 @@ def grow_sampled(
     drafters: Sequence[RowDrafter],
     chances: Chances,
     ends: frozenset[int],
-    random: np.random.Generator,
-    drafted: Drafted,
+    draws: Draws,
+    goes_on: Callable[[Sequence[float]], bool],
     *,
     size: int,
     depth: int,
-    width: int,
 ) -> Grown:
-    """A tree of at most `size` nodes whose nodes have up to `width` drawn children."""
+    """A tree of at most `size` nodes whose nodes have drawn children.
+
+    `goes_on` is asked before a node is added, with the chances of all nodes and its own: it cannot know what will be
+    drawn there.
+    """
     tree = DraftTree()
     grown = Grown(tree)
     waiting: list[tuple[float, int, int, int]] = []
@@ -87,7 +103,7 @@ def grow_sampled(
     try:
         while True:
             context.reach = reach
-            for token, chance in _children(context, drafters, chances, grown, node, random, drafted, width):
+            for token, chance in _children(context, drafters, chances, grown, node, draws):
                 if context.drafted < depth and token not in ends and reach * chance >= _LEAST:
                     number += 1
                     heapq.heappush(waiting, (-reach * chance, number, node, token))
@@ -100,11 +116,17 @@ def grow_sampled(
             else:
                 return grown
             reach = -loss
+            if not goes_on([*tree.reach, reach]):
+                here = parent
+                matcher.rollback(1)
+                return grown
             here = node = tree.add(parent, token, reach)
             tokens.append(token)
             context.drafted = len(tokens) - base
             if len(tree) == size:
                 return grown
+    except (LimitError, StructgenError):
+        return grown  # of a guess nobody has to know; what was drawn so far counts
     finally:
         if len(tokens) > base:
             matcher.rollback(len(tokens) - base)
@@ -118,14 +140,12 @@ def _children(
     chances: Chances,
     grown: Grown,
     node: int,
-    random: np.random.Generator,
-    drafted: Drafted,
-    width: int,
+    draws: Draws,
 ) -> list[tuple[int, float]]:
     """The distinct children of a node with the chance of each, as far as q knows it."""
     own = next((one for drafter in drafters if (one := _drawn(drafter, context)) is not None), None)
     if own is not None:
-        if own.drafted != drafted and len(own.tokens) > 1:
+        if own.drafted != draws.drafted and len(own.tokens) > 1:
             raise WrongDrafts(own.drafted)
         grown.sampled[node] = own
         return [(token, float(own.law[token]) ** 0.5) for token in dict.fromkeys(own.tokens)]
@@ -134,8 +154,8 @@ def _children(
         found = candidates(context, drafters, chances, [])
         grown.candidates[node] = [(one.token, one.kind) for one in found]
         return [(one.token, one.chance) for one in found[:1]]
-    tokens = drawn_children(law, drafted, width, random)
-    grown.sampled[node] = Sampled(law, tokens, drafted)
+    tokens = drawn_children(law, draws.drafted, draws.width, draws.random)
+    grown.sampled[node] = Sampled(law, tokens, draws.drafted)
     return [(token, float(law[token]) ** 0.5) for token in dict.fromkeys(tokens)]
 
 

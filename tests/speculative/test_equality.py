@@ -18,8 +18,9 @@ from structgen.matcher import Matcher
 from structgen.sampling import Generation, SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
 from structgen.speculative.drafters import Context, Copying, ForcedBytes, Guessed, Start, TokenLookup
-from structgen.speculative.driver import Run, Speculation
+from structgen.speculative.driver import Speculation
 from structgen.speculative.recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams
+from structgen.speculative.run import Run
 from structgen.vocabulary import Vocabulary
 from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel

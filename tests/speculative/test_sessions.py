@@ -26,9 +26,10 @@ from structgen.models.session import start_session
 from structgen.sampling import SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
 from structgen.speculative.drafters import Context, ForcedBytes, Guessed, Start, TokenLookup
-from structgen.speculative.driver import Run, Speculation
+from structgen.speculative.driver import Speculation
 from structgen.speculative.guarded import SpeculationWarning
 from structgen.speculative.recycling import TokenRecycling, TriGrams
+from structgen.speculative.run import Run
 from structgen.vocabulary import Vocabulary
 from tests.models.tiny import CONFIGS, SIZE, tiny_model
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.errors import OptionError, VocabularyMismatch
+from structgen.errors import LimitExceeded, OptionError, VocabularyMismatch
 from structgen.matcher import Matcher
 from structgen.sampling import SamplingOptions, generate_tokens
 from structgen.sampling.streams import GumbelNoise
-from structgen.speculative.controllers import Confidence, Fixed
+from structgen.speculative.controllers import Confidence, Costs, Fixed, Goodput
 from structgen.speculative.drafters import Context, Guessed, Start
 from structgen.speculative.driver import Speculation
 from structgen.speculative.recycling import LogitNGrams, TriGrams
@@ -194,6 +194,40 @@ def test_the_best_is_found_without_all_logarithms(spread: float) -> None:
         scores = (spread * random.normal(size=len(ids))).astype(np.float32)
         scores[random.random(len(ids)) < 0.3] = -np.inf
         assert noise.best(scores, ids, position) == int((scores + noise(ids, position)).argmax())
+
+
+HUMPED = {1: 1.0, 2: 2.0, 3: 2.0, 4: 2.1, 5: 4.0}
+"""Costs under which a pass over two tokens pays only if a third is likely to come of it."""
+
+
+@pytest.mark.parametrize("branching", [False, True])
+@pytest.mark.parametrize("verifier", VERIFIERS[1:], ids=lambda one: type(one).__name__)
+def test_what_was_drawn_does_not_decide_whether_it_is_verified(verifier: Verifier, branching: bool) -> None:
+    speculation = Speculation([Law()], verifier, Goodput(margin=1.0), branching=branching, depth=3)
+    speculation.costs = Fixture({200: HUMPED, **dict.fromkeys(range(1, 200), HUMPED)})
+    statistic, freedom = chi_squared(texts(speculation))
+    assert statistic < critical(freedom) and speculation.counts["taken"] > 100
+
+
+class Fixture(Costs):
+    """Costs that stay as they are."""
+
+    def note(self, rows: int, tokens: int, seconds: float) -> None:
+        pass
+
+
+def test_limits_that_are_met_on_a_draft_leave_the_law_alone() -> None:
+    class Limited(Law):
+        def law(self, context: Context) -> Any:
+            if context.tokens[self._prompt :] and context.tokens[-1] == 0:
+                raise LimitExceeded("behind an a", limit="work")
+            return super().law(context)
+
+    speculation = Speculation([Limited()], Rejection(), Fixed(4), depth=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        statistic, freedom = chi_squared(texts(speculation))
+    assert statistic < critical(freedom)
 
 
 class Careless(Rejection):

@@ -1,0 +1,267 @@
+"""The drafts of one generation: grow a tree for each row, let the controller cut it and the model read it, draw by the
+verifier, learn.
+
+Invariant: what is drawn has the law of drawing without drafts; under `Match` it is the same. Others verify draws from a
+law, and what was drawn at a node must not decide whether the node is read: then good draws would count and
+bad ones would be made again. So how much is read of their trees is decided node by node, before its children are drawn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from structgen._core import LimitError
+from structgen.errors import OptionError, StructgenError
+from structgen.sampling.law import StepLaw
+from structgen.sampling.streams import uniform_stream
+
+from .drafters import Context, RowDrafter, Start
+from .growth import LEAST, Chances, Grown, grow
+from .guarded import Learner, SpeculationWarning, started
+from .sampled import Draws, WrongDrafts, grow_sampled
+from .trees import DraftTree
+
+if TYPE_CHECKING:
+    from .driver import Speculation
+
+__all__ = ["Run"]
+
+_CONTEXT = 3
+"""So many of the last tokens are told with a law."""
+_DRAFTS = 1 << 20
+"""The branch of a row's random stream that drafts are drawn from."""
+
+
+_Parts = tuple[Context, Sequence[RowDrafter], Chances, frozenset[int]]
+
+
+@dataclass
+class _Row:
+    """What is known of one row."""
+
+    drafters: list[RowDrafter]
+    chances: Chances
+    tokens: list[int]
+    seen: int
+    """How many of `tokens` the drafters have seen."""
+    random: np.random.Generator
+    failed: set[int] = field(default_factory=set)
+    grown: Grown = field(default_factory=lambda: Grown(DraftTree()))
+
+
+class Run:
+    """See `structgen.sampling.drafting.Drafting`."""
+
+    def __init__(self, speculation: Speculation, model: Any, *, told: bool = True) -> None:
+        self._all = speculation
+        self._told = told
+        self._model = model
+        self._vocabulary = model.vocabulary
+        self._eos = frozenset(model.vocabulary.eos_ids)
+        self._rows: dict[int, _Row] = {}
+        self._learners = [Learner(drafter) for drafter in speculation.drafters if hasattr(drafter, "learn")]
+        self.learns = bool(self._learners)
+        self.verifies = speculation.verifier.drafted != "any"
+        self.reads_hidden = any(getattr(drafter, "wants_hidden", False) for drafter in speculation.drafters)
+
+    def propose(
+        self, rows: Sequence[Any], hidden: Sequence[Any] | None = None, *, trees: bool
+    ) -> list[DraftTree]:
+        """A tree for each row; `trees`: whether the model can read more than chains."""
+        pending = [len(row.pending) for row in rows]
+        with self._all.lock:
+            grown = [
+                self._grow(row, None if hidden is None else hidden[place], trees, len(rows))
+                for place, row in enumerate(rows)
+            ]
+            if not any(pending):
+                kept = [0] * len(rows)  # a token can be drawn before anything is read
+            elif self.verifies:
+                kept = [len(one.tree) for one in grown]  # that was decided while they grew
+            else:
+                kept = self._all.controller.keep([one.tree.reach for one in grown], pending, self._all.costs)
+            for one, size in zip(grown, kept, strict=True):
+                one.cut(size)
+            if len(rows) == 1 and any(pending) and rows[0].options.speculate:
+                self._pad(rows[0], grown[0].tree)
+        return [one.tree for one in grown]
+
+    def draw(self, row: Any, node: int, law: StepLaw, uniform: float) -> int:
+        """The token at a node, by the verifier."""
+        known = self._rows.get(row.index)
+        sampled = None if known is None else known.grown.sampled.get(node)
+        if sampled is None:
+            return law.draw(uniform)
+        target = np.zeros(self._vocabulary.size)
+        for token, mass in law.probabilities().items():
+            target[token] = mass
+        return self._all.verifier.outcome(target, sampled.law, sampled.tokens).draw(uniform)
+
+    def drawn(self, row: Any, node: int, token: int) -> None:
+        """At a node the text went on with `token`."""
+        known = self._rows.get(row.index)
+        if known is not None:
+            with self._all.lock:
+                known.grown.learn(node, token, known.chances)
+
+    def read(self, row: Any, tree: DraftTree, logits: Any) -> None:
+        """See `Drafting.read`."""
+        known = self._rows.get(row.index)
+        if not self._learners or known is None:
+            return
+        with self._all.lock:
+            end = known.tokens[-_CONTEXT:]
+            contexts = [end, *([*end, *tree.text_to(node)][-_CONTEXT:] for node in range(len(tree)))]
+            for learner in self._learners:
+                learner.learn(contexts, logits)
+
+    def passed(self, rows: int, tokens: int, seconds: float) -> None:
+        """A pass over so many tokens of each row took so long."""
+        with self._all.lock:
+            self._all.costs.note(rows, tokens, seconds)
+
+    def went(self, row: Any, drafted: int, taken: int) -> None:
+        """A row has drawn what it could: so many nodes of its tree."""
+        with self._all.lock:
+            counts = self._all.counts
+            counts["passes"] += 1
+            counts["drafted"] += drafted
+            counts["taken"] += taken
+            counts["without"] += not drafted
+
+    def declined(self) -> None:
+        """See `Drafting`. Who asked for drafts in so many words is told."""
+        self._all.counts["declined"] += 1
+        if self._told:
+            warnings.warn(
+                "nothing is read ahead: this model's memory cannot take tokens back (it has recurrent layers, or a "
+                "session of another kind)",
+                SpeculationWarning,
+                stacklevel=2,
+            )
+
+    def ended(self, row: Any) -> None:
+        """A row has ended."""
+        known = self._rows.pop(row.index, None)
+        if known is None:
+            return
+        with self._all.lock:
+            counts = self._all.counts
+            counts["rows"] += 1
+            counts["tokens"] += len(row.tokens)
+            tokens = [*row.prompt, *row.tokens]
+            end = [] if row.end_token is None else [row.end_token]
+            for drafter in known.drafters:
+                finish = getattr(drafter, "finish", None)
+                if finish is not None:
+                    finish([*tokens, *end])
+
+    # -- parts
+
+    def _known(self, row: Any) -> _Row:
+        known = self._rows.get(row.index)
+        if known is None:
+            constraint = _constraint(row)
+            start = Start(
+                row.prompt, self._vocabulary, constraint, row.options.effective_temperature, self._model
+            )
+            known = self._rows[row.index] = _Row(
+                [started(drafter, start) for drafter in self._all.drafters],
+                Chances(self._all.chances[constraint is not None]),
+                list(row.prompt),
+                len(row.prompt),
+                uniform_stream(row.seed, _DRAFTS),
+            )
+        return known
+
+    def _grow(self, row: Any, hidden: Any, trees: bool, rows: int) -> Grown:
+        if not row.options.speculate:
+            return Grown(DraftTree())  # nothing of this row is kept either
+        known = self._known(row)
+        self._observe(row, known)
+        known.grown = Grown(DraftTree())
+        controller = self._all.controller
+        most = min(controller.size, row.capacity - len(row.tokens))
+        if most <= 0:
+            return known.grown
+        context = Context(
+            known.tokens, row.matcher, self._vocabulary, is_constrained=_constraint(row) is not None
+        )
+        context.hidden = hidden
+        if row.options.noise == "gumbel" and row.options.effective_temperature and not self.verifies:
+            context.noise = lambda ids: row.noise_at(len(context.tokens) - len(row.prompt))(ids)
+        branching = self._all.branching and trees
+        depth = min(self._all.depth, most)
+        parts = (context, known.drafters, known.chances, self._eos)
+        if self.verifies:
+            known.grown = self._sampled(row, parts, most, depth, branching, rows)
+        else:
+            least = max(LEAST, getattr(controller, "least", 0.0))
+            with suppress(LimitError, StructgenError):  # of a guess nobody has to know
+                known.grown = grow(*parts, size=most, depth=depth, branching=branching, least=least)
+        return known.grown
+
+    def _sampled(self, row: Any, parts: _Parts, most: int, depth: int, branching: bool, rows: int) -> Grown:
+        controller, costs, pending = self._all.controller, self._all.costs, [len(row.pending)] * rows
+
+        def goes_on(reach: Sequence[float]) -> bool:
+            # What may follow is taken to be a little less likely, step by step, whatever it will be.
+            ahead = [*reach, *(reach[-1] * 0.8**step for step in range(1, most - len(reach) + 1))]
+            return controller.keep([ahead] * rows, pending, costs)[0] >= len(reach)
+
+        try:
+            return grow_sampled(
+                *parts,
+                Draws(
+                    self._all.verifier.drafted,
+                    self._rows[row.index].random,
+                    self._all.width if branching else 1,
+                ),
+                goes_on,
+                size=most,
+                depth=depth,
+            )
+        except WrongDrafts as wrong:
+            name = type(self._all.verifier).__name__
+            raise OptionError(
+                f"{name} is exact for {self._all.verifier.drafted} drafts, not for {wrong.drafted} ones",
+                hint="Match() takes any.",
+            ) from None
+
+    def _pad(self, row: Any, tree: DraftTree) -> None:
+        """Tokens that are read for nothing, where the pass takes less time with them."""
+        used = len(row.pending) + len(tree)
+        wanted = self._all.costs.padded(1, used) - used
+        depth = max((len(tree.text_to(node)) for node in range(len(tree))), default=0)
+        room = row.capacity - len(row.tokens) - depth
+        node = len(tree) - 1
+        for _ in range(min(wanted, room)):
+            node = tree.add(node, row.pending[-1], 0.0)
+            tree.padding += 1
+
+    def _observe(self, row: Any, known: _Row) -> None:
+        """Tell the drafters what the row has become."""
+        prompt, tokens = len(row.prompt), known.tokens
+        start = len(tokens)
+        if tokens[prompt:] != row.tokens[: start - prompt]:
+            # A row that went back from a dead end has other tokens where it had some.
+            pairs = zip(tokens[prompt:], row.tokens, strict=False)
+            start = prompt + next(
+                (place for place, (one, other) in enumerate(pairs) if one != other), len(row.tokens)
+            )
+        start = min(start, known.seen)
+        del tokens[start:]
+        tokens.extend(row.tokens[start - prompt :])
+        for drafter in known.drafters:
+            drafter.observe(tokens, start)
+        known.seen = len(tokens)
+
+
+def _constraint(row: Any) -> Any:
+    return getattr(row.matcher, "constraint", None)
