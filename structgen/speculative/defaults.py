@@ -13,9 +13,11 @@ from typing import Any
 from structgen.errors import OptionError
 from structgen.sampling.options import SamplingOptions
 
+from .ahead import RunAhead
+from .drafters import Start
 from .driver import Run, Speculation
 
-__all__ = ["drafting_of", "speculation_of"]
+__all__ = ["drafting_of", "reading_ahead_of", "speculation_of"]
 
 _own: weakref.WeakKeyDictionary[Any, Speculation] = weakref.WeakKeyDictionary()
 
@@ -40,8 +42,32 @@ def drafting_of(model: Any, options: SamplingOptions | Sequence[SamplingOptions]
             hint="Give all rows the same one, or True or False.",
         )
     (chosen,) = asked.values()
+    return _chosen(model, chosen).start(model)
+
+
+def reading_ahead_of(
+    model: Any,
+    speculate: Any,
+    prompt: Sequence[int],
+    matcher: Any,
+    *,
+    temperature: float,
+    max_tokens: int,
+    sampler: str,
+) -> RunAhead | None:
+    """What a sampler's rows read ahead; None where nothing is wanted."""
+    if not hasattr(speculate, "drafters") and not speculate:
+        return None
+    speculation = _chosen(model, speculate)
+    speculation.check_vocabulary(model)
+    start = Start(prompt, model.vocabulary, getattr(matcher, "constraint", None), temperature, model)
+    return RunAhead(speculation, start, max_tokens=max_tokens, sampler=sampler)
+
+
+def _chosen(model: Any, speculate: Any) -> Speculation:
+    if isinstance(speculate, Speculation):
+        return speculate
     try:
-        speculation = chosen if isinstance(chosen, Speculation) else speculation_of(model)
+        return speculation_of(model)
     except TypeError:  # a model that nothing can point to weakly has none of its own
-        speculation = Speculation()
-    return speculation.start(model)
+        return Speculation()

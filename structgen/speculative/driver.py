@@ -65,8 +65,8 @@ class Speculation:
         self.depth = depth
         self.width = width
         self.costs = Costs()
-        self.chances = {True: Chances(), False: Chances()}
-        """Of constrained rows and of free ones."""
+        self.chances: dict[bool | str, Chances] = {True: Chances(), False: Chances()}
+        """Of constrained rows and of free ones; and of each sampler, by its name."""
         self.counts: Counter[str] = Counter()
         self.lock = threading.Lock()
         """What is learned is shared by the generations of several threads."""
@@ -75,6 +75,11 @@ class Speculation:
 
     def start(self, model: Any) -> Run:
         """The drafts of one generation."""
+        self.check_vocabulary(model)
+        return Run(self, model)
+
+    def check_vocabulary(self, model: Any) -> None:
+        """It has learned tokens of this model's vocabulary, or none so far."""
         fingerprint = model.vocabulary.fingerprint
         if self._vocabulary is None:
             self._vocabulary = fingerprint
@@ -83,7 +88,6 @@ class Speculation:
                 "this Speculation has learned tokens of another vocabulary",
                 hint="Make one for each model: structgen.Speculation().",
             )
-        return Run(self, model)
 
     def report(self) -> str:
         """What was drafted and taken so far, in words."""
