@@ -131,6 +131,7 @@ def _drafting(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
             temperature=task.temperature,
             max_tokens=task.max_tokens,
             sampler=type(sampler).__name__,
+            gives_up=isinstance(sampler, Exact | AdaptiveRejection | Rejection),
         )
     try:
         yield

@@ -37,8 +37,26 @@ Prefix = tuple[int, ...]
 
 _READERS = 8
 """Rows share so many readers of what they have, each of which has read the prompt."""
-_OPEN = 256
-"""Prefixes of which it is remembered what was guessed."""
+_TRUST = 0.5
+"""What guesses are worth here, as long as nothing has been counted, of what they are worth to generation."""
+_OPEN = 12
+"""For so many passes it is remembered what was guessed: exact samplers come back to a prefix, and go on then."""
+
+
+@dataclass
+class _SamplerChances(Chances):
+    """What is drawn from a whole law is guessed less often than the likeliest text, unless it is forced; and samplers
+    that give texts up may not go on at all.
+
+    Guesses are counted whether they are read or not, so that doubt costs little.
+    """
+
+    gives_up: bool = False
+
+    def of(self, kind: Kind, prior: float) -> float:
+        """See `Chances.of`."""
+        is_sure = not self.gives_up and "forced" in kind[0]
+        return super().of(kind, prior if is_sure else _TRUST * prior)
 
 
 @dataclass
@@ -55,25 +73,34 @@ class _Guess:
     candidates: list[tuple[int, Kind]]
     asked: bool
     """Whether the law after the prefix was asked for, so that something may have come."""
+    number: int
+    """Of the pass."""
 
 
 class RunAhead:
     """See `structgen.sampling.drafting.ReadingAhead`: what one call of a sampler reads ahead."""
 
-    def __init__(self, speculation: Speculation, start: Start, *, max_tokens: int, sampler: str) -> None:
+    def __init__(
+        self, speculation: Speculation, start: Start, *, max_tokens: int, sampler: str, gives_up: bool = False
+    ) -> None:
+        """`sampler` is what chances are counted for; `gives_up`: it may begin again in the middle of a text."""
         self._all = speculation
         self._start = start
         self._max_tokens = max_tokens
-        self._chances = Chances(speculation.chances.setdefault(sampler, Chances()))
+        above = speculation.chances.setdefault(sampler, _SamplerChances(gives_up=gives_up))
+        self._chances = Chances(above)
         self._ends = frozenset(start.vocabulary.eos_ids)
         self._readers: dict[int, _Reader] = {}
         self._open: OrderedDict[Prefix, _Guess] = OrderedDict()
+        self._passes = 0
 
     def propose(self, places: Sequence[Place], rows: int) -> list[list[int]]:
         """Tokens to read behind each place; none where they are not worth their time."""
         nothing: list[list[int]] = [[] for _ in places]
         with self._all.lock:
             self._all.counts["passes"] += 1
+            self._passes += 1
+            self._forget(self._passes - _OPEN)
             chains = self._chains(places)
             drafts = nothing if chains is None else self._cut(places, chains, rows)
             self._all.counts["drafted"] += sum(map(len, drafts))
@@ -113,8 +140,7 @@ class RunAhead:
     def close(self) -> None:
         """What is open will not go on."""
         with self._all.lock:
-            while self._open:
-                self._forget()
+            self._forget(self._passes)
 
     # -- parts
 
@@ -198,15 +224,15 @@ class RunAhead:
             here = (*prefix, *grown.tree.tokens[: node + 1])
             before = self._open.get(here)
             asked = node == ROOT or (before is not None and before.asked)
-            self._open[here] = _Guess(candidates, asked)
+            self._open[here] = _Guess(candidates, asked, self._passes)
             self._open.move_to_end(here)
-        while len(self._open) > _OPEN:
-            self._forget()
 
-    def _forget(self) -> None:
-        _, guess = self._open.popitem(last=False)
-        if guess.asked:
-            self._learn(guess, ())
+    def _forget(self, number: int) -> None:
+        """What was guessed up to that pass, and did not go on, was wrong."""
+        while self._open and next(iter(self._open.values())).number <= number:
+            _, guess = self._open.popitem(last=False)
+            if guess.asked:
+                self._learn(guess, ())
 
     def _learn(self, guess: _Guess, tokens: Collection[int]) -> None:
         """The texts went on with these, each of which was to be guessed."""

@@ -54,14 +54,15 @@ def reading_ahead_of(
     temperature: float,
     max_tokens: int,
     sampler: str,
+    gives_up: bool = False,
 ) -> RunAhead | None:
-    """What a sampler's rows read ahead; None where nothing is wanted."""
+    """What a sampler's rows read ahead (see `RunAhead`); None where nothing is wanted."""
     if not hasattr(speculate, "drafters") and not speculate:
         return None
     speculation = _chosen(model, speculate)
     speculation.check_vocabulary(model)
     start = Start(prompt, model.vocabulary, getattr(matcher, "constraint", None), temperature, model)
-    return RunAhead(speculation, start, max_tokens=max_tokens, sampler=sampler)
+    return RunAhead(speculation, start, max_tokens=max_tokens, sampler=sampler, gives_up=gives_up)
 
 
 def _chosen(model: Any, speculate: Any) -> Speculation:
