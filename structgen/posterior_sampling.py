@@ -23,6 +23,7 @@ from structgen.sampling.drawing import Draw, Task, draw
 from structgen.sampling.options import SamplingOptions, row_seed
 from structgen.sampling.samplers import (
     AWRS,
+    MH,
     SMC,
     AdaptiveRejection,
     Exact,
@@ -32,10 +33,12 @@ from structgen.sampling.samplers import (
     WalkSampler,
     sampler_of,
 )
+from structgen.speculative.defaults import reading_ahead_of
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
+    from structgen.speculative import Speculation
 
 __all__ = ["KnownLaws", "sample", "sample_async"]
 
@@ -58,6 +61,7 @@ def sample(
     cancel: Callable[[], bool] | None = None,
     progress: bool = False,
     learned: KnownLaws | None = None,
+    speculate: bool | Speculation = True,
     **refused: Any,
 ) -> Posterior[Any]:
     """Draws `n` texts of `output` from the model conditioned on it, as the sampler says.
@@ -67,12 +71,14 @@ def sample(
                  those that came to nothing (`account.lost`)
     potentials   conditions of your own (`structgen.potential`), hard or soft
     max_tokens   of a text, before its end; where the model's context has less room, that
-    max_seconds, max_calls (rows that the model reads), max_attempts (walks, particles or chains)
+    max_seconds, max_calls (laws of the model that are asked for), max_attempts (walks, particles or chains)
                  end the sampling early: there are fewer draws then, and `account.stopped` says why. What is under way
                  is finished for `max_attempts`; calls and seconds may be passed by one step
     cancel       a function; the sampling ends as by a limit when it says True
     progress     shows a bar (of tqdm)
     learned      a `KnownLaws` that an earlier call with the same arguments was given, or a new one
+    speculate    tokens that are easily guessed are read ahead where that pays: the same draws in fewer forward passes
+                 (not of `MH`). False: none are; a `structgen.Speculation` says how
 
     Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back. An error in the middle, that of a potential
     or of the model, or an interrupt, has the draws so far as its `partial` posterior.
@@ -80,13 +86,15 @@ def sample(
     check_model(model)
     _refuse(refused, temperature)
     chosen = sampler_of(sampler)
-    options = SamplingOptions(temperature=float(temperature), max_tokens=max_tokens, seed=seed)
+    options = SamplingOptions(
+        temperature=float(temperature), max_tokens=max_tokens, seed=seed, speculate=speculate
+    )
     count = whole_number("n", n, 1, "it is how many texts are drawn")
     limits = limits_of(max_seconds, max_calls, max_attempts, cancel)
     kind, parts = _condition(output, potentials)
     ids, matcher, room = opening(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
     task = Task(model, ids, matcher, Condition(parts), float(temperature), room, row_seed(seed, 0), limits)
-    with _knowing(learned, task, chosen):
+    with _knowing(learned, task, chosen), _drafting(task, chosen, speculate):
         draws: list[Draw] = []
         try:
             with ProgressBar(count, "sample", progress) as bar:
@@ -109,6 +117,27 @@ def sample(
 def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task) -> Posterior[Any]:
     texts = [task.model.decode(one.tokens) for one in draws]
     return Posterior(draws, texts, kind, sampler, task.account)
+
+
+@contextmanager
+def _drafting(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
+    """With what proposes tokens to read ahead, where that is wanted and of use."""
+    if not isinstance(sampler, MH):
+        task.drafting = reading_ahead_of(
+            task.model,
+            speculate,
+            task.prompt,
+            task.matcher,
+            temperature=task.temperature,
+            max_tokens=task.max_tokens,
+            sampler=type(sampler).__name__,
+            gives_up=isinstance(sampler, Exact | AdaptiveRejection | Rejection),
+        )
+    try:
+        yield
+    finally:
+        if task.drafting is not None:
+            task.drafting.close()
 
 
 @contextmanager

@@ -1,17 +1,19 @@
-"""What the generation loop asks of drafts: tokens to read ahead, and somebody to be told what became of them.
+"""What generation and samplers ask of drafts: tokens to read ahead, and somebody to be told what became of them.
 
+`Drafting` is for the rows of a generation, `ReadingAhead` for samplers that ask for laws after prefixes (`ahead`).
 Invariant: drafts change the time that a text takes, and not its law.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from .law import StepLaw
 from .row import Row
 
-__all__ = ["NOTHING", "ROOT", "DraftedTokens", "Drafting"]
+__all__ = ["NOTHING", "ROOT", "DraftedTokens", "Drafting", "Place", "ReadingAhead"]
 
 ROOT = -1
 """Where a draft begins: behind the tokens that a row has."""
@@ -94,6 +96,50 @@ class Drafting(Protocol):
 
     def ended(self, row: Row) -> None:
         """The row has ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A prefix whose law a sampler asks for, and what a row of the session holds of it."""
+
+    row: int
+    prefix: tuple[int, ...]
+    """Tokens after the prompt."""
+    matcher: Any
+    """The constraint there; whoever advances it takes the tokens back."""
+    pending: int
+    """Tokens that the row would have to read to be there."""
+    held: tuple[int, ...] = ()
+    """Tokens that it has read behind the prefix, if it is there."""
+    is_known: bool = False
+    """Whether the law there is known already, so that the row need not read."""
+
+
+class ReadingAhead(Protocol):
+    """Proposes what rows read ahead, for samplers that ask for laws, and is told what became of it."""
+
+    def propose(self, places: Sequence[Place], rows: int) -> Sequence[Sequence[int]]:
+        """For each place the tokens that are read behind its prefix in the next pass of `rows` rows.
+
+        None of them ends the text or is more than it may have.
+        """
+        ...
+
+    def asked(self, prefixes: Collection[tuple[int, ...]], used: int) -> None:
+        """The laws after these are asked for, together; so many were read ahead and had not been asked for yet."""
+        ...
+
+    def passed(self, rows: int, tokens: int, seconds: float) -> None:
+        """A pass in which the longest row read so many tokens took so long."""
+        ...
+
+    def ended(self, tokens: Sequence[int]) -> None:
+        """A text was drawn, of these tokens."""
+        ...
+
+    def close(self) -> None:
+        """The sampling has ended."""
         ...
 
 

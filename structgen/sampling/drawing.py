@@ -20,6 +20,7 @@ from structgen.errors import DeadEnd
 from .bounds import BoundTrie
 from .chains import Chains
 from .conditions import Condition
+from .drafting import ReadingAhead
 from .law import log_sum_exp
 from .masses import MassEstimate
 from .particles import Particles
@@ -84,9 +85,9 @@ class Account:
     """What it took."""
 
     calls: int = 0
-    """Rows that the model read."""
+    """Laws of the model that were asked for, each a row that it read: the same with tokens read ahead or without."""
     passes: int = 0
-    """Forward passes."""
+    """Forward passes; fewer where tokens were read ahead."""
     checks: int = 0
     """Masks that walks made, or texts and tokens that were judged."""
     attempts: int = 0
@@ -118,6 +119,8 @@ class Task:
     seed: tuple[int, ...]
     limits: Limits
     trie: BoundTrie | None = None
+    drafting: ReadingAhead | None = None
+    """What proposes tokens to read ahead; not for `MH`, which comes back to what it knows."""
     account: Account = field(default_factory=Account)
     started: float = field(default_factory=time.perf_counter)
     watch: Callable[[Account], None] | None = None
@@ -128,6 +131,12 @@ class Task:
         self.account.seconds = time.perf_counter() - self.started
         if self.watch is not None:
             self.watch(self.account)
+
+    def give(self, drawn: Draw) -> Draw:
+        """The same; those who draft are told."""
+        if self.drafting is not None:
+            self.drafting.ended(drawn.tokens)
+        return drawn
 
     def stops(self) -> bool:
         """Has a limit been met? It is written down then."""
@@ -154,7 +163,7 @@ def draw(task: Task, count: int, sampler: Sampler) -> Iterator[Draw]:
 
 def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
     policy = _POLICIES[type(sampler)]
-    reader = PrefixReader(task.model, task.prompt, sampler.lanes, task.temperature)
+    reader = PrefixReader(task.model, task.prompt, sampler.lanes, task.temperature, drafting=task.drafting)
     trie = BoundTrie() if task.trie is None else task.trie
     walks = Walks(
         reader,
@@ -192,7 +201,7 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
             since = 0 if walk.accepted else since + 1
             if walk.accepted:
                 given += 1
-                yield _draw_of(walk, policy)
+                yield task.give(_draw_of(walk, policy))
                 if given == count:
                     break
             else:
@@ -227,7 +236,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
         if size > left:
             account.stopped = "max_attempts"
             break
-        batch = PrefixBatch(task.model, task.prompt, task.temperature)
+        batch = PrefixBatch(task.model, task.prompt, task.temperature, task.drafting)
         particles = Particles(
             batch,
             task.matcher,
@@ -261,7 +270,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
             given += 1
             if not particle.dead:
                 weight = particles.log_z + particle.log_weight
-                yield Draw(tuple(particle.tokens), weight, particle.log_prob)
+                yield task.give(Draw(tuple(particle.tokens), weight, particle.log_prob))
         if isinstance(proposal, Learned) and proposal.trie.memory > proposal.trie.limit:
             proposal.trie.trim()
     if account.log_z == -math.inf and failure is not None:

@@ -13,7 +13,7 @@ The cap: a text has at most `max_tokens` tokens before its end; a particle that 
 Invariant: the weights of the particles that are returned, with `log_z`, are proper: for every text x the expected sum
 of exp(log_weight) over those that are x, divided by their number, is P(x) * 1[x in L] * exp(potentials of x); hence
 `log_z` is the log of an unbiased estimate of the mass of all texts.
-Cost: one row of the model for each distinct beginning and step.
+Cost: one row of the model for each distinct beginning and step; no pass where all were read ahead.
 Source: Lew et al. 2023 (SMC steering), Lipkin et al. 2025.
 """
 
@@ -130,7 +130,8 @@ class Particles:
     def _step(self) -> None:
         self.steps += 1
         growing = [particle for particle in self.particles if particle.grows]
-        laws = self._batch.read([tuple(particle.tokens) for particle in growing])
+        matchers = {tuple(particle.tokens): particle.site.matcher for particle in growing}
+        laws = self._batch.read(list(matchers), matchers)
         for particle in growing:
             self._grow(particle, laws[tuple(particle.tokens)])
 

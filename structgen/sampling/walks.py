@@ -21,7 +21,7 @@ The cap: a text has at most `max_tokens` tokens before its end; longer ones are 
 Lanes: several walks may be under way in one batch, on one trie. Their texts are given out in the order in which the
 walks began: those that end first are shorter ones.
 Invariant: given that a walk ends in a text, its law is Q (asap: with its weight), for every walk, also the first.
-Cost: no model call for a prefix that is known; one row of a forward pass for each other.
+Cost: no model call for a prefix that is known; one row of a forward pass for each other, none where it was read ahead.
 Source: Park et al. 2024 (ASAp).
 """
 
@@ -161,17 +161,18 @@ class Walks:
     def _round(self) -> Iterator[Walk]:
         """Each lane goes as far as it knows the model; then all that have to read read together."""
         wanted: dict[int, tuple[int, ...]] = {}
+        matchers: dict[int, Matcher] = {}
         for i, lane in enumerate(self._lanes):
             if lane is None:
                 continue
             if self._advance(lane, None):
-                wanted[i] = tuple(lane.walk.tokens)
+                wanted[i], matchers[i] = tuple(lane.walk.tokens), lane.matcher
             else:
                 self._lanes[i] = None
                 yield lane.walk
         if not wanted:
             return
-        for i, law in self._reader.read(wanted).items():
+        for i, law in self._reader.read(wanted, matchers).items():
             lane = self._lanes[i]
             assert lane is not None
             if not self._advance(lane, law):

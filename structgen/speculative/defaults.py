@@ -13,10 +13,12 @@ from typing import Any
 from structgen.errors import OptionError
 from structgen.sampling.options import SamplingOptions
 
+from .ahead import RunAhead
+from .drafters import Start
 from .driver import Speculation
 from .run import Run
 
-__all__ = ["drafting_of", "speculation_of"]
+__all__ = ["drafting_of", "reading_ahead_of", "speculation_of"]
 
 _own: weakref.WeakKeyDictionary[Any, Speculation] = weakref.WeakKeyDictionary()
 
@@ -41,10 +43,35 @@ def drafting_of(model: Any, options: SamplingOptions | Sequence[SamplingOptions]
             hint="Give all rows the same Speculation, or False to some of them.",
         )
     (chosen,) = asked.values()
-    if chosen is not True and not isinstance(chosen, Speculation):
-        raise OptionError(f"`speculate` is {chosen!r:.60}; it must be True, False or a Speculation")
+    return _chosen(model, chosen).start(model, told=chosen is not True)
+
+
+def reading_ahead_of(
+    model: Any,
+    speculate: Any,
+    prompt: Sequence[int],
+    matcher: Any,
+    *,
+    temperature: float,
+    max_tokens: int,
+    sampler: str,
+    gives_up: bool = False,
+) -> RunAhead | None:
+    """What a sampler's rows read ahead (see `RunAhead`); None where nothing is wanted."""
+    if not hasattr(speculate, "drafters") and not speculate:
+        return None
+    speculation = _chosen(model, speculate)
+    speculation.check_vocabulary(model)
+    start = Start(prompt, model.vocabulary, getattr(matcher, "constraint", None), temperature, model)
+    return RunAhead(speculation, start, max_tokens=max_tokens, sampler=sampler, gives_up=gives_up)
+
+
+def _chosen(model: Any, speculate: Any) -> Speculation:
+    if isinstance(speculate, Speculation):
+        return speculate
+    if speculate is not True:
+        raise OptionError(f"`speculate` is {speculate!r:.60}; it must be True, False or a Speculation")
     try:
-        speculation = chosen if isinstance(chosen, Speculation) else speculation_of(model)
+        return speculation_of(model)
     except TypeError:  # a model that nothing can point to weakly has none of its own
-        speculation = Speculation()
-    return speculation.start(model, told=isinstance(chosen, Speculation))
+        return Speculation()

@@ -55,8 +55,8 @@ class Speculation:
         self.depth = depth
         self.width = width
         self.costs = Costs()
-        self.chances = {True: Chances(), False: Chances()}
-        """Of constrained rows and of free ones."""
+        self.chances: dict[bool | str, Chances] = {True: Chances(), False: Chances()}
+        """Of constrained rows and of free ones; and of each sampler, by its name."""
         self.counts: Counter[str] = Counter()
         self.lock = threading.Lock()
         """What is learned is shared by the generations of several threads."""
@@ -65,6 +65,11 @@ class Speculation:
 
     def start(self, model: Any, *, told: bool = True) -> Run:
         """The drafts of one generation. `told`: whether there is a warning where the model cannot have any."""
+        self.check_vocabulary(model)
+        return Run(self, model, told=told)
+
+    def check_vocabulary(self, model: Any) -> None:
+        """It has learned tokens of this model's vocabulary, or none so far."""
         fingerprint = model.vocabulary.fingerprint
         if self._vocabulary is None:
             self._vocabulary = fingerprint
@@ -73,7 +78,6 @@ class Speculation:
                 "this Speculation has learned tokens of another vocabulary",
                 hint="Make one for each model: structgen.Speculation().",
             )
-        return Run(self, model, told=told)
 
     def report(self) -> str:
         """What was drafted and taken so far, in words."""

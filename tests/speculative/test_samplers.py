@@ -1,0 +1,290 @@
+"""Samplers that read ahead: the same draws, weights and calls as without, in no more forward passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structgen as sg
+from structgen.errors import GenerationError, LimitExceeded, OptionError, VocabularyMismatch
+from structgen.matcher import Matcher
+from structgen.models.memory import DistributionModel
+from structgen.sampling import ahead
+from structgen.sampling.drafting import Place
+from structgen.sampling.prefixes import PrefixBatch, PrefixReader
+from structgen.sampling.samplers import Sampler
+from structgen.speculative import Costs, Fixed, ForcedBytes, Goodput, Speculation
+from structgen.speculative.defaults import reading_ahead_of
+from structgen.vocabulary import Vocabulary
+from tests.oracles.toy_model import ToyModel
+from tests.sampling.test_engine import REAL
+from tests.sampling.toys import random_law
+from tests.speculative.test_equality import DRAFTERS, Guess, Told
+
+SAMPLERS: list[Sampler] = [
+    sg.Exact(lanes=1),
+    sg.Exact(lanes=3),
+    sg.AdaptiveRejection(lanes=2),
+    sg.Rejection(lanes=1),
+    sg.Rejection(lanes=4),
+    sg.ASAp(lanes=2),
+    sg.LocalMasking(lanes=1),
+    sg.LocalMasking(lanes=3),
+    sg.AWRS(lanes=2),
+    sg.SMC(4),
+    sg.SMC(3, proposal=sg.AWRS("recursive")),
+    sg.SMC(4, proposal=sg.ASAp()),
+    sg.MH(3, lanes=2),
+]
+POTENTIALS: list[Any] = [
+    (),
+    sg.potential(lambda text: len(text) % 2 == 0),
+    sg.potential(lambda text: "b" in text, prefix=lambda text: not text.startswith("c")),
+    sg.potential(lambda text: -0.5 * len(text)),
+]
+WORDS = st.lists(st.text("abcé", min_size=1, max_size=5), min_size=1, max_size=6)
+
+
+def told_by(model: Any, output: Any, **options: Any) -> dict[str, Any]:
+    """All that a call tells, but its time and its passes."""
+    try:
+        posterior = sg.sample(model, "", output, **options)
+    except (GenerationError, LimitExceeded) as error:
+        account = getattr(error, "account", None)
+        found: dict[str, Any] = {"error": type(error), "passes": account.passes if account else 0}
+    else:
+        account = posterior.account
+        found = {"draws": posterior.draws, "passes": account.passes}
+    if account is not None:
+        found |= {
+            name: repr(value) for name, value in vars(account).items() if name not in ("seconds", "passes")
+        }
+    return found
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert {**one, "passes": 0} == {**other, "passes": 0}
+    assert other["passes"] <= one["passes"]
+
+
+def longest_draw(model: Any, output: Any) -> Sequence[int]:
+    drawn = sg.sample(model, "", output, n=8, sampler="local", seed=1, speculate=False)
+    return max((one.tokens for one in drawn.draws), key=len)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    words=WORDS,
+    sampler=st.sampled_from(SAMPLERS),
+    potentials=st.sampled_from(POTENTIALS),
+    max_tokens=st.sampled_from([2, 20]),
+    max_calls=st.sampled_from([None, 7]),
+    temperature=st.sampled_from([1.0, 0.6]),
+    seed=st.integers(0, 99),
+    most=st.integers(1, 9),
+)
+def test_reading_ahead_changes_nothing(
+    words: list[str], sampler: Sampler, potentials: Any, seed: int, most: int, **options: Any
+) -> None:
+    """Also where guesses are wrong, potentials refuse, and texts do not fit."""
+    model = DistributionModel(REAL, random_law(seed, 14))
+    asked = {
+        "n": 4, "sampler": sampler, "potentials": potentials, "seed": seed, "max_attempts": 300, **options,
+    }  # fmt: skip
+    output = sg.choice(words)
+    plain = told_by(model, output, speculate=False, **asked)
+    speculation = Speculation([Guess(seed, longest_draw(model, output))], controller=Fixed(most))
+    same(plain, told_by(model, output, speculate=speculation, **asked))
+
+
+@settings(max_examples=60, deadline=None)
+@given(WORDS, st.sampled_from(SAMPLERS), st.integers(0, 20), st.booleans())
+def test_drafters_change_nothing(words: list[str], sampler: Sampler, seed: int, fixed: bool) -> None:
+    """Also once they have learned from texts, and with a controller that measures."""
+    model = DistributionModel(REAL, random_law(seed, 14))
+    options: dict[str, Any] = {"n": 5, "sampler": sampler, "seed": seed, "max_attempts": 300, "max_tokens": 9}
+    plain = told_by(model, sg.choice(words), speculate=False, **options)
+    speculation = Speculation(DRAFTERS(), controller=Fixed(5) if fixed else Goodput())
+    for _ in range(2):
+        same(plain, told_by(model, sg.choice(words), speculate=speculation, **options))
+
+
+HEAD, TAIL = "abcabcabca", "bcbcbcbc"
+FORCED = sg.regex(f"{HEAD}[ab]{TAIL}")
+LETTERS = Vocabulary(
+    [b"a", b"b", b"c", None, b"\x02"], [3], encoder=lambda text: ["abc_\x02".index(c) for c in text]
+)
+
+
+def letters_law(tokens: tuple[int, ...]) -> Sequence[float]:
+    """Mostly what is forced."""
+    text = f"{HEAD}a{TAIL}"
+    place = len(tokens)
+    right = 3 if place >= len(text) else "abc".index(text[place])
+    return [0.94 if token == right else 0.02 for token in range(4)] + [0.0]
+
+
+@pytest.mark.parametrize("controller", [Fixed(6), Goodput()], ids=["fixed", "goodput"])
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+def test_what_is_forced_takes_fewer_passes(sampler: Sampler, controller: Any) -> None:
+    model = DistributionModel(LETTERS, letters_law)
+    options: dict[str, Any] = {"n": 4, "sampler": sampler, "seed": 3}
+    plain = told_by(model, FORCED, speculate=False, **options)
+    speculation = Speculation([ForcedBytes()], controller=controller)
+    model.forward_passes = 0
+    found = told_by(model, FORCED, speculate=speculation, **options)
+    same(plain, found)
+    if isinstance(sampler, sg.MH):
+        assert not speculation.counts
+        return
+    assert model.forward_passes < found["passes"], (
+        "the passes that are told are those that were made, and starts"
+    )
+    assert found["passes"] < 0.75 * plain["passes"]
+    counts = speculation.counts
+    assert 0 < counts["taken"] <= counts["drafted"]
+    assert f"{counts['taken']} taken" in speculation.report()
+
+
+def test_a_model_has_drafts_of_its_own_unless_it_shall_not() -> None:
+    model = DistributionModel(LETTERS, letters_law)
+    sg.sample(model, "", FORCED, n=2, seed=1, speculate=False)
+    own = sg.speculative.speculation_of(model)
+    assert not own.counts
+    sg.sample(model, "", FORCED, n=2, seed=1)
+    assert own.counts["taken"] > 0
+    before = own.counts.copy()
+    sg.sample(model, "", FORCED, n=2, seed=1, sampler=sg.MH())
+    assert own.counts == before
+
+
+async def _drawn(model: Any) -> Any:
+    return await sg.sample_async(model, "", FORCED, n=2, seed=1, speculate=Speculation())
+
+
+def test_asynchronous_calls_read_ahead_too() -> None:
+    import asyncio
+
+    model = DistributionModel(LETTERS, letters_law)
+    plain = sg.sample(model, "", FORCED, n=2, seed=1, speculate=False)
+    found = asyncio.run(_drawn(model))
+    assert found.draws == plain.draws and found.account.passes < plain.account.passes
+
+
+def test_what_cannot_be_asked_for() -> None:
+    model = DistributionModel(LETTERS, letters_law)
+    with pytest.raises(OptionError, match="'speculate' is 'much'; it must be True, False or a Speculation"):
+        sg.sample(model, "", FORCED, speculate="much")  # type: ignore[arg-type]
+    other = Speculation()
+    other.start(DistributionModel(REAL, random_law(1, 14)))
+    with pytest.raises(VocabularyMismatch):
+        sg.sample(model, "", FORCED, speculate=other)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
+def test_little_memory_is_enough(sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = DistributionModel(LETTERS, letters_law)
+    options: dict[str, Any] = {"n": 4, "sampler": sampler, "seed": 3}
+    plain = told_by(model, FORCED, speculate=False, **options)
+    monkeypatch.setattr(ahead, "AHEAD_KEPT", 3 * 5 * 4)
+    same(plain, told_by(model, FORCED, speculate=Speculation(controller=Fixed(6)), **options))
+
+
+def test_laws_that_were_learned_are_used_with_drafts() -> None:
+    model = DistributionModel(LETTERS, letters_law)
+    told = []
+    for speculate in (False, Speculation(controller=Fixed(4))):
+        learned = sg.KnownLaws()
+        calls = [
+            {"n": 3, "seed": seed, "learned": learned, "speculate": speculate, "sampler": sg.Exact(lanes=2)}
+            for seed in (4, 5)
+        ]
+        told.append([told_by(model, FORCED, **one) for one in calls])
+    for plain, found in zip(*told, strict=True):
+        same(plain, found)
+
+
+def test_no_further_than_the_context() -> None:
+    for length in (12, 15, 20):
+        model = DistributionModel(LETTERS, letters_law, context_length=length)
+        options: dict[str, Any] = {"n": 2, "seed": 1, "sampler": "local", "output": sg.regex("(abc)*")}
+        plain = told_by(model, speculate=False, **options)
+        found = told_by(model, speculate=Speculation([Told([0, 1, 2] * 4)], controller=Fixed(12)), **options)
+        same(plain, found)
+
+
+def test_sessions_that_cannot_are_left_alone() -> None:
+    model = ToyModel(LETTERS, letters_law, scored=False)
+    matcher = Matcher(FORCED, LETTERS)
+    drafting = reading_ahead_of(
+        model, Speculation(controller=Fixed(4)), [0], matcher, temperature=1.0, max_tokens=30, sampler="Exact"
+    )
+    reader = PrefixReader(model, [0], drafting=drafting)  # type: ignore[arg-type]
+    for length in range(3):
+        reader.read({0: (0, 1, 2)[:length]}, {0: matcher})
+    assert model.forward_passes == 2 and reader.passes == reader.calls == 3
+
+
+def _places(prefixes: Sequence[tuple[int, ...]], pending: int = 1, **options: Any) -> list[Place]:
+    found = []
+    for row, prefix in enumerate(prefixes):
+        matcher = Matcher(FORCED, LETTERS)
+        assert all(matcher.advance(token) for token in prefix)
+        found.append(Place(row, prefix, matcher, pending, **options))
+    return found
+
+
+def _run(speculation: Speculation, max_tokens: int = 30) -> Any:
+    model, matcher = DistributionModel(LETTERS, letters_law), Matcher(FORCED, LETTERS)
+    return reading_ahead_of(
+        model, speculation, [0], matcher, temperature=1.0, max_tokens=max_tokens, sampler="SMC"
+    )
+
+
+HEAD_TOKENS = tuple("abc".index(letter) for letter in HEAD)
+
+
+def test_rows_are_read_ahead_together() -> None:
+    """A pass is spared only where all rows are known, so one without a draft is enough for none."""
+    run = _run(Speculation([ForcedBytes()], controller=Fixed(3)))
+    assert run.propose(_places([(0,), (0, 1)]), 2) == [[1, 2, 0], [2, 0, 1]]
+    assert run.propose(_places([(0,), HEAD_TOKENS]), 2) == [[], []]
+    far, near = _places([(0,), (0, 1)], pending=0, held=(1, 2), is_known=True)[0], _places([(0,), (0, 1)])[1]
+    assert run.propose([far, near], 2) == [[1, 2, 0], [2, 0, 1]]
+    assert _run(Speculation([ForcedBytes()], controller=Fixed(9)), 3).propose(_places([(0,)]), 1) == [[1, 2]]
+
+
+def test_what_does_not_pay_is_not_read() -> None:
+    """Costs are those of passes of as many rows."""
+    speculation = Speculation([ForcedBytes()])
+    speculation.costs = Costs({1: {1: 1.0, 4: 1.1, 8: 1.2}, 2: {1: 1.0, 2: 5.0, 8: 20.0}})
+    run = _run(speculation)
+    assert len(run.propose(_places([(0,)]), 1)[0]) > 2
+    assert not any(any(run.propose(_places([(0,), (0, 1)]), 2)) for _ in range(20))
+
+
+def test_guesses_that_are_wrong_are_given_up() -> None:
+    """Those that are never asked for at all are wrong, too, once the sampling has ended."""
+    speculation = Speculation([Told([1, 2])])
+    speculation.costs = Costs({1: {1: 1.0, 8: 1.8}})
+    for _ in range(20):
+        run = _run(speculation)
+        run.asked([(0,)], 0)
+        run.propose(_places([(0,)]), 1)
+        run.close()
+    assert run.propose(_places([(0,)]), 1) == [[]]
+
+
+def test_batches_without_matchers_read_one_token_after_another() -> None:
+    model = DistributionModel(LETTERS, letters_law)
+    batch = PrefixBatch(model, [0], drafting=_run(Speculation(controller=Fixed(4))))
+    laws = batch.read([()])
+    assert laws[()].masses[0] == pytest.approx(0.94)
+    batch.read([(0,), (1,)])
+    assert (batch.calls, batch.passes) == (3, 2)
+    assert math.isclose(sum(batch.read([(0, 1)])[0, 1].masses), 1, rel_tol=1e-6)
