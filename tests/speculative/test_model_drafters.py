@@ -127,7 +127,7 @@ def test_a_draft_model_that_is_the_model_is_right(temperature: float) -> None:
         assert len(found.tokens) == 60
         assert found.taken_tokens == found.drafted_tokens
         assert model.forward_passes < before / 3
-    assert draft.forward_passes <= len(found.tokens) + 2 * model.forward_passes, "what is known is read once"
+    assert draft.forward_passes <= len(found.tokens) + 4 * model.forward_passes, "what is known is read once"
 
 
 def test_drafts_end_where_the_draft_model_takes_no_more() -> None:
