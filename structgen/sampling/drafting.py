@@ -63,8 +63,8 @@ class Drafting(Protocol):
 
     def propose(
         self, rows: Sequence[Row], hidden: Sequence[Any] | None = None, *, trees: bool
-    ) -> Sequence[Any]:
-        """`DraftedTokens` for each row, no deeper than it has room for and without tokens that end the text.
+    ) -> Sequence[DraftedTokens]:
+        """A tree for each row, no deeper than it has room for and without tokens that end the text.
 
         `trees`: whether the model can read others than chains.
         """

@@ -164,8 +164,13 @@ class _Run:
             scores = self._advance(session, active, trees, can_score)
             seconds = clock() - before
             self.timing.model += seconds
-            if drafting is not None and longest:
-                drafting.passed(len(active), longest, seconds)
+            if drafting is not None:
+                before = clock()
+                if longest:
+                    drafting.passed(len(active), longest, seconds)
+                for row, tree, told in zip(active, trees, scores, strict=True) if drafting.learns else ():
+                    drafting.read(row, tree, told)
+                self.timing.drafting += clock() - before
             forked = not all(tree.is_chain for tree in trees)
             for place, (row, tree) in enumerate(zip(active, trees, strict=True)):
                 with _failing_alone(row):
@@ -213,13 +218,9 @@ class _Run:
             if any(pending):
                 self.timing.forward_passes += 1
                 session.append(pending)
-            told = [one[None] for one in session.logits()]
-            if self._drafting is not None and self._drafting.learns and any(pending):
-                for row, one in zip(active, told, strict=True):
-                    self._drafting.read(row, NOTHING, one)
             for row in active:
                 row.sent()
-            return told
+            return [one[None] for one in session.logits()]
         # Of rows with nothing pending the first logits are those that there are.
         known: list[Any] = list(session.logits().copy()) if not all(pending) else [None] * len(active)
         self.timing.forward_passes += 1
@@ -237,13 +238,6 @@ class _Run:
                 scores.append(logits[len(row.pending) - 1 :])
             else:
                 scores.append(np.stack([first, *logits]))
-        if self._drafting is not None:
-            before = time.perf_counter()
-            for row, tree, told in zip(active, trees, scores, strict=True):
-                self._drafting.read(row, tree, told)
-            spent = time.perf_counter() - before
-            self.timing.drafting += spent
-            self.timing.model -= spent
         for row in active:
             row.sent()
         return scores
@@ -263,13 +257,7 @@ class _Run:
             self.timing.constraint += masked - before
             self.timing.drawing += drawn - masked
             if drafting is not None:
-                token = (
-                    row.end_token
-                    if len(row.tokens) == held
-                    else row.tokens[held]
-                    if held < len(row.tokens)
-                    else None
-                )
+                token = row.tokens[held] if held < len(row.tokens) else row.end_token
                 if token is not None:
                     drafting.drawn(row, node, token)
                 self.timing.drafting += clock() - drawn

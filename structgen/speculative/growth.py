@@ -36,6 +36,8 @@ _SURE = 0.85
 _PRIOR = 3.0
 """Guesses that a kind is taken to have made before any was counted."""
 _FORGET = 0.98
+_KINDS = 20_000
+"""More are not told apart: names come from drafters, which may be anybody's."""
 
 
 @dataclass
@@ -53,6 +55,8 @@ class Chances:
 
     def note(self, kind: Kind, right: bool) -> None:
         """A guess was right or wrong."""
+        if len(self._tried) >= _KINDS and kind not in self._tried:
+            return
         self._tried[kind] = self._tried.get(kind, 0.0) * _FORGET + 1
         self._right[kind] = self._right.get(kind, 0.0) * _FORGET + right
         if self.above is not None:

@@ -51,7 +51,6 @@ class _Row:
     seen: int
     """How many of `tokens` the drafters have seen."""
     random: np.random.Generator
-    failed: set[int] = field(default_factory=set)
     grown: Grown = field(default_factory=lambda: Grown(DraftTree()))
 
 

@@ -26,15 +26,6 @@ class DraftTree:
         """The chance that the text goes through the node, as it was estimated."""
         self._places: dict[tuple[int, int], int] = {}
 
-    @classmethod
-    def chain(cls, tokens: Sequence[int]) -> DraftTree:
-        """One token after another."""
-        tree = cls()
-        node = ROOT
-        for token in tokens:
-            node = tree.add(node, token)
-        return tree
-
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -49,10 +40,6 @@ class DraftTree:
             self.parents.append(parent)
             self.reach.append(reach)
         return place
-
-    def child(self, parent: int, token: int) -> int | None:
-        """The child of `parent` that is `token`."""
-        return self._places.get((parent, token))
 
     def path(self, tokens: Sequence[int]) -> list[int]:
         """The nodes that `tokens` go through, from the first on, as far as there are some."""

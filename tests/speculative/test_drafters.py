@@ -124,8 +124,10 @@ def test_trees_hold_what_the_constraint_takes(
 
 
 def test_a_chain_and_what_is_no_node() -> None:
-    tree = DraftTree.chain([4, 5, 6])
-    assert tree.is_chain and tree.path([4, 5, 9]) == [0, 1] and tree.child(ROOT, 5) is None
+    tree, node = DraftTree(), ROOT
+    for token in (4, 5, 6):
+        node = tree.add(node, token)
+    assert tree.is_chain and tree.path([4, 5, 9]) == [0, 1] and tree.path([5]) == []
     assert tree.add(0, 5) == 1 and tree.add(0, 7) == 3 and not tree.is_chain
     with pytest.raises(IndexError):
         tree.add(9, 1)
