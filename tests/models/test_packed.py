@@ -1,0 +1,126 @@
+"""Packed linear layers: the same numbers, and what a module is used for beside."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from torch import nn  # noqa: E402
+
+import structgen as sg  # noqa: E402
+from structgen.errors import ModelError, OptionError  # noqa: E402
+from structgen.models.packed import PackedLinear, pack_linear  # noqa: E402
+
+from .tiny import tiny_model, tiny_tokenizer  # noqa: E402
+
+
+def linear(dtype: Any = torch.float32, bias: bool = True) -> nn.Linear:
+    torch.manual_seed(3)
+    return nn.Linear(40, 24, bias=bias, dtype=dtype)
+
+
+def packed(dtype: Any = torch.float32, bias: bool = True) -> PackedLinear:
+    holder = nn.Sequential(linear(dtype, bias))
+    if not pack_linear(holder):
+        pytest.skip(f"this machine does not pack {dtype}")
+    found = holder[0]
+    assert isinstance(found, PackedLinear)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(40,), (1, 40), (7, 40), (2, 3, 40), (0, 40), (300, 40)])
+def test_equals_the_layer_it_was_made_of(shape: tuple[int, ...], bias: bool, dtype: Any) -> None:
+    rows = torch.randn(shape, generator=torch.Generator().manual_seed(5)).to(dtype)
+    with torch.no_grad():
+        found, wanted = packed(dtype, bias)(rows), linear(dtype, bias)(rows)
+    assert found.shape == wanted.shape and found.dtype == dtype
+    tolerance = 1e-5 if dtype == torch.float32 else 0.02
+    assert torch.allclose(found.float(), wanted.float(), atol=tolerance, rtol=tolerance)
+
+
+def test_rows_may_lie_in_any_order() -> None:
+    rows = torch.randn(40, 6, generator=torch.Generator().manual_seed(5)).t()
+    with torch.no_grad():
+        assert torch.allclose(packed()(rows), linear()(rows), atol=1e-5)
+
+
+def test_the_weight_is_there_for_who_asks() -> None:
+    found = packed()
+    assert torch.equal(found.weight, linear().weight) and found.weight is found.weight
+    assert "in_features=40, out_features=24, bias=True" in repr(found)
+    state = found.state_dict()
+    assert set(state) == {"weight", "bias"}
+    linear().load_state_dict(state)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_copies(copied: Any) -> None:
+    found = packed()
+    rows = torch.ones(3, 40)
+    assert torch.equal(copied(found)(rows), found(rows))
+
+
+def test_it_does_not_move() -> None:
+    found = packed()
+    assert found.to("cpu") is found and found.float() is found
+    with pytest.raises(ModelError, match=r"packed for the CPU in float32.*bfloat16(.|\n)*pack=False"):
+        found.to(torch.bfloat16)
+    with pytest.raises(ModelError, match="meta"):
+        found.to("meta")
+
+
+def test_what_is_not_a_plain_linear_layer_stays() -> None:
+    class Other(nn.Linear):
+        pass
+
+    hooked = linear()
+    hooked.register_forward_hook(lambda *_: None)
+    holder = nn.Sequential(Other(4, 4), linear(torch.float16), linear(torch.float64), hooked, nn.LayerNorm(4))
+    before = list(holder)
+    assert pack_linear(holder) == 0
+    assert all(one is other for one, other in zip(holder, before, strict=True))
+
+
+def test_a_layer_in_two_places_stays_one() -> None:
+    shared = linear()
+    holder = nn.ModuleList([nn.Sequential(shared), nn.Sequential(shared)])
+    pack_linear(holder)
+    assert holder[0][0] is holder[1][0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "falcon", "gpt2", "bloom", "qwen3_next"])
+def test_models_score_as_before(name: str) -> None:
+    tokens = [3, 9, 4, 7, 20, 11, 30, 8]
+    model = tiny_model(name)
+    before = sg.wrap(model, tiny_tokenizer()).start([tokens[:1]]).append_scored([tokens[1:]])[0]
+    pack_linear(model)
+    after = sg.wrap(model, tiny_tokenizer()).start([tokens[:1]]).append_scored([tokens[1:]])[0]
+    np.testing.assert_allclose(after, before, atol=1e-4)
+
+
+def test_a_packed_model_can_be_saved(tmp_path: Any) -> None:
+    model = tiny_model("llama")
+    wanted = {name: value.clone() for name, value in model.state_dict().items()}
+    pack_linear(model)
+    model.save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    again = sg.load(tmp_path, device="cpu", pack=False).model
+    assert not any(isinstance(module, PackedLinear) for module in again.modules())
+    for name, value in again.state_dict().items():
+        assert torch.equal(value, wanted[name]), name
+    loaded = sg.load(tmp_path, device="cpu").model
+    assert type(loaded.lm_head) in (PackedLinear, nn.Linear)
+
+
+def test_options() -> None:
+    with pytest.raises(OptionError, match="pack is 'yes'"):
+        sg.load(pack="yes")  # type: ignore[arg-type]
