@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
 from structgen.sampling.law import log_sum_exp
+from structgen.vocabulary import Vocabulary
 
 from .drafters import Context, Guessed, RowDrafter, Start
 from .recycling import most_probable
@@ -52,10 +53,11 @@ class DraftModel:
             )
         self.model = model
         self.most, self.least, self.width = most, least, width
+        self._shared: dict[str, bool] = {}
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        if self.model.vocabulary.fingerprint == start.vocabulary.fingerprint:
+        if self._shares(start.vocabulary):
             return _SameRow(self.model, start, self.most, self.least, self.width)
         if not start.vocabulary.encode("a") or not self.model.vocabulary.encode("a"):
             raise VocabularyMismatch(
@@ -63,6 +65,12 @@ class DraftModel:
                 hint="Give both a tokenizer that encodes text, or take a draft model with the same vocabulary.",
             )
         return _OtherRow(self.model, start, self.most)
+
+    def _shares(self, vocabulary: Vocabulary) -> bool:
+        name = vocabulary.fingerprint
+        if name not in self._shared:
+            self._shared = {name: _are_the_same(self.model.vocabulary, vocabulary)}
+        return self._shared[name]
 
 
 class _Ahead:
@@ -96,6 +104,7 @@ class _Ahead:
 class _SameRow:
     def __init__(self, model: Any, start: Start, most: int, least: float, width: int) -> None:
         self._ahead = _Ahead(model)
+        self._size, self._known = start.vocabulary.size, model.vocabulary.size
         self._most, self._least, self._width = most, least, width
         self._temperature = max(start.temperature, _COLDEST)
 
@@ -125,7 +134,28 @@ class _SameRow:
     def _logits(self, context: Context) -> Array | None:
         if context.drafted >= self._most or context.reach < self._least:
             return None
-        return self._ahead.logits(context.tokens)
+        if self._known < self._size and max(context.tokens, default=0) >= self._known:
+            return None  # a token from the padding, in a prompt
+        found = self._ahead.logits(context.tokens)
+        if found is None or len(found) == self._size:
+            return found
+        padded: Array = np.full(self._size, -np.inf, found.dtype)
+        padded[: len(found)] = found[: self._size]
+        return padded
+
+
+def _are_the_same(one: Vocabulary, other: Vocabulary) -> bool:
+    """Whether two vocabularies have the same tokens, but for what pads the longer one.
+
+    Models of one family often share a tokenizer, and round the rows of their output layers to other numbers.
+    """
+    if one.fingerprint == other.fingerprint:
+        return True
+    short, long = sorted((one, other), key=len)
+    return all(
+        long.token_bytes(token) == (short.token_bytes(token) if token < len(short) else None)
+        for token in range(len(long))
+    )
 
 
 class _OtherRow:

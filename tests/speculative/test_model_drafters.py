@@ -130,6 +130,30 @@ def test_a_draft_model_that_is_the_model_is_right(temperature: float) -> None:
     assert draft.forward_passes <= len(found.tokens) + 4 * model.forward_passes, "what is known is read once"
 
 
+@pytest.mark.parametrize(("own", "drafts"), [(9, 12), (12, 9)])
+def test_vocabularies_that_are_padded_otherwise_are_the_same(own: int, drafts: int) -> None:
+    """As with models of one family, whose output layers are rounded to other sizes."""
+
+    def made(size: int) -> Whole:
+        vocabulary = Vocabulary.from_tokens([*LETTERS, *[None] * (size - len(LETTERS))], [END])
+        law = peaked(11)
+        return Whole(vocabulary, lambda tokens: [*law(tokens), *[0.0] * (size - len(LETTERS))])
+
+    model, draft = made(own), made(drafts)
+    options = SamplingOptions(temperature=0.7, seed=6, max_tokens=60)
+    (plain,) = generate_tokens(model, [[0]], [None], options)
+    for verifier in (None, Rejection()):
+        speculation = speculating(DraftModel(draft, least=0.0, width=1), verifier)
+        (found,) = generate_tokens(model, [[0]], [None], options, drafting=speculation.start(model))
+        assert found.taken_tokens > found.drafted_tokens / 2
+        if verifier is None:
+            same([found], [plain])
+    with pytest.raises(VocabularyMismatch, match="another vocabulary"):
+        DraftModel(Whole(Vocabulary.from_tokens([*LETTERS, b"q"], [END]), peaked(1))).start(
+            Start([], model.vocabulary)
+        )
+
+
 def test_drafts_end_where_the_draft_model_takes_no_more() -> None:
     model, draft = Whole(VOCABULARY, peaked(3)), Whole(VOCABULARY, peaked(3), context_length=12)
     plain = drawn(model, 0)
