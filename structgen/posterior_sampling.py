@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from structgen.sampling.samplers import (
     sampler_of,
 )
 from structgen.speculative.defaults import reading_ahead_of
+from structgen.speculative.guarded import SpeculationWarning
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
@@ -122,7 +124,10 @@ def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task
 @contextmanager
 def _drafting(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
     """With what proposes tokens to read ahead, where that is wanted and of use."""
-    if not isinstance(sampler, MH):
+    if isinstance(sampler, MH):
+        if hasattr(speculate, "drafters"):
+            warnings.warn("MH reads nothing ahead", SpeculationWarning, stacklevel=2)
+    else:
         task.drafting = reading_ahead_of(
             task.model,
             speculate,

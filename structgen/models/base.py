@@ -55,6 +55,7 @@ class ScoringSession(ModelSession, Protocol):
     """A session that also tells the logits inside a run of tokens, as scoring and speculation need them.
 
     Tokens are read ahead, and taken back where they were not drawn, in sessions with ``steps_back_cheaply = True``.
+    With ``takes_padding = True`` they may be tokens that no text goes on with, where a longer pass takes less time.
     """
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:

@@ -38,6 +38,8 @@ class DistributionModel:
         self.context_length = context_length
         self.forward_passes = 0
         """How many times a session was given tokens: the calls that a real model would have run."""
+        self.knows_all = not isinstance(law, Mapping)
+        """Whether there is a law after any tokens."""
         self._law: Law = _look_up(law) if isinstance(law, Mapping) else law
 
     def encode(self, prompt: Prompt) -> list[int]:
@@ -66,10 +68,11 @@ class DistributionModel:
 class DistributionSession:
     """The rows of a `DistributionModel`, as tokens with the length of their prompt."""
 
-    steps_back_cheaply = True
     reads_trees = True
 
     def __init__(self, model: DistributionModel, prompts: Sequence[Sequence[int]]) -> None:
+        self.steps_back_cheaply = model.knows_all
+        """A table may lack what comes after a wrong guess."""
         if not all(prompts):
             raise ModelError(
                 "a prompt has no tokens", hint="Every row needs at least one token to start from."

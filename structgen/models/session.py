@@ -148,6 +148,7 @@ class BatchedSession(Session):
     """All rows in one cache, one forward pass for all of them."""
 
     steps_back_cheaply = True
+    takes_padding = True
 
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         shared = _shared_length(prompts)

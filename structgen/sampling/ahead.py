@@ -91,7 +91,8 @@ class LawsAhead:
 
         `held` is what each of the session's rows has behind the prompt, and is brought up to date.
         """
-        drafts = self._drafting.propose(places, len(held))
+        pads = bool(getattr(session, "takes_padding", False))
+        drafts = self._drafting.propose(places, len(held), pads=pads)
         started = time.perf_counter()
         pending: list[list[int]] = [[] for _ in held]
         for place, draft in zip(places, drafts, strict=True):

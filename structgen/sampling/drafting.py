@@ -62,16 +62,16 @@ class Drafting(Protocol):
     """Whether `draw` draws otherwise than the plain sampler does."""
 
     def propose(
-        self, rows: Sequence[Row], hidden: Sequence[Any] | None = None, *, trees: bool
+        self, rows: Sequence[Row], hidden: Sequence[Any] | None = None, *, trees: bool, pads: bool = False
     ) -> Sequence[DraftedTokens]:
         """A tree for each row, no deeper than it has room for and without tokens that end the text.
 
-        `trees`: whether the model can read others than chains.
+        `trees`: whether the model can read others than chains; `pads`: whether it reads what no text goes on with.
         """
         ...
 
-    def draw(self, row: Row, node: int, law: StepLaw, uniform: float) -> int:
-        """The token that follows the node (or `ROOT`), drawn from `law`."""
+    def draw(self, row: Row, node: int, law: StepLaw, uniform: float) -> int | None:
+        """The token that follows the node (or `ROOT`), drawn from `law`; None: it is drawn as always."""
         ...
 
     def drawn(self, row: Row, node: int, token: int) -> None:
@@ -119,10 +119,11 @@ class Place:
 class ReadingAhead(Protocol):
     """Proposes what rows read ahead, for samplers that ask for laws, and is told what became of it."""
 
-    def propose(self, places: Sequence[Place], rows: int) -> Sequence[Sequence[int]]:
+    def propose(self, places: Sequence[Place], rows: int, *, pads: bool = False) -> Sequence[Sequence[int]]:
         """For each place the tokens that are read behind its prefix in the next pass of `rows` rows.
 
-        None of them ends the text or is more than it may have.
+        None of them ends the text or is more than it may have. `pads`: whether the model reads what no text goes on
+        with.
         """
         ...
 
@@ -132,6 +133,10 @@ class ReadingAhead(Protocol):
 
     def passed(self, rows: int, tokens: int, seconds: float) -> None:
         """A pass in which the longest row read so many tokens took so long."""
+        ...
+
+    def declined(self) -> None:
+        """The model cannot take tokens back, so that none are read ahead."""
         ...
 
     def ended(self, tokens: Sequence[int]) -> None:

@@ -175,6 +175,19 @@ class StepLaw:
         chosen = range(len(masses)) if self._chosen is None else self._chosen.tolist()
         return {int(token): float(mass) for token, mass in zip(chosen, masses, strict=True) if mass > 0}
 
+    def over(self, size: int) -> Array:
+        """The same over a vocabulary of `size` tokens, float64."""
+        found = np.zeros(size)
+        if self._greedy:
+            found[self.draw(0.0)] = 1.0
+            return found
+        if self._cumulative is None:
+            self._prepare()
+        assert self._cumulative is not None
+        masses = np.diff(self._cumulative, prepend=0.0) / self._cumulative[-1]
+        found[slice(len(masses)) if self._chosen is None else self._chosen] = masses
+        return found
+
     def exclude(self, token: int) -> None:
         """Forbid one token more; the rest is renormalised. `log_z` stays what the mask said."""
         position = token if self._ids is None else int(np.searchsorted(self._ids, token))

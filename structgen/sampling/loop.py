@@ -201,7 +201,9 @@ class _Run:
             read = session.hidden()
             # What a row went back behind is taken from the session later.
             hidden = [None if row.excess else read[place] for row, place in zip(active, places, strict=True)]
-        trees = drafting.propose(active, hidden, trees=bool(getattr(session, "reads_trees", False)))
+        reads_trees = bool(getattr(session, "reads_trees", False))
+        pads = bool(getattr(session, "takes_padding", False))
+        trees = drafting.propose(active, hidden, trees=reads_trees, pads=pads)
         self.timing.drafting += time.perf_counter() - before
         return trees
 
@@ -251,7 +253,8 @@ class _Run:
             allowed = row.allowed()
             masked = clock()
             held = len(row.tokens)
-            choose = None if drafting is None or not drafting.verifies else _choice(drafting, row, node)
+            verified = drafting is not None and drafting.verifies and row.options.speculate
+            choose = _choice(drafting, row, node) if drafting is not None and verified else None
             row.draw(scores[node + 1], allowed, choose)
             drawn = clock()
             self.timing.constraint += masked - before

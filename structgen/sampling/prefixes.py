@@ -138,8 +138,11 @@ class PrefixReader:
         self._session.select([0] * self._lanes)
         self._held = [[] for _ in range(self._lanes)]
         self.passes += 1
-        if self._drafting is not None and can_read_ahead(self._session):
-            self._ahead = LawsAhead(self._drafting, self._prompt)
+        if self._drafting is not None:
+            if can_read_ahead(self._session):
+                self._ahead = LawsAhead(self._drafting, self._prompt)
+            else:
+                self._drafting.declined()
         logits: Array = self._session.logits()
         return logits
 
@@ -202,9 +205,12 @@ class PrefixBatch:
         self._held: list[list[int]] = [[]]
         self._asked: set[Prefix] = {()}
         self._ahead: LawsAhead | None = None
-        if drafting is not None and can_read_ahead(self._session):
-            self._ahead = LawsAhead(drafting, self._prompt)
-            self._ahead.keep((), self._session.logits()[0])
+        if drafting is not None:
+            if can_read_ahead(self._session):
+                self._ahead = LawsAhead(drafting, self._prompt)
+                self._ahead.keep((), self._session.logits()[0])
+            else:
+                drafting.declined()
         self.calls = 1
         """Laws that were asked for: each is one evaluation, made when it was asked for or ahead."""
         self.passes = 1

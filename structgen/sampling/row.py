@@ -27,8 +27,8 @@ from .streams import GumbelNoise, uniform_stream
 
 __all__ = ["Row", "TokenMatcher", "Unconstrained"]
 
-Choice = Callable[[StepLaw, float], int]
-"""From a law and a uniform number to a token."""
+Choice = Callable[[StepLaw, float], int | None]
+"""From a law and a uniform number to a token; None: it is drawn as always."""
 
 _CHUNK = 128
 _MAX_REJECTIONS = 512
@@ -205,6 +205,8 @@ class Row:
             if matcher.must_stop and not (self.options.exact_weight and self._eos):
                 self.finish = "complete"
             elif len(self.tokens) >= self.capacity and not matcher.is_complete():
+                if can_score and self.options.exact_weight and len(self.pending) > 1 + self._resent:
+                    return  # forced tokens have to be scored before
                 self.finish = "length"
             elif matcher.allowed_count() > 0:
                 return
@@ -247,6 +249,9 @@ class Row:
 
     def draw(self, logits: NDArray[Any], ids: NDArray[np.int64] | None, choose: Choice | None = None) -> None:
         """Draw the next token; the row may finish by it. `choose` draws from the law in another way."""
+        if len(self.tokens) >= self.capacity and not self._matcher.is_complete():
+            self.finish = "length"
+            return
         law = StepLaw(logits, ids, self.options)
         self._laws[len(self.tokens)] = law, logits
         for token in self._banned.get(len(self.tokens), ()):
@@ -270,13 +275,10 @@ class Row:
         attempt = 0
         while True:
             # What is drawn again is drawn from what is left of the law, whatever was drafted.
+            chosen = None
             if choose is not None and not attempt:
-                token = choose(law, self._uniform(position, attempt))
-            elif self._noise is not None:
-                noise, branch = self._noise, attempt + (self.retries << 10)
-                token = law.draw_noisy(partial(noise.best, position=position, branch=branch))
-            else:
-                token = law.draw(self._uniform(position, attempt))
+                chosen = choose(law, self._uniform(position, attempt))
+            token = self._drawn_at(law, position, attempt) if chosen is None else chosen
             score = (law.logprob(token), law.log_z)
             if token in self._eos:
                 self._matcher.advance(token)
@@ -300,6 +302,12 @@ class Row:
                 break
         self._drawn.append(position)
         self._commit(token, score)
+
+    def _drawn_at(self, law: StepLaw, position: int, attempt: int) -> int:
+        if self._noise is None:
+            return law.draw(self._uniform(position, attempt))
+        branch = attempt + (self.retries << 10)
+        return law.draw_noisy(partial(self._noise.best, position=position, branch=branch))
 
     def _follow_witness(self) -> int:
         """The way out when chance does not find one: the held witness's next token is always legal."""

@@ -12,6 +12,7 @@ Cost: rows are asked in turn, and none after one that has no draft. Drafters tha
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -22,10 +23,9 @@ from structgen.errors import StructgenError
 from structgen.sampling.ahead import common
 from structgen.sampling.drafting import Place
 
-from .controllers import Costs
 from .drafters import Context, RowDrafter, Start
 from .growth import LEAST, Chances, Grown, Kind, grow
-from .guarded import started
+from .guarded import DECLINED, SpeculationWarning
 from .trees import ROOT, DraftTree
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ __all__ = ["RunAhead"]
 
 Prefix = tuple[int, ...]
 
-_READERS = 8
-"""Rows share so many readers of what they have, each of which has read the prompt."""
+_READERS, _READ = 8, 40_000
+"""Rows share so many readers of what they have, each of which has read the prompt; fewer where that makes more tokens
+than the second number."""
 _TRUST = 0.5
 """What guesses are worth here, as long as nothing has been counted, of what they are worth to generation."""
 _OPEN = 12
@@ -81,10 +82,19 @@ class RunAhead:
     """See `structgen.sampling.drafting.ReadingAhead`: what one call of a sampler reads ahead."""
 
     def __init__(
-        self, speculation: Speculation, start: Start, *, max_tokens: int, sampler: str, gives_up: bool = False
+        self,
+        speculation: Speculation,
+        start: Start,
+        *,
+        max_tokens: int,
+        sampler: str,
+        gives_up: bool = False,
+        told: bool = True,
     ) -> None:
-        """`sampler` is what chances are counted for; `gives_up`: it may begin again in the middle of a text."""
+        """`sampler` is what chances are counted for; `gives_up`: it may begin again in the middle of a text; `told`:
+        there is a warning where the model cannot read ahead."""
         self._all = speculation
+        self._told = told
         self._start = start
         self._max_tokens = max_tokens
         above = speculation.chances.setdefault(sampler, _SamplerChances(gives_up=gives_up))
@@ -94,7 +104,7 @@ class RunAhead:
         self._open: OrderedDict[Prefix, _Guess] = OrderedDict()
         self._passes = 0
 
-    def propose(self, places: Sequence[Place], rows: int) -> list[list[int]]:
+    def propose(self, places: Sequence[Place], rows: int, *, pads: bool = False) -> list[list[int]]:
         """Tokens to read behind each place; none where they are not worth their time."""
         nothing: list[list[int]] = [[] for _ in places]
         with self._all.lock:
@@ -102,8 +112,7 @@ class RunAhead:
             self._passes += 1
             self._forget(self._passes - _OPEN)
             chains = self._chains(places)
-            drafts = nothing if chains is None else self._cut(places, chains, rows)
-            self._all.counts["drafted"] += sum(map(len, drafts))
+            drafts = nothing if chains is None else self._cut(places, chains, rows, pads and rows == 1)
             self._all.counts["without"] += not any(drafts)
         return drafts
 
@@ -127,6 +136,12 @@ class RunAhead:
         """A pass over so many tokens of each row took so long."""
         with self._all.lock:
             self._all.costs.note(rows, tokens, seconds)
+
+    def declined(self) -> None:
+        """See `ReadingAhead`. Who asked for drafts in so many words is told."""
+        self._all.counts["declined"] += 1
+        if self._told:
+            warnings.warn(DECLINED, SpeculationWarning, stacklevel=2)
 
     def ended(self, tokens: Sequence[int]) -> None:
         """A text was drawn; drafters that keep texts are told."""
@@ -154,7 +169,9 @@ class RunAhead:
                     return None
         return [grown[place.prefix] for place in places]
 
-    def _cut(self, places: Sequence[Place], chains: Sequence[DraftTree], rows: int) -> list[list[int]]:
+    def _cut(
+        self, places: Sequence[Place], chains: Sequence[DraftTree], rows: int, pads: bool
+    ) -> list[list[int]]:
         """As much of the drafts as the controller wants."""
         reach = [1.0] * min(map(len, chains))
         for tree in {place.prefix: tree for place, tree in zip(places, chains, strict=True)}.values():
@@ -165,15 +182,19 @@ class RunAhead:
             for place, tree in zip(places, chains, strict=True)
         ]
         longest = max(1, *pending)
-        costs = Costs({1: self._all.costs.known.get(rows, {})})
-        (steps,) = self._all.controller.keep([reach], [longest], costs)
+        costs = self._all.costs.for_rows(rows, pads=pads, told_as=1)
+        (steps,) = self._all.kept([reach], [longest], costs)
         if steps <= 0:
             return [[] for _ in places]
         drafts = [
             list(tree.tokens[: max(0, longest + steps - mine)])
             for mine, tree in zip(pending, chains, strict=True)
         ]
-        if rows == 1:
+        self._all.counts["drafted"] += sum(
+            max(0, len(draft) - common(place.held, tree.tokens))
+            for place, draft, tree in zip(places, drafts, chains, strict=True)
+        )
+        if pads:
             self._pad(places[0], drafts[0])
         return drafts
 
@@ -191,7 +212,7 @@ class RunAhead:
         constrained = self._start.constraint is not None
         context = Context(reader.tokens, place.matcher, self._start.vocabulary, is_constrained=constrained)
         depth = min(self._all.depth, size)
-        least = max(LEAST, getattr(self._all.controller, "least", 0.0))
+        least = getattr(self._all.controller, "least", LEAST)
         parts = (context, reader.drafters, self._chances, self._ends)
         try:
             grown = grow(*parts, size=size, depth=depth, branching=False, least=least)
@@ -206,10 +227,11 @@ class RunAhead:
     def _reader(self, place: Place) -> _Reader:
         """Drafters that have seen the place's prefix, and nothing else."""
         prompt = len(self._start.prompt)
-        reader = self._readers.get(place.row % _READERS)
+        number = place.row % max(1, min(_READERS, _READ // (prompt + 1)))
+        reader = self._readers.get(number)
         if reader is None:
-            drafters = [started(drafter, self._start) for drafter in self._all.drafters]
-            reader = self._readers[place.row % _READERS] = _Reader(drafters, list(self._start.prompt))
+            readers = self._all.readers(self._start)
+            reader = self._readers[number] = _Reader(readers, list(self._start.prompt))
         start = prompt + common(reader.tokens[prompt:], place.prefix)
         if start < len(reader.tokens) or start < prompt + len(place.prefix):
             reader.tokens[start:] = place.prefix[start - prompt :]

@@ -17,15 +17,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from structgen.errors import OptionError
+from .checks import check_number, check_whole
 
 __all__ = ["Confidence", "Controller", "Costs", "Fixed", "Goodput"]
 
 _AGAIN = 64
 """Of passes without a draft one in so many has a few tokens all the same, so that costs are known."""
 _SOME = 3
+_PLAIN = 256
+"""And of passes with drafts one in so many has none."""
 _PADS = 5
 """At most so many tokens are read for nothing."""
 
@@ -49,9 +51,16 @@ class Costs:
     """Seconds of a pass by its rows and the tokens of the longest: running means, and straight lines between."""
 
     known: dict[int, dict[int, float]] = field(default_factory=dict)
+    pads: bool = True
+    """Whether a pass may be given more tokens than it needs."""
+
+    def for_rows(self, rows: int, *, pads: bool, told_as: int | None = None) -> Costs:
+        """The same for passes of so many rows, which may be padded or not; `told_as`: as if they were so many."""
+        return Costs({rows if told_as is None else told_as: self.known.setdefault(rows, {})}, pads)
 
     def note(self, rows: int, tokens: int, seconds: float) -> None:
         """One pass more. A slow one (another process) counts little, a faster one much."""
+        tokens = _length(tokens)
         table = self.known.setdefault(rows, {})
         # Of a length that was never tried what is known of others tells something: one slow pass must not rule it out.
         before = self.of(rows, tokens) if table else seconds
@@ -63,7 +72,7 @@ class Costs:
 
         Lengths that nobody has tried are not counted on, but multiples of four are given a try.
         """
-        if tokens <= 1:
+        if tokens <= 1 or not self.pads:
             return tokens
         table = self.known.get(rows, {})
         best, least = tokens, 0.98 * self.of(rows, tokens)
@@ -82,6 +91,7 @@ class Costs:
         table = self.known.get(rows)
         if not table:
             return 1.0 + 0.03 * tokens
+        tokens = _length(tokens)
         if tokens in table:
             return table[tokens]
         below = max((one for one in table if one < tokens), default=None)
@@ -100,9 +110,11 @@ class Fixed:
     """The first `size` nodes, whatever they cost."""
 
     size: int = 8
+    least: ClassVar[float] = 0.0
+    """What is improbable is read as well."""
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole("size", self.size)
 
     def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
         """See `Controller`."""
@@ -117,9 +129,8 @@ class Confidence:
     size: int = 16
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
-        if not isinstance(self.least, int | float) or not 0 <= self.least <= 1:
-            raise OptionError(f"least is {self.least!r:.40}; it must be a probability")
+        check_whole("size", self.size)
+        check_number("least", self.least)
 
     def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
         """See `Controller`."""
@@ -135,10 +146,14 @@ class Goodput:
 
     size: int = 20
     margin: float = 1.1
-    _declined: int = 0
+    weighs_drafters: ClassVar[bool] = True
+    """A drafter that costs more than it brings is left alone for a while."""
+    _declined: int = field(default=0, init=False, repr=False)
+    _drafted: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        check_whole("size", self.size)
+        check_number("margin", self.margin, 0.0, 100.0)
 
     def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
         """See `Controller`. Rows are read side by side: each may have as many nodes as the longest for nothing."""
@@ -163,9 +178,14 @@ class Goodput:
             self._declined += 1
             if self._declined % _AGAIN == 0:  # what once looked bad may have been bad luck
                 best += _SOME
+        elif best > least:
+            self._drafted += 1
+            if self._drafted % _PLAIN == 0:  # nor is what a pass without drafts takes known for ever
+                best = least
         return [min(best - mine, len(one)) for one, mine in zip(reach, pending, strict=True)]
 
 
-def _check_size(size: int) -> None:
-    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= 256:
-        raise OptionError(f"size is {size!r:.40}; it must be a whole number from 1 to 256")
+def _length(tokens: int) -> int:
+    """Lengths that are told apart: all up to 32, and eight for each power of two beyond."""
+    step = 1 << max(0, (tokens - 1).bit_length() - 4)
+    return tokens if tokens <= 32 else -(-tokens // step) * step

@@ -6,16 +6,18 @@ model lives: how often guesses are right, what a pass costs, texts of earlier re
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from structgen.errors import OptionError
+from structgen.errors import OptionError, a_kind
 from structgen.sampling.options import SamplingOptions
 
 from .ahead import RunAhead
 from .drafters import Start
 from .driver import Speculation
+from .guarded import SpeculationWarning
 from .run import Run
 
 __all__ = ["drafting_of", "reading_ahead_of", "speculation_of"]
@@ -25,6 +27,11 @@ _own: weakref.WeakKeyDictionary[Any, Speculation] = weakref.WeakKeyDictionary()
 
 def speculation_of(model: Any) -> Speculation:
     """The one that calls with ``speculate=True`` share."""
+    if not hasattr(model, "vocabulary"):
+        raise OptionError(
+            f"`speculation_of` takes a structgen model; this is {a_kind(model)}",
+            hint="What structgen.load(...) or structgen.wrap(model, tokenizer) gave.",
+        )
     found = _own.get(model)
     if found is None:
         found = _own[model] = Speculation()
@@ -62,8 +69,15 @@ def reading_ahead_of(
         return None
     speculation = _chosen(model, speculate)
     speculation.check_vocabulary(model)
-    start = Start(prompt, model.vocabulary, getattr(matcher, "constraint", None), temperature, model)
-    return RunAhead(speculation, start, max_tokens=max_tokens, sampler=sampler, gives_up=gives_up)
+    start = Start(tuple(prompt), model.vocabulary, getattr(matcher, "constraint", None), temperature, model)
+    told = speculate is not True
+    if told and speculation.verifier.drafted != "any":
+        warnings.warn(
+            f"samplers read laws ahead and draw as without; {type(speculation.verifier).__name__} is not used",
+            SpeculationWarning,
+            stacklevel=2,
+        )
+    return RunAhead(speculation, start, max_tokens=max_tokens, sampler=sampler, gives_up=gives_up, told=told)
 
 
 def _chosen(model: Any, speculate: Any) -> Speculation:

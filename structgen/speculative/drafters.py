@@ -20,9 +20,24 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import check_whole
 from .suffixes import SuffixIndex
 
-__all__ = ["Context", "Copying", "Drafter", "ForcedBytes", "Guessed", "RowDrafter", "Start", "TokenLookup"]
+__all__ = [
+    "CONTEXT",
+    "Context",
+    "Copying",
+    "Drafter",
+    "ForcedBytes",
+    "Guessed",
+    "RowDrafter",
+    "Start",
+    "TokenLookup",
+]
+
+
+CONTEXT = 3
+"""So many of the last tokens are told with a law."""
 
 
 @dataclass
@@ -42,7 +57,8 @@ class Context:
     noise: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None
     """The Gumbel noise of token ids, where the next token is drawn with it."""
     hidden: NDArray[np.float32] | None = None
-    """The model's last hidden state at the end of the row, where a drafter has `wants_hidden`."""
+    """The model's last hidden state at the end of the row, where a drafter has `wants_hidden`; None right behind the
+    prompt, and where the last pass did not read it."""
 
     def tail(self, tokens: int) -> bytes:
         """The bytes of the last tokens."""
@@ -84,14 +100,15 @@ class RowDrafter(Protocol):
         ...
 
     # Optional: `law(context)`, the law of the next token as an array over the vocabulary, or None; `finish(tokens)`,
-    # told when the row has ended.
+    # told when the row has ended; `sampled(context)`, a `Sampled` with tokens that it has drawn itself, or None.
 
 
 class Drafter(Protocol):
     """Makes readers; what they learn in common is kept here.
 
     Optional: `tells_laws = True` where readers have `law`; `wants_hidden = True` for `Context.hidden`; `learn(contexts,
-    logits)`, told the laws that were read behind some last tokens.
+    logits)`, told the laws that were read (``[contexts, vocabulary]``, not to be changed) with up to `CONTEXT` tokens
+    before each.
     """
 
     def start(self, start: Start) -> RowDrafter:
@@ -124,6 +141,7 @@ class ForcedBytes:
 
     def __init__(self, most: int = 64) -> None:
         """`most` bytes are looked at."""
+        check_whole("most", most, high=4096)
         self._most = most
 
     def start(self, start: Start) -> RowDrafter:
@@ -165,6 +183,8 @@ class TokenLookup:
 
     def __init__(self, longest: int = 8, most: int = 10) -> None:
         """`most`: the tokens of a run that is proposed."""
+        check_whole("longest", longest)
+        check_whole("most", most)
         self._longest = longest
         self._most = most
 

@@ -13,14 +13,19 @@ from typing import Any
 
 from structgen.errors import OptionError, VocabularyMismatch, a_kind
 
+from .checks import check_whole
 from .controllers import Controller, Costs, Goodput
-from .drafters import Copying, Drafter, ForcedBytes, TokenLookup
-from .growth import Chances
+from .drafters import Copying, Drafter, ForcedBytes, RowDrafter, Start, TokenLookup
+from .growth import Chances, Tallies
+from .guarded import Account, started
 from .recycling import SuffixStore
 from .run import Run
 from .verifiers import Match, Verifier
 
 __all__ = ["Speculation"]
+
+_SHOWN = 12
+"""Of so many kinds of guesses a report tells."""
 
 
 class Speculation:
@@ -46,9 +51,7 @@ class Speculation:
         depth: int = 20,
         width: int = 3,
     ) -> None:
-        self.drafters: tuple[Drafter, ...] = (
-            (ForcedBytes(), Copying(), TokenLookup(), SuffixStore()) if drafters is None else tuple(drafters)
-        )
+        self.drafters: tuple[Drafter, ...] = _drafters(drafters)
         self.verifier: Verifier = Match() if verifier is None else verifier
         self.controller: Controller = Goodput() if controller is None else controller
         self.branching = branching
@@ -58,6 +61,9 @@ class Speculation:
         self.chances: dict[bool | str, Chances] = {True: Chances(), False: Chances()}
         """Of constrained rows and of free ones; and of each sampler, by its name."""
         self.counts: Counter[str] = Counter()
+        self.tallies = Tallies()
+        self.accounts = [Account(type(drafter).__name__) for drafter in self.drafters]
+        """Of each drafter, if it may be slow or fail."""
         self.lock = threading.Lock()
         """What is learned is shared by the generations of several threads."""
         self._vocabulary: str | None = None
@@ -67,6 +73,21 @@ class Speculation:
         """The drafts of one generation. `told`: whether there is a warning where the model cannot have any."""
         self.check_vocabulary(model)
         return Run(self, model, told=told)
+
+    def readers(self, start: Start) -> list[RowDrafter]:
+        """What the drafters read a row with that begins so."""
+        return [
+            started(drafter, start, account)
+            for drafter, account in zip(self.drafters, self.accounts, strict=True)
+        ]
+
+    def kept(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+        """How many nodes of each tree are read, by the controller, which may be anybody's."""
+        found = self.controller.keep(reach, pending, costs)
+        if len(found) != len(reach):
+            name = type(self.controller).__name__
+            raise OptionError(f"the controller {name} told {len(found)} numbers for {len(reach)} rows")
+        return [max(0, min(int(number), len(one))) for number, one in zip(found, reach, strict=True)]
 
     def check_vocabulary(self, model: Any) -> None:
         """It has learned tokens of this model's vocabulary, or none so far."""
@@ -80,19 +101,27 @@ class Speculation:
             )
 
     def report(self) -> str:
-        """What was drafted and taken so far, in words."""
+        """What was drafted and taken so far, in words; docs/speculation.md says how to read it."""
         counts = self.counts
         passes, drafted, taken = counts["passes"], counts["drafted"], counts["taken"]
         lines = [
-            f"{counts['tokens']} tokens in {passes} passes of {counts['rows']} rows; {drafted} drafted, {taken} taken"
+            f"{counts['rows']} texts, {counts['tokens']} tokens in {passes} passes; {drafted} drafted, {taken} taken"
             + (f" ({taken / drafted:.0%})" if drafted else "")
             + f"; {counts['without']} passes had no draft"
         ]
         if counts["declined"]:
             lines.append(f"{counts['declined']} generations without: the model cannot take tokens back")
+        lines += [str(account) for account in self.accounts if account.seconds or account.failed]
+        kinds = sorted(self.tallies.known.items(), key=lambda one: (-one[1][2], -one[1][0], one[0]))
+        if kinds:
+            lines.append("guesses by kind, those first of which most were taken:")
+        for kind, (guessed, right, taken_) in kinds[:_SHOWN]:
+            lines.append(f"  {kind}: {guessed} guessed, {right / guessed:.0%} right, {taken_} taken")
+        if len(kinds) > _SHOWN:
+            lines.append(f"  and {len(kinds) - _SHOWN} other kinds")
         for rows, table in sorted(self.costs.known.items()):
             told = ", ".join(f"{tokens}: {seconds * 1e3:.1f}" for tokens, seconds in sorted(table.items()))
-            lines.append(f"milliseconds of a pass by tokens, {rows} row{'s' * (rows > 1)}: {told}")
+            lines.append(f"milliseconds of a pass by the tokens of a row, {_side_by_side(rows)}: {told}")
         return "\n".join(lines)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,19 +133,42 @@ class Speculation:
         self.lock = threading.Lock()
 
 
+def _side_by_side(rows: int) -> str:
+    return "one text" if rows == 1 else f"{rows} texts side by side"
+
+
+def _drafters(given: Any) -> tuple[Drafter, ...]:
+    if given is None:
+        return ForcedBytes(), Copying(), TokenLookup(), SuffixStore()
+    if hasattr(given, "start") or isinstance(given, str | bytes):
+        raise OptionError(f"drafters is {a_kind(given)}", hint="Give a list of drafters: [ForcedBytes()].")
+    try:
+        return tuple(given)
+    except TypeError:
+        raise OptionError(
+            f"drafters is {a_kind(given)}", hint="Give a list of drafters: [ForcedBytes()]."
+        ) from None
+
+
 def _check(speculation: Speculation) -> None:
     for drafter in speculation.drafters:
-        if isinstance(drafter, type) or not hasattr(drafter, "start"):
+        if isinstance(drafter, type):
+            raise OptionError(f"a drafter is the class {drafter.__name__}", hint=f"{drafter.__name__}()")
+        if not hasattr(drafter, "start"):
             raise OptionError(f"a drafter has `start`; this is {a_kind(drafter)}")
+    if not isinstance(speculation.branching, bool):
+        raise OptionError(f"branching is {speculation.branching!r:.40}; it must be True or False")
     for name, value, method in (
         ("verifier", speculation.verifier, "outcome"),
         ("controller", speculation.controller, "keep"),
     ):
-        if isinstance(value, type) or not hasattr(value, method):
+        if isinstance(value, type):
+            raise OptionError(f"the {name} is the class {value.__name__}", hint=f"{value.__name__}()")
+        if not hasattr(value, method):
             raise OptionError(f"a {name} has `{method}`; this is {a_kind(value)}")
     for name, number in (("depth", speculation.depth), ("width", speculation.width)):
-        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 256:
-            raise OptionError(f"{name} is {number!r:.40}; it must be a whole number from 1 to 256")
+        check_whole(name, number)
+    check_whole("the controller's size", getattr(speculation.controller, "size", None))
     tells = any(getattr(drafter, "tells_laws", False) for drafter in speculation.drafters)
     if speculation.verifier.drafted != "any" and not tells:
         raise OptionError(

@@ -26,7 +26,7 @@ from structgen.sampling.law import bits_of
 from .drafters import Context, Guessed, RowDrafter
 from .trees import ROOT, DraftTree
 
-__all__ = ["LEAST", "Chances", "Grown", "candidates", "grow", "masked_law", "move"]
+__all__ = ["LEAST", "Chances", "Grown", "Tallies", "candidates", "grow", "masked_law", "move"]
 
 Kind = tuple[str, int, int]
 """Who proposed a token, how far it is in the run that was proposed, and how it begins."""
@@ -36,6 +36,8 @@ _SURE = 0.85
 _PRIOR = 3.0
 """Guesses that a kind is taken to have made before any was counted."""
 _FORGET = 0.98
+_TOGETHER = 16
+"""Guesses at one token that are told apart."""
 _KINDS = 20_000
 """More are not told apart: names come from drafters, which may be anybody's."""
 
@@ -45,8 +47,8 @@ class Chances:
     """How often guesses of each kind were right: counts that fade, on top of those of `above`."""
 
     above: Chances | None = None
-    _right: dict[Kind, float] = field(default_factory=dict)
-    _tried: dict[Kind, float] = field(default_factory=dict)
+    _right: dict[Kind, float] = field(default_factory=dict, init=False, repr=False)
+    _tried: dict[Kind, float] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, kind: Kind, prior: float) -> float:
         """The chance that a guess is right, where it is asked for."""
@@ -55,12 +57,31 @@ class Chances:
 
     def note(self, kind: Kind, right: bool) -> None:
         """A guess was right or wrong."""
-        if len(self._tried) >= _KINDS and kind not in self._tried:
-            return
+        if len(self._tried) >= _KINDS and kind not in self._tried:  # the one that came first goes
+            oldest = next(iter(self._tried))
+            del self._tried[oldest], self._right[oldest]
         self._tried[kind] = self._tried.get(kind, 0.0) * _FORGET + 1
         self._right[kind] = self._right.get(kind, 0.0) * _FORGET + right
         if self.above is not None:
             self.above.note(kind, right)
+
+
+@dataclass
+class Tallies:
+    """Of each kind of guess: how many, how many were right, how many of these the model had read."""
+
+    known: dict[str, list[int]] = field(default_factory=dict)
+
+    def note(self, kind: str, right: bool, taken: bool) -> None:
+        """A guess was right or wrong; `taken`: it was read, and drawn."""
+        counts = self.known.get(kind)
+        if counts is None:
+            if len(self.known) >= _KINDS:
+                return
+            counts = self.known[kind] = [0, 0, 0]
+        counts[0] += 1
+        counts[1] += right
+        counts[2] += taken
 
 
 @dataclass(slots=True)
@@ -88,10 +109,17 @@ class Grown:
             self.sampled.pop(node, None)
         self.tree.cut(size)
 
-    def learn(self, node: int, drawn: int, chances: Chances) -> None:
-        """At `node` the text went on with `drawn`."""
+    def learn(self, node: int, drawn: int, chances: Chances, tallies: Tallies) -> str | None:
+        """At `node` the text went on with `drawn`: the kind of guess that this was, if it was in the tree."""
+        found = None
+        is_read = self.tree.has(node, drawn)
         for token, kind in self.candidates.get(node, ()):
-            chances.note(kind, token == drawn)
+            right = token == drawn
+            chances.note(kind, right)
+            tallies.note(kind[0], right, right and is_read)
+            if right and is_read:
+                found = kind[0]
+        return found
 
 
 def grow(
@@ -177,7 +205,7 @@ def candidates(
     for drafter in drafters:
         for guess in (*_coupled(drafter, context), *drafter.propose(context)):
             others = proposed.setdefault(guess.tokens[0], [])
-            if all(one.kind != guess.kind for one, _ in others):
+            if len(others) < _TOGETHER and all(one.kind != guess.kind for one, _ in others):
                 others.append((guess, 0))
     return _judged(context, chances, proposed)
 
@@ -193,7 +221,12 @@ def _coupled(drafter: RowDrafter, context: Context) -> list[Guessed]:
         return []
     some = np.flatnonzero(masked)
     best = int(some[(np.log(masked[some]) + context.noise(some)).argmax()])
-    return [Guessed((best,), f"{type(drafter).__name__} with noise", 0.6)]
+    return [Guessed((best,), f"{_name_of(drafter)} with noise", 0.6)]
+
+
+def _name_of(drafter: RowDrafter) -> str:
+    account = getattr(drafter, "account", None)
+    return type(drafter).__name__ if account is None else str(account.name)
 
 
 def masked_law(context: Context, law: Any) -> NDArray[np.float64] | None:

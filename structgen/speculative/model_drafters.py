@@ -25,6 +25,7 @@ from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
 from structgen.sampling.law import log_sum_exp
 from structgen.vocabulary import Vocabulary
 
+from .checks import check_number, check_whole
 from .drafters import Context, Guessed, RowDrafter, Start
 from .recycling import most_probable
 
@@ -49,8 +50,11 @@ class DraftModel:
     def __init__(self, model: Any, *, most: int = 6, least: float = 0.3, width: int = 2) -> None:
         if not hasattr(model, "vocabulary") or not hasattr(model, "start"):
             raise OptionError(
-                f"a draft model is a structgen model; this is {a_kind(model)}", hint="structgen.wrap(...)"
+                f"a draft model is a structgen model; this is {a_kind(model)}",
+                hint="Make one with structgen.load(...) or structgen.wrap(model, tokenizer).",
             )
+        _check_reach(most, least)
+        check_whole("width", width)
         self.model = model
         self.most, self.least, self.width = most, least, width
         self._shared: dict[str, bool] = {}
@@ -71,6 +75,11 @@ class DraftModel:
         if name not in self._shared:
             self._shared = {name: _are_the_same(self.model.vocabulary, vocabulary)}
         return self._shared[name]
+
+
+def _check_reach(most: int, least: float) -> None:
+    check_whole("most", most)
+    check_number("least", least)
 
 
 class _Ahead:
@@ -198,6 +207,8 @@ class _OtherRow:
         if told:
             self._tokens += told
             self._text = bytes(vocabulary.decode(self._tokens))
+            if not text.startswith(self._text):  # it would be encoded again and again
+                raise VocabularyMismatch("the draft model's tokenizer does not give the text back as it is")
         return self._text == text
 
 
@@ -229,6 +240,9 @@ class LayerSkip:
     ) -> None:
         if not isinstance(keep, int | float) or not 0 < keep < 1:
             raise OptionError(f"keep is {keep!r:.40}; it must be above 0 and below 1")
+        _check_reach(most, least)
+        if refresh is not None:
+            check_whole("refresh", refresh, high=1_000_000)
         self.keep, self.most, self.least, self.refresh = float(keep), most, least, refresh
         self.layers: list[int] = []
         """Those that are run."""

@@ -21,7 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .drafters import Context, Guessed, RowDrafter, Start
+from structgen.errors import OptionError
+
+from .checks import check_whole
+from .drafters import CONTEXT, Context, Guessed, RowDrafter, Start
 from .suffixes import BREAK, SuffixIndex
 
 __all__ = ["LogitNGrams", "SuffixStore", "TokenRecycling", "TriGrams", "most_probable"]
@@ -59,6 +62,12 @@ class LogitNGrams:
     tells_laws = True
 
     def __init__(self, orders: Sequence[int] = (3, 2, 1), width: int = _WIDTH, entries: int = 50_000) -> None:
+        if not isinstance(orders, Sequence) or isinstance(orders, str) or not orders:
+            raise OptionError(f"orders is {orders!r:.40}; it must be several numbers of tokens")
+        for order in orders:
+            check_whole("each of orders", order, high=CONTEXT)
+        check_whole("width", width)
+        check_whole("entries", entries, high=100_000_000)
         self.orders = tuple(sorted(orders, reverse=True))
         self._width = width
         self._entries = entries
@@ -126,6 +135,8 @@ class TriGrams:
     tells_laws = True
 
     def __init__(self, width: int = 2, entries: int = 20_000) -> None:
+        check_whole("width", width)
+        check_whole("entries", entries, high=100_000_000)
         self._width = width
         self._entries = entries
         self._known: OrderedDict[tuple[int, ...], Counter[int]] = OrderedDict()
@@ -203,10 +214,16 @@ class _TriGramRow(_LearnedRow):
 class SuffixStore:
     """Texts that were drawn before under the same constraint; free texts are not kept.
 
-    `most` tokens are kept in all; the constraint that was met longest ago goes first.
+    longest   the most tokens that are compared with the end of a text
+    width     how many ways on are proposed where earlier texts differ
+    most      tokens that are kept at the most, about 300 bytes each. When they are more, the constraint that was met
+              longest ago goes first, then the older texts of the one that is left. A longer text is not kept
     """
 
     def __init__(self, longest: int = 16, width: int = 2, most: int = 200_000) -> None:
+        check_whole("longest", longest)
+        check_whole("width", width)
+        check_whole("most", most, high=1_000_000_000)
         self._longest = longest
         self._width = width
         self._most = most
@@ -222,14 +239,16 @@ class SuffixStore:
             return _Silent()
         texts = self._texts.get(start.constraint)
         if texts is None:
-            texts = Texts(self._longest, self._width, self._most // 4)
+            texts = Texts(self._longest, self._width, self._most)
         return _StoredRow(self, start.constraint, texts, len(start.prompt))
 
     def keep(self, constraint: Any, texts: Texts, text: Sequence[int]) -> None:
         """A text was drawn; what is more than may be kept goes."""
+        # A row may have begun before its constraint was let go, or met by others.
+        is_kept = constraint in self._texts
         texts = self._texts.setdefault(constraint, texts)
         self._texts.move_to_end(constraint)
-        self._size -= len(texts)
+        self._size -= len(texts) if is_kept else 0
         texts.add(text)
         self._size += len(texts)
         while len(self._texts) > 1 and (self._size > self._most or len(self._texts) > _CONSTRAINTS):
@@ -250,14 +269,19 @@ class Texts:
         return len(self._index)
 
     def add(self, text: Sequence[int]) -> None:
-        """A text that was drawn."""
-        if not text or len(text) > self._most // 2:
+        """A text that was drawn. Where there is no room for it about half of the others go."""
+        if not text or len(text) >= self._most:
             return
         self._texts.append(list(text))
         if len(self._index) + len(text) < self._most:
             self._index.extend([BREAK, *text])
             return
-        self._texts = self._texts[len(self._texts) // 2 :]
+        room, kept = self._most // 2, 1
+        size = len(text) + 1
+        while kept < len(self._texts) and size + len(self._texts[-kept - 1]) < room:
+            kept += 1
+            size += len(self._texts[-kept]) + 1
+        self._texts = self._texts[-kept:]
         self._index = SuffixIndex(self._longest)
         for one in self._texts:
             self._index.extend([BREAK, *one])

@@ -21,9 +21,10 @@ from structgen.errors import OptionError, StructgenError
 from structgen.sampling.law import StepLaw
 from structgen.sampling.streams import uniform_stream
 
-from .drafters import Context, RowDrafter, Start
+from .controllers import Costs
+from .drafters import CONTEXT, Context, RowDrafter, Start
 from .growth import LEAST, Chances, Grown, grow
-from .guarded import Learner, SpeculationWarning, started
+from .guarded import DECLINED, Guarded, Learner, SpeculationWarning
 from .sampled import Draws, WrongDrafts, grow_sampled
 from .trees import DraftTree
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Run"]
 
-_CONTEXT = 3
-"""So many of the last tokens are told with a law."""
 _DRAFTS = 1 << 20
 """The branch of a row's random stream that drafts are drawn from."""
 
@@ -64,19 +63,26 @@ class Run:
         self._vocabulary = model.vocabulary
         self._eos = frozenset(model.vocabulary.eos_ids)
         self._rows: dict[int, _Row] = {}
-        self._learners = [Learner(drafter) for drafter in speculation.drafters if hasattr(drafter, "learn")]
+        self._side_by_side = 1
+        self._learners = [
+            Learner(drafter, account)
+            for drafter, account in zip(speculation.drafters, speculation.accounts, strict=True)
+            if hasattr(drafter, "learn")
+        ]
         self.learns = bool(self._learners)
         self.verifies = speculation.verifier.drafted != "any"
         self.reads_hidden = any(getattr(drafter, "wants_hidden", False) for drafter in speculation.drafters)
 
     def propose(
-        self, rows: Sequence[Any], hidden: Sequence[Any] | None = None, *, trees: bool
+        self, rows: Sequence[Any], hidden: Sequence[Any] | None = None, *, trees: bool, pads: bool = False
     ) -> list[DraftTree]:
-        """A tree for each row; `trees`: whether the model can read more than chains."""
+        """See `Drafting.propose`."""
         pending = [len(row.pending) for row in rows]
+        self._side_by_side = max(1, len(rows))
         with self._all.lock:
+            costs = self._all.costs.for_rows(len(rows), pads=pads and len(rows) == 1)
             grown = [
-                self._grow(row, None if hidden is None else hidden[place], trees, len(rows))
+                self._grow(row, None if hidden is None else hidden[place], trees, costs)
                 for place, row in enumerate(rows)
             ]
             if not any(pending):
@@ -84,22 +90,20 @@ class Run:
             elif self.verifies:
                 kept = [len(one.tree) for one in grown]  # that was decided while they grew
             else:
-                kept = self._all.controller.keep([one.tree.reach for one in grown], pending, self._all.costs)
+                kept = self._all.kept([one.tree.reach for one in grown], pending, costs)
             for one, size in zip(grown, kept, strict=True):
                 one.cut(size)
-            if len(rows) == 1 and any(pending) and rows[0].options.speculate:
+            if costs.pads and any(pending) and rows[0].options.speculate:
                 self._pad(rows[0], grown[0].tree)
         return [one.tree for one in grown]
 
-    def draw(self, row: Any, node: int, law: StepLaw, uniform: float) -> int:
-        """The token at a node, by the verifier."""
+    def draw(self, row: Any, node: int, law: StepLaw, uniform: float) -> int | None:
+        """The token at a node, by the verifier; None where nothing was drawn there."""
         known = self._rows.get(row.index)
         sampled = None if known is None else known.grown.sampled.get(node)
         if sampled is None:
-            return law.draw(uniform)
-        target = np.zeros(self._vocabulary.size)
-        for token, mass in law.probabilities().items():
-            target[token] = mass
+            return None
+        target = law.over(self._vocabulary.size)
         return self._all.verifier.outcome(target, sampled.law, sampled.tokens).draw(uniform)
 
     def drawn(self, row: Any, node: int, token: int) -> None:
@@ -107,7 +111,8 @@ class Run:
         known = self._rows.get(row.index)
         if known is not None:
             with self._all.lock:
-                known.grown.learn(node, token, known.chances)
+                kind = known.grown.learn(node, token, known.chances, self._all.tallies)
+                self._credit(known, node, token, kind)
 
     def read(self, row: Any, tree: DraftTree, logits: Any) -> None:
         """See `Drafting.read`."""
@@ -115,35 +120,39 @@ class Run:
         if not self._learners or known is None:
             return
         with self._all.lock:
-            end = known.tokens[-_CONTEXT:]
-            contexts = [end, *([*end, *tree.text_to(node)][-_CONTEXT:] for node in range(len(tree)))]
+            end, guesses = known.tokens[-CONTEXT:], len(tree) - tree.padding
+            contexts = [end, *([*end, *tree.text_to(node)][-CONTEXT:] for node in range(guesses))]
+            told = logits[: 1 + guesses].view()
+            told.flags.writeable = False  # the row is drawn from the same numbers
             for learner in self._learners:
-                learner.learn(contexts, logits)
+                learner.learn(contexts, told)
 
     def passed(self, rows: int, tokens: int, seconds: float) -> None:
         """A pass over so many tokens of each row took so long."""
         with self._all.lock:
+            self._all.counts["passes"] += 1
             self._all.costs.note(rows, tokens, seconds)
 
     def went(self, row: Any, drafted: int, taken: int) -> None:
         """A row has drawn what it could: so many nodes of its tree."""
         with self._all.lock:
             counts = self._all.counts
-            counts["passes"] += 1
             counts["drafted"] += drafted
             counts["taken"] += taken
             counts["without"] += not drafted
+            counts["steps"] += 1
+            known = self._rows.get(row.index)
+            worth = self._all.costs.of(self._side_by_side, 1) / self._side_by_side
+            weighed = getattr(self._all.controller, "weighs_drafters", False)
+            for reader in () if known is None else known.drafters:
+                if isinstance(reader, Guarded):
+                    reader.passed(worth, weighed=weighed)
 
     def declined(self) -> None:
         """See `Drafting`. Who asked for drafts in so many words is told."""
         self._all.counts["declined"] += 1
         if self._told:
-            warnings.warn(
-                "nothing is read ahead: this model's memory cannot take tokens back (it has recurrent layers, or a "
-                "session of another kind)",
-                SpeculationWarning,
-                stacklevel=2,
-            )
+            warnings.warn(DECLINED, SpeculationWarning, stacklevel=2)
 
     def ended(self, row: Any) -> None:
         """A row has ended."""
@@ -168,10 +177,14 @@ class Run:
         if known is None:
             constraint = _constraint(row)
             start = Start(
-                row.prompt, self._vocabulary, constraint, row.options.effective_temperature, self._model
+                tuple(row.prompt),
+                self._vocabulary,
+                constraint,
+                row.options.effective_temperature,
+                self._model,
             )
             known = self._rows[row.index] = _Row(
-                [started(drafter, start) for drafter in self._all.drafters],
+                self._all.readers(start),
                 Chances(self._all.chances[constraint is not None]),
                 list(row.prompt),
                 len(row.prompt),
@@ -179,7 +192,7 @@ class Run:
             )
         return known
 
-    def _grow(self, row: Any, hidden: Any, trees: bool, rows: int) -> Grown:
+    def _grow(self, row: Any, hidden: Any, trees: bool, costs: Costs) -> Grown:
         if not row.options.speculate:
             return Grown(DraftTree())  # nothing of this row is kept either
         known = self._known(row)
@@ -199,20 +212,23 @@ class Run:
         depth = min(self._all.depth, most)
         parts = (context, known.drafters, known.chances, self._eos)
         if self.verifies:
-            known.grown = self._sampled(row, parts, most, depth, branching, rows)
+            known.grown = self._sampled(row, parts, most, depth, branching, costs)
         else:
-            least = max(LEAST, getattr(controller, "least", 0.0))
+            least = getattr(controller, "least", LEAST)
             with suppress(LimitError, StructgenError):  # of a guess nobody has to know
                 known.grown = grow(*parts, size=most, depth=depth, branching=branching, least=least)
         return known.grown
 
-    def _sampled(self, row: Any, parts: _Parts, most: int, depth: int, branching: bool, rows: int) -> Grown:
-        controller, costs, pending = self._all.controller, self._all.costs, [len(row.pending)] * rows
+    def _sampled(
+        self, row: Any, parts: _Parts, most: int, depth: int, branching: bool, costs: Costs
+    ) -> Grown:
+        rows = self._side_by_side
+        pending = [len(row.pending)] * rows
 
         def goes_on(reach: Sequence[float]) -> bool:
             # What may follow is taken to be a little less likely, step by step, whatever it will be.
             ahead = [*reach, *(reach[-1] * 0.8**step for step in range(1, most - len(reach) + 1))]
-            return controller.keep([ahead] * rows, pending, costs)[0] >= len(reach)
+            return self._all.kept([ahead] * rows, pending, costs)[0] >= len(reach)
 
         try:
             return grow_sampled(
@@ -243,6 +259,15 @@ class Run:
         for _ in range(min(wanted, room)):
             node = tree.add(node, row.pending[-1], 0.0)
             tree.padding += 1
+
+    def _credit(self, known: _Row, node: int, token: int, kind: str | None) -> None:
+        """Whose guess it was: of drafters that may be slow, who may not be paid for what others found as well."""
+        drawn = kind is None and node in known.grown.sampled and known.grown.tree.has(node, token)
+        for reader in known.drafters:
+            if isinstance(reader, Guarded) and (
+                drawn or (kind is not None and reader.account.kinds.issuperset(kind.split("+")))
+            ):
+                reader.taken += 1
 
     def _observe(self, row: Any, known: _Row) -> None:
         """Tell the drafters what the row has become."""

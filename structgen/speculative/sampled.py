@@ -30,6 +30,7 @@ __all__ = ["Draws", "Sampled", "WrongDrafts", "drawn_children", "grow_sampled"]
 
 Array = NDArray[np.float64]
 _LEAST = 1e-3
+"""What is all but certain not to come is not read. The verifier is told that it was drawn all the same."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,6 @@ def grow_sampled(
                 return grown
             reach = -loss
             if not goes_on([*tree.reach, reach]):
-                here = parent
                 matcher.rollback(1)
                 return grown
             here = node = tree.add(parent, token, reach)

@@ -41,6 +41,10 @@ class DraftTree:
             self.reach.append(reach)
         return place
 
+    def has(self, parent: int, token: int) -> bool:
+        """Whether the node has such a child."""
+        return (parent, token) in self._places
+
     def path(self, tokens: Sequence[int]) -> list[int]:
         """The nodes that `tokens` go through, from the first on, as far as there are some."""
         found: list[int] = []

@@ -25,7 +25,7 @@ Hu et al. 2025 (MDSD).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -89,7 +89,7 @@ class Verifier(Protocol):
 class Match:
     """Exact for every drafter; the plain sampler's own tokens under its own noise."""
 
-    drafted: Drafted = "any"
+    drafted: Drafted = field(default="any", init=False)
 
     def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
         """See `Verifier`."""
@@ -100,7 +100,7 @@ class Match:
 class Rejection:
     """The first one: a chain."""
 
-    drafted: Drafted = "one"
+    drafted: Drafted = field(default="one", init=False)
 
     def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
         """See `Verifier`."""
@@ -112,7 +112,7 @@ class Rejection:
 class Recursive:
     """Recursive rejection without replacement."""
 
-    drafted: Drafted = "distinct"
+    drafted: Drafted = field(default="distinct", init=False)
 
     def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
         """See `Verifier`."""
@@ -138,7 +138,7 @@ class Recursive:
 class KSeq:
     """Independent drafts, each against the same threshold."""
 
-    drafted: Drafted = "independent"
+    drafted: Drafted = field(default="independent", init=False)
 
     def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
         """See `Verifier`."""
@@ -160,7 +160,7 @@ class KSeq:
 class GreedyTransport:
     """The most probable drafts for sure, and one of the others; `children` are in this order."""
 
-    drafted: Drafted = "greedy"
+    drafted: Drafted = field(default="greedy", init=False)
 
     def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
         """See `Verifier`."""

@@ -28,7 +28,8 @@ def test_what_is_kept_is_the_best_by_trying_all(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(50):
         rows = int(random.integers(1, 4))
-        costs = Costs({rows: {tokens: float(random.uniform(0.01, 0.03)) for tokens in range(1, 40)}})
+        known = {rows: {tokens: float(random.uniform(0.01, 0.03)) for tokens in range(1, 40)}}
+        costs = Costs(known).for_rows(rows, pads=rows == 1)
         reach = [sorted(random.random(int(random.integers(0, 12))), reverse=True) for _ in range(rows)]
         pending = [int(random.integers(1, 4)) for _ in range(rows)]
         rates = {}

@@ -211,7 +211,7 @@ def test_a_store_knows_texts_of_the_same_constraint() -> None:
     assert following(None, b"the ca") == []  # free texts are not kept
     for _ in range(40):
         ended(one, b"and another text")
-    assert len(store) < 400 and following(one, b"the co") == [b"u"] or following(one, b"anot") == [b"h"]
+    assert 200 < len(store) < 400 and following(one, b"anot") == [b"h"]
     for number in range(20):
         ended(sg.regex(f"[a-z ]{{0,{number + 50}}}"), b"x" * 40)
     assert len(store) <= 400

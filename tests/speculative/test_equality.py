@@ -192,9 +192,9 @@ def test_a_limit_met_on_a_guess_is_nothing() -> None:
             return super().advance(token_id)
 
     class Careful(Run):
-        def propose(self, rows: Any, hidden: Any = None, *, trees: bool) -> Any:
+        def propose(self, rows: Any, hidden: Any = None, **reads: bool) -> Any:
             guessing.append(1)
-            draft = super().propose(rows, hidden, trees=trees)
+            draft = super().propose(rows, hidden, **reads)  # type: ignore[misc]
             guessing.clear()
             return draft
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from structgen.matcher import Matcher
 from structgen.sampling.conditions import Condition
 from structgen.sampling.drawing import Limits, Task, draw
 from structgen.sampling.samplers import Sampler
-from structgen.speculative import Fixed, ForcedBytes, Speculation
+from structgen.speculative import Fixed, ForcedBytes, Speculation, SpeculationWarning
 from structgen.speculative.defaults import reading_ahead_of
 from structgen.vocabulary import Vocabulary
 from tests.models.tiny import CONFIGS, SIZE
@@ -47,7 +48,9 @@ def test_the_same_draws_in_fewer_passes(name: str, sampler: Sampler) -> None:
         return list(draw(task, 4, sampler)), task
 
     plain, one = drawn(False)
-    found, other = drawn(Speculation([ForcedBytes()], controller=Fixed(5)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if name == "qwen3_next" else "error", SpeculationWarning)
+        found, other = drawn(Speculation([ForcedBytes()], controller=Fixed(5)))
     assert [draw.tokens for draw in found] == [draw.tokens for draw in plain]
     for mine, theirs in zip(found, plain, strict=True):
         assert mine.log_weight == pytest.approx(theirs.log_weight, abs=1e-3)

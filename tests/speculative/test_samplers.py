@@ -18,7 +18,7 @@ from structgen.sampling import ahead
 from structgen.sampling.drafting import Place
 from structgen.sampling.prefixes import PrefixBatch, PrefixReader
 from structgen.sampling.samplers import Sampler
-from structgen.speculative import Costs, Fixed, ForcedBytes, Goodput, Speculation
+from structgen.speculative import Costs, Fixed, ForcedBytes, Goodput, Speculation, SpeculationWarning
 from structgen.speculative.defaults import reading_ahead_of
 from structgen.vocabulary import Vocabulary
 from tests.oracles.toy_model import ToyModel
@@ -47,6 +47,7 @@ POTENTIALS: list[Any] = [
     sg.potential(lambda text: "b" in text, prefix=lambda text: not text.startswith("c")),
     sg.potential(lambda text: -0.5 * len(text)),
 ]
+pytestmark = pytest.mark.filterwarnings("ignore:MH reads nothing ahead")
 WORDS = st.lists(st.text("abcé", min_size=1, max_size=5), min_size=1, max_size=6)
 
 
@@ -225,7 +226,9 @@ def test_sessions_that_cannot_are_left_alone() -> None:
         model, Speculation(controller=Fixed(4)), [0], matcher, temperature=1.0, max_tokens=30, sampler="Exact"
     )
     reader = PrefixReader(model, [0], drafting=drafting)  # type: ignore[arg-type]
-    for length in range(3):
+    with pytest.warns(SpeculationWarning, match="cannot take tokens back"):
+        reader.read({0: ()}, {0: matcher})
+    for length in (1, 2):
         reader.read({0: (0, 1, 2)[:length]}, {0: matcher})
     assert model.forward_passes == 2 and reader.passes == reader.calls == 3
 

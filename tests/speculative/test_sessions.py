@@ -129,8 +129,8 @@ class Noting(Run):
         self.watcher = watcher
         self.told: list[tuple[Any, list[int], Any]] = []
 
-    def propose(self, rows: Any, hidden: Any = None, *, trees: bool) -> Any:
-        found = super().propose(rows, hidden, trees=trees)
+    def propose(self, rows: Any, hidden: Any = None, **reads: bool) -> Any:
+        found = super().propose(rows, hidden, **reads)  # type: ignore[misc]
         for tokens, state in self.watcher.seen:
             (row,) = [row for row in rows if [*row.prompt, *row.tokens] == tokens]
             self.told.append((row.excess, tokens[: len(tokens) - len(row.pending)], state))

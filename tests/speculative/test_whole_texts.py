@@ -274,7 +274,15 @@ def test_drafts_of_another_kind_are_refused() -> None:
 
 def test_bad_parts_are_told() -> None:
     with pytest.raises(OptionError, match="a drafter has `start`"):
+        Speculation([3])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match=r"is the class TriGrams\n.*TriGrams\(\)"):
         Speculation([TriGrams])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match=r"the verifier is the class Match\n.*Match\(\)"):
+        Speculation(verifier=Match)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="drafters is"):
+        Speculation(TriGrams())  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="branching"):
+        Speculation(branching="no")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="a verifier has `outcome`"):
         Speculation(verifier="match")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="depth"):

@@ -1,0 +1,429 @@
+"""Drafters, controllers, options and models that do not behave: texts stay as they are, and somebody is told."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import structgen as sg
+from structgen.errors import OptionError
+from structgen.matcher import Matcher
+from structgen.models.memory import DistributionModel
+from structgen.models.processed import with_processors
+from structgen.sampling import Generation, SamplingOptions, generate_tokens
+from structgen.speculative import (
+    Confidence,
+    Copying,
+    Costs,
+    DraftModel,
+    Fixed,
+    ForcedBytes,
+    Goodput,
+    GreedyTransport,
+    Guessed,
+    KSeq,
+    LayerSkip,
+    LogitNGrams,
+    Recursive,
+    Rejection,
+    Speculation,
+    SpeculationWarning,
+    SuffixStore,
+    TokenLookup,
+    TokenRecycling,
+    TriGrams,
+    speculation_of,
+)
+from structgen.speculative.drafters import Context, Start
+from structgen.speculative.guarded import Account
+from structgen.speculative.sampled import Sampled
+from structgen.vocabulary import Vocabulary
+from tests.oracles.toy_model import ToyModel
+from tests.sampling.toys import random_law
+
+LETTERS = Vocabulary.from_tokens([b"a", b"b", b"c", b"ab", None], [4])
+MODEL = ToyModel(LETTERS, random_law(3, 5))
+CONSTRAINT = sg.regex("[abc]{3,30}")
+
+
+class Reader:
+    """A drafter that is its own reader, and proposes nothing."""
+
+    def start(self, start: Start) -> Any:
+        return self
+
+    def propose(self, context: Context) -> Any:
+        return []
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        pass
+
+
+def drawn(speculation: Speculation | None, seed: int = 1, model: Any = MODEL, **options: Any) -> Generation:
+    matcher = Matcher(CONSTRAINT, LETTERS)
+    chosen = SamplingOptions(seed=seed, max_tokens=20, **options)
+    drafting = None if speculation is None else speculation.start(model)
+    return generate_tokens(model, [[0, 1, 2]], [matcher], chosen, drafting=drafting)[0]
+
+
+def test_a_drafter_cannot_change_the_row() -> None:
+    class Keeps(Reader):
+        def start(self, start: Start) -> Any:
+            self.tokens: Any = start.prompt
+            return self
+
+        def observe(self, tokens: Sequence[int], start: int) -> None:
+            self.tokens[start:] = tokens[start:]
+
+    class Rewrites(Reader):
+        wants_hidden = True
+
+        def propose(self, context: Context) -> Any:
+            context.tokens.clear()
+            return []
+
+        def learn(self, contexts: Any, logits: Any) -> None:
+            logits[:] = 0
+
+    for drafter, warns in ((Keeps(), "tuple"), (Rewrites(), "read-only")):
+        for seed in range(5):
+            speculation = Speculation([drafter, ForcedBytes()], controller=Fixed(4))
+            with pytest.warns(SpeculationWarning, match=warns):
+                found = drawn(speculation, seed)
+            plain = drawn(None, seed)
+            assert (found.tokens, found.prompt_tokens) == (plain.tokens, plain.prompt_tokens)
+
+
+def test_one_that_never_stops_proposing_is_cut() -> None:
+    class Endless(Reader):
+        def propose(self, context: Context) -> Any:
+            return (Guessed((0,), "x" * 10_000 + str(number)) for number in itertools.count())
+
+    speculation = Speculation([Endless()], controller=Fixed(4))
+    assert drawn(speculation).tokens == drawn(None).tokens
+    assert all(len(kind) < 2000 for kind in speculation.tallies.known)
+
+
+@pytest.mark.parametrize("start", [lambda self, start: None, lambda self, start: 3])
+def test_a_start_that_gives_no_reader_is_told(start: Callable[..., Any]) -> None:
+    drafter = type("Bad", (Reader,), {"start": start})()
+    speculation = Speculation([drafter])
+    with pytest.warns(SpeculationWarning, match="the drafter Bad failed.*TypeError.*has no `propose`"):
+        assert drawn(speculation).tokens == drawn(None).tokens
+    assert "Bad: " in speculation.report() and "left out of 1 texts: TypeError" in speculation.report()
+
+
+def test_a_law_that_is_missing_is_told() -> None:
+    drafter = type("Lawless", (Reader,), {"tells_laws": True})()
+    with pytest.warns(SpeculationWarning, match="`tells_laws` is set, and a Lawless has no `law`"):
+        drawn(Speculation([drafter], Rejection()))
+
+
+def test_an_error_is_told_with_its_place() -> None:
+    class Raises(Reader):
+        def propose(self, context: Context) -> Any:
+            raise ValueError("bad luck")
+
+    with pytest.warns(SpeculationWarning, match=r"ValueError: bad luck \(.*test_untrusted\.py:\d+\)"):
+        drawn(Speculation([Raises()]))
+
+
+WHOLE = np.ones(5)
+
+
+@pytest.mark.parametrize(
+    ("told", "verifier", "match"),
+    [
+        (Sampled(WHOLE, (-3,), "one"), Rejection(), "no mass"),
+        (Sampled(WHOLE, (9,), "one"), Rejection(), "no mass"),
+        (Sampled(WHOLE, (0, 1), "one"), Rejection(), "one token"),
+        (Sampled(WHOLE, (0, 0), "distinct"), Recursive(), "drawn twice"),
+        (Sampled(WHOLE, (0, 0), "greedy"), GreedyTransport(), "drawn twice"),
+        (Sampled(WHOLE, (), "independent"), KSeq(), "no mass"),
+        (Sampled(WHOLE, (0,), "somehow"), KSeq(), "drawn as"),  # type: ignore[arg-type]
+        (Sampled(np.full(5, np.nan), (0,), "one"), Rejection(), "finite"),
+        (Sampled(np.ones(4), (0,), "one"), Rejection(), "shape"),
+        (Sampled(np.zeros(5), (0,), "one"), Rejection(), "no mass"),
+    ],
+)
+def test_draws_that_are_none(told: Sampled, verifier: Any, match: str) -> None:
+    class Draws(Reader):
+        tells_laws = True
+        law = None
+
+        def sampled(self, context: Context) -> Any:
+            return told
+
+    with pytest.warns(SpeculationWarning, match=match):
+        found = drawn(Speculation([Draws()], verifier, Fixed(3), branching=True))
+    assert found.tokens == drawn(None).tokens
+
+
+def test_laws_of_any_size_are_normalised() -> None:
+    class Huge(Reader):
+        tells_laws = True
+
+        def law(self, context: Context) -> Any:
+            return np.full(5, 1e308)
+
+    for verifier in (Rejection(), Recursive(), KSeq(), GreedyTransport()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert drawn(Speculation([Huge()], verifier, Fixed(3))).taken_tokens > 0
+
+
+def test_rows_without_drafts_beside_another_verifier_are_as_alone() -> None:
+    for seed in range(10):
+        speculation = Speculation([TriGrams()], Rejection(), Fixed(3))
+        plain = SamplingOptions(seed=seed, max_tokens=20, speculate=False)
+        (alone,) = generate_tokens(MODEL, [[0]], [Matcher(CONSTRAINT, LETTERS)], plain)
+        found, _ = generate_tokens(
+            MODEL,
+            [[0], [0]],
+            [Matcher(CONSTRAINT, LETTERS), Matcher(CONSTRAINT, LETTERS)],
+            [plain, SamplingOptions(seed=seed + 50, max_tokens=20, speculate=speculation)],
+            drafting=speculation.start(MODEL),
+        )
+        assert found.tokens == alone.tokens
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TokenLookup(most=0),
+        lambda: TokenLookup(longest="a"),  # type: ignore[arg-type]
+        lambda: ForcedBytes(-1),
+        lambda: SuffixStore(most=-1),
+        lambda: SuffixStore(width=0),
+        lambda: SuffixStore(longest=0),
+        lambda: TriGrams(width=0),
+        lambda: TriGrams(entries=0),
+        lambda: LogitNGrams(orders=()),
+        lambda: LogitNGrams(orders=(4,)),
+        lambda: LogitNGrams(orders=3),  # type: ignore[arg-type]
+        lambda: LogitNGrams(width=0),
+        lambda: TokenRecycling(width=0),
+        lambda: LayerSkip(refresh=0),
+        lambda: LayerSkip(most=0),
+        lambda: LayerSkip(least=3),
+        lambda: DraftModel(MODEL, most=0),
+        lambda: DraftModel(MODEL, width=0),
+        lambda: DraftModel(MODEL, least=float("nan")),
+        lambda: Goodput(margin="x"),  # type: ignore[arg-type]
+        lambda: Goodput(margin=-1),
+        lambda: Confidence(2),
+        lambda: Fixed(0),
+    ],
+)
+def test_bad_options_are_told_at_once(make: Callable[[], Any]) -> None:
+    with pytest.raises(OptionError, match="it must be"):
+        make()
+
+
+def test_verifiers_are_exact_for_what_they_say() -> None:
+    for verifier in (Rejection, Recursive, KSeq, GreedyTransport):
+        with pytest.raises(TypeError):
+            verifier("any")  # type: ignore[call-arg]
+
+
+class Controller:
+    """Keeps what it is told to."""
+
+    def __init__(self, kept: Any, size: Any = 4) -> None:
+        self.size, self.kept = size, kept
+
+    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> Any:
+        return self.kept
+
+
+def test_controllers_may_be_anybodys() -> None:
+    for kept in ([-1], [300], [1.5], np.array([2])):
+        speculation = Speculation([ForcedBytes(), Copying()], controller=Controller(kept))
+        assert drawn(speculation).tokens == drawn(None).tokens
+    with pytest.raises(OptionError, match="the controller Controller told 2 numbers for 1 rows"):
+        drawn(Speculation([ForcedBytes()], controller=Controller([1, 1])))
+    with pytest.raises(OptionError, match="the controller's size is None"):
+        Speculation(controller=Controller([1], size=None))
+
+
+def test_fixed_reads_what_is_improbable_too() -> None:
+    class Wrong(Reader):
+        def propose(self, context: Context) -> Any:
+            return [Guessed((2,), "wrong", 0.001)]
+
+    speculation = Speculation([Wrong()], controller=Fixed(3))
+    found = drawn(speculation, temperature=0)
+    assert found.drafted_tokens >= 3 * (len(found.tokens) - 4)
+    assert found.tokens == drawn(None, temperature=0).tokens
+
+
+def test_a_table_is_asked_for_what_is_drawn_only() -> None:
+    text = "abababababc"
+    table: dict[tuple[int, ...], list[float]] = {}
+    for length in range(len(text) + 1):
+        row = [0.0] * 5
+        row["abc".index(text[length]) if length < len(text) else 4] = 1.0
+        table[tuple("abc".index(letter) for letter in text[:length])] = row
+    model = DistributionModel(LETTERS, table)
+    for speculate in (True, False):
+        assert sg.run(model, "x", sg.regex("[abc]+"), speculate=speculate).text == text
+    with pytest.warns(SpeculationWarning, match="is a table"):
+        assert sg.run(model, "x", sg.regex("[abc]+"), speculate=Speculation()).text == text
+    assert sg.sample(model, "x", sg.regex("[abc]+"), n=2).texts == [text] * 2
+
+
+def test_processors_see_what_the_constraint_allows() -> None:
+    allowed = sg.regex("((ab)|(ba))*c?")
+
+    def processor(tokens: Sequence[int], logits: Any) -> Any:
+        matcher = Matcher(allowed, LETTERS)
+        assert all(matcher.advance(token) for token in tokens), tokens
+        return logits
+
+    model = with_processors(DistributionModel(LETTERS, random_law(5, 5)), processor)
+    for seed in range(10):
+        speculation = Speculation([ForcedBytes(), TriGrams()])
+        speculation.costs = Costs({1: {1: 1.0, 2: 2.0, 3: 2.0, 4: 1.2}})  # longer is faster: who may pads
+        found, plain = (
+            sg.run(model, "x", allowed, speculate=chosen, seed=seed, max_tokens=20)
+            for chosen in (speculation, False)
+        )
+        assert found.tokens == plain.tokens
+
+
+def test_only_guesses_are_learned_from() -> None:
+    class Learns(Reader):
+        def __init__(self) -> None:
+            self.contexts: list[tuple[int, ...]] = []
+
+        def propose(self, context: Context) -> Any:
+            return [Guessed((0, 1), "two", 0.9)]
+
+        def learn(self, contexts: Any, logits: Any) -> None:
+            assert len(contexts) == len(logits) <= 3
+            self.contexts += map(tuple, contexts)
+
+    class Pads(DistributionModel):
+        def start(self, prompts: Any) -> Any:
+            session = super().start(prompts)
+            session.takes_padding = True  # type: ignore[attr-defined]
+            return session
+
+    speculation = Speculation([learner := Learns()], controller=Fixed(2))
+    speculation.costs = Costs({1: {1: 2.0, 2: 2.0, 3: 2.0, 4: 2.0, 6: 0.1}})
+    model = Pads(LETTERS, random_law(5, 5))
+    assert drawn(speculation, model=model).tokens == drawn(None, model=model).tokens
+    assert len(learner.contexts) > 5
+
+
+def test_batches_are_not_taken_to_be_padded() -> None:
+    costs = Costs({8: {1: 1.0, 2: 3.0, 3: 3.0, 4: 3.0, 5: 1.2}})
+    reach = [[0.5, 0.01]] * 8
+    assert Goodput().keep(reach, [1] * 8, costs.for_rows(8, pads=False)) == [0] * 8
+
+
+def test_costs_of_many_lengths_take_bounded_room() -> None:
+    costs = Costs()
+    for tokens in range(1, 100_000):
+        costs.note(1, tokens, 0.01 + tokens * 1e-4)
+    assert len(costs.known[1]) < 150
+    assert costs.of(1, 5000) == pytest.approx(0.51, rel=0.15)
+
+
+def test_a_store_keeps_no_more_than_it_may() -> None:
+    store = SuffixStore(most=1000)
+    for number in range(200):  # rows that began before their constraint was let go
+        rows: list[Any] = [
+            store.start(Start([1], LETTERS, sg.regex(f"[ab]{{{number % 7},{size + 20}}}")))
+            for size in range(12)
+        ]
+        for row in rows:
+            row.finish([1, *[0, 1] * 60])
+        assert 0 < len(store) <= 1000
+    assert sum(len(texts) for texts in store._texts.values()) == len(store)
+    assert len(SuffixStore(most=140)) == 0
+
+
+def test_a_small_store_keeps_texts_that_it_has_room_for() -> None:
+    store = SuffixStore(most=140)
+    row: Any = store.start(Start([1], LETTERS, CONSTRAINT))
+    row.finish([1, *[0, 1] * 60])
+    assert len(store) == 121
+
+
+def test_who_does_not_pay_is_left_alone_for_a_while() -> None:
+    slow = Account("slow")
+    asked = 0
+    for _ in range(1000):
+        if slow.resting:
+            slow.resting -= 1
+            continue
+        asked += 1
+        slow.passed(0.02, 0, 0.03)
+    assert asked < 120 and slow.rests >= 4
+    good = Account("good")
+    for step in range(100):
+        good.passed(0.02, step % 2 * 2, 0.03)
+        assert not good.resting
+
+
+def test_goodput_leaves_a_slow_drafter_alone() -> None:
+    class Slow(Reader):
+        asked = 0
+
+        def propose(self, context: Context) -> Any:
+            if not context.drafted:
+                self.asked += 1
+            time.sleep(0.003)
+            return []
+
+    options = SamplingOptions(seed=1, max_tokens=120)
+    found = {}
+    for controller in (Goodput(), Fixed(4)):
+        slow = Slow()
+        speculation = Speculation([slow], controller=controller)
+        generate_tokens(
+            MODEL,
+            [[0]],
+            [Matcher(sg.regex("[abc]{200,}"), LETTERS)],
+            options,
+            drafting=speculation.start(MODEL),
+        )
+        found[type(controller)] = slow.asked
+        assert "Slow: 0." in speculation.report()
+    assert found[Goodput] < 50 < 100 < found[Fixed]
+
+
+def test_what_samplers_do_not_use_is_told() -> None:
+    model = DistributionModel(LETTERS, random_law(5, 5))
+    with pytest.warns(SpeculationWarning, match="Rejection is not used"):
+        sg.sample(model, "x", CONSTRAINT, n=2, speculate=Speculation([TriGrams()], Rejection()))
+    with pytest.warns(SpeculationWarning, match="MH reads nothing ahead"):
+        sg.sample(model, "x", CONSTRAINT, n=2, sampler=sg.MH(), speculate=Speculation())
+
+
+def test_a_speculation_belongs_to_a_model_of_structgen() -> None:
+    with pytest.raises(OptionError, match="takes a structgen model; this is an int"):
+        speculation_of(1)
+
+
+def test_log_probabilities_at_the_end_of_a_budget() -> None:
+    """Forced tokens at the very end are scored with drafts and without."""
+    constraint = sg.regex("[ab]{3}(ccccccccc)")
+    for most in range(3, 12):
+        found = {}
+        for drafting in (None, Speculation(controller=Fixed(4)).start(MODEL)):
+            matcher = Matcher(constraint, LETTERS)
+            options = SamplingOptions(seed=2, max_tokens=most)
+            (one,) = generate_tokens(MODEL, [[0]], [matcher], options, drafting=drafting)
+            found[drafting is None] = one
+            assert one.logprob is not None and one.log_weight is not None
+        assert found[True].tokens == found[False].tokens and found[True].finish == found[False].finish
+        assert found[True].logprob == pytest.approx(found[False].logprob)
+        assert found[True].log_weight == pytest.approx(found[False].log_weight)
