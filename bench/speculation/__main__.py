@@ -1,21 +1,21 @@
 """Generation with drafts and without: the same tokens, in what time.
 
-usage: python -m bench.speculation [--tasks NAME ...] [--ways NAME ...|all] [--runs N] [--batch N] [--skip N]
-                                   [--dtype float32|bfloat16] [--threads N] [--temperature T] [--device D]
-
 Each request of a task is answered in turn plainly and in each way, in one process, the ways in another order each time.
 A way keeps what it learns from request to request; what passes cost it knows from a request before the first. Told of
 each way: times as fast as plain decoding after the prompt, median and quartiles over requests, and of all the time;
 tokens a forward pass; the share of drafted tokens that was drawn; what drafting takes of the time; how many texts are
 those of plain decoding. With --batch so many requests are answered at once. --skip leaves out the first requests,
-which are answered all the same: what a store that is warm brings.
+which are answered all the same: what a store that is warm brings. All tasks take about two minutes for a way on two
+cores, and much longer beside other work.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,19 +51,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
-    parser.add_argument("--ways", nargs="+", default=list(COMMON), choices=["all", *WAYS])
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--skip", type=int, default=0)
-    parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    parser.add_argument("--device")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--temperature", type=float, default=0.0)
+    add = parser.add_argument
+    add("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS), help="default: all")
+    add("--ways", nargs="+", default=list(COMMON), choices=["all", *WAYS], help="default: default")
+    add("--runs", type=int, default=1, help="how many times each request is answered (1)")
+    add("--batch", type=int, default=1, help="requests side by side (1)")
+    add("--skip", type=int, default=0, help="batches of each task that are not counted (0)")
+    add("--dtype", default="float32", choices=["float32", "bfloat16"], help="of the model (float32)")
+    add("--device", help="where the model runs, as torch spells it (a GPU if there is one)")
+    add("--threads", type=int, default=None, help="of torch (OMP_NUM_THREADS, or 2)")
+    add("--temperature", type=float, default=0.0, help="0 is greedy (0)")
+    add("--plain-layers", action="store_true", help="leave the weights of linear layers as they are")
     chosen = parser.parse_args(arguments)
     ways = list(WAYS) if "all" in chosen.ways else chosen.ways
-    model = sg.load(threads=chosen.threads, dtype=chosen.dtype, device=chosen.device)
-    print(f"{chosen.dtype}, batch {chosen.batch}, temperature {chosen.temperature:g}\n")
+    threads = chosen.threads or int(os.environ.get("OMP_NUM_THREADS") or 2)
+    model = sg.load(threads=threads, dtype=chosen.dtype, device=chosen.device, pack=not chosen.plain_layers)
+    layers = ", layers not packed" if chosen.plain_layers else ""
+    print(f"{chosen.dtype}, batch {chosen.batch}, temperature {chosen.temperature:g}{layers}\n")
     print(
         "| task | drafts | times as fast | quartiles | of all the time | tokens a pass | taken | drafting | same |"
     )
@@ -105,6 +109,7 @@ def measured(model: Any, asked: list[Request], ways: list[str], chosen: Any) -> 
                 found = generated(model, batch, kept[way], chosen, run)
                 if place >= chosen.skip:
                     _tell(told[way], plain, found)
+            print(f"{place + 1} of {len(batches)}", end="\r", file=sys.stderr, flush=True)
     return told
 
 

@@ -58,16 +58,16 @@ WAYS: dict[str, Make] = {
     "all tables": lambda model: Speculation(
         [ForcedBytes(), Copying(), TokenLookup(), SuffixStore(), *_learning()], branching=True
     ),
-    "default, trees": lambda model: Speculation(branching=True),
-    "default, 8 at a time": lambda model: Speculation(controller=Fixed(8)),
-    "default, confidence": lambda model: Speculation(controller=Confidence(0.3)),
-    "tables, match": lambda model: Speculation([ForcedBytes(), *_learning()], branching=True),
-    "tables, rejection": lambda model: Speculation([ForcedBytes(), *_learning()], Rejection()),
-    "tables, recursive": lambda model: Speculation(
+    "default in trees": lambda model: Speculation(branching=True),
+    "default with 8 at a time": lambda model: Speculation(controller=Fixed(8)),
+    "default with confidence": lambda model: Speculation(controller=Confidence(0.3)),
+    "tables with match": lambda model: Speculation([ForcedBytes(), *_learning()], branching=True),
+    "tables with rejection": lambda model: Speculation([ForcedBytes(), *_learning()], Rejection()),
+    "tables with recursive": lambda model: Speculation(
         [ForcedBytes(), *_learning()], Recursive(), branching=True
     ),
-    "tables, k-seq": lambda model: Speculation([ForcedBytes(), *_learning()], KSeq(), branching=True),
-    "tables, greedy": lambda model: Speculation(
+    "tables with k-seq": lambda model: Speculation([ForcedBytes(), *_learning()], KSeq(), branching=True),
+    "tables with greedy": lambda model: Speculation(
         [ForcedBytes(), *_learning()], GreedyTransport(), branching=True
     ),
 }

@@ -216,7 +216,7 @@ class SuffixStore:
 
     longest   the most tokens that are compared with the end of a text
     width     how many ways on are proposed where earlier texts differ
-    most      tokens that are kept at the most, about 300 bytes each. When they are more, the constraint that was met
+    most      tokens that are kept at the most, about 200 bytes each. When they are more, the constraint that was met
               longest ago goes first, then the older texts of the one that is left. A longer text is not kept
     """
 
