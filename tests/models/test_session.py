@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 
 from structgen.errors import ModelError  # noqa: E402
 from structgen.models.base import ScoringSession  # noqa: E402
+from structgen.models.rereading import RereadingSession  # noqa: E402
 from structgen.models.session import BatchedSession, SeparateSession, start_session  # noqa: E402
 
 from .tiny import SIZE, tiny_model  # noqa: E402
@@ -25,8 +26,11 @@ KINDS = {
     "falcon": BatchedSession,
     "gpt_neo": SeparateSession,
     "qwen3_next": SeparateSession,
+    "rwkv": RereadingSession,
+    "gpt": RereadingSession,
 }
 MODELS = [*KINDS, "llama-eager"]
+pytestmark = pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
 
 
 @functools.cache
@@ -222,7 +226,7 @@ def test_many_uneven_appends_do_not_fill_the_cache_with_holes() -> None:
 
 
 def test_all_tokens_taken_back_and_others_given() -> None:
-    for name in ("llama", "mistral"):
+    for name in ("llama", "mistral", "rwkv"):
         session = start_session(model(name), SIZE, [[4], [5, 6]])
         session.rollback(0, 1)
         with pytest.raises(ModelError, match="without tokens"):

@@ -16,9 +16,11 @@ from transformers import (
     GPTNeoConfig,
     LlamaConfig,
     MistralConfig,
+    OpenAIGPTConfig,
     PreTrainedConfig,
     PreTrainedTokenizerFast,
     Qwen3NextConfig,
+    RwkvConfig,
 )
 
 SIZE = 48
@@ -75,6 +77,14 @@ def _qwen3_next() -> PreTrainedConfig:
     )
 
 
+def _rwkv() -> PreTrainedConfig:
+    return RwkvConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, context_length=256)
+
+
+def _gpt() -> PreTrainedConfig:
+    return OpenAIGPTConfig(**_COMMON, n_embd=32, n_layer=2, n_head=4, n_positions=256)
+
+
 CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "llama": _llama,
     "gpt2": _gpt2,
@@ -83,6 +93,8 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "falcon": _falcon,
     "gpt_neo": _gpt_neo,
     "qwen3_next": _qwen3_next,
+    "rwkv": _rwkv,
+    "gpt": _gpt,
 }
 
 
