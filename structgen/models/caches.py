@@ -114,7 +114,13 @@ def _argument(model: Any) -> str | None:
 def _has_slots(model: Any, kinds: set[str]) -> bool:
     if not {"position_ids", "attention_mask"} <= parameters_of(model) or kinds != {"DynamicLayer"}:
         return False
-    return "local" not in getattr(model.config, "attention_layers", ())  # GPT-Neo counts its windows in slots
+    if "local" in getattr(model.config, "attention_layers", ()):
+        return False  # GPT-Neo counts its windows in slots
+    if getattr(model.config, "model_type", None) == "git":
+        return False  # its masks are widened by the slots of a picture, whether there is one or not
+    # RoBERTa and its kind count positions from behind that of padding.
+    learned = (getattr(module, "position_embeddings", None) for module in model.modules())
+    return all(getattr(table, "padding_idx", None) is None for table in learned)
 
 
 def _some_tokens(size: int, which: int) -> list[int]:

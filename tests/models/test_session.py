@@ -26,6 +26,7 @@ KINDS = {
     "falcon": BatchedSession,
     "gpt_neo": SeparateSession,
     "qwen3_next": SeparateSession,
+    "roberta": SeparateSession,
     "rwkv": RereadingSession,
     "gpt": RereadingSession,
 }

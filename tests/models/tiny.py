@@ -20,6 +20,7 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedTokenizerFast,
     Qwen3NextConfig,
+    RobertaConfig,
     RwkvConfig,
 )
 
@@ -77,6 +78,11 @@ def _qwen3_next() -> PreTrainedConfig:
     )
 
 
+def _roberta() -> PreTrainedConfig:
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return RobertaConfig(**_COMMON, **sizes, max_position_embeddings=258, is_decoder=True)
+
+
 def _rwkv() -> PreTrainedConfig:
     return RwkvConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, context_length=256)
 
@@ -93,6 +99,7 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "falcon": _falcon,
     "gpt_neo": _gpt_neo,
     "qwen3_next": _qwen3_next,
+    "roberta": _roberta,
     "rwkv": _rwkv,
     "gpt": _gpt,
 }
