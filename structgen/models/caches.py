@@ -29,6 +29,7 @@ __all__ = [
     "kinds_of_layers",
     "memory_of",
     "parameters_of",
+    "positions",
     "reads_trees",
 ]
 
@@ -51,6 +52,10 @@ class Memory:
     """The name under which it takes a `Cache` and gives it back; None where it keeps none of use."""
     has_slots: bool
     """Whether it reads positions and masks from its caller and keeps nothing but keys and values."""
+    reads_runs: bool
+    """Whether it goes on from its cache with several tokens in one pass."""
+    wants_positions: bool
+    """Whether it is told positions that it could count itself: Bamba counts those of a pass from 0."""
 
 
 _KNOWN: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
@@ -65,14 +70,18 @@ def memory_of(model: Any, size: int) -> Memory:
         else:
             if getattr(model.config, "is_decoder", True) is False:
                 _check_causal(model, size)  # BERT and its kind read both ways unless they are told
-            _KNOWN[model] = Memory(argument, _has_slots(model, kinds_of_layers(model)))
+            kinds = kinds_of_layers(model)
+            is_recurrent = not kinds <= _CROPPED
+            wants_positions = is_recurrent and "position_ids" in parameters_of(model)
+            reads_runs = not is_recurrent or _reads_runs(model, size, argument, wants_positions)
+            _KNOWN[model] = Memory(argument, _has_slots(model, kinds), reads_runs, wants_positions)
     return _KNOWN[model]
 
 
 def forgets(model: Any, size: int) -> None:
     """The model keeps nothing of use: note and tell it, if it can be read anew with each token."""
     _check_causal(model, size)
-    _KNOWN[model] = Memory(None, has_slots=False)
+    _KNOWN[model] = Memory(None, has_slots=False, reads_runs=False, wants_positions=False)
     warnings.warn(
         f"{type(model).__name__} keeps no cache of transformers that a pass could go on from, so each token reads the "
         "whole text anew: what is generated is right, and slow where texts are long",
@@ -121,6 +130,36 @@ def _has_slots(model: Any, kinds: set[str]) -> bool:
     # RoBERTa and its kind count positions from behind that of padding.
     learned = (getattr(module, "position_embeddings", None) for module in model.modules())
     return all(getattr(table, "padding_idx", None) is None for table in learned)
+
+
+def _reads_runs(model: Any, size: int, argument: str, wants_positions: bool) -> bool:
+    """Whether a run of tokens behind others is read as one after another. Mamba's scan forgets its state."""
+    ids = torch.tensor([_some_tokens(size, 0)], device=model.device)
+    whole, run, single = (
+        _read_in_parts(model, ids, argument, lengths, wants_positions)
+        for lengths in ([_FIRST + _BEHIND], [_FIRST, _BEHIND], [_FIRST, *[1] * _BEHIND])
+    )
+    rounding = float((single - whole).abs().max())
+    return float((run - whole).abs().max()) <= 4 * rounding + _TOLERANCE * float(whole.abs().max())
+
+
+def _read_in_parts(
+    model: Any, ids: torch.Tensor, argument: str, lengths: list[int], wants_positions: bool
+) -> torch.Tensor:
+    options: dict[str, Any] = {argument: DynamicCache(config=model.config), "use_cache": True}
+    logits, start = [], 0
+    for part in torch.split(ids, lengths, dim=1):
+        if wants_positions:
+            options["position_ids"] = positions(start, part.shape[1]).to(ids.device)
+        with torch.inference_mode():
+            logits.append(model(input_ids=part, **options).logits[0].float())
+        start += part.shape[1]
+    return torch.cat(logits)
+
+
+def positions(start: int, count: int) -> torch.Tensor:
+    """Of tokens behind `start` others, of one row."""
+    return torch.arange(start, start + count)[None]
 
 
 def _some_tokens(size: int, which: int) -> list[int]:

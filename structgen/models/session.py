@@ -24,7 +24,7 @@ from transformers import Cache, DynamicCache
 
 from structgen.errors import ModelError
 
-from .caches import NoCache, forgets, kinds_of_layers, memory_of, parameters_of, reads_trees
+from .caches import NoCache, forgets, kinds_of_layers, memory_of, parameters_of, positions, reads_trees
 from .read_trees import check_decided, check_path, check_trees
 
 if TYPE_CHECKING:
@@ -399,6 +399,7 @@ class SeparateSession(Session):
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         super().__init__(model, size, len(prompts))
         kinds = kinds_of_layers(model)
+        self._memory = memory_of(model, size)
         self.steps_back_cheaply = kinds <= {"DynamicLayer", "DynamicSlidingWindowLayer"}
         """A memory that cannot step back (a recurrent one) is built again from the tokens."""
         self._slides = self.steps_back_cheaply and kinds != {"DynamicLayer"}
@@ -480,13 +481,26 @@ class SeparateSession(Session):
                 scores.append(self._last.new_empty((0, self._size)))
                 continue
             self._settle(row, len(new))
-            logits = self._forward(torch.tensor([list(new)]), self._caches[row], len(new) if every else 1)[0]
+            logits = self._read_row(row, new, every)
             self._tokens[row].extend(new)
             self._stale.discard(row)
             last[row] = logits[-1]
             scores.append(logits)
         self._last, self._array = torch.stack(last), None
         return scores if every else []
+
+    def _read_row(self, row: int, new: Sequence[int], every: bool) -> torch.Tensor:
+        start = len(self._tokens[row])
+        runs = [list(new)] if self._memory.reads_runs or not start else [[token] for token in new]
+        logits = []
+        for run in runs:
+            inputs = {}
+            if self._memory.wants_positions:
+                inputs["position_ids"] = positions(start, len(run)).to(self._model.device)
+            keep = len(run) if every else 1
+            logits.append(self._forward(torch.tensor([run]), self._caches[row], keep, **inputs)[0])
+            start += len(run)
+        return torch.cat(logits)
 
 
 def _shared_length(prompts: Tokens) -> int:

@@ -10,11 +10,14 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
+    BambaConfig,
     BloomConfig,
     FalconConfig,
     GPT2Config,
     GPTNeoConfig,
+    JambaConfig,
     LlamaConfig,
+    MambaConfig,
     MistralConfig,
     OpenAIGPTConfig,
     PreTrainedConfig,
@@ -83,6 +86,20 @@ def _roberta() -> PreTrainedConfig:
     return RobertaConfig(**_COMMON, **sizes, max_position_embeddings=258, is_decoder=True)
 
 
+def _mamba() -> PreTrainedConfig:
+    return MambaConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, state_size=8)
+
+
+def _jamba() -> PreTrainedConfig:
+    mixer = {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, "mamba_dt_rank": 4}
+    return JambaConfig(**_COMMON, **_DECODER, **mixer, num_experts=1)
+
+
+def _bamba() -> PreTrainedConfig:
+    mixer = {"attn_layer_indices": [1], "mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 8}
+    return BambaConfig(**_COMMON, **_DECODER, **mixer)
+
+
 def _rwkv() -> PreTrainedConfig:
     return RwkvConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, context_length=256)
 
@@ -100,6 +117,9 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "gpt_neo": _gpt_neo,
     "qwen3_next": _qwen3_next,
     "roberta": _roberta,
+    "mamba": _mamba,
+    "jamba": _jamba,
+    "bamba": _bamba,
     "rwkv": _rwkv,
     "gpt": _gpt,
 }

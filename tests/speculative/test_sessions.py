@@ -36,7 +36,7 @@ from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 
 pytestmark = pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
 
-RECURRENT = {"qwen3_next"}
+RECURRENT = {"qwen3_next", "mamba", "jamba", "bamba"}
 DRAFTERS = (ForcedBytes(), TokenLookup(), TokenRecycling(), TriGrams())
 LETTERS = [chr(97 + i % 26).encode() for i in range(SIZE - 2)]
 VOCABULARY = Vocabulary.from_tokens([None, None, *LETTERS], [1], size=SIZE)
