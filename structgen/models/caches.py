@@ -1,7 +1,7 @@
 """What a `transformers` model keeps between passes, and what it takes from its caller: what decides how it is read.
 
 Why: most take a `Cache` and hand it back; some call it otherwise (Mamba), some keep what is theirs alone or nothing
-(RWKV, XLNet, GPT-1). The latter are read anew with each token, and their users are told.
+(RWKV, RecurrentGemma, GPT-1). The latter are read anew with each token, and their users are told.
 Invariant: a model that may let a position see what comes later is tried, and refused if it does: of a text that is
 written from left to right it would give other laws than those of its own passes.
 Cost: a look at the signature, once per model; where this does not settle it, a few passes over a few tokens.

@@ -30,6 +30,7 @@ KINDS = {
     "mamba": SeparateSession,
     "jamba": SeparateSession,
     "bamba": SeparateSession,
+    "recurrent_gemma": RereadingSession,
     "rwkv": RereadingSession,
     "gpt": RereadingSession,
 }

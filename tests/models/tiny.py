@@ -23,6 +23,7 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedTokenizerFast,
     Qwen3NextConfig,
+    RecurrentGemmaConfig,
     RobertaConfig,
     RwkvConfig,
 )
@@ -100,6 +101,11 @@ def _bamba() -> PreTrainedConfig:
     return BambaConfig(**_COMMON, **_DECODER, **mixer)
 
 
+def _recurrent_gemma() -> PreTrainedConfig:
+    sizes = {**_DECODER, "num_hidden_layers": 3}
+    return RecurrentGemmaConfig(**_COMMON, **sizes, lru_width=32, attention_window_size=6)
+
+
 def _rwkv() -> PreTrainedConfig:
     return RwkvConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, context_length=256)
 
@@ -120,6 +126,7 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "mamba": _mamba,
     "jamba": _jamba,
     "bamba": _bamba,
+    "recurrent_gemma": _recurrent_gemma,
     "rwkv": _rwkv,
     "gpt": _gpt,
 }
