@@ -3,7 +3,7 @@
 `load` and `wrap` are what people call; torch and transformers are imported when one of them runs.
 """
 
-from .base import LanguageModel, Message, ModelSession, Prompt, ScoringSession
+from .base import LanguageModel, Message, ModelSession, ModelWarning, Prompt, ScoringSession
 from .loading import load, load_vocabulary, wrap
 from .memory import DistributionModel
 from .processed import ProcessedModel, Processor, with_processors
@@ -15,6 +15,7 @@ __all__ = [
     "LanguageModel",
     "Message",
     "ModelSession",
+    "ModelWarning",
     "ProcessedModel",
     "Processor",
     "Prompt",

@@ -19,12 +19,24 @@ from numpy.typing import NDArray
 
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["LanguageModel", "Message", "ModelSession", "Prompt", "ScoringSession", "TreeSession"]
+__all__ = [
+    "LanguageModel",
+    "Message",
+    "ModelSession",
+    "ModelWarning",
+    "Prompt",
+    "ScoringSession",
+    "TreeSession",
+]
 
 Message = Mapping[str, Any]
 """One turn of a conversation: ``{"role": "system" | "user" | "assistant", "content": ...}``."""
 
 Prompt = str | Sequence[Message]
+
+
+class ModelWarning(UserWarning):
+    """A model is slower than others of its size for a reason that its user may not know; what is drawn is right."""
 
 
 class ModelSession(Protocol):

@@ -4,7 +4,8 @@ What: `BatchedSession` keeps all rows in one cache. They share its slots: a row 
 neighbours leaves slots empty before them, and a row that steps back leaves empty ones behind; empty slots are
 masked for that row, and positions count real tokens only. Rows of one length have no empty slots and run
 without a mask, as `transformers` itself would run them. `SeparateSession` reads its rows one by one, for models
-whose memory has no slots to leave empty: sliding windows, recurrent layers, biases by distance.
+whose memory has no slots to leave empty: sliding windows, recurrent layers, biases by distance. Models without a
+cache that a pass can go on from are left to `RereadingSession`.
 Invariant: a row's logits are those of one forward pass over its own tokens, up to the rounding of the kernels.
 Cost: a forward pass per `append`; a copy of the cache where rows leave or many slots are empty.
 """
@@ -12,21 +13,24 @@ Cost: a forward pass per `append`; a copy of the cache where rows leave or many 
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import DynamicCache
+from transformers import Cache, DynamicCache
 
 from structgen.errors import ModelError
 
+from .caches import NoCache, forgets, kinds_of_layers, memory_of, parameters_of, positions, reads_trees
 from .read_trees import check_decided, check_path, check_trees
 
-__all__ = ["BatchedSession", "SeparateSession", "Session", "start_session"]
+if TYPE_CHECKING:
+    from .rereading import RereadingSession
+
+__all__ = ["BatchedSession", "SeparateSession", "Session", "Tokens", "start_session", "to_numpy"]
 
 # A shared beginning is read once for all rows if it is at least this long: less does not pay for a second pass.
 _SHORTEST_SHARED = 16
@@ -36,43 +40,32 @@ _MOST_WASTE = 0.25
 Tokens = Sequence[Sequence[int]]
 
 
-def start_session(model: Any, size: int, prompts: Tokens) -> BatchedSession | SeparateSession:
+def start_session(
+    model: Any, size: int, prompts: Tokens
+) -> BatchedSession | SeparateSession | RereadingSession:
     """A session over `prompts` in which each row's logits are there."""
+    from .rereading import RereadingSession
+
     if not all(prompts):
         raise ModelError("a prompt has no tokens", hint="Every row needs at least one token to start from.")
-    kind = BatchedSession if _has_slots(model) else SeparateSession
-    return kind(model, size, prompts)
-
-
-def _has_slots(model: Any) -> bool:
-    """Whether the model reads positions and masks from its caller and keeps nothing but keys and values."""
-    if "local" in getattr(model.config, "attention_layers", ()):
-        return False  # GPT-Neo counts its windows in slots
-    layers = DynamicCache(config=model.config).layers
-    return {"position_ids", "attention_mask"} <= _parameters(model) and all(
-        type(layer).__name__ == "DynamicLayer" for layer in layers
-    )
-
-
-def _reads_trees(model: Any) -> bool:
-    """Whether a node can be hidden from other branches: kernels that know causal masks alone cannot, nor models that
-    count distances in the mask."""
-    kernel = getattr(model.config, "_attn_implementation", None)
-    return kernel in ("sdpa", "eager") and not getattr(model.config, "alibi", False)
-
-
-def _parameters(model: Any) -> set[str]:
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return set(inspect.signature(inner.forward).parameters)
+    kept = memory_of(model, size)
+    if kept.argument is not None:
+        kind = BatchedSession if kept.has_slots else SeparateSession
+        try:
+            return kind(model, size, prompts)
+        except NoCache:
+            forgets(model, size)
+    return RereadingSession(model, size, prompts)
 
 
 class Session:
-    """What both kinds share: the model, each row's tokens and last logits, the forms the logits come in."""
+    """What all kinds share: the model, each row's tokens and last logits, the forms the logits come in."""
 
     def __init__(self, model: Any, size: int, rows: int) -> None:
         self._model = model
         self._size = size
-        self._keeps_last = "logits_to_keep" in _parameters(model)
+        self._keeps_last = "logits_to_keep" in parameters_of(model)
+        self._cache_argument = memory_of(model, size).argument or ""
         self._tokens: list[list[int]] = [[] for _ in range(rows)]
         self._last = torch.zeros((rows, size), dtype=model.dtype, device=model.device)
         self._array: NDArray[np.float32] | None = None
@@ -86,7 +79,7 @@ class Session:
         """See `ModelSession.logits`; on a CPU in float32 the model's own array, not a copy."""
         tensor = self.logits_tensor()
         if self._array is None:
-            self._array = _to_numpy(tensor)
+            self._array = to_numpy(tensor)
         return self._array
 
     def logits_tensor(self) -> torch.Tensor:
@@ -101,7 +94,7 @@ class Session:
 
     def append_scored(self, tokens: Tokens) -> list[NDArray[np.float32]]:
         """See `ScoringSession.append_scored`."""
-        return [_to_numpy(scores) for scores in self._read(tokens, every=True)]
+        return [to_numpy(scores) for scores in self._read(tokens, every=True)]
 
     def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
         """Let the model read; the logits after each new token of each row if `every` is wanted."""
@@ -126,8 +119,11 @@ class Session:
             inputs["logits_to_keep"] = keep
         if self.keeps_hidden:
             inputs["output_hidden_states"] = True
+        inputs[self._cache_argument] = cache
         with torch.inference_mode():
-            output = self._model(input_ids=ids.to(device), past_key_values=cache, use_cache=True, **inputs)
+            output = self._model(input_ids=ids.to(device), use_cache=True, **inputs)
+            if not isinstance(getattr(output, self._cache_argument, None), Cache):
+                raise NoCache
             logits: torch.Tensor = output.logits[:, -keep:, : self._size]
             self._read_hidden = output.hidden_states[-1] if self.keeps_hidden else None
         return logits
@@ -154,7 +150,7 @@ class BatchedSession(Session):
         shared = _shared_length(prompts)
         is_shared = shared >= _SHORTEST_SHARED
         super().__init__(model, size, 1 if is_shared else len(prompts))
-        self.reads_trees = _reads_trees(model)
+        self.reads_trees = reads_trees(model)
         self._undecided: dict[int, _Undecided] = {}
         self._hidden_at: list[list[int]] = [[] for _ in self._tokens]
         """Where in the last pass the last tokens of each row were read, as far as they were."""
@@ -221,7 +217,7 @@ class BatchedSession(Session):
             told = logits[row, longest - len(run) - len(nodes) :]
             self._tokens[row].extend(run)
             self._undecided[row] = _Undecided(list(nodes), list(parents), len(run), told)
-            scores.append(_to_numpy(told))
+            scores.append(to_numpy(told))
         return scores
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
@@ -253,7 +249,7 @@ class BatchedSession(Session):
         read = self._read_hidden
         if read is None:
             return [None] * len(self._tokens)
-        return [_to_numpy(read[row, at[-1]]) if at else None for row, at in enumerate(self._hidden_at)]
+        return [to_numpy(read[row, at[-1]]) if at else None for row, at in enumerate(self._hidden_at)]
 
     def _close_up(self, first: int, nodes: list[int]) -> None:
         """Move the kept nodes of a lone row together."""
@@ -403,7 +399,8 @@ class SeparateSession(Session):
 
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         super().__init__(model, size, len(prompts))
-        kinds = {type(layer).__name__ for layer in DynamicCache(config=model.config).layers}
+        kinds = kinds_of_layers(model)
+        self._memory = memory_of(model, size)
         self.steps_back_cheaply = kinds <= {"DynamicLayer", "DynamicSlidingWindowLayer"}
         """A memory that cannot step back (a recurrent one) is built again from the tokens."""
         self._slides = self.steps_back_cheaply and kinds != {"DynamicLayer"}
@@ -485,13 +482,26 @@ class SeparateSession(Session):
                 scores.append(self._last.new_empty((0, self._size)))
                 continue
             self._settle(row, len(new))
-            logits = self._forward(torch.tensor([list(new)]), self._caches[row], len(new) if every else 1)[0]
+            logits = self._read_row(row, new, every)
             self._tokens[row].extend(new)
             self._stale.discard(row)
             last[row] = logits[-1]
             scores.append(logits)
         self._last, self._array = torch.stack(last), None
         return scores if every else []
+
+    def _read_row(self, row: int, new: Sequence[int], every: bool) -> torch.Tensor:
+        start = len(self._tokens[row])
+        runs = [list(new)] if self._memory.reads_runs or not start else [[token] for token in new]
+        logits = []
+        for run in runs:
+            inputs = {}
+            if self._memory.wants_positions:
+                inputs["position_ids"] = positions(start, len(run)).to(self._model.device)
+            keep = len(run) if every else 1
+            logits.append(self._forward(torch.tensor([run]), self._caches[row], keep, **inputs)[0])
+            start += len(run)
+        return torch.cat(logits)
 
 
 def _shared_length(prompts: Tokens) -> int:
@@ -503,6 +513,6 @@ def _shared_length(prompts: Tokens) -> int:
     return next((place for place, (one, other) in enumerate(pairs) if one != other), len(first))
 
 
-def _to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:
+def to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:
     array: NDArray[np.float32] = logits.float().cpu().numpy()
     return array

@@ -10,15 +10,22 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
+    BambaConfig,
     BloomConfig,
     FalconConfig,
     GPT2Config,
     GPTNeoConfig,
+    JambaConfig,
     LlamaConfig,
+    MambaConfig,
     MistralConfig,
+    OpenAIGPTConfig,
     PreTrainedConfig,
     PreTrainedTokenizerFast,
     Qwen3NextConfig,
+    RecurrentGemmaConfig,
+    RobertaConfig,
+    RwkvConfig,
 )
 
 SIZE = 48
@@ -75,6 +82,38 @@ def _qwen3_next() -> PreTrainedConfig:
     )
 
 
+def _roberta() -> PreTrainedConfig:
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return RobertaConfig(**_COMMON, **sizes, max_position_embeddings=258, is_decoder=True)
+
+
+def _mamba() -> PreTrainedConfig:
+    return MambaConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, state_size=8)
+
+
+def _jamba() -> PreTrainedConfig:
+    mixer = {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, "mamba_dt_rank": 4}
+    return JambaConfig(**_COMMON, **_DECODER, **mixer, num_experts=1)
+
+
+def _bamba() -> PreTrainedConfig:
+    mixer = {"attn_layer_indices": [1], "mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 8}
+    return BambaConfig(**_COMMON, **_DECODER, **mixer)
+
+
+def _recurrent_gemma() -> PreTrainedConfig:
+    sizes = {**_DECODER, "num_hidden_layers": 3}
+    return RecurrentGemmaConfig(**_COMMON, **sizes, lru_width=32, attention_window_size=6)
+
+
+def _rwkv() -> PreTrainedConfig:
+    return RwkvConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, context_length=256)
+
+
+def _gpt() -> PreTrainedConfig:
+    return OpenAIGPTConfig(**_COMMON, n_embd=32, n_layer=2, n_head=4, n_positions=256)
+
+
 CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "llama": _llama,
     "gpt2": _gpt2,
@@ -83,6 +122,13 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "falcon": _falcon,
     "gpt_neo": _gpt_neo,
     "qwen3_next": _qwen3_next,
+    "roberta": _roberta,
+    "mamba": _mamba,
+    "jamba": _jamba,
+    "bamba": _bamba,
+    "recurrent_gemma": _recurrent_gemma,
+    "rwkv": _rwkv,
+    "gpt": _gpt,
 }
 
 

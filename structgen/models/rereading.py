@@ -1,0 +1,100 @@
+"""A session of models that keep nothing between passes: each pass reads whole texts.
+
+Why: RWKV keeps states of its own, GPT-1 nothing at all. A pass over its last token alone would be a pass over a text of
+one token.
+Invariant: as of all sessions; and that the model is causal (see `caches`), so what is filled in behind shorter rows is
+not seen by them, and needs no mask.
+Cost: a pass over the whole text of each row that goes on. More tokens at a time cost no more, so it pays to read ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from structgen.errors import ModelError
+
+from .caches import parameters_of
+from .session import Session, Tokens, to_numpy
+
+__all__ = ["RereadingSession"]
+
+
+class RereadingSession(Session):
+    """Nothing but the rows' tokens, and what the last pass has told of them."""
+
+    steps_back_cheaply = True
+
+    def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
+        super().__init__(model, size, len(prompts))
+        self._options = {"use_cache": False} if "use_cache" in parameters_of(model) else {}
+        self._states: list[torch.Tensor | None] = [None for _ in prompts]
+        """The hidden states of the last pass behind each token of the rows that it read, if they are kept."""
+        self.append(prompts)
+
+    def select(self, rows: Sequence[int]) -> None:
+        """See `ModelSession.select`."""
+        self._tokens = [list(self._tokens[row]) for row in rows]
+        self._states = [self._states[row] for row in rows]
+        self._stale = {place for place, row in enumerate(rows) if row in self._stale}
+        self._last, self._array = self._last[list(rows)], None
+
+    def rollback(self, row: int, n: int) -> None:
+        """See `ModelSession.rollback`."""
+        self._check_length(row, n)
+        if n:
+            del self._tokens[row][len(self._tokens[row]) - n :]
+            self._stale.add(row)
+
+    def hidden(self) -> list[NDArray[np.float32] | None]:
+        """The last hidden state behind each row's last token, ``[size]``, where the last pass has read the row."""
+        return [
+            to_numpy(states[len(held) - 1]) if held and states is not None else None
+            for held, states in zip(self._tokens, self._states, strict=True)
+        ]
+
+    def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
+        self._check_rows(tokens)
+        texts = {row: [*self._tokens[row], *new] for row, new in enumerate(tokens) if new}
+        scores = self._pass(texts, [len(new) if every else 1 for new in tokens])
+        return [scores.get(row, self._last.new_empty((0, self._size))) for row in range(len(tokens))]
+
+    def _read_again(self) -> None:
+        if not all(self._tokens[row] for row in self._stale):
+            raise ModelError(
+                "a row without tokens has no logits", hint="Append tokens after taking all back."
+            )
+        self._pass({row: self._tokens[row] for row in sorted(self._stale)}, [1] * len(self._tokens))
+
+    def _pass(self, texts: Mapping[int, list[int]], wanted: Sequence[int]) -> dict[int, torch.Tensor]:
+        """Read these rows; the logits after the last tokens of each, as many as are `wanted`."""
+        if not texts:
+            return {}
+        longest = max(map(len, texts.values()))
+        first = min(len(text) - wanted[row] for row, text in texts.items())
+        ids = torch.tensor([[*text, *[text[-1]] * (longest - len(text))] for text in texts.values()])
+        options: dict[str, Any] = dict(self._options)
+        if self._keeps_last:
+            options["logits_to_keep"] = longest - first
+        if self.keeps_hidden:
+            options["output_hidden_states"] = True
+        with torch.inference_mode():
+            output = self._model(input_ids=ids.to(self._model.device), **options)
+            logits = output.logits[:, first - longest :, : self._size]
+        last = list(self._last)
+        self._states = [None for _ in self._tokens]
+        scores = {}
+        for place, (row, text) in enumerate(texts.items()):
+            end = len(text) - first
+            scores[row] = logits[place, end - wanted[row] : end]
+            last[row] = scores[row][-1]
+            self._tokens[row] = list(text)
+            if self.keeps_hidden:
+                self._states[row] = output.hidden_states[-1][place]
+        self._stale -= set(texts)
+        self._last, self._array = torch.stack(last), None
+        return scores
