@@ -14,7 +14,6 @@ Source: Liu et al. 2024 (SmartSpec); Huang et al. 2024 (SpecDec++).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -74,17 +73,34 @@ class Costs:
         """
         if tokens <= 1 or not self.pads:
             return tokens
-        table = self.known.get(rows, {})
-        best, least = tokens, 0.98 * self.of(rows, tokens)
-        for one in range(tokens + 1, tokens + _PADS + 1):
-            seconds = table.get(one, 0.95 * self.of(rows, one) if one % 4 == 0 else math.inf)
-            if seconds < least:
-                best, least = one, seconds
-        return best
+        told = [self.of(rows, length) for length in range(tokens, tokens + _PADS + 1)]
+        return tokens + self._padded(rows, tokens, told)
 
-    def least(self, rows: int, tokens: int) -> float:
-        """What a pass over so many tokens takes, or over more, where that is less."""
-        return self.of(rows, self.padded(rows, tokens))
+    def least(self, rows: int, tokens: int, most: int | None = None) -> list[float]:
+        """What passes take over so many tokens, and one more, up to `most`: or over a few more, where that is less."""
+        last = tokens if most is None else most
+        told = [self.of(rows, length) for length in range(tokens, last + _PADS + 1)]
+        if not self.pads:
+            return told[: last - tokens + 1]
+        return [
+            told[length - tokens + (self._padded(rows, length, told[length - tokens :]) if length > 1 else 0)]
+            for length in range(tokens, last + 1)
+        ]
+
+    def _padded(self, rows: int, tokens: int, told: Sequence[float]) -> int:
+        """How many tokens more are read for nothing. `told`: what so many take, and one more and so on."""
+        table = self.known.get(rows, {})
+        best, least = 0, 0.98 * told[0]
+        for more in range(1, _PADS + 1):
+            length = tokens + more
+            seconds = told[more]
+            if length not in table:
+                if length % 4:
+                    continue
+                seconds *= 0.95
+            if seconds < least:
+                best, least = more, seconds
+        return best
 
     def of(self, rows: int, tokens: int) -> float:
         """What a pass takes; beyond all that is known, three hundredths more or less for each token."""
@@ -161,7 +177,9 @@ class Goodput:
         least = max(1, *pending)
         # What shorter rows may read beside the longest costs nothing.
         expected = rows + sum(sum(one[: least - mine]) for one, mine in zip(reach, pending, strict=True))
-        best, most = least, self.margin * expected / costs.least(rows, least)
+        longest = max(mine + len(one) for one, mine in zip(reach, pending, strict=True))
+        seconds = costs.least(rows, least, max(least, min(longest, least + self.size)))
+        best, most = least, self.margin * expected / seconds[0]
         for length in range(least + 1, least + self.size + 1):
             more = [
                 one[length - mine - 1]
@@ -171,7 +189,7 @@ class Goodput:
             if not more:
                 break
             expected += sum(more)
-            rate = expected / costs.least(rows, length)
+            rate = expected / seconds[length - least]
             if rate > most:
                 best, most = length, rate
         if best == least and any(reach):

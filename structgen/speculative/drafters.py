@@ -123,10 +123,13 @@ class _Encoder:
     vocabulary: Any
     _known: dict[bytes, list[int]] = field(default_factory=dict)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"vocabulary": None, "_known": {}}  # a tokenizer need not be able to travel
+
     def __call__(self, text: bytes) -> list[int]:
         found = self._known.get(text)
         if found is None:
-            if len(self._known) >= 512:
+            if len(self._known) >= 2048:
                 self._known.clear()
             try:
                 found = self.vocabulary.encode(text) or []
@@ -136,6 +139,20 @@ class _Encoder:
         return found
 
 
+def _from_each(tokens: Sequence[int], vocabulary: Any) -> dict[int, list[int]]:
+    """The tokens from each of them on, by the bytes before."""
+    found, place = {}, 0
+    for number, token in enumerate(tokens):
+        found[place] = list(tokens[number:])
+        place += len(vocabulary.token_bytes(token) or b"")
+    return found
+
+
+def _encoder(vocabulary: Any, before: _Encoder | None) -> _Encoder:
+    """That of the vocabulary; from one request to the next it keeps what it knows."""
+    return before if before is not None and before.vocabulary is vocabulary else _Encoder(vocabulary)
+
+
 class ForcedBytes:
     """The text that has no alternative."""
 
@@ -143,10 +160,12 @@ class ForcedBytes:
         """`most` bytes are looked at."""
         check_whole("most", most, high=4096)
         self._most = most
+        self._encoder: _Encoder | None = None
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        return _ForcedRow(_Encoder(start.vocabulary), self._most)
+        self._encoder = _encoder(start.vocabulary, self._encoder)
+        return _ForcedRow(self._encoder, self._most)
 
 
 @dataclass
@@ -157,13 +176,16 @@ class _ForcedRow:
     """What was forced the last time that it was asked for."""
     place: int = 0
     """And behind how many tokens."""
+    ahead: dict[int, list[int]] = field(default_factory=dict)
+    """Its tokens from some of its bytes on."""
 
     def propose(self, context: Context) -> Iterable[Guessed]:
         forced = self._rest(context)
         if not forced:
             forced = self.known = context.matcher.forced_bytes(self.most)
             self.place = len(context.tokens)
-        tokens = self.encode(forced) if forced else None
+            self.ahead = _from_each(self.encode(forced), self.encode.vocabulary) if forced else {}
+        tokens = self.ahead.get(len(self.known) - len(forced)) or (self.encode(forced) if forced else None)
         return (Guessed(tokens, "forced", 0.8),) if tokens else ()
 
     def _rest(self, context: Context) -> bytes:
@@ -230,9 +252,13 @@ class Copying:
     leaves is proposed as well, such as a closing quote.
     """
 
+    def __init__(self) -> None:
+        self._encoder: _Encoder | None = None
+
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        row = _CopyingRow(_Encoder(start.vocabulary))
+        self._encoder = _encoder(start.vocabulary, self._encoder)
+        row = _CopyingRow(self._encoder)
         row.observe(start.prompt, 0)
         row.prompt = len(row.text)
         return row
@@ -247,6 +273,8 @@ class _CopyingRow:
         self._encode = encode
         self._ends: list[int] = []
         """Where each token ends in the text."""
+        self._ahead: dict[int, list[int]] = {}
+        """What was proposed from some place of the text on: it is proposed again behind each token of it."""
 
     def propose(self, context: Context) -> Iterable[Guessed]:
         if context.is_constrained and context.matcher.forced_bytes(1):
@@ -266,6 +294,7 @@ class _CopyingRow:
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         kept = self._ends[start - 1] if start else 0
+        self._ahead.clear()
         del self._ends[start:], self.text[kept:], self._folded[kept:]
         for token in tokens[start:]:
             self.text += self._encode.vocabulary.token_bytes(token) or b""
@@ -289,6 +318,15 @@ class _CopyingRow:
 
     def _tokens(self, context: Context, word: int, start: int) -> list[int]:
         """What is there from `start` on, as tokens that go on from the word that has begun."""
+        known = self._ahead.get(start, ())
+        if len(known) > 1:
+            return list(known)
+        tokens = self._split(context, word, start)
+        for place, rest in _from_each(tokens, self._encode.vocabulary).items():
+            self._ahead.setdefault(start + place, rest)
+        return tokens
+
+    def _split(self, context: Context, word: int, start: int) -> list[int]:
         text = bytes(self.text[start : start + _AHEAD])
         if len(text) == _AHEAD:  # the last word may be cut off
             text = text[: max(1, text.translate(_FOLDED).rfind(b" "))]

@@ -30,9 +30,9 @@ __all__ = ["LEAST", "Chances", "Grown", "Tallies", "candidates", "grow", "masked
 
 Kind = tuple[str, int, int]
 """Who proposed a token, how far it is in the run that was proposed, and how it begins."""
-LEAST = 0.05
+LEAST = 0.1
 """What is less probable is not looked at: reading it would cost more than it brings."""
-_SURE = 0.85
+_SURE = 0.7
 _PRIOR = 3.0
 """Guesses that a kind is taken to have made before any was counted."""
 _FORGET = 0.98

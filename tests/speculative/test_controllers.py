@@ -37,7 +37,7 @@ def test_what_is_kept_is_the_best_by_trying_all(seed: int) -> None:
             kept = [min(length - mine, len(one)) for one, mine in zip(reach, pending, strict=True)]
             longest = max(mine + size for mine, size in zip(pending, kept, strict=True))
             expected = rows + sum(sum(one[:size]) for one, size in zip(reach, kept, strict=True))
-            rates[longest, tuple(kept)] = expected / costs.least(rows, longest)
+            rates[longest, tuple(kept)] = expected / costs.least(rows, longest)[0]
         kept = tuple(Goodput(margin=1.0).keep(reach, pending, costs))
         longest = max(mine + size for mine, size in zip(pending, kept, strict=True))
         assert rates[longest, kept] == pytest.approx(max(rates.values()))
@@ -65,7 +65,7 @@ def test_what_is_read_for_nothing() -> None:
         {1: {1: 0.04, 2: 0.07, 3: 0.09, 4: 0.07, 5: 0.06, 7: 0.08, 8: 0.061, 12: 0.07, 16: 0.08, 20: 0.01}}
     )
     assert [costs.padded(1, tokens) for tokens in (1, 2, 3, 5, 7, 8, 12)] == [1, 5, 5, 5, 8, 8, 12]
-    assert costs.least(1, 3) == 0.06
+    assert costs.least(1, 3) == [0.06]
     assert Costs({1: {1: 0.04, 7: 0.08}}).padded(1, 7) == 8  # to see whether it is better
 
 
