@@ -1,12 +1,12 @@
 """Generation with drafts and without: the same tokens, in what time.
 
-Each request of a task is answered in turn plainly and in each way, in one process, the ways in another order each time.
-A way keeps what it learns from request to request; what passes cost it knows from a request before the first. Told of
-each way: times as fast as plain decoding after the prompt, median and quartiles over requests, and of all the time;
-tokens a forward pass; the share of drafted tokens that was drawn; what drafting takes of the time; how many texts are
-those of plain decoding. With --batch so many requests are answered at once. --skip leaves out the first requests,
-which are answered all the same: what a store that is warm brings. All tasks take about two minutes for a way on two
-cores, and much longer beside other work.
+Each request of a task is answered in turn plainly and in each way, in one process, the ways in another order each
+time. A way keeps what it learns from request to request; what passes cost it knows from a request before the first.
+Told of each way: times as fast as plain decoding after the prompt, by the time of a token, median and quartiles over
+requests, and of all the time; tokens a forward pass; the share of drafted tokens that was drawn; what drafting takes
+of the time; how many texts are those of plain decoding. With --batch so many requests are answered at once. --skip
+leaves out the first requests, which are answered all the same: what a store that is warm brings. All tasks take about
+two minutes for a way on two cores, and much longer beside other work.
 """
 
 from __future__ import annotations
@@ -114,17 +114,18 @@ def measured(model: Any, asked: list[Request], ways: list[str], chosen: Any) -> 
 
 
 def _tell(tally: Tally, plain: list[Generation], found: list[Generation]) -> None:
-    own, timing = _seconds(plain), found[0].timing
-    tally.ratios.append(own / _seconds(found))
+    # Of each token: other verifiers than `Match` draw other texts.
+    written, ours = (max(1, sum(len(one.tokens) for one in rows)) for rows in (plain, found))
+    own, seconds = _seconds(plain) * ours / written, _seconds(found)
+    tally.ratios.append(own / seconds)
     tally.plain += own
-    tally.seconds += _seconds(found)
+    tally.seconds += seconds
     tally.same += [one.tokens == other.tokens for one, other in zip(found, plain, strict=True)]
     tally.tokens += sum(len(one.tokens) for one in found)
     tally.passes += max(one.timing.forward_passes for one in found) * len(found)
     tally.drafting += max(one.timing.drafting for one in found)
     tally.drafted += sum(one.drafted_tokens for one in found)
     tally.taken += sum(one.taken_tokens for one in found)
-    assert timing.total > 0
 
 
 def _seconds(rows: list[Generation]) -> float:

@@ -136,7 +136,10 @@ def row_seed(seed: Seed | None, row: int) -> tuple[int, ...]:
 def _known(given: dict[str, Any]) -> None:
     for name in given:
         if name not in OPTION_NAMES:
-            raise OptionError(f"unknown sampling option {name!r}; the options are {', '.join(OPTION_NAMES)}")
+            raise OptionError(
+                f"unknown sampling option {name!r}; the options are {', '.join(OPTION_NAMES)}",
+                hint=_STOP if name.startswith("stop") else None,
+            )
 
 
 def _is_between(value: Any, whole: bool, low: float, high: float) -> bool:
@@ -144,6 +147,9 @@ def _is_between(value: Any, whole: bool, low: float, high: float) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool) and bool(low <= value <= high)
 
 
+_STOP = (
+    'A text that ends at a string is a constraint: structgen.text("STOP") + structgen.choice(["STOP", ""]).'
+)
 _INFINITY = float("inf")
 _SMALL = 1e-300
 _RANGES: tuple[tuple[str, bool, float, float, str], ...] = (

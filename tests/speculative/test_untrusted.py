@@ -413,6 +413,22 @@ def test_a_speculation_belongs_to_a_model_of_structgen() -> None:
         speculation_of(1)
 
 
+def test_a_text_that_stops_at_a_string() -> None:
+    model = DistributionModel(LETTERS, random_law(3, 5))
+    stops = sg.text("cab") + sg.choice(["cab", ""])
+    ended = 0
+    for seed in range(20):
+        found, plain = (
+            sg.run(model, "a", stops, seed=seed, max_tokens=40, speculate=speculate)
+            for speculate in (Speculation(controller=Fixed(4)), False)
+        )
+        assert found.tokens == plain.tokens and "cab" not in found.text[:-1]
+        ended += found.text.endswith("cab")
+    assert ended
+    with pytest.raises(OptionError, match=r'structgen.text\("STOP"\)'):
+        sg.run(model, "a", stops, stop=["cab"])
+
+
 def test_log_probabilities_at_the_end_of_a_budget() -> None:
     """Forced tokens at the very end are scored with drafts and without."""
     constraint = sg.regex("[ab]{3}(ccccccccc)")
