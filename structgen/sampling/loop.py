@@ -23,6 +23,7 @@ import numpy as np
 from structgen._core import LimitError
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 
+from .ahead import can_read_ahead
 from .drafting import NOTHING, ROOT, Drafting
 from .generation import Generation, Timing
 from .options import SamplingOptions, row_seed
@@ -128,7 +129,7 @@ class _Run:
         clock = time.perf_counter
         session: Any = self._model.start([row.prompt for row in active])
         can_score = hasattr(session, "append_scored")
-        drafting = self._drafting if can_score and getattr(session, "steps_back_cheaply", False) else None
+        drafting = self._drafting if can_read_ahead(session) else None
         if drafting is None and self._drafting is not None:
             self._drafting.declined()
         if drafting is not None and drafting.reads_hidden:

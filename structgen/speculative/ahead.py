@@ -109,6 +109,7 @@ class RunAhead:
         nothing: list[list[int]] = [[] for _ in places]
         with self._all.lock:
             self._all.counts["passes"] += 1
+            self._all.counts["steps"] += 1
             self._passes += 1
             self._forget(self._passes - _OPEN)
             chains = self._chains(places)

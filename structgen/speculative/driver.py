@@ -107,7 +107,7 @@ class Speculation:
         lines = [
             f"{counts['rows']} texts, {counts['tokens']} tokens in {passes} passes; {drafted} drafted, {taken} taken"
             + (f" ({taken / drafted:.0%})" if drafted else "")
-            + f"; {counts['without']} passes had no draft"
+            + f"; {counts['without']} of {counts['steps']} times there was no draft"
         ]
         if counts["declined"]:
             lines.append(f"{counts['declined']} generations without: the model cannot take tokens back")

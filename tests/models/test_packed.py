@@ -16,7 +16,7 @@ from torch import nn  # noqa: E402
 
 import structgen as sg  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
-from structgen.models.packed import PackedLinear, pack_linear  # noqa: E402
+from structgen.models.packed import PackedLinear, _can_pack, pack_linear  # noqa: E402
 
 from .tiny import tiny_model, tiny_tokenizer  # noqa: E402
 
@@ -27,9 +27,10 @@ def linear(dtype: Any = torch.float32, bias: bool = True) -> nn.Linear:
 
 
 def packed(dtype: Any = torch.float32, bias: bool = True) -> PackedLinear:
+    if not _can_pack(dtype):
+        pytest.skip(f"torch cannot pack {dtype} on this CPU: layers stay as they are, as other tests show")
     holder = nn.Sequential(linear(dtype, bias))
-    if not pack_linear(holder):
-        pytest.skip(f"this machine does not pack {dtype}")
+    assert pack_linear(holder) == 1
     found = holder[0]
     assert isinstance(found, PackedLinear)
     return found
@@ -118,7 +119,20 @@ def test_a_packed_model_can_be_saved(tmp_path: Any) -> None:
     for name, value in again.state_dict().items():
         assert torch.equal(value, wanted[name]), name
     loaded = sg.load(tmp_path, device="cpu").model
-    assert type(loaded.lm_head) in (PackedLinear, nn.Linear)
+    assert type(loaded.lm_head) is (PackedLinear if _can_pack(torch.float32) else nn.Linear)
+
+
+def test_processors_with_wide_registers_pack() -> None:
+    if "AVX" not in torch.backends.cpu.get_cpu_capability():
+        pytest.skip("this CPU has no AVX, and layers are packed for no other")
+    assert _can_pack(torch.float32)
+
+
+def test_operators_that_do_something_else_are_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for product in (lambda rows, packed, bias: rows @ rows.t(), lambda *_: torch.zeros(3, 24)):
+        monkeypatch.setattr("structgen.models.packed._product", product)
+        assert not _can_pack(torch.float32)
+        assert pack_linear(nn.Sequential(linear())) == 0
 
 
 def test_options() -> None:
