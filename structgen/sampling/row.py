@@ -235,6 +235,8 @@ class Row:
         position = len(self.tokens) - len(self.pending) + offset
         if not self._resent <= offset < len(self.pending) or self._steps[position] is not None:
             return
+        if position and not self.options.exact_weight:
+            return  # whether there are logits depends on drafts and on other rows, and what is told must not
         token = self.tokens[position]
         law = StepLaw(logits, np.array([token], dtype=np.int64), self.options)
         self._steps[position] = (law.logprob(token), law.log_z)

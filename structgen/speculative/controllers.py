@@ -14,6 +14,7 @@ Source: Liu et al. 2024 (SmartSpec); Huang et al. 2024 (SpecDec++).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -23,10 +24,13 @@ from .checks import check_number, check_whole
 __all__ = ["Confidence", "Controller", "Costs", "Fixed", "Goodput"]
 
 _AGAIN = 64
-"""Of passes without a draft one in so many has a few tokens all the same, so that costs are known."""
+"""Of passes without a draft one in so many has a few tokens all the same, so that costs are known; fewer of passes of
+several rows, of which each token costs more."""
 _SOME = 3
 _PLAIN = 256
 """And of passes with drafts one in so many has none."""
+_LEAD = 8.0
+"""A row that is so many tokens ahead of the last one counts e times less."""
 _PADS = 5
 """At most so many tokens are read for nothing."""
 
@@ -39,9 +43,16 @@ class Controller(Protocol):
         """The most nodes that it may keep of a tree."""
         ...
 
-    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+    def keep(
+        self,
+        reach: Sequence[Sequence[float]],
+        pending: Sequence[int],
+        costs: Costs,
+        ahead: Sequence[int] = (),
+    ) -> list[int]:
         """How many nodes of each row's tree are read. `reach`: the chances of its nodes, none greater than the one
-        before; `pending`: the tokens that each row has to read anyway."""
+        before; `pending`: the tokens that each row has to read anyway; `ahead`: by how many tokens each row is ahead of
+        the last one (nothing: they are level)."""
         ...
 
 
@@ -63,7 +74,7 @@ class Costs:
         table = self.known.setdefault(rows, {})
         # Of a length that was never tried what is known of others tells something: one slow pass must not rule it out.
         before = self.of(rows, tokens) if table else seconds
-        share = 0.15 if seconds > before else 0.5
+        share = 0.5 if seconds <= before else 0.15 if tokens in table else 0.25
         table[tokens] = before + share * (min(seconds, 2 * before) - before)
 
     def padded(self, rows: int, tokens: int) -> int:
@@ -97,16 +108,16 @@ class Costs:
             if length not in table:
                 if length % 4:
                     continue
-                seconds *= 0.95
+                seconds = 0.95 * min(seconds, told[0])
             if seconds < least:
                 best, least = more, seconds
         return best
 
     def of(self, rows: int, tokens: int) -> float:
-        """What a pass takes; beyond all that is known, three hundredths more or less for each token."""
+        """What a pass takes; beyond all that is known, as much more for a token as so far, or three hundredths."""
         table = self.known.get(rows)
         if not table:
-            return 1.0 + 0.03 * tokens
+            return _guessed(rows, tokens)
         tokens = _length(tokens)
         if tokens in table:
             return table[tokens]
@@ -115,8 +126,12 @@ class Costs:
         if below is None or above is None:
             nearest = above if below is None else below
             assert nearest is not None
-            # Little more for each token, so that longer passes are tried.
-            return table[nearest] * max(0.2, 1 + 0.03 * (tokens - nearest))
+            first = min(table)
+            if nearest == first:
+                return table[first] * _guessed(rows, tokens) / _guessed(rows, first)
+            # A little less than so far, so that longer passes are tried.
+            more = max(0.0, 0.8 * (table[nearest] - table[first]) / (nearest - first))
+            return table[nearest] + more * (tokens - nearest)
         share = (tokens - below) / (above - below)
         return table[below] * (1 - share) + table[above] * share
 
@@ -132,7 +147,13 @@ class Fixed:
     def __post_init__(self) -> None:
         check_whole("size", self.size)
 
-    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+    def keep(
+        self,
+        reach: Sequence[Sequence[float]],
+        pending: Sequence[int],
+        costs: Costs,
+        ahead: Sequence[int] = (),
+    ) -> list[int]:
         """See `Controller`."""
         return [min(self.size, len(one)) for one in reach]
 
@@ -148,16 +169,24 @@ class Confidence:
         check_whole("size", self.size)
         check_number("least", self.least)
 
-    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+    def keep(
+        self,
+        reach: Sequence[Sequence[float]],
+        pending: Sequence[int],
+        costs: Costs,
+        ahead: Sequence[int] = (),
+    ) -> list[int]:
         """See `Controller`."""
         return [sum(chance >= self.least for chance in one[: self.size]) for one in reach]
 
 
 @dataclass
 class Goodput:
-    """As many nodes as make the most tokens a second, all rows together; none where they would not make a tenth more.
+    """As many nodes as make the most tokens a second, all rows together; none where they would not make a tenth more,
+    or a fifth more in a batch.
 
-    (Chances are estimates, and of many that look good some are not.)
+    (Chances are estimates, and of many that look good some are not. A batch takes as long as its last row, which may be
+    one without drafts: that it falls behind is seen only afterwards.)
     """
 
     size: int = 20
@@ -171,19 +200,31 @@ class Goodput:
         check_whole("size", self.size)
         check_number("margin", self.margin, 0.0, 100.0)
 
-    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+    def keep(
+        self,
+        reach: Sequence[Sequence[float]],
+        pending: Sequence[int],
+        costs: Costs,
+        ahead: Sequence[int] = (),
+    ) -> list[int]:
         """See `Controller`. Rows are read side by side: each may have as many nodes as the longest for nothing."""
         rows = len(reach)
         least = max(1, *pending)
+        margin = self.margin if rows == 1 else self.margin**2
+        # A batch ends with its last row: tokens of those that are ahead are worth less.
+        worth = [math.exp(-one / _LEAD) for one in ahead] or [1.0] * rows
         # What shorter rows may read beside the longest costs nothing.
-        expected = rows + sum(sum(one[: least - mine]) for one, mine in zip(reach, pending, strict=True))
+        expected = sum(
+            value * (1 + sum(one[: least - mine]))
+            for one, mine, value in zip(reach, pending, worth, strict=True)
+        )
         longest = max(mine + len(one) for one, mine in zip(reach, pending, strict=True))
         seconds = costs.least(rows, least, max(least, min(longest, least + self.size)))
-        best, most = least, self.margin * expected / seconds[0]
+        best, most = least, margin * expected / seconds[0]
         for length in range(least + 1, least + self.size + 1):
             more = [
-                one[length - mine - 1]
-                for one, mine in zip(reach, pending, strict=True)
+                value * one[length - mine - 1]
+                for one, mine, value in zip(reach, pending, worth, strict=True)
                 if length - mine <= len(one)
             ]
             if not more:
@@ -194,13 +235,18 @@ class Goodput:
                 best, most = length, rate
         if best == least and any(reach):
             self._declined += 1
-            if self._declined % _AGAIN == 0:  # what once looked bad may have been bad luck
+            if self._declined % (_AGAIN * rows) == 0:  # what once looked bad may have been bad luck
                 best += _SOME
         elif best > least:
             self._drafted += 1
             if self._drafted % _PLAIN == 0:  # nor is what a pass without drafts takes known for ever
                 best = least
         return [min(best - mine, len(one)) for one, mine in zip(reach, pending, strict=True)]
+
+
+def _guessed(rows: int, tokens: int) -> float:
+    """What a pass takes, in some unit, where nothing is known: three hundredths more for each token that is read."""
+    return 1.0 + 0.03 * rows * tokens
 
 
 def _length(tokens: int) -> int:

@@ -81,9 +81,15 @@ class Speculation:
             for drafter, account in zip(self.drafters, self.accounts, strict=True)
         ]
 
-    def kept(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> list[int]:
+    def kept(
+        self,
+        reach: Sequence[Sequence[float]],
+        pending: Sequence[int],
+        costs: Costs,
+        ahead: Sequence[int] = (),
+    ) -> list[int]:
         """How many nodes of each tree are read, by the controller, which may be anybody's."""
-        found = self.controller.keep(reach, pending, costs)
+        found = self.controller.keep(reach, pending, costs, ahead)
         if len(found) != len(reach):
             name = type(self.controller).__name__
             raise OptionError(f"the controller {name} told {len(found)} numbers for {len(reach)} rows")

@@ -8,6 +8,7 @@ bad ones would be made again. So how much is read of their trees is decided node
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,6 +36,11 @@ __all__ = ["Run"]
 
 _DRAFTS = 1 << 20
 """The branch of a row's random stream that drafts are drawn from."""
+_IDLE, _EVERY = 12, 3
+"""After so many passes without a draft one is looked for before every third pass only,"""
+_TRIFLE = 0.01
+"""where that takes more than this share of the time."""
+_FADES = 0.98
 
 
 _Parts = tuple[Context, Sequence[RowDrafter], Chances, frozenset[int]]
@@ -64,6 +70,8 @@ class Run:
         self._eos = frozenset(model.vocabulary.eos_ids)
         self._rows: dict[int, _Row] = {}
         self._side_by_side = 1
+        self._idle = self._rested = 0
+        self._drafting = self._reading = 0.0
         self._learners = [
             Learner(drafter, account)
             for drafter, account in zip(speculation.drafters, speculation.accounts, strict=True)
@@ -79,6 +87,11 @@ class Run:
         """See `Drafting.propose`."""
         pending = [len(row.pending) for row in rows]
         self._side_by_side = max(1, len(rows))
+        if self._rests():
+            for known in self._rows.values():
+                known.grown = Grown(DraftTree())
+            return [DraftTree() for _ in rows]
+        before = time.perf_counter()
         with self._all.lock:
             costs = self._all.costs.for_rows(len(rows), pads=pads and len(rows) == 1)
             grown = [
@@ -90,11 +103,15 @@ class Run:
             elif self.verifies:
                 kept = [len(one.tree) for one in grown]  # that was decided while they grew
             else:
-                kept = self._all.kept([one.tree.reach for one in grown], pending, costs)
+                written = [len(row.tokens) for row in rows]
+                ahead = [one - min(written) for one in written]
+                kept = self._all.kept([one.tree.reach for one in grown], pending, costs, ahead)
             for one, size in zip(grown, kept, strict=True):
                 one.cut(size)
             if costs.pads and any(pending) and rows[0].options.speculate:
                 self._pad(rows[0], grown[0].tree)
+        self._idle = 0 if any(len(one.tree) for one in grown) else self._idle + 1
+        self._drafting += time.perf_counter() - before
         return [one.tree for one in grown]
 
     def draw(self, row: Any, node: int, law: StepLaw, uniform: float) -> int | None:
@@ -132,6 +149,8 @@ class Run:
         with self._all.lock:
             self._all.counts["passes"] += 1
             self._all.costs.note(rows, tokens, seconds)
+        self._drafting *= _FADES
+        self._reading = self._reading * _FADES + seconds
 
     def went(self, row: Any, drafted: int, taken: int) -> None:
         """A row has drawn what it could: so many nodes of its tree."""
@@ -171,6 +190,14 @@ class Run:
                     finish([*tokens, *end])
 
     # -- parts
+
+    def _rests(self) -> bool:
+        """Whether no row is asked for drafts: there were none for a while, and looking for them takes its time."""
+        weighs = getattr(self._all.controller, "weighs_drafters", False)
+        if not weighs or self._idle < _IDLE or self._drafting < _TRIFLE * self._reading:
+            return False
+        self._rested = (self._rested + 1) % _EVERY
+        return self._rested != 0
 
     def _known(self, row: Any) -> _Row:
         known = self._rows.get(row.index)

@@ -23,6 +23,22 @@ def test_everything_or_what_is_probable_or_what_pays() -> None:
     assert Goodput().keep([[]], [1], line(1, 0.010, 0.002)) == [0]
 
 
+def test_a_batch_waits_for_its_last_row() -> None:
+    reach, costs = [[0.9, 0.9, 0.9], [0.9, 0.9, 0.9], []], line(3, 0.02, 0.008)
+    assert Goodput().keep(reach, [1] * 3, costs, [0, 1, 0]) == [3, 3, 0]
+    assert Goodput().keep(reach, [1] * 3, costs, [40, 30, 0]) == [
+        0,
+        0,
+        0,
+    ]  # what they gain is lost by the third
+    assert Goodput().keep(reach, [1] * 3, costs, [40, 0, 30]) == [3, 3, 0]
+
+
+def test_a_batch_drafts_for_a_greater_gain() -> None:
+    assert Goodput().keep([[0.25]], [1], Costs({1: {1: 1.0, 2: 1.05}})) == [1]
+    assert Goodput().keep([[0.25]] * 2, [1] * 2, Costs({2: {1: 1.0, 2: 1.05}})) == [0] * 2
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_kept_is_the_best_by_trying_all(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -47,7 +63,8 @@ def test_costs_between_and_beyond_what_is_known() -> None:
     costs = Costs()
     assert costs.of(1, 5) > costs.of(1, 4)
     costs.note(1, 2, 0.2)
-    assert costs.of(1, 4) == pytest.approx(0.212) and costs.of(1, 1) == pytest.approx(0.194)
+    assert costs.of(1, 4) == pytest.approx(0.2 * 1.12 / 1.06)
+    assert costs.of(1, 1) == pytest.approx(0.2 * 1.03 / 1.06)
     costs.known[1][6] = 0.6
     assert costs.of(1, 4) == pytest.approx(0.4)
     costs.note(1, 2, 100.0)  # one slow pass
@@ -56,6 +73,7 @@ def test_costs_between_and_beyond_what_is_known() -> None:
     assert costs.of(1, 2) == pytest.approx(0.18)
     costs.note(1, 4, 100.0)  # slow where nothing is known: what lies around it tells something
     assert costs.of(1, 4) < 0.5
+    assert costs.of(1, 16) == pytest.approx(0.6 + 0.8 * (0.6 - 0.18) / 4 * 10)  # a little less than so far
     costs.note(2, 60, 0.5)  # of another number of rows
     assert costs.of(2, 1) > 0 and costs.of(1, 6) == pytest.approx(0.6)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import structgen as sg
@@ -116,6 +116,30 @@ def same(one: Generation, other: Generation) -> None:
     st.integers(0, 99),
     st.integers(1, 9),
     st.booleans(),
+)
+@example(  # whether forced tokens are scored, where they need not be, depended on drafts
+    rows=[
+        (
+            [""],
+            ["baé"],
+            SamplingOptions(
+                seed=9,
+                max_tokens=4,
+                exact_weight=False,
+                max_retries=0,
+                close_within_budget=False,
+                noise="uniform",
+            ),
+        ),
+        (
+            ["aaba"],
+            [""],
+            SamplingOptions(temperature=0, seed=0, max_tokens=4, max_retries=0, close_within_budget=False),
+        ),
+    ],
+    seed=0,
+    most=2,
+    branching=False,
 )
 def test_drafts_change_nothing(
     rows: list[tuple[list[str], list[str], SamplingOptions]], seed: int, most: int, branching: bool

@@ -238,7 +238,13 @@ class Controller:
     def __init__(self, kept: Any, size: Any = 4) -> None:
         self.size, self.kept = size, kept
 
-    def keep(self, reach: Sequence[Sequence[float]], pending: Sequence[int], costs: Costs) -> Any:
+    def keep(
+        self,
+        reach: Sequence[Sequence[float]],
+        pending: Sequence[int],
+        costs: Costs,
+        ahead: Sequence[int] = (),
+    ) -> Any:
         return self.kept
 
 
