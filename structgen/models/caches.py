@@ -37,6 +37,7 @@ __all__ = [
 _FIRST, _BEHIND = 4, 4
 # Of the largest logit.
 _TOLERANCE = 1e-4
+_LONGER = ("longrope", "dynamic")
 _CROPPED = {"DynamicLayer", "DynamicSlidingWindowLayer"}
 
 
@@ -56,6 +57,8 @@ class Memory:
     """Whether it goes on from its cache with several tokens in one pass."""
     wants_positions: bool
     """Whether it is told positions that it could count itself: Bamba counts those of a pass from 0."""
+    same_up_to: int | None = None
+    """Up to this position keys are turned in one way; where a pass goes beyond, all of it is turned otherwise."""
 
 
 _KNOWN: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
@@ -74,7 +77,9 @@ def memory_of(model: Any, size: int) -> Memory:
             is_recurrent = not kinds <= _CROPPED
             wants_positions = is_recurrent and "position_ids" in parameters_of(model)
             reads_runs = not is_recurrent or _reads_runs(model, size, argument, wants_positions)
-            _KNOWN[model] = Memory(argument, _has_slots(model, kinds), reads_runs, wants_positions)
+            turns = _same_up_to(model.config)
+            has_slots = turns is None and _has_slots(model, kinds)  # else rows would turn as the longest does
+            _KNOWN[model] = Memory(argument, has_slots, reads_runs, wants_positions, turns)
     return _KNOWN[model]
 
 
@@ -130,6 +135,20 @@ def _has_slots(model: Any, kinds: set[str]) -> bool:
     # RoBERTa and its kind count positions from behind that of padding.
     learned = (getattr(module, "position_embeddings", None) for module in model.modules())
     return all(getattr(table, "padding_idx", None) is None for table in learned)
+
+
+def _same_up_to(config: Any) -> int | None:
+    """Where rotary frequencies depend on how long the text of a pass is: the length up to which they do not."""
+    told = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    found = []
+    for one in (told, *told.values()):  # of some models each kind of layer has its own
+        if not isinstance(one, dict) or one.get("rope_type", one.get("type")) not in _LONGER:
+            continue
+        lengths = (one, config.to_dict())
+        names = ("original_max_position_embeddings", "max_position_embeddings")
+        length = next((of[name] for name in names for of in lengths if of.get(name)), None)
+        found.append(1 if length is None else int(length))
+    return min(found, default=None)
 
 
 def _reads_runs(model: Any, size: int, argument: str, wants_positions: bool) -> bool:

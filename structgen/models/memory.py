@@ -33,12 +33,15 @@ class DistributionModel:
         law: Law | Mapping[tuple[int, ...], Sequence[float]],
         *,
         context_length: int | None = None,
+        total: bool = True,
     ) -> None:
+        """`total`: a function answers after any tokens. Where it does not, nothing is read ahead of what is drawn, as
+        with a table."""
         self.vocabulary = vocabulary
         self.context_length = context_length
         self.forward_passes = 0
         """How many times a session was given tokens: the calls that a real model would have run."""
-        self.knows_all = not isinstance(law, Mapping)
+        self.knows_all = total and not isinstance(law, Mapping)
         """Whether there is a law after any tokens."""
         self._law: Law = _look_up(law) if isinstance(law, Mapping) else law
 
@@ -56,7 +59,13 @@ class DistributionModel:
 
     def log_probabilities(self, tokens: tuple[int, ...]) -> NDArray[np.float32]:
         """The logits after `tokens`."""
-        law = np.asarray(self._law(tokens), dtype=np.float64)
+        try:
+            law = np.asarray(self._law(tokens), dtype=np.float64)
+        except LookupError as error:
+            raise ModelError(
+                f"the law has nothing after {tokens}: {type(error).__name__}: {error}",
+                hint="DistributionModel(..., total=False) is for laws that answer only where texts go.",
+            ) from error
         if law.shape != (self.vocabulary.size,):
             raise ModelError(
                 f"the law gives {law.size} probabilities after {tokens}, for {self.vocabulary.size} tokens"

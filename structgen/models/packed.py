@@ -23,6 +23,9 @@ from structgen.errors import ModelError
 __all__ = ["PackedLinear", "pack_linear"]
 
 
+_STAYS = "packed_weights_stay"
+
+
 class PackedLinear(nn.Module):
     """A linear layer for inference on a CPU: inputs (..., in_features), outputs (..., out_features)."""
 
@@ -37,11 +40,35 @@ class PackedLinear(nn.Module):
         self._weight: torch.Tensor | None = None
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        if rows.shape[-1] != self.in_features:
+            raise ModelError(f"a layer of {self.in_features} inputs was given rows of {rows.shape[-1]}")
+        if rows.dtype != self._packed.dtype:  # under autocast
+            rows = rows.to(self._packed.dtype)
         return _product(rows, self._packed, self.bias)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "weight":
+            self._repack(value)
+        else:
+            super().__setattr__(name, value)
+
+    def _repack(self, weight: torch.Tensor) -> None:
+        if weight.shape != (self.out_features, self.in_features):
+            raise ModelError(
+                f"a weight of shape {tuple(weight.shape)} for a layer of {(self.out_features, self.in_features)}",
+                hint="Load the model with pack=False to change the shapes of its layers.",
+            )
+        self._packed, self._weight = _pack(weight.to("cpu", self._packed.dtype)), None
+
+    @property
+    def packed_dtype(self) -> torch.dtype:
+        """Of the weight."""
+        return self._packed.dtype
 
     @property
     def weight(self) -> torch.Tensor:
-        """Shape (out_features, in_features); unpacked where it is first asked for, and kept from then on."""
+        """A copy of shape (out_features, in_features), kept from the first time on; what is written into it has no
+        effect, but another weight may be set."""
         if self._weight is None:
             self._weight = self._packed.to_dense()
         return self._weight
@@ -53,13 +80,7 @@ class PackedLinear(nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> PackedLinear:
         # To where it is already, nothing moves. The packed tensor cannot be asked, but what is beside it can.
-        sample = fn(torch.empty(0, dtype=self._packed.dtype))
-        if sample.device.type != "cpu" or sample.dtype != self._packed.dtype:
-            raise ModelError(
-                f"the weights of this model are packed for the CPU in {_name(self._packed.dtype)}, "
-                f"and cannot become {_name(sample.dtype)} on {sample.device}",
-                hint="Load it with structgen.load(..., device=..., dtype=...), or with pack=False.",
-            )
+        _check_stays(fn, self._packed.dtype)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
@@ -68,11 +89,58 @@ class PackedLinear(nn.Module):
         if self.bias is not None:
             destination[prefix + "bias"] = self.bias
 
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        for name, held in (("weight", self.weight), ("bias", self.bias)):
+            if held is None:
+                continue
+            given = state_dict.get(prefix + name)
+            if given is None:
+                missing_keys.append(prefix + name)
+            elif given.shape != held.shape:
+                error_msgs.append(f"size mismatch for {prefix + name}: {given.shape} for {held.shape}")
+            elif name == "weight":
+                self._repack(given)
+            else:
+                held.copy_(given)
+        self._weight = None
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_packed": self._packed.to_dense(), "_weight": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({**state, "_packed": _pack(state["_packed"])})  # type: ignore[no-untyped-call]
+
+
+class _Stays(nn.Module):
+    """The first child of a model with packed layers: refuses to move before anything else has moved."""
+
+    def __init__(self, dtypes: set[torch.dtype]) -> None:
+        super().__init__()
+        self._dtypes = sorted(dtypes, key=str)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> _Stays:
+        for dtype in self._dtypes:
+            _check_stays(fn, dtype)
+        return self
+
+
+def _check_stays(fn: Any, dtype: torch.dtype) -> None:
+    sample = fn(torch.empty(0, dtype=dtype))
+    if sample.device.type != "cpu" or sample.dtype != dtype:
+        raise ModelError(
+            f"the weights of this model are packed for the CPU in {_name(dtype)}, "
+            f"and cannot become {_name(sample.dtype)} on {sample.device}",
+            hint="Load it with structgen.load(..., device=..., dtype=...), or with pack=False.",
+        )
 
 
 def pack_linear(model: nn.Module) -> int:
@@ -95,6 +163,12 @@ def pack_linear(model: nn.Module) -> int:
                 if id(child) not in packed:
                     packed[id(child)] = PackedLinear(child).train(child.training)
                 setattr(parent, name, packed[id(child)])
+    # Of these all children are called in turn.
+    if packed and not hasattr(model, _STAYS) and not isinstance(model, nn.Sequential | nn.ModuleList):
+        children = dict(model._modules)
+        model._modules.clear()
+        model.add_module(_STAYS, _Stays({one.packed_dtype for one in packed.values()}))
+        model._modules.update(children)
     return len(packed)
 
 

@@ -403,6 +403,8 @@ class SeparateSession(Session):
         self._memory = memory_of(model, size)
         self.steps_back_cheaply = kinds <= {"DynamicLayer", "DynamicSlidingWindowLayer"}
         """A memory that cannot step back (a recurrent one) is built again from the tokens."""
+        self.reads_ahead_to = self._memory.same_up_to
+        """No pass that reads ahead may go beyond this position: what is before it would be read otherwise."""
         self._slides = self.steps_back_cheaply and kinds != {"DynamicLayer"}
         self._caches: list[Any] = [self._cache() for _ in prompts]
         self._owed = [0 for _ in prompts]

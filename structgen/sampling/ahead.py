@@ -28,8 +28,10 @@ AHEAD_KEPT = 64 << 20
 """Bytes of logits that are kept for prefixes that nobody has asked for yet, or lately."""
 
 
-def can_read_ahead(session: Any) -> bool:
-    """Whether a session tells laws inside a run of tokens, and steps back at no cost."""
+def can_read_ahead(session: Any, *, anywhere: bool = False) -> bool:
+    """Whether a session tells laws inside a run of tokens, and steps back at no cost. `anywhere`: in long texts too."""
+    if anywhere and getattr(session, "reads_ahead_to", None) is not None:
+        return False
     return bool(getattr(session, "steps_back_cheaply", False)) and hasattr(session, "append_scored")
 
 

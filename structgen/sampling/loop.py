@@ -134,6 +134,8 @@ class _Run:
             self._drafting.declined()
         if drafting is not None and drafting.reads_hidden:
             session.keeps_hidden = True
+        for row in active:
+            row.reads_ahead_to = getattr(session, "reads_ahead_to", None)
         logits = list(session.logits())
         self.timing.prompt = clock() - self.started
         while True:

@@ -139,7 +139,7 @@ class PrefixReader:
         self._held = [[] for _ in range(self._lanes)]
         self.passes += 1
         if self._drafting is not None:
-            if can_read_ahead(self._session):
+            if can_read_ahead(self._session, anywhere=True):
                 self._ahead = LawsAhead(self._drafting, self._prompt)
             else:
                 self._drafting.declined()
@@ -206,7 +206,7 @@ class PrefixBatch:
         self._asked: set[Prefix] = {()}
         self._ahead: LawsAhead | None = None
         if drafting is not None:
-            if can_read_ahead(self._session):
+            if can_read_ahead(self._session, anywhere=True):
                 self._ahead = LawsAhead(drafting, self._prompt)
                 self._ahead.keep((), self._session.logits()[0])
             else:

@@ -31,6 +31,7 @@ Choice = Callable[[StepLaw, float], int | None]
 """From a law and a uniform number to a token; None: it is drawn as always."""
 
 _CHUNK = 128
+_NEAR = 64
 _MAX_REJECTIONS = 512
 
 
@@ -115,6 +116,8 @@ class Row:
         self.excess = 0
         """How many tokens the session must take back before `pending` is appended."""
         self.seed = seed
+        self.reads_ahead_to: int | None = None
+        """The position beyond which nothing may be read ahead (see the session)."""
         self._is_free = matcher is None
         self._matcher: Any = Unconstrained() if matcher is None else matcher
         self._vocabulary = vocabulary
@@ -148,6 +151,15 @@ class Row:
     def taken(self, count: int) -> None:
         """So many of the pending tokens are what the session read ahead; they are pending no more."""
         del self.pending[:count]
+
+    @property
+    def room_ahead(self) -> int:
+        """How many tokens may be read ahead of the text so far."""
+        room = self.capacity - len(self.tokens)
+        if self.reads_ahead_to is None:
+            return room
+        # subtle: with drafts forced text comes to the border in other passes than without, so they end well before.
+        return min(room, self.reads_ahead_to - _NEAR - len(self.prompt) - len(self.tokens))
 
     @property
     def matcher(self) -> Any:

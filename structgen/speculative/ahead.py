@@ -25,7 +25,7 @@ from structgen.sampling.drafting import Place
 
 from .drafters import Context, RowDrafter, Start
 from .growth import LEAST, Chances, Grown, Kind, grow
-from .guarded import DECLINED, SpeculationWarning
+from .guarded import DECLINED, Guarded, SpeculationWarning
 from .trees import ROOT, DraftTree
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class _Reader:
 class _Guess:
     """What was guessed to come after a prefix."""
 
-    candidates: list[tuple[int, Kind]]
+    candidates: list[tuple[int, Kind, RowDrafter | None]]
     asked: bool
     """Whether the law after the prefix was asked for, so that something may have come."""
     number: int
@@ -137,6 +137,14 @@ class RunAhead:
         """A pass over so many tokens of each row took so long."""
         with self._all.lock:
             self._all.costs.note(rows, tokens, seconds)
+            for account in self._all.accounts:
+                account.rested()
+            worth = self._all.costs.of(1, 1)
+            weighed = getattr(self._all.controller, "weighs_drafters", False)
+            for reader in self._readers.values():
+                for drafter in reader.drafters:
+                    if isinstance(drafter, Guarded):
+                        drafter.passed(worth, weighed=weighed)
 
     def declined(self) -> None:
         """See `ReadingAhead`. Who asked for drafts in so many words is told."""
@@ -259,6 +267,8 @@ class RunAhead:
 
     def _learn(self, guess: _Guess, tokens: Collection[int]) -> None:
         """The texts went on with these, each of which was to be guessed."""
-        for token, kind in guess.candidates:
+        for token, kind, by in guess.candidates:
             for one in tokens or (None,):
                 self._chances.note(kind, token == one)
+            if token in tokens and isinstance(by, Guarded):
+                by.taken += 1

@@ -6,6 +6,8 @@ to the next: chances, costs, texts. `start` gives the drafts of one generation (
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -89,11 +91,17 @@ class Speculation:
         ahead: Sequence[int] = (),
     ) -> list[int]:
         """How many nodes of each tree are read, by the controller, which may be anybody's."""
-        found = self.controller.keep(reach, pending, costs, ahead)
+        name = type(self.controller).__name__
+        try:
+            found = [int(number) for number in self.controller.keep(reach, pending, costs, ahead)]
+        except Exception as error:
+            raise OptionError(
+                f"the controller {name} failed: {type(error).__name__}: {error}",
+                hint="It has keep(reach, pending, costs, ahead), which gives a whole number for each row.",
+            ) from error
         if len(found) != len(reach):
-            name = type(self.controller).__name__
             raise OptionError(f"the controller {name} told {len(found)} numbers for {len(reach)} rows")
-        return [max(0, min(int(number), len(one))) for number, one in zip(found, reach, strict=True)]
+        return [max(0, min(number, len(one))) for number, one in zip(found, reach, strict=True)]
 
     def check_vocabulary(self, model: Any) -> None:
         """It has learned tokens of this model's vocabulary, or none so far."""
@@ -130,13 +138,24 @@ class Speculation:
             lines.append(f"milliseconds of a pass by the tokens of a row, {_side_by_side(rows)}: {told}")
         return "\n".join(lines)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the lock, which belongs to this process."""
-        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+    def __getstate__(self) -> bytes:
+        """All but the lock, which belongs to this process; pickled while nobody else writes to it."""
+        with self.lock:
+            return pickle.dumps(self._state())
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+    def __setstate__(self, state: bytes) -> None:
+        self.__dict__.update(pickle.loads(state))
         self.lock = threading.Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Speculation:
+        found = object.__new__(type(self))
+        with self.lock:
+            found.__dict__.update(copy.deepcopy(self._state(), memo))
+        found.lock = threading.Lock()
+        return found
+
+    def _state(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
 
 
 def _side_by_side(rows: int) -> str:
@@ -172,6 +191,11 @@ def _check(speculation: Speculation) -> None:
             raise OptionError(f"the {name} is the class {value.__name__}", hint=f"{value.__name__}()")
         if not hasattr(value, method):
             raise OptionError(f"a {name} has `{method}`; this is {a_kind(value)}")
+    if not hasattr(speculation.verifier, "drafted"):
+        raise OptionError(
+            f"the verifier {type(speculation.verifier).__name__} has no `drafted`",
+            hint='It says which drafts it is exact for: "any", "one", "distinct", "independent" or "greedy".',
+        )
     for name, number in (("depth", speculation.depth), ("width", speculation.width)):
         check_whole(name, number)
     check_whole("the controller's size", getattr(speculation.controller, "size", None))

@@ -28,6 +28,8 @@ from .trees import ROOT, DraftTree
 
 __all__ = ["LEAST", "Chances", "Grown", "Tallies", "candidates", "grow", "masked_law", "move"]
 
+Proposal = tuple[Guessed, int, RowDrafter]
+"""A guess, how far along it we are, and whose it is."""
 Kind = tuple[str, int, int]
 """Who proposed a token, how far it is in the run that was proposed, and how it begins."""
 LEAST = 0.1
@@ -89,8 +91,13 @@ class _Candidate:
     token: int
     kind: Kind
     chance: float
-    guesses: list[tuple[Guessed, int]]
-    """What proposed it, with the place in its run."""
+    guesses: list[Proposal]
+
+    @property
+    def by(self) -> RowDrafter | None:
+        """Who alone proposed it."""
+        whose = self.guesses[0][2]
+        return whose if all(by is whose for _, _, by in self.guesses) else None
 
 
 @dataclass
@@ -98,27 +105,31 @@ class Grown:
     """A tree, and what was a candidate at each of its nodes, in the tree or not."""
 
     tree: DraftTree
-    candidates: dict[int, list[tuple[int, Kind]]] = field(default_factory=dict)
+    candidates: dict[int, list[tuple[int, Kind, RowDrafter | None]]] = field(default_factory=dict)
+    """At each node tokens, with what kind of guess they are, and whose, if nobody else guessed them."""
     sampled: dict[int, Any] = field(default_factory=dict)
     """At nodes whose children were drawn from a law: `Sampled`."""
+    sampled_by: dict[int, RowDrafter] = field(default_factory=dict)
+    """Whose law that was."""
 
     def cut(self, size: int) -> None:
         """Keep the first `size` nodes."""
         for node in range(size, len(self.tree)):
             self.candidates.pop(node, None)
             self.sampled.pop(node, None)
+            self.sampled_by.pop(node, None)
         self.tree.cut(size)
 
-    def learn(self, node: int, drawn: int, chances: Chances, tallies: Tallies) -> str | None:
-        """At `node` the text went on with `drawn`: the kind of guess that this was, if it was in the tree."""
-        found = None
+    def learn(self, node: int, drawn: int, chances: Chances, tallies: Tallies) -> RowDrafter | None:
+        """At `node` the text went on with `drawn`: who alone had guessed that, if it was in the tree."""
         is_read = self.tree.has(node, drawn)
-        for token, kind in self.candidates.get(node, ()):
+        found = self.sampled_by.get(node) if is_read else None
+        for token, kind, by in self.candidates.get(node, ()):
             right = token == drawn
             chances.note(kind, right)
             tallies.note(kind[0], right, right and is_read)
             if right and is_read:
-                found = kind[0]
+                found = by
         return found
 
 
@@ -143,14 +154,14 @@ def grow(
     here, number = ROOT, 0
     matcher, tokens = context.matcher, context.tokens
     base = len(tokens)
-    runs: list[tuple[Guessed, int]] = []
+    runs: list[Proposal] = []
     node, reach = ROOT, 1.0
     try:
         while True:
             if context.drafted < depth:
                 context.reach = reach
                 found = candidates(context, drafters, chances, runs, alternatives=branching)
-                grown.candidates[node] = [(one.token, one.kind) for one in found]
+                grown.candidates[node] = [(one.token, one.kind, one.by) for one in found]
                 left = reach
                 for one in found:
                     if one.token in ends:
@@ -173,7 +184,9 @@ def grow(
             here = node = tree.add(parent, one.token, reach)
             tokens.append(one.token)
             context.drafted = len(tokens) - base
-            runs = [(guess, place + 1) for guess, place in one.guesses if place + 1 < len(guess.tokens)]
+            runs = [
+                (guess, place + 1, by) for guess, place, by in one.guesses if place + 1 < len(guess.tokens)
+            ]
             if len(tree) == size:
                 return grown
     finally:
@@ -187,7 +200,7 @@ def candidates(
     context: Context,
     drafters: Sequence[RowDrafter],
     chances: Chances,
-    runs: Sequence[tuple[Guessed, int]],
+    runs: Sequence[Proposal],
     *,
     alternatives: bool = True,
 ) -> list[_Candidate]:
@@ -195,9 +208,9 @@ def candidates(
 
     Without `alternatives` nobody else is asked where a run is all but sure to go on.
     """
-    proposed: dict[int, list[tuple[Guessed, int]]] = {}
-    for guess, place in runs:
-        proposed.setdefault(guess.tokens[place], []).append((guess, place))
+    proposed: dict[int, list[Proposal]] = {}
+    for guess, place, by in runs:
+        proposed.setdefault(guess.tokens[place], []).append((guess, place, by))
     if len(proposed) == 1 and not alternatives:
         found = _judged(context, chances, proposed)
         if found[0].chance >= _SURE:
@@ -205,8 +218,10 @@ def candidates(
     for drafter in drafters:
         for guess in (*_coupled(drafter, context), *drafter.propose(context)):
             others = proposed.setdefault(guess.tokens[0], [])
-            if len(others) < _TOGETHER and all(one.kind != guess.kind for one, _ in others):
-                others.append((guess, 0))
+            if len(others) < _TOGETHER and all(
+                one.kind != guess.kind or by is not drafter for one, _, by in others
+            ):
+                others.append((guess, 0, drafter))
     return _judged(context, chances, proposed)
 
 
@@ -238,15 +253,13 @@ def masked_law(context: Context, law: Any) -> NDArray[np.float64] | None:
     return masked / mass if mass > 0 else None
 
 
-def _judged(
-    context: Context, chances: Chances, proposed: dict[int, list[tuple[Guessed, int]]]
-) -> list[_Candidate]:
+def _judged(context: Context, chances: Chances, proposed: dict[int, list[Proposal]]) -> list[_Candidate]:
     found = []
     for token, guesses in proposed.items():
-        kinds = [guess.kind for guess, _ in guesses]
-        names = kinds[0] if len(kinds) == 1 else "+".join(sorted(kinds))
-        kind = (names, min(3, max([place for _, place in guesses])), _beginning(context.vocabulary, token))
-        prior = max([guess.chance for guess, _ in guesses])
+        kinds = {guess.kind for guess, _, _ in guesses}
+        names = guesses[0][0].kind if len(kinds) == 1 else "+".join(sorted(kinds))
+        kind = (names, min(3, max([place for _, place, _ in guesses])), _beginning(context.vocabulary, token))
+        prior = max([guess.chance for guess, _, _ in guesses])
         chance = chances.of(kind, prior if context.is_constrained else prior / 2)
         found.append(_Candidate(token, kind, chance, guesses))
     found.sort(key=_order)

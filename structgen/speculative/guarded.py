@@ -10,7 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ __all__ = ["DECLINED", "Account", "Guarded", "Learner", "SpeculationWarning", "s
 
 _LONGEST, _MOST = 256, 64
 """Tokens of a guess, and guesses at a node, that are looked at."""
-_KINDS = 1000
 _DRAWN = ("one", "distinct", "independent", "greedy")
 _TRIAL = 12
 """Passes before a drafter is judged."""
@@ -34,7 +33,7 @@ _TRUSTED = ("structgen.speculative.drafters", "structgen.speculative.recycling")
 
 DECLINED = (
     "nothing is read ahead: this model's memory cannot take tokens back (it has recurrent layers, is a table, or has a "
-    "session of another kind)"
+    "session of another kind), or a pass over more tokens would turn those before it otherwise"
 )
 
 
@@ -56,8 +55,6 @@ class Account:
     """Tokens that it alone proposed and that were drawn."""
     rests: int = 0
     """How many times it was left alone for a while."""
-    kinds: set[str] = field(default_factory=set)
-    """Of its guesses."""
     resting: int = 0
     """For so many passes it is not asked."""
     _pause: int = _REST
@@ -65,14 +62,15 @@ class Account:
     _spent: float = 0.0
     _gained: float = 0.0
 
-    def passed(self, seconds: float, taken: int, worth: float) -> None:
-        """It was asked before a pass, for so long; so many of its tokens were drawn, each `worth` so many seconds."""
+    def passed(self, seconds: float, taken: int, worth: float, *, weighed: bool) -> None:
+        """It was asked before a pass, for so long; so many of its tokens were drawn, each `worth` so many seconds.
+        `weighed`: if that does not pay it may be left alone."""
         self.seconds += seconds
         self.taken += taken
         self._trial += 1
         self._spent = 0.95 * self._spent + seconds
         self._gained = 0.95 * self._gained + taken * worth
-        if self._trial < _TRIAL:
+        if not weighed or self._trial < _TRIAL:
             return
         if self._spent <= self._gained:
             self._pause = _REST
@@ -80,6 +78,10 @@ class Account:
             self.rests += 1
             self.resting, self._pause = self._pause, min(2 * self._pause, _LONGEST_REST)
             self._trial, self._spent, self._gained = 0, 0.0, 0.0
+
+    def rested(self) -> None:
+        """There was a pass."""
+        self.resting = max(0, self.resting - 1)
 
     def fails(self, why: str) -> None:
         """It failed, and is left out from here on."""
@@ -98,21 +100,21 @@ class Account:
 
 
 def started(drafter: Drafter, start: Start, account: Account) -> RowDrafter:
-    """A reader of `drafter` that raises nothing. Errors of structgen while it starts are the caller's own."""
+    """A reader of `drafter` that raises nothing. Errors of our own drafters while they start are the caller's."""
     if type(drafter).__module__ in _TRUSTED:
         return drafter.start(start)
     row, size = None, start.vocabulary.size
+    is_users = not type(drafter).__module__.startswith("structgen.speculative.")
     try:
         row = drafter.start(start)
         if not hasattr(row, "propose"):
             raise TypeError(f"`start` gave {a_kind(row)}, which has no `propose`")
-    except StructgenError:
-        raise
     except Exception as error:
+        if isinstance(error, StructgenError) and not is_users:
+            raise
         account.fails(_told(error))
         row = None
-    is_own = not type(drafter).__module__.startswith("structgen.speculative.")
-    if is_own and row is not None and getattr(drafter, "tells_laws", False) and not hasattr(row, "law"):
+    if is_users and row is not None and getattr(drafter, "tells_laws", False) and not hasattr(row, "law"):
         account.fails(f"`tells_laws` is set, and {a_kind(row)} has no `law`")
         row = None
     return Guarded(account, row, size)
@@ -131,13 +133,8 @@ class Guarded:
 
     def passed(self, worth: float, *, weighed: bool) -> None:
         """There was a pass. `worth`: the seconds that a token saves; `weighed`: who does not pay may be left alone."""
-        account = self.account
-        if account.resting:
-            account.resting -= 1
-        elif self._row is not None:
-            account.passed(self._seconds, self.taken, worth)
-            if not weighed:
-                account.resting = 0
+        if not self.account.resting and self._row is not None:
+            self.account.passed(self._seconds, self.taken, worth, weighed=weighed)
         self._seconds, self.taken = 0.0, 0
 
     def propose(self, context: Context) -> Iterable[Guessed]:
@@ -147,11 +144,7 @@ class Guarded:
                 self._checked(guess) for guess in itertools.islice(row.propose(_apart(context)), _MOST)
             ],
         )
-        guesses = [guess for guess in found or () if guess.tokens]
-        kinds = self.account.kinds
-        if guesses and len(kinds) < _KINDS:
-            kinds.update(guess.kind for guess in guesses)
-        return guesses
+        return [guess for guess in found or () if guess.tokens]
 
     def law(self, context: Context) -> Any:
         """See `Drafter`."""

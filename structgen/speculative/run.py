@@ -128,8 +128,9 @@ class Run:
         known = self._rows.get(row.index)
         if known is not None:
             with self._all.lock:
-                kind = known.grown.learn(node, token, known.chances, self._all.tallies)
-                self._credit(known, node, token, kind)
+                whose = known.grown.learn(node, token, known.chances, self._all.tallies)
+                if isinstance(whose, Guarded):
+                    whose.taken += 1
 
     def read(self, row: Any, tree: DraftTree, logits: Any) -> None:
         """See `Drafting.read`."""
@@ -137,7 +138,9 @@ class Run:
         if not self._learners or known is None:
             return
         with self._all.lock:
-            end, guesses = known.tokens[-CONTEXT:], len(tree) - tree.padding
+            # Not what the drafters have seen: while they rest they are behind.
+            end = [*row.prompt[-CONTEXT:], *row.tokens[-CONTEXT:]][-CONTEXT:]
+            guesses = len(tree) - tree.padding
             contexts = [end, *([*end, *tree.text_to(node)][-CONTEXT:] for node in range(guesses))]
             told = logits[: 1 + guesses].view()
             told.flags.writeable = False  # the row is drawn from the same numbers
@@ -149,6 +152,8 @@ class Run:
         with self._all.lock:
             self._all.counts["passes"] += 1
             self._all.costs.note(rows, tokens, seconds)
+            for account in self._all.accounts:
+                account.rested()
         self._drafting *= _FADES
         self._reading = self._reading * _FADES + seconds
 
@@ -226,7 +231,7 @@ class Run:
         self._observe(row, known)
         known.grown = Grown(DraftTree())
         controller = self._all.controller
-        most = min(controller.size, row.capacity - len(row.tokens))
+        most = min(controller.size, row.room_ahead)
         if most <= 0:
             return known.grown
         context = Context(
@@ -281,20 +286,11 @@ class Run:
         used = len(row.pending) + len(tree)
         wanted = self._all.costs.padded(1, used) - used
         depth = max((len(tree.text_to(node)) for node in range(len(tree))), default=0)
-        room = row.capacity - len(row.tokens) - depth
+        room = row.room_ahead - depth
         node = len(tree) - 1
         for _ in range(min(wanted, room)):
             node = tree.add(node, row.pending[-1], 0.0)
             tree.padding += 1
-
-    def _credit(self, known: _Row, node: int, token: int, kind: str | None) -> None:
-        """Whose guess it was: of drafters that may be slow, who may not be paid for what others found as well."""
-        drawn = kind is None and node in known.grown.sampled and known.grown.tree.has(node, token)
-        for reader in known.drafters:
-            if isinstance(reader, Guarded) and (
-                drawn or (kind is not None and reader.account.kinds.issuperset(kind.split("+")))
-            ):
-                reader.taken += 1
 
     def _observe(self, row: Any, known: _Row) -> None:
         """Tell the drafters what the row has become."""

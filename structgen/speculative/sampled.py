@@ -143,17 +143,20 @@ def _children(
     draws: Draws,
 ) -> list[tuple[int, float]]:
     """The distinct children of a node with the chance of each, as far as q knows it."""
-    own = next((one for drafter in drafters if (one := _drawn(drafter, context)) is not None), None)
-    if own is not None:
+    for drafter in drafters:
+        own = _drawn(drafter, context)
+        if own is None:
+            continue
         if own.drafted != draws.drafted and len(own.tokens) > 1:
             raise WrongDrafts(own.drafted)
-        grown.sampled[node] = own
+        grown.sampled[node], grown.sampled_by[node] = own, drafter
         return [(token, float(own.law[token]) ** 0.5) for token in dict.fromkeys(own.tokens)]
-    law = _masked_law(context, drafters)
-    if law is None:
+    told = _masked_law(context, drafters)
+    if told is None:
         found = candidates(context, drafters, chances, [])
-        grown.candidates[node] = [(one.token, one.kind) for one in found]
+        grown.candidates[node] = [(one.token, one.kind, one.by) for one in found]
         return [(one.token, one.chance) for one in found[:1]]
+    law, grown.sampled_by[node] = told
     tokens = drawn_children(law, draws.drafted, draws.width, draws.random)
     grown.sampled[node] = Sampled(law, tokens, draws.drafted)
     return [(token, float(law[token]) ** 0.5) for token in dict.fromkeys(tokens)]
@@ -165,7 +168,7 @@ def _drawn(drafter: RowDrafter, context: Context) -> Sampled | None:
     return found
 
 
-def _masked_law(context: Context, drafters: Sequence[RowDrafter]) -> Array | None:
+def _masked_law(context: Context, drafters: Sequence[RowDrafter]) -> tuple[Array, RowDrafter] | None:
     for drafter in drafters:
         told = getattr(drafter, "law", None)
         law: Any = None if told is None else told(context)
@@ -173,5 +176,5 @@ def _masked_law(context: Context, drafters: Sequence[RowDrafter]) -> Array | Non
             continue
         found = masked_law(context, law)
         if found is not None:
-            return found
+            return found, drafter
     return None

@@ -18,7 +18,7 @@ import structgen as sg  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.models.packed import PackedLinear, _can_pack, pack_linear  # noqa: E402
 
-from .tiny import tiny_model, tiny_tokenizer  # noqa: E402
+from .tiny import SIZE, tiny_model, tiny_tokenizer  # noqa: E402
 
 
 def linear(dtype: Any = torch.float32, bias: bool = True) -> nn.Linear:
@@ -77,6 +77,53 @@ def test_it_does_not_move() -> None:
         found.to(torch.bfloat16)
     with pytest.raises(ModelError, match="meta"):
         found.to("meta")
+
+
+def test_a_model_that_cannot_move_has_not_moved_in_part() -> None:
+    model = tiny_model("llama")
+    pack_linear(model)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    for refused in (lambda: model.to(torch.bfloat16), model.double, lambda: model.to("meta")):
+        with pytest.raises(ModelError, match="packed for the CPU in float32"):
+            refused()
+    after = model.state_dict()
+    assert all(
+        after[name].dtype == value.dtype and torch.equal(after[name], value) for name, value in before.items()
+    )
+    assert model.to("cpu") is model and model.float() is model
+    assert copy.deepcopy(model)(torch.tensor([[3, 4]])).logits.shape == (1, 2, SIZE)
+
+
+def test_other_weights_can_be_loaded_and_set() -> None:
+    one, other = tiny_model("llama"), tiny_model("llama")
+    with torch.no_grad():
+        for value in other.parameters():
+            value.mul_(1.5)
+    ids = torch.tensor([[3, 9, 4]])
+    wanted = other(ids).logits
+    pack_linear(one)
+    one.load_state_dict(other.state_dict())
+    torch.testing.assert_close(one(ids).logits, wanted, atol=1e-4, rtol=1e-4)
+    again = tiny_model("llama")
+    pack_linear(again)
+    again.load_state_dict(one.state_dict())
+    torch.testing.assert_close(again(ids).logits, wanted, atol=1e-4, rtol=1e-4)
+    again.lm_head.weight = nn.Parameter(torch.zeros(SIZE, 32))
+    assert not again(ids).logits.any()
+    with pytest.raises(ModelError, match=r"a weight of shape \(3, 32\)"):
+        again.lm_head.weight = torch.zeros(3, 32)
+    with pytest.raises(RuntimeError, match="Missing key.*lm_head.weight|size mismatch for lm_head.weight"):
+        again.load_state_dict({**one.state_dict(), "lm_head.weight": torch.zeros(3, 32)})
+
+
+def test_other_kinds_of_rows() -> None:
+    found, plain = packed(), linear()
+    rows = torch.ones(2, 40)
+    torch.testing.assert_close(found(rows.to(torch.bfloat16)), plain(rows), atol=1e-4, rtol=1e-4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert found(plain.weight[:3]).shape == (3, 24)
+    with pytest.raises(ModelError, match="a layer of 40 inputs was given rows of 41"):
+        found(torch.ones(2, 41))
 
 
 def test_what_is_not_a_plain_linear_layer_stays() -> None:

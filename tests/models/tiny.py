@@ -20,6 +20,7 @@ from transformers import (
     MambaConfig,
     MistralConfig,
     OpenAIGPTConfig,
+    Phi3Config,
     PreTrainedConfig,
     PreTrainedTokenizerFast,
     Qwen3NextConfig,
@@ -43,6 +44,19 @@ _DECODER = {
 
 def _llama() -> PreTrainedConfig:
     return LlamaConfig(**_COMMON, **_DECODER)
+
+
+def _longrope() -> PreTrainedConfig:
+    """Keys are turned otherwise as soon as a text has more than 100 tokens."""
+    turns = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [9.0] * 4}
+    return Phi3Config(
+        **_COMMON | {"pad_token_id": 1}, **_DECODER, rope_scaling=turns, original_max_position_embeddings=100
+    )
+
+
+def _dynamic() -> PreTrainedConfig:
+    turns = {"rope_type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 100}
+    return LlamaConfig(**_COMMON, **_DECODER | {"max_position_embeddings": 100}, rope_scaling=turns)
 
 
 def _gpt2() -> PreTrainedConfig:
@@ -115,6 +129,8 @@ def _gpt() -> PreTrainedConfig:
 
 
 CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
+    "longrope": _longrope,
+    "dynamic": _dynamic,
     "llama": _llama,
     "gpt2": _gpt2,
     "mistral": _mistral,

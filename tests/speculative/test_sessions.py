@@ -216,3 +216,24 @@ def test_kernels_that_know_no_trees_are_given_chains() -> None:
     sdpa = Model("llama")
     generate_tokens(sdpa, prompts, [None, None], options, drafting=speculation.start(sdpa))  # type: ignore[arg-type]
     assert sdpa.trees > 0
+
+
+@pytest.mark.parametrize("name", ["longrope", "dynamic"])
+def test_texts_that_pass_the_length_where_keys_are_turned_otherwise(name: str) -> None:
+    """A pass that goes beyond it turns all its keys otherwise: drafts end well before, and rows are read one by one."""
+    model = Model(name)
+    random = np.random.default_rng(2)
+    taken = 0
+    for seed in range(6):
+        prompt = [int(one) for one in random.integers(2, SIZE, int(random.integers(4, 60)))]
+        options = SamplingOptions(seed=seed, temperature=0 if seed % 2 else 0.7, max_tokens=120)
+        (plain,) = generate_tokens(model, [prompt], [None], options)
+        speculation = Speculation(list(DRAFTERS), controller=Fixed(6))
+        (found,) = generate_tokens(model, [prompt], [None], options, drafting=speculation.start(model))
+        assert found.tokens == plain.tokens
+        longer = [int(one) for one in random.integers(2, SIZE, 110)]
+        beside = generate_tokens(model, [prompt, longer], [None, None], [options, options])[0]
+        if name == "longrope":  # the others keep the frequencies of the longest text that they have read
+            assert beside.tokens == plain.tokens
+        taken += speculation.counts["drafted"]
+    assert taken > 50

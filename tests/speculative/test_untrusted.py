@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,7 +15,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.errors import OptionError
+from structgen.errors import ModelError, OptionError
 from structgen.matcher import Matcher
 from structgen.models.memory import DistributionModel
 from structgen.models.processed import with_processors
@@ -368,15 +371,155 @@ def test_who_does_not_pay_is_left_alone_for_a_while() -> None:
     asked = 0
     for _ in range(1000):
         if slow.resting:
-            slow.resting -= 1
+            slow.rested()
             continue
         asked += 1
-        slow.passed(0.02, 0, 0.03)
+        slow.passed(0.02, 0, 0.03, weighed=True)
     assert asked < 120 and slow.rests >= 4
     good = Account("good")
     for step in range(100):
-        good.passed(0.02, step % 2 * 2, 0.03)
+        good.passed(0.02, step % 2 * 2, 0.03, weighed=True)
         assert not good.resting
+
+
+def test_who_is_not_weighed_does_not_rest() -> None:
+    slow = Account("slow")
+    for _ in range(100):
+        slow.passed(0.02, 0, 0.03, weighed=False)
+    assert not slow.resting and not slow.rests and "left alone" not in str(slow)
+
+
+class Knows(Reader):
+    """Knows the model's law."""
+
+    tells_laws = True
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def propose(self, context: Context) -> Any:
+        law = np.asarray(MODEL.law(tuple(context.tokens[3:])))
+        return [Guessed((int(law.argmax()),), self.kind, 0.9)]
+
+    def law(self, context: Context) -> Any:
+        return np.asarray(MODEL.law(tuple(context.tokens[3:])))
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+@pytest.mark.parametrize("kind", ["mine", "name+value", "forced"])
+def test_who_guessed_is_credited(kind: str, temperature: float) -> None:
+    """By name of the drafter, not of the guess."""
+    speculation = Speculation([Knows(kind)], controller=Fixed(4))
+    drawn(speculation, temperature=temperature)
+    assert speculation.counts["taken"] > 5
+    assert speculation.accounts[0].taken == speculation.counts["taken"]
+    both = Speculation([Knows(kind), Knows(kind)], controller=Fixed(4))
+    drawn(both, temperature=temperature)
+    assert both.counts["taken"] > 5 and [one.taken for one in both.accounts] == [0, 0]
+
+
+def test_whose_law_was_drawn_from_is_credited() -> None:
+    speculation = Speculation([Knows("mine"), Reader()], Rejection(), Fixed(4))
+    drawn(speculation)
+    assert speculation.counts["taken"] > 5
+    assert [one.taken for one in speculation.accounts] == [speculation.counts["taken"], 0]
+
+
+def test_samplers_leave_slow_drafters_alone_too() -> None:
+    class Slow(Reader):
+        asked = 0
+
+        def propose(self, context: Context) -> Any:
+            self.asked += 1
+            time.sleep(0.003)
+            return []
+
+    slow = Slow()
+    speculation = Speculation([slow])
+    model = DistributionModel(LETTERS, random_law(5, 5))
+    found = sg.sample(model, "x", CONSTRAINT, n=20, sampler=sg.LocalMasking(), seed=1, speculate=speculation)
+    assert speculation.accounts[0].rests and slow.asked < speculation.counts["passes"] > 20
+    assert (
+        found.texts
+        == sg.sample(model, "x", CONSTRAINT, n=20, sampler=sg.LocalMasking(), seed=1, speculate=False).texts
+    )
+
+
+def test_learners_are_told_where_the_row_is_while_drafts_rest() -> None:
+    class Learns(Reader):
+        def __init__(self) -> None:
+            self.wrong = self.told = 0
+
+        def learn(self, contexts: Any, logits: Any) -> None:
+            self.told += 1
+            self.wrong += int(np.asarray(logits[0]).argmax()) != contexts[0][-1]
+
+    size = 5
+    model = ToyModel(
+        LETTERS, lambda tokens: [0.96 if token == (tokens or (2,))[-1] else 0.01 for token in range(size)]
+    )
+    learns = Learns()
+    speculation = Speculation([learns])
+    run = speculation.start(model)
+    run._idle, run._drafting, run._reading = 10**6, 10.0, 0.1  # nothing was found for long
+    options = SamplingOptions(seed=3, max_tokens=60)
+    generate_tokens(model, [[0, 1, 2]], [Matcher(sg.regex("[abc]{60,}"), LETTERS)], options, drafting=run)
+    assert learns.told > 40 and learns.wrong == 0
+
+
+def test_an_error_of_structgen_in_a_users_drafter_is_its_own() -> None:
+    class Empty(Reader):
+        def start(self, start: Start) -> Any:
+            Matcher(sg.regex("z"), LETTERS)
+
+    with pytest.warns(SpeculationWarning, match="the drafter Empty failed"):
+        assert drawn(Speculation([Empty()])).tokens == drawn(None).tokens
+
+
+def test_what_is_no_verifier_or_controller_is_told() -> None:
+    class NoDrafted:
+        def outcome(self, *parts: Any) -> Any: ...
+
+    class OldKeep:
+        size = 4
+
+        def keep(self, reach: Any, pending: Any, costs: Any) -> Any: ...
+
+    with pytest.raises(OptionError, match="the verifier NoDrafted has no `drafted`"):
+        Speculation(verifier=NoDrafted())  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="the controller OldKeep failed: TypeError"):
+        drawn(Speculation([ForcedBytes()], controller=OldKeep()))  # type: ignore[arg-type]
+
+
+def test_it_can_be_copied_while_others_use_it() -> None:
+    speculation = Speculation()
+    stop = threading.Event()
+
+    def work(seed: int) -> None:
+        while not stop.is_set():
+            drawn(speculation, seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(200):
+            for copied in (pickle.loads(pickle.dumps(speculation)), copy.deepcopy(speculation)):
+                assert copied.counts.keys() <= {*speculation.counts.keys()}
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert drawn(copy.deepcopy(speculation)).tokens == drawn(None).tokens
+
+
+def test_a_law_that_is_not_total() -> None:
+    table = {(): [1.0, 0, 0, 0, 0], (0,): [0, 1.0, 0, 0, 0], (0, 1): [0, 0, 0, 0, 1.0]}
+    pattern = sg.regex("[abc]{2,5}")
+    model = DistributionModel(LETTERS, table.__getitem__, total=False)
+    assert sg.run(model, "x", pattern).text == "ab"
+    with pytest.raises(ModelError, match=r"(?s)the law has nothing after .*total=False"):
+        DistributionModel(LETTERS, table.__getitem__).log_probabilities((1, 1))
 
 
 def test_goodput_leaves_a_slow_drafter_alone() -> None:
