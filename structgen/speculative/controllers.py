@@ -98,6 +98,11 @@ class Costs:
             for length in range(tokens, last + 1)
         ]
 
+    def more(self, rows: int) -> float:
+        """What one token more of each row takes, as a share of a pass over one."""
+        first = self.of(rows, 1)
+        return min(0.5, max(0.0, (self.of(rows, 1 + _SOME) - first) / (_SOME * first)))
+
     def _padded(self, rows: int, tokens: int, told: Sequence[float]) -> int:
         """How many tokens more are read for nothing. `told`: what so many take, and one more and so on."""
         table = self.known.get(rows, {})

@@ -36,6 +36,8 @@ __all__ = ["Run"]
 
 _DRAFTS = 1 << 20
 """The branch of a row's random stream that drafts are drawn from."""
+_WORTH = 0.6
+"""A token more of each row pays if it is as probable as its time is a share of a pass; some less is grown as well."""
 _IDLE, _EVERY = 12, 3
 """After so many passes without a draft one is looked for before every third pass only,"""
 _TRIFLE = 0.01
@@ -71,6 +73,8 @@ class Run:
         self._rows: dict[int, _Row] = {}
         self._side_by_side = 1
         self._idle = self._rested = 0
+        self._reads = 0.0
+        """The most nodes of a row that were read lately."""
         self._drafting = self._reading = 0.0
         self._learners = [
             Learner(drafter, account)
@@ -106,6 +110,7 @@ class Run:
                 written = [len(row.tokens) for row in rows]
                 ahead = [one - min(written) for one in written]
                 kept = self._all.kept([one.tree.reach for one in grown], pending, costs, ahead)
+            self._reads = max([*kept, 0.8 * self._reads])
             for one, size in zip(grown, kept, strict=True):
                 one.cut(size)
             if costs.pads and any(pending) and rows[0].options.speculate:
@@ -246,7 +251,14 @@ class Run:
         if self.verifies:
             known.grown = self._sampled(row, parts, most, depth, branching, costs)
         else:
-            least = getattr(controller, "least", LEAST)
+            least = getattr(controller, "least", None)
+            if least is None:
+                least = max(LEAST, _WORTH * costs.more(self._side_by_side))
+                if (
+                    self._side_by_side > 1
+                ):  # what one row has need not be worth it for all, and growing takes time
+                    most = min(most, 2 + int(1.5 * self._reads))
+                    depth = min(depth, most)
             with suppress(LimitError, StructgenError):  # of a guess nobody has to know
                 known.grown = grow(*parts, size=most, depth=depth, branching=branching, least=least)
         return known.grown

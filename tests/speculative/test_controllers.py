@@ -78,6 +78,11 @@ def test_costs_between_and_beyond_what_is_known() -> None:
     assert costs.of(2, 1) > 0 and costs.of(1, 6) == pytest.approx(0.6)
 
 
+def test_what_a_token_more_takes() -> None:
+    assert line(1, 0.02, 0.002).more(1) == pytest.approx(0.002 / 0.022)
+    assert line(8, 0.01, 0.02).more(8) == 0.5 and Costs().more(1) == pytest.approx(0.03 / 1.03)
+
+
 def test_what_is_read_for_nothing() -> None:
     costs = Costs(
         {1: {1: 0.04, 2: 0.07, 3: 0.09, 4: 0.07, 5: 0.06, 7: 0.08, 8: 0.061, 12: 0.07, 16: 0.08, 20: 0.01}}
