@@ -75,7 +75,7 @@ class Engine {
   }
   static std::unique_lock<std::mutex> wait_for(TextSpace &space) {
     nb::gil_scoped_release release;  // another thread may be filling masks
-    return std::unique_lock(space.mutex());
+    return space.hold();
   }
 
   void begin() {

@@ -32,7 +32,7 @@ class Program {
   // that explodes meets its limit alone, and the others on the space go on.
   class Turn {
    public:
-    explicit Turn(Program &program) : lock_(program.space_->mutex()), program_(program) {
+    explicit Turn(Program &program) : lock_(program.space_->hold()), program_(program) {
       RegexSpace &regex = program.space_->regex();
       const size_t all = program.space_->limits().automaton_states;
       before_ = regex.rows_made();
@@ -47,7 +47,7 @@ class Program {
     Turn(const Turn &) = delete;
 
    private:
-    std::lock_guard<std::mutex> lock_;
+    std::unique_lock<std::mutex> lock_;
     Program &program_;
     size_t before_, unproven_;
   };

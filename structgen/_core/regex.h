@@ -31,6 +31,7 @@
 
 namespace structgen {
 
+class RegexSpace;
 using Re = uint32_t;
 using Row = std::array<Re, 256>;
 
@@ -64,6 +65,33 @@ struct Machine {
   virtual std::optional<uint64_t> meet(uint64_t, uint64_t) const { return std::nullopt; }
   // True only when every text of the second is one of the first: unions and products drop a leaf.
   virtual bool includes(uint64_t, uint64_t) const { return false; }
+};
+
+// A language that somebody else unfolds, state by state, as it is read: plans whose next steps are searched for. States
+// are any numbers; each that is led to has a text.
+struct Source {
+  struct Edge {
+    Re text;  // without the empty text
+    uint64_t to;
+  };
+  virtual ~Source() = default;
+  virtual bool accepts(uint64_t state) = 0;
+  virtual std::vector<Edge> edges(uint64_t state) = 0;
+  // Some text from here to the end, the shortest where it is known.
+  virtual std::string completion(uint64_t state) = 0;
+};
+
+// While a source is asked: its space is not to be asked for by the same thread.
+class Unfolding {
+ public:
+  explicit Unfolding(const RegexSpace &space);
+  ~Unfolding();
+  Unfolding(const Unfolding &) = delete;
+  Unfolding &operator=(const Unfolding &) = delete;
+  static bool is_on(const RegexSpace &space);
+
+ private:
+  const RegexSpace *before_;
 };
 
 class RegexSpace {
@@ -101,6 +129,11 @@ class RegexSpace {
   Re machine(std::shared_ptr<const Machine> machine, uint64_t state);
   // The first machine among the leaves for which `wanted` holds; null when there is none.
   std::shared_ptr<const Machine> find_machine(const std::function<bool(const Machine &)> &wanted) const;
+  // What `source` reads from `state` on; unfolded when the first byte of it is asked for.
+  Re unfolding(const std::shared_ptr<Source> &source, uint64_t state);
+  bool unfolds(Re r) const;  // there is such a part in it
+  // The first source for which `wanted` holds; null when there is none.
+  std::shared_ptr<Source> find_source(const std::function<bool(Source &)> &wanted) const;
   // Union of many literals, built as a trie in linear time.
   Re literals(std::span<const std::string> texts);
 
@@ -118,6 +151,8 @@ class RegexSpace {
   // A shortest accepted text (by bytes), or where that is too far for the budget, some accepted text;
   // false if none is found.
   bool witness(Re r, std::string *out);
+  // The shortest text by structure alone; false where structure does not tell.
+  bool shortest_by_structure(Re r, std::string *out);
   // Is there a word of length n characters, lo <= n <= hi (hi < 0: unbounded), in L(r)?
   // Exact within the budget (remaining lengths are ultimately periodic).
   bool has_length(Re r, int64_t lo, int64_t hi);

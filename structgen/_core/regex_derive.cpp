@@ -184,7 +184,8 @@ Steps RegexSpace::Impl::derive(Re r) {
       }));
     }
     case ReKind::Loop:
-    case ReKind::Guard: return steps(unrolled.at(r));
+    case ReKind::Guard:
+    case ReKind::Source: return steps(unrolled.at(r));
     case ReKind::Scope: return keep(sweep({steps(part(r, 0))}, [&](const std::vector<Re> &to) { return scope(to[0]); }));
   }
   return NOWHERE;
@@ -261,7 +262,8 @@ void RegexSpace::Impl::settle(Re root, bool root_advancing) {
           for (uint32_t i = 0; i < n.count; ++i) need(part(r, i), false);
           break;
         case ReKind::Loop:
-        case ReKind::Guard: {
+        case ReKind::Guard:
+        case ReKind::Source: {
           auto it = unrolled.find(r);
           Re once = it == unrolled.end() ? unroll(r) : it->second;
           unrolled.emplace(r, once);

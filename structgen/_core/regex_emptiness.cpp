@@ -145,6 +145,8 @@ bool RegexSpace::witness(Re r, std::string *out) {
     return false;
   };
   // Dead ends are pruned, so a walk that only goes on finds some text where the shortest is far.
+  // What unfolds is not searched: there may be no end of it, and its source knows a way.
+  if (s.nodes[r].unfolds && s.shortest_plain(r, out)) return true;
   return search_from(false) || s.shortest_plain(r, out) || search_from(true);
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "python_source.h"
+
 namespace structgen {
 namespace {
 
@@ -52,6 +54,7 @@ class Reader {
     if (kind == "intersect") return space_.intersect(read_all(ir[1], depth));
     if (kind == "complement") return space_.complement(read(ir[1], depth + 1));
     if (kind == "scope") return space_.scope(read(ir[1], depth + 1));
+    if (kind == "unfold") return unfolding_from_python(space_, ir[1]);
     if (kind == "look") {
       const bool ahead = ir[1].boolean(), negative = ir[2].boolean();
       const Re body = read(ir[3], depth + 1);

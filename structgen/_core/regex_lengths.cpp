@@ -240,6 +240,10 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
   if (r == ANY_TEXT) return true;
   if (lo == 0 && hi < 0) return s.is_alive(r);
   if (const Lengths &l = s.lengths_of(r); l.known) return meets(l, lo, hi);
+  if (s.nodes[r].unfolds) {  // it would be unfolded to its end
+    ++s.unproven;
+    return true;
+  }
   const Hash128 key = hash_words(11, r, lo, hi);
   if (auto it = s.has_length.find(key); it != s.has_length.end()) return it->second;
   std::vector<Re> now{r};
@@ -297,6 +301,7 @@ int64_t RegexSpace::min_length(Re r) {
   r = s.closed_form(r);
   if (!s.is_alive(r)) return -1;
   if (const Lengths &l = s.lengths_of(r); l.known) return l.intervals.front().lo;
+  if (s.nodes[r].unfolds) return 0;  // a lower bound
   if (auto it = s.min_lengths.find(r); it != s.min_lengths.end()) return it->second;
   std::vector<Re> now{r};
   if (s.pending_bytes(r) > 0) {

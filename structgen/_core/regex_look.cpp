@@ -170,9 +170,10 @@ Re RegexSpace::Impl::nonempty(Re r, Re after) {
   }
 }
 
-// What a Loop or a Guard is here and now, with the loop itself only behind a byte.
+// What a Loop, a Guard or a Source is here and now, with the loop itself only behind a byte.
 Re RegexSpace::Impl::unroll(Re r) {
   const ReNode n = nodes[r];
+  if (n.kind == ReKind::Source) return unfold(r);
   const Re first = part(r, 0), after = part(r, 1);
   if (n.kind == ReKind::Guard) {
     const Re holds = now(first);

@@ -83,6 +83,7 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
     for (size_t i = 0; i < its.size(); ++i) {
       const ReNode &p = nodes[its[i]];
       n.plain &= p.plain;
+      n.unfolds |= p.unfolds;
       n.open |= p.open;
       n.behind |= p.behind;
       n.loops |= p.loops;
@@ -250,6 +251,7 @@ std::string RegexSpace::describe(Re root, size_t limit) const {
         out += s.nodes[x].kind == ReKind::Literals ? "...'" : "'";
         break;
       }
+      case ReKind::Source: out += "source#" + std::to_string(n.lo); break;
       case ReKind::Machine: out += "machine#" + std::to_string(n.lo); break;
       case ReKind::LookAhead: list(n.index ? "(?!" : "(?=", "", s.all_parts(r)); break;
       case ReKind::LookBehind: list(n.index ? "(?<!" : "(?<=", "", s.all_parts(r)); break;

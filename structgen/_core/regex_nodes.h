@@ -5,6 +5,7 @@
 //   regex_merge.cpp      unions of counted repetitions
 //   regex_derive.cpp     derivatives of all bytes at once, rows
 //   regex_look.cpp       look-arounds: explicit continuations, states that run beside
+//   regex_source.cpp     languages that are unfolded as they are read
 //   regex_emptiness.cpp  which states are alive; witnesses
 //   regex_shortest.cpp   shortest texts, by structure
 //   regex_lengths.cpp    lengths of accepted texts
@@ -36,6 +37,7 @@ enum class ReKind : uint8_t {
   Repeat,      // parts: body; lo, hi (hi < 0: unbounded)
   Literals,    // a node of a trie of literals; lo: a literal ends here; parts: byte, child, byte, child, ...
   Machine,     // index of the machine; lo: its state
+  Source,      // index of the source; lo: its state
   LookAhead,   // parts: body; index: negative. Open: means something only before a continuation
   LookBehind,  // parts: what is left of "any text, then the body" after the text so far; index: negative
   Loop,        // parts: an open body, what follows the loop; lo, hi
@@ -63,6 +65,7 @@ struct ReNode {
   bool loops = false;   // holds a Loop: Boolean combinations need a normal form to stay finite
   bool marked = false;  // holds a Mark
   bool counted = false;  // a repetition with a count, or a sequence that holds one
+  bool unfolds = false;  // holds a Source: what lies behind it is not looked at without need
   Life life = Life::Unknown;
   uint16_t depth = 0;   // nesting, of open and marked nodes
   uint16_t step_count = 0;
@@ -113,12 +116,13 @@ struct RegexSpace::Impl {
   std::deque<std::vector<CodeRange>> ranges;
   std::unordered_multimap<uint64_t, uint32_t> range_index;
   std::vector<std::shared_ptr<const structgen::Machine>> machines;
+  std::vector<std::shared_ptr<structgen::Source>> sources;
 
   std::vector<std::unique_ptr<Row>> rows;  // pruned
   std::vector<std::unique_ptr<Step[]>> step_chunks;
   size_t step_chunk_used = 0;
   std::unordered_map<Re, Steps> advanced;   // nodes with look-behinds, after each byte
-  std::unordered_map<Re, Re> unrolled;      // of Loop and Guard
+  std::unordered_map<Re, Re> unrolled;      // of Loop, Guard and Source
   std::unordered_map<uint64_t, Re> closed;  // open node, continuation
 
   std::unordered_map<Re, Lengths> lengths;
@@ -186,6 +190,10 @@ struct RegexSpace::Impl {
   Re nonempty(Re r, Re after);
   Re unroll(Re r);
   Re now(Re r);
+
+  // regex_source.cpp
+  Re source_leaf(uint32_t index, uint64_t state);
+  Re unfold(Re r);
 
   // regex_shortest.cpp
   bool shortest_plain(Re r, std::string *out);

@@ -68,6 +68,9 @@ int64_t RegexSpace::Impl::shortest_length(Re root) {
           for (uint32_t i = 1; i < n.count; i += 2) length = std::min(length, 1 + of(i));
           if (n.lo) length = 0;
           break;
+        case ReKind::Source:
+          length = n.nullable ? 0 : static_cast<int64_t>(sources[n.index]->completion(static_cast<uint64_t>(n.lo)).size());
+          break;
         default: break;
       }
     shortest_lengths.emplace(r, std::min(length, TOO_LONG));
@@ -109,6 +112,7 @@ bool RegexSpace::Impl::shortest_plain(Re root, std::string *out) {
           }
         break;
       case ReKind::Repeat: stack.push_back({part(r, 0), n.lo}); break;
+      case ReKind::Source: *out += sources[n.index]->completion(static_cast<uint64_t>(n.lo)); break;
       default:  // Literals
         for (uint32_t i = 1; i < n.count; i += 2)
           if (shortest_lengths.at(part(r, i)) + 1 == length) {
@@ -122,9 +126,11 @@ bool RegexSpace::Impl::shortest_plain(Re root, std::string *out) {
   return true;
 }
 
+bool RegexSpace::shortest_by_structure(Re r, std::string *out) { return impl_->shortest_plain(r, out); }
+
 bool RegexSpace::few_texts(Re root, size_t most, std::vector<std::string> *out) {
   Impl &s = *impl_;
-  if (!s.nodes[root].plain) return false;
+  if (!s.nodes[root].plain || s.nodes[root].unfolds) return false;
   const Lengths &lengths = s.lengths_of(root);
   if (!lengths.known || lengths.intervals.empty() || lengths.intervals.back().hi > LONGEST_OF_FEW) return false;
   std::vector<std::pair<Re, std::string>> todo{{root, ""}};

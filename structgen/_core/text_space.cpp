@@ -382,7 +382,21 @@ bool TextSpace::spellable(TextState s) {
   return false;
 }
 
+std::unique_lock<std::mutex> TextSpace::hold() {
+  if (Unfolding::is_on(regex_))
+    throw std::runtime_error(
+        "what unfolds a constraint (the environment of a plan, a monitor) used a constraint on the same vocabulary; "
+        "give it a vocabulary of its own");
+  return std::unique_lock(mutex_);
+}
+
 bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out) {
+  if (std::string text; states_[s].encoding == Encoding::Plain && regex_.unfolds(re(s))) {
+    std::optional<std::vector<uint32_t>> tokens;
+    if (regex_.shortest_by_structure(re(s), &text)) tokens = vocabulary_->fewest_tokens(text);
+    if (tokens) *out = std::move(*tokens);
+    return tokens.has_value();
+  }
   struct Step {
     TextState from;
     uint32_t token;

@@ -6,7 +6,7 @@
 // A text state is a regular expression with the encoding it is read through: plain bytes,
 // or the inside of a JSON string (with its escape state). Rows of text states are flat:
 // DEAD, LEAVE (the closing quote of a string whose text is complete), or a state.
-// Guarded by `mutex`; programs over the same space take turns.
+// Guarded by `hold`; programs over the same space take turns.
 #pragma once
 
 #include <array>
@@ -83,7 +83,8 @@ class TextSpace {
   RegexSpace &regex() { return regex_; }
   Lexemes &lexemes() { return *lexemes_; }  // those of grammars
   const Limits &limits() const { return limits_; }
-  std::mutex &mutex() { return mutex_; }
+  // The calling thread's turn; throws where it has it already and would wait for itself.
+  std::unique_lock<std::mutex> hold();
   const std::shared_ptr<MaskPool> &mask_pool() const { return mask_pool_; }
 
   TextState state(Re re, uint32_t escape, Encoding encoding);

@@ -11,6 +11,7 @@ Cost: each builder is linear in its own parts, not in what is below them.
        | ("concat", (RE, ...)) | ("alternate", (RE, ...)) | ("intersect", (RE, ...)) | ("complement", RE)
        | ("repeat", RE, lo, hi or None) | ("look", ahead, negative, RE)
        | ("scope", RE) whose looks see only its own text, as those in an intersection or complement do
+       | ("unfold", source) what an object unfolds as it is read (`structgen/_core/regex.h`, `Source`)
        | ("any",) one character | ("text",) every text | ("empty",) no text
 """
 
@@ -255,6 +256,8 @@ def nullable(part: RE) -> bool | None:
         return True if part[2] == 0 else nullable(part[1])
     if kind == "scope":
         return nullable(part[1])
+    if kind == "unfold":
+        return bool(part[1].accepts(part[1].start))
     if kind == "complement":
         inner = nullable(part[1])
         return None if inner is None else not inner
