@@ -19,13 +19,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import ltl
     from .api import generate, run, stream
     from .beam_finding import beam
     from .constraints.base import Constraint
     from .constraints.choice import choice
-    from .constraints.composition import dispatch, forbid, optional, reasoning, repeat, special, text
+    from .constraints.composition import (
+        dispatch,
+        forbid,
+        ltl_over,
+        optional,
+        reasoning,
+        repeat,
+        special,
+        text,
+    )
     from .constraints.grammar.constraint import ebnf, gbnf, lark
     from .constraints.json_schema import Whitespace, check, json_schema
+    from .constraints.plans import Action, PlanFormat, World, plan
     from .constraints.regex import regex
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
     from .known_laws import KnownLaws
@@ -58,6 +69,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ASAp": "sampling",
     "AWRS": "sampling",
+    "Action": "constraints.plans",
     "AdaptiveRejection": "sampling",
     "BoundCall": "types",
     "Constraint": "constraints.base",
@@ -69,6 +81,7 @@ _HOMES = {
     "MH": "sampling",
     "Matcher": "matcher",
     "OutputInvalid": "errors",
+    "PlanFormat": "constraints.plans",
     "Posterior": "posterior",
     "PromptFunction": "prompts",
     "RPG": "models",
@@ -82,6 +95,7 @@ _HOMES = {
     "TypeNotSupported": "errors",
     "Vocabulary": "vocabulary",
     "Whitespace": "constraints.json_schema",
+    "World": "constraints.plans",
     "beam": "beam_finding",
     "check": "constraints.json_schema",
     "choice": "constraints.choice",
@@ -96,7 +110,10 @@ _HOMES = {
     "json_schema": "constraints.json_schema",
     "lark": "constraints.grammar.constraint",
     "load": "models",
+    "ltl": "ltl",
+    "ltl_over": "constraints.composition",
     "optional": "constraints.composition",
+    "plan": "constraints.plans",
     "potential": "sampling",
     "prompt": "prompts",
     "reasoning": "constraints.composition",
@@ -120,6 +137,7 @@ __all__ = [
     "RPG",
     "SMC",
     "ASAp",
+    "Action",
     "AdaptiveRejection",
     "BoundCall",
     "Constraint",
@@ -130,6 +148,7 @@ __all__ = [
     "LocalMasking",
     "Matcher",
     "OutputInvalid",
+    "PlanFormat",
     "Posterior",
     "PromptFunction",
     "Rejection",
@@ -141,6 +160,7 @@ __all__ = [
     "TypeNotSupported",
     "Vocabulary",
     "Whitespace",
+    "World",
     "__version__",
     "beam",
     "check",
@@ -156,7 +176,10 @@ __all__ = [
     "json_schema",
     "lark",
     "load",
+    "ltl",
+    "ltl_over",
     "optional",
+    "plan",
     "potential",
     "prompt",
     "reasoning",

@@ -11,6 +11,9 @@ fault is, sees it, and is told what to do.
     │   ├── GrammarError             source, line, column
     │   │   ├── GrammarSyntaxError   the grammar is not one of its format
     │   │   └── GrammarUnsupported   the grammar is fine, but uses what is not supported
+    │   ├── FormulaError             formula, position, end
+    │   │   ├── FormulaSyntaxError   the formula is not one of its dialect
+    │   │   └── UnsatisfiableFormula core; no trace satisfies the formula
     │   ├── SchemaError              pointer
     │   │   ├── SchemaInvalid        the schema breaks the specification
     │   │   ├── UnsupportedKeyword   a keyword that would be ignored in silence otherwise
@@ -43,6 +46,8 @@ __all__ = [
     "ConstraintError",
     "DeadEnd",
     "EmptyConstraint",
+    "FormulaError",
+    "FormulaSyntaxError",
     "GenerationError",
     "GrammarError",
     "GrammarSyntaxError",
@@ -61,6 +66,7 @@ __all__ = [
     "StructgenError",
     "Truncated",
     "TypeNotSupported",
+    "UnsatisfiableFormula",
     "UnsatisfiableSchema",
     "UnsupportedKeyword",
     "VocabularyError",
@@ -165,6 +171,42 @@ class RegexSyntaxError(RegexError):
 
 class RegexUnsupported(RegexError):
     """The pattern is well formed, but uses a feature that is not regular or not implemented."""
+
+
+class FormulaError(ConstraintError):
+    """Something about a formula of temporal logic; the message shows the formula with a caret."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        formula: str = "",
+        position: int = 0,
+        end: int | None = None,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.formula = formula
+        self.position = position
+        self.end = end
+
+    def _place(self) -> str:
+        if not self.formula:
+            return ""
+        return f"  at position {self.position}:\n{show_place(self.formula, self.position, self.end)}"
+
+
+class FormulaSyntaxError(FormulaError):
+    """The text is not a formula of its dialect."""
+
+
+class UnsatisfiableFormula(FormulaError):
+    """No trace satisfies the formula; `core` are the parts of it that contradict each other, as few as possible."""
+
+    def __init__(self, message: str, *, core: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__(message, **more)
+        self.core = core
 
 
 class GrammarError(ConstraintError):

@@ -7,15 +7,18 @@ from .composed import Composition, body_of
 from .dispatching import dispatch
 from .forbidding import forbid
 from .parts import Special, optional, repeat, special, text
+from .temporal import OrderedItems, ltl_over
 from .thinking import Reasoning, reasoning
 
 __all__ = [
     "Composition",
+    "OrderedItems",
     "Reasoning",
     "Special",
     "body_of",
     "dispatch",
     "forbid",
+    "ltl_over",
     "optional",
     "reasoning",
     "repeat",

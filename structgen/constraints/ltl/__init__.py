@@ -1,0 +1,32 @@
+"""Linear temporal logic on finite traces: formulas, their automata, questions about them, patterns."""
+
+from . import patterns
+from .automaton import Alphabet, Automaton, automaton
+from .english import english
+from .formula import FALSE, LAST, TRUE, Formula, all_of, any_of, atom
+from .parsing import Dialect, parse
+from .questions import conflict, difference, equivalent, example, satisfiable
+from .simplify import simplify
+
+__all__ = [
+    "FALSE",
+    "LAST",
+    "TRUE",
+    "Alphabet",
+    "Automaton",
+    "Dialect",
+    "Formula",
+    "all_of",
+    "any_of",
+    "atom",
+    "automaton",
+    "conflict",
+    "difference",
+    "english",
+    "equivalent",
+    "example",
+    "parse",
+    "patterns",
+    "satisfiable",
+    "simplify",
+]

@@ -1,0 +1,189 @@
+"""Formulas of linear temporal logic on finite traces (LTLf).
+
+Why: a plan, a list of tool calls, a session is a finite trace of events, and what must hold of it (first this, never
+that after something else) is said best in temporal logic.
+What: immutable trees, each formula one object: equal formulas are identical, so that a set or a memory of formulas
+costs nothing. Atoms are names, or whatever else is written between double quotes.
+Semantics: a trace is a finite sequence of at least one position; each position is the set of atoms that hold there.
+
+    true false last    `last` holds at the last position
+    !f  f & g  f | g  f -> g  f <-> g
+    X f                there is a next position, and f holds there (strong next)
+    N f                if there is a next position, f holds there (weak next; also WX)
+    F f   G f          at some position from here on; at all of them
+    f U g              g at some position from here on, f at all before it
+    f W g              f U g, or f at all positions from here on
+    g R f              f up to a position where g holds as well, that one included, or at all positions
+    g M f              the same, and g does come
+
+Source: De Giacomo and Vardi 2013; W and M as in Manna and Pnueli, and in Spot.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import weakref
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from structgen.errors import OptionError, a_kind
+
+__all__ = ["FALSE", "LAST", "TRUE", "Formula", "Op", "all_of", "any_of", "as_formula", "atom"]
+
+Op = Literal[
+    "true", "false", "last", "atom", "not", "and", "or", "implies", "iff",
+    "X", "N", "F", "G", "U", "W", "R", "M",
+]  # fmt: skip
+
+MOST_NODES, MOST_DEPTH = 20_000, 100
+"""Formulas come from strangers: how large they may be as trees, and how deep."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()\"\s]*\))?")
+_WORDS = frozenset(["true", "false", "last", "tt", "ff", "X", "N", "WX", "F", "G", "U", "W", "R", "V", "M"])
+_SIGNS = {"and": " & ", "or": " | ", "implies": " -> ", "iff": " <-> ", **{op: f" {op} " for op in "UWRM"}}
+_BINDING = {"iff": 1, "implies": 2, "or": 3, "and": 4, "U": 5, "W": 5, "R": 5, "M": 5}
+_UNARY = 6
+
+_known: weakref.WeakValueDictionary[tuple[Any, ...], Formula] = weakref.WeakValueDictionary()
+_making = threading.Lock()
+
+
+class Formula:
+    """A formula; made by `parse`, `atom`, the functions of `patterns`, and by ``&  |  ~  >>`` of formulas."""
+
+    __slots__ = ("__weakref__", "_atoms", "args", "depth", "name", "op", "size")
+
+    op: Op
+    name: str
+    """Of an atom; otherwise empty."""
+    args: tuple[Formula, ...]
+    size: int
+    """Nodes of the tree."""
+    depth: int
+    _atoms: frozenset[str] | None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("formulas are immutable")
+
+    @property
+    def atoms(self) -> frozenset[str]:
+        """The names of all atoms in it."""
+        found: frozenset[str] | None = self._atoms
+        if found is None:
+            found = frozenset([self.name]) if self.op == "atom" else frozenset()
+            found = found.union(*(arg.atoms for arg in self.args))
+            object.__setattr__(self, "_atoms", found)
+        return found
+
+    def __and__(self, other: Formula | str) -> Formula:
+        return all_of([self, as_formula(other)])
+
+    def __or__(self, other: Formula | str) -> Formula:
+        return any_of([self, as_formula(other)])
+
+    def __invert__(self) -> Formula:
+        return make("not", self)
+
+    def __rshift__(self, other: Formula | str) -> Formula:
+        """Implication."""
+        return make("implies", self, as_formula(other))
+
+    def __reduce__(self) -> Any:
+        return _again, (self.op, self.name, self.args)
+
+    def __str__(self) -> str:
+        return _written(self, 0)
+
+    def __repr__(self) -> str:
+        return f"Formula({str(self)!r})"
+
+
+def make(op: Op, *args: Formula) -> Formula:
+    """The formula of an operator and its operands, just as it is said: nothing is simplified."""
+    return _again(op, "", args)
+
+
+def atom(name: str) -> Formula:
+    """The atom `name` holds here. Any text is a name; those that are no identifiers are written in double quotes."""
+    if not isinstance(name, str) or not name:
+        raise OptionError(f"an atom is named by a text that is not empty, not by {name!r:.40}")
+    return _again("atom", name, ())
+
+
+def all_of(formulas: Iterable[Formula]) -> Formula:
+    """Their conjunction; true for none."""
+    return _joined("and", formulas)
+
+
+def any_of(formulas: Iterable[Formula]) -> Formula:
+    """Their disjunction; false for none."""
+    return _joined("or", formulas)
+
+
+def as_formula(value: Formula | str) -> Formula:
+    """A string is parsed."""
+    if isinstance(value, Formula):
+        return value
+    if isinstance(value, str):
+        from .parsing import parse
+
+        return parse(value)
+    raise OptionError(f"a formula is expected, or a text that is one, not {a_kind(value)}")
+
+
+def _again(op: Op, name: str, args: tuple[Formula, ...]) -> Formula:
+    key = (op, name, args)
+    with _making:
+        found = _known.get(key)
+        if found is not None:
+            return found
+        size = 1 + sum(arg.size for arg in args)
+        depth = 1 + max((arg.depth for arg in args), default=0)
+        if size > MOST_NODES or depth > MOST_DEPTH:
+            raise OptionError(
+                f"this formula has {size} nodes, {depth} deep; at most {MOST_NODES} are taken, {MOST_DEPTH} deep",
+                hint="Split a conjunction: a list of formulas is taken wherever a formula is.",
+            )
+        made = object.__new__(Formula)
+        for field, value in (("op", op), ("name", name), ("args", args), ("size", size), ("depth", depth)):
+            object.__setattr__(made, field, value)
+        object.__setattr__(made, "_atoms", None)
+        _known[key] = made
+        return made
+
+
+def _joined(op: Literal["and", "or"], formulas: Iterable[Formula]) -> Formula:
+    parts: dict[Formula, None] = {}
+    for one in formulas:
+        parts.update(dict.fromkeys(one.args if one.op == op else (one,)))
+    if not parts:
+        return TRUE if op == "and" else FALSE
+    return next(iter(parts)) if len(parts) == 1 else make(op, *parts)
+
+
+def _written(formula: Formula, outside: int) -> str:
+    if formula.op == "atom":
+        return formula.name if is_plain_name(formula.name) else _quoted(formula.name)
+    if not formula.args:
+        return formula.op
+    if len(formula.args) == 1:
+        (arg,) = formula.args
+        inside = _written(arg, _UNARY)
+        sign = "!" if formula.op == "not" else f"{formula.op} "
+        return sign + inside
+    binding = _BINDING[formula.op]
+    text = _SIGNS[formula.op].join(_written(arg, binding + 1) for arg in formula.args)
+    return f"({text})" if binding < outside else text
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether an atom of this name is written without quotes."""
+    return _NAME.fullmatch(name) is not None and name not in _WORDS
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+TRUE, FALSE, LAST = (_again(op, "", ()) for op in ("true", "false", "last"))

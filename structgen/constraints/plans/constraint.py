@@ -1,0 +1,328 @@
+"""Plans as text: every step is possible in the world, and the whole satisfies temporal logic.
+
+What: a language that is unfolded as it is read. A state is a place of the product of world and formulas, with the
+steps that are left; its edges are the texts of the steps after which the plan can still be finished. So a token is
+allowed only if a whole plan goes on with it, and the automaton is never built.
+Invariant: from each state that an edge leads to, a plan can be finished within the steps that are left, unless the
+search for it met its budget (`unproven` counts that).
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from structgen.constraints.base import IR, Constraint
+from structgen.constraints.expressions import RE, literal, literals
+from structgen.constraints.ltl import Formula, all_of
+from structgen.constraints.ltl.formula import as_formula
+from structgen.errors import ConstraintError, OptionError, UnsatisfiableFormula
+
+from .actions import Step, World, as_steps, as_world, atoms_of
+from .formats import PlanFormat, as_format
+from .product import NEVER, Place, Product
+
+__all__ = ["PlanConstraint", "plan"]
+
+_END = 0
+
+
+class PlanConstraint(Constraint):
+    """Texts that are plans; made by `plan`."""
+
+    __slots__ = ("_source", "_texts", "formulas", "layout", "max_steps", "steps", "world")
+
+    steps: tuple[Step, ...]
+    """All ground actions."""
+    formulas: tuple[Formula, ...]
+    world: World
+    layout: PlanFormat
+    max_steps: int | None
+    _source: _Unfolding
+    _texts: dict[str, Step]
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        formulas: Sequence[Formula],
+        world: World,
+        layout: PlanFormat,
+        max_steps: int | None,
+        budget: int,
+    ) -> None:
+        texts = layout.texts(steps)
+        product = Product(steps, formulas, world, budget=budget)
+        for name, value in (
+            ("steps", tuple(steps)),
+            ("formulas", tuple(formulas)),
+            ("world", world),
+            ("layout", layout),
+            ("max_steps", max_steps),
+            ("_texts", texts),
+            ("_source", _Unfolding(product, layout, list(texts), max_steps)),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def formula(self) -> Formula:
+        """The conjunction of all formulas."""
+        return all_of(self.formulas)
+
+    @property
+    def unproven(self) -> int:
+        """How many steps were allowed though the search for an end behind them met its budget."""
+        return self._source.unproven
+
+    @property
+    def expanded(self) -> int:
+        """Places of the product of world and formulas whose next steps were found out so far."""
+        return self._source.product.expanded
+
+    def shortest(self, after: Sequence[Step | str] = ()) -> list[Step] | None:
+        """The fewest steps that finish a plan that begins with `after`; None where nothing does."""
+        return self._source.shortest([self._step(one) for one in after])
+
+    def read(self, text: str) -> list[Step]:
+        """The steps of a text of this constraint."""
+        layout = self.layout
+        inside = text[len(layout.open) : len(text) - len(layout.close)]
+        if layout.open + inside + layout.close != text:
+            raise OptionError(f"this is no plan in this format: {text!r:.60}")
+        found = []
+        for piece in inside.split(layout.separator):
+            if piece not in self._texts:
+                raise OptionError(f"{piece!r:.60} is no step of this plan")
+            found.append(self._texts[piece])
+        return found
+
+    def write(self, steps: Iterable[Step | str]) -> str:
+        """The text of some steps."""
+        return self.layout.text([self._step(one) for one in steps])
+
+    def _step(self, one: Step | str) -> Step:
+        for step in self.steps:
+            if one in (step, step.text):
+                return step
+        raise OptionError(f"{one!s:.60} is no step of this plan")
+
+    def lower(self) -> IR:
+        return ("regex", self.regular())
+
+    def regular(self) -> RE:
+        return ("unfold", self._source)
+
+    def describe(self) -> str:
+        return f"a plan of {len(self.steps)} actions"
+
+    def empty_hint(self) -> str:
+        return "The tokenizer cannot spell the steps that are needed."
+
+    def __repr__(self) -> str:
+        return f"<plan: {len(self.steps)} actions, {len(self.formulas)} formulas>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        product = self._source.product
+        given = (self.steps, self.formulas, self.world, self.layout, self.max_steps, product.budget)
+        return PlanConstraint, given
+
+
+class _Unfolding:
+    """What the core asks: states by number, the texts that lead on, and where a text may end.
+
+    Constraints on different vocabularies share one, so a lock guards it.
+    """
+
+    def __init__(
+        self, product: Product, layout: PlanFormat, texts: Sequence[str], max_steps: int | None
+    ) -> None:
+        self.product = product
+        self.unproven = 0
+        self._layout = layout
+        self._texts = texts
+        self._numbers: dict[tuple[int, int | None], int] = {}
+        # The first stands for the end. The start is no other state's, even where a plan comes back to its place.
+        self._states: list[tuple[Place, int | None]] = [(product.start, 0), (product.start, max_steps)]
+        self.start = 1
+        self._lock = threading.RLock()
+
+    def accepts(self, state: int) -> bool:
+        """May the text end here?"""
+        return state == _END or (not self._layout.close and self._states[state][0].ends)
+
+    def edges(self, state: int) -> list[tuple[RE, int]]:
+        """The texts that lead on from a state, and where."""
+        if state == _END:
+            return []
+        with self._lock:
+            place, left = self._states[state]
+            before = self._layout.open if state == self.start else self._layout.separator
+            ways: dict[int, list[str]] = {}
+            for number, there in self._after(place, left):
+                rest = None if left is None else left - 1
+                ways.setdefault(self._number(there, rest), []).append(before + self._texts[number])
+            found = [(literals(texts), to) for to, texts in ways.items()]
+            if place.ends and self._layout.close:
+                found.append((literal(self._layout.close), _END))
+            return found
+
+    def completion(self, state: int) -> str:
+        """A shortest way to finish, as text."""
+        if state == _END:
+            return ""
+        with self._lock:
+            place, _ = self._states[state]
+            steps = self.product.completion(place) or []
+            texts = [self._texts[number] for number in steps]
+            before = self._layout.open if state == self.start else self._layout.separator if texts else ""
+            return before + self._layout.separator.join(texts) + self._layout.close
+
+    def shortest(self, after: Sequence[Step]) -> list[Step] | None:
+        """See `PlanConstraint.shortest`."""
+        with self._lock:
+            place, left = self._states[self.start]
+            for step in after:
+                found = [
+                    there for number, there in self._after(place, left) if self.product.steps[number] == step
+                ]
+                if not found:
+                    return None
+                place, left = found[0], None if left is None else left - 1
+            numbers = self.product.completion(place)
+            return None if numbers is None else [self.product.steps[number] for number in numbers]
+
+    def _after(self, place: Place, left: int | None) -> list[tuple[int, Place]]:
+        """The steps after which a plan can be finished within what is left."""
+        most = NEVER - 1 if left is None else left - 1
+        found = []
+        for number, there in self.product.after(place):
+            can = self.product.within(there, most)
+            if can is None:
+                self.unproven += 1
+            if can is not False:
+                found.append((number, there))
+        return found
+
+    def _number(self, place: Place, left: int | None) -> int:
+        key = (id(place), left)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self._states)
+            self._states.append((place, left))
+        return found
+
+
+def plan(
+    actions: Any,
+    formula: Formula | str | Sequence[Formula | str] = (),
+    *,
+    environment: World | None = None,
+    format: Literal["lines", "json", "calls"] | PlanFormat = "lines",
+    max_steps: int | None = None,
+    budget: int = 20_000,
+) -> PlanConstraint:
+    """Texts that are plans: sequences of actions that are possible in an environment and satisfy a formula.
+
+    A token is allowed only if a whole plan goes on with it. Positions of the formula are the steps; at a step hold
+    its text (`go(kitchen)`), the bare name of its action (`go`) and the labels of the state it leads to.
+
+    Parameters
+    ----------
+    actions
+        Names, `Action`s with parameters, or a mapping: ``{"go": {"room": ["hall", "kitchen"]}, "wait": None}``.
+    formula
+        A formula of temporal logic on finite traces (`structgen.ltl`), as text or made by its functions; or several,
+        all of which have to hold. Several are better than their conjunction: each has a small automaton of its own.
+    environment
+        A `World`: which step is possible in which state. Without one every step is always possible.
+    format
+        "lines" (``go kitchen``), "calls" (``go("kitchen")``), "json" (``[{"action": "go", "room": "kitchen"}]``), or a
+        `PlanFormat`.
+    max_steps
+        The most steps of a plan. A step is not begun where the rest would be too long.
+    budget
+        Places of the product of environment and formulas that a search for an end may expand. Where it is met, a step
+        counts as possible, and `unproven` counts it.
+
+    Raises
+    ------
+    UnsatisfiableFormula
+        If no plan satisfies the formulas; it names as few of them as are in conflict.
+    OptionError
+        For an atom that no action and no label is called, and other wrong arguments.
+    """
+    steps = as_steps(actions)
+    world = as_world(environment)
+    given = [formula] if isinstance(formula, Formula | str) else list(formula)
+    formulas = [part for one in given for part in _parts(as_formula(one))]
+    if world.labels is None:
+        _check_atoms(formulas, steps)
+    for name, number in (("max_steps", max_steps), ("budget", budget)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise OptionError(f"{name} is {number!r:.40}; it must be a whole number, 1 or more")
+    found = PlanConstraint(steps, formulas, world, as_format(format), max_steps, budget)
+    _check_possible(found, budget)
+    return found
+
+
+def _parts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.args if formula.op == "and" else (formula,)
+
+
+def _check_atoms(formulas: Sequence[Formula], steps: Sequence[Step]) -> None:
+    known = atoms_of(steps)
+    for formula in formulas:
+        for name in sorted(formula.atoms - known):
+            near = difflib.get_close_matches(name, known, n=3)
+            text = str(formula)
+            raise OptionError(
+                f"{name!r} is no action: {text!r:.80}",
+                hint=f"Did you mean {' or '.join(near)}?"
+                if near
+                else f"There are {', '.join(sorted(known)[:8])}, ...",
+            )
+
+
+def _check_possible(constraint: PlanConstraint, budget: int) -> None:
+    """No generation is begun that could only fail."""
+    product = constraint._source.product
+    fewest = product.fewest(product.start)
+    most = constraint.max_steps
+    if fewest is not None and fewest < NEVER:
+        if most is not None and fewest > most:
+            numbers = product.completion(product.start) or []
+            shown = "; ".join(str(constraint.steps[number]) for number in numbers)
+            raise UnsatisfiableFormula(
+                f"the shortest plan takes {fewest} steps, and max_steps is {most}",
+                hint=f"It is: {shown:.200}",
+            )
+        return
+    if fewest is None:
+        return
+
+    def possible(formulas: Sequence[Formula]) -> bool:
+        tried = Product(constraint.steps, formulas, constraint.world, budget=budget)
+        return tried.fewest(tried.start) != NEVER
+
+    if not possible([]):
+        raise ConstraintError("no step is possible in the start of the environment")
+    core = _least_conflict(list(constraint.formulas), possible)
+    named = "; ".join(map(str, core))
+    together = (
+        "together" if len(core) > 1 else "in this environment" if constraint.world.start != () else "at all"
+    )
+    raise UnsatisfiableFormula(
+        f"no plan satisfies {named} {together}",
+        core=tuple(map(str, core)),
+        hint="Without any one of them there are plans." if len(core) > 1 else None,
+    )
+
+
+def _least_conflict(formulas: list[Formula], possible: Callable[[Sequence[Formula]], bool]) -> list[Formula]:
+    kept = list(formulas)
+    for one in formulas:
+        without = [other for other in kept if other is not one]
+        if not possible(without):
+            kept = without
+    return kept

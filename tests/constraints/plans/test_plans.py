@@ -1,0 +1,292 @@
+"""Plans as text: exactly those that the world and the formulas allow, and no prefix that cannot be finished."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structgen as sg
+from structgen.constraints.ltl import Formula, all_of
+from structgen.constraints.plans import Action, PlanFormat, Step, World, plan
+from structgen.constraints.plans.actions import as_steps
+from structgen.constraints.plans.product import NEVER, Product
+from structgen.errors import ConstraintError, EmptyConstraint, OptionError, UnsatisfiableFormula
+
+from ...oracles.trace_semantics import holds
+from ...strategies.formulas import formulas
+
+BYTES = sg.Vocabulary.of_bytes()
+PAIRS = sg.Vocabulary.from_tokens(
+    [bytes([byte]) for byte in range(256)] + [b"a\n", b"\nb", b"a\nb", b"b\nc\n", b"c\na\nb", None], [261]
+)
+ATOMS = ("a", "b", "c")
+
+
+def fits(constraint: sg.Constraint, text: str, vocabulary: Any = BYTES) -> bool:
+    matcher = sg.Matcher(constraint, vocabulary)
+    return all(matcher.advance(byte) for byte in text.encode()) and matcher.is_complete()
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World | None:
+    """Tables of up to three states; None is everywhere possible."""
+    size = draw(st.integers(0, 3))
+    if not size:
+        return None
+    table = {
+        state: {
+            name: there
+            for name in ATOMS
+            if (there := draw(st.sampled_from([None, *range(size)]))) is not None
+        }
+        for state in range(size)
+    }
+    labels = (
+        {state: ["here"] for state in range(size) if draw(st.booleans())} if draw(st.booleans()) else None
+    )
+    return World.from_table(table, 0, labels)
+
+
+def is_plan(world: World | None, formula: Formula, steps: Sequence[str]) -> bool:
+    """By the definitions."""
+    trace, state = [], None if world is None else world.start
+    for name in steps:
+        atoms = {name}
+        if world is not None:
+            state = world.follow(state, Step(name))
+            if state is None:
+                return False
+            atoms |= set(world.labels(state)) if world.labels else set()
+        trace.append(frozenset(atoms))
+    return bool(trace) and holds(formula, trace)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    worlds(), st.lists(formulas((*ATOMS, "here"), leaves=5), max_size=3), st.sampled_from([None, 1, 2, 3, 4])
+)
+def test_exactly_the_plans(world: World | None, wanted: list[Formula], most: int | None) -> None:
+    if world is None or world.labels is None:
+        wanted = [one for one in wanted if "here" not in one.atoms]
+    every = [steps for length in range(1, 5) for steps in itertools.product(ATOMS, repeat=length)]
+    good = {steps for steps in every if is_plan(world, all_of(wanted), steps)}
+    within = {steps for steps in good if most is None or len(steps) <= most}
+    try:
+        found = plan(ATOMS, wanted, environment=world, max_steps=most)
+    except ConstraintError:
+        assert not within
+        return
+    for steps in every:
+        assert fits(found, "\n".join(steps)) == (steps in within), steps
+    assert found.unproven == 0
+    for vocabulary in (BYTES, PAIRS):
+        end = vocabulary.eos_ids[0]
+        matcher, chance = sg.Matcher(found, vocabulary), random.Random(0)
+        for _ in range(40):
+            allowed = [
+                token for token in range(vocabulary.size) if matcher.mask()[token // 32] >> (token % 32) & 1
+            ]
+            assert allowed, matcher.text
+            token = chance.choice(allowed)
+            if token == end:
+                break
+            assert matcher.advance(token)
+    shortest = found.shortest()
+    if within:
+        assert shortest is not None and len(shortest) == min(map(len, within))
+        assert tuple(map(str, shortest)) in within
+
+
+@settings(max_examples=100, deadline=None)
+@given(worlds(), st.lists(formulas(ATOMS, leaves=5), max_size=4))
+def test_distances(world: World | None, wanted: list[Formula]) -> None:
+    """A* against breadth first search, from every place that is met."""
+    product = Product(as_steps(ATOMS), wanted, world or World((), lambda state, step: state))
+    places = [product.start]
+    for place in places:
+        places += [there for _, there in product.after(place) if there not in places]
+        if len(places) > 300:
+            return
+    truth = {place: 0 for place in places if place.ends}
+    for distance in range(len(places)):
+        for place in places:
+            if place not in truth and any(truth.get(there) == distance for _, there in product.after(place)):
+                truth[place] = distance + 1
+    order = list(places)
+    random.Random(1).shuffle(order)
+    for place in order:
+        for most in (0, 1, 2, 5):
+            assert product.within(place, most) == (truth.get(place, NEVER) <= most)
+        assert product.fewest(place) == truth.get(place, NEVER)
+        way = product.completion(place)
+        assert (way is None) == (place not in truth)
+        if way is not None:
+            assert len(way) == truth[place]
+            for number in way:
+                place = dict(product.after(place))[number]
+            assert place.ends
+
+
+ROOMS = ("hall", "kitchen", "bedroom", "bathroom")
+DOORS = {("hall", "kitchen"), ("hall", "bedroom"), ("bedroom", "bathroom")}
+
+
+def walk(state: Any, step: Step) -> Any:
+    there = step["room"]
+    return there if (state, there) in DOORS or (there, state) in DOORS else None
+
+
+HOUSE = World("hall", walk)
+GO = {"go": {"room": ROOMS}}
+
+
+def test_a_house() -> None:
+    tour = plan(GO, "F go(bathroom) & F go(kitchen)", environment=HOUSE)
+    assert fits(tour, "go kitchen\ngo hall\ngo bedroom\ngo bathroom")
+    assert not fits(tour, "go bathroom\ngo kitchen") and not fits(tour, "go kitchen")
+    assert [step["room"] for step in tour.shortest() or []] == ["kitchen", "hall", "bedroom", "bathroom"]
+    rest = tour.shortest(["go(bedroom)"])
+    assert rest is not None and [step["room"] for step in rest] == ["bathroom", "bedroom", "hall", "kitchen"]
+    assert tour.read("go kitchen\ngo hall")[1] == Step("go", (("room", "hall"),))
+    assert tour.write(["go(hall)", "go(kitchen)"]) == "go hall\ngo kitchen"
+    short = plan(GO, ["F go(bathroom)", "F go(kitchen)"], environment=HOUSE, max_steps=4)
+    matcher = sg.Matcher(short, BYTES)
+    assert (
+        all(matcher.advance(byte) for byte in b"go ")
+        and matcher.forced_bytes() == b"kitchen\ngo hall\ngo bedroom\ngo bathroom"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("lines", "go bedroom\ngo bathroom"),
+        ("calls", 'go("bedroom")\ngo("bathroom")'),
+        ("json", '[{"action": "go", "room": "bedroom"}, {"action": "go", "room": "bathroom"}]'),
+    ],
+)
+def test_formats(name: Any, text: str) -> None:
+    found = plan(GO, "F go(bathroom)", environment=HOUSE, format=name)
+    assert fits(found, text) and found.write(found.read(text)) == text
+    assert [str(step) for step in found.read(text)] == ["go(bedroom)", "go(bathroom)"]
+    if name == "json":
+        json.loads(text)
+    assert pickle.loads(pickle.dumps(found)).write(["go(hall)"]) == found.write(["go(hall)"])
+
+
+def test_a_format_of_ones_own() -> None:
+    layout = PlanFormat(lambda step: f"- {step['room']}", separator="\n", open="Plan:\n", close="\nDone.")
+    found = plan(GO, "F go(bathroom)", environment=HOUSE, format=layout)
+    assert fits(found, "Plan:\n- bedroom\n- bathroom\nDone.")
+    assert not fits(found, "Plan:\n- bedroom\nDone.")
+    with pytest.raises(OptionError, match="both written as 'go'"):
+        plan(GO, format=PlanFormat(lambda step: step.name))
+    with pytest.raises(OptionError, match="holds the separator"):
+        plan(GO, format=PlanFormat(str, separator="o"))
+
+
+def test_composed() -> None:
+    found = plan(GO, "F go(bathroom)", environment=HOUSE)
+    whole = "Plan: " + found + sg.choice(["", "\nDone."])
+    assert fits(whole, "Plan: go bedroom\ngo bathroom\nDone.") and not fits(whole, "Plan: go bedroom\nDone.")
+    assert fits(found & sg.regex("(.|\n){5,30}"), "go bedroom\ngo bathroom")
+    with pytest.raises(EmptyConstraint):
+        sg.Matcher(found & sg.regex("(.|\n){0,20}"), BYTES)
+    thought = sg.reasoning(found, max_chars=50)
+    assert fits(thought, "<think>hm</think>\n\ngo bedroom\ngo bathroom")
+    either = found | sg.choice(["I cannot."])
+    assert fits(either, "I cannot.") and fits(either, "go bedroom\ngo bathroom")
+
+
+def test_many_locations_without_the_automaton() -> None:
+    places = [f"place {number}" for number in range(20)]
+    order = [f'!"visit({after})" U "visit({before})"' for before, after in itertools.pairwise(places)]
+    found = plan(
+        {"visit": {"where": places}}, [*order, *(f'F "visit({one})"' for one in places)], max_steps=25
+    )
+    shortest = found.shortest()
+    assert shortest is not None and [step["where"] for step in shortest] == places
+    assert fits(found, found.write(shortest))
+    assert found.expanded < 500
+
+
+def test_conflicts_are_told_before_anything_is_generated() -> None:
+    with pytest.raises(
+        UnsatisfiableFormula, match=r"no plan satisfies F go\(kitchen\); G !go\(kitchen\) together"
+    ) as caught:
+        plan(GO, ["F go(bedroom)", "F go(kitchen)", "G !go(bathroom)", "G !go(kitchen)"])
+    assert caught.value.core == ("F go(kitchen)", "G !go(kitchen)")
+    with pytest.raises(UnsatisfiableFormula, match="the shortest plan takes 4 steps, and max_steps is 3"):
+        plan(GO, "F go(bathroom) & F go(kitchen)", environment=HOUSE, max_steps=3)
+    with pytest.raises(UnsatisfiableFormula, match="in this environment"):
+        plan(GO, "go(bathroom)", environment=HOUSE)
+    with pytest.raises(ConstraintError, match="no step is possible in the start"):
+        plan(["a"], environment=World.from_table({0: {}}, 0))
+
+
+def test_bad_input() -> None:
+    with pytest.raises(OptionError, match=r"'go\(kitchn\)' is no action") as caught:
+        plan(GO, "F go(kitchn)")
+    assert "Did you mean go(kitchen)" in str(caught.value)
+    with pytest.raises(OptionError, match="a plan needs an action"):
+        plan([])
+    with pytest.raises(OptionError, match="max_steps is 0"):
+        plan(GO, max_steps=0)
+    with pytest.raises(OptionError, match="format is 'xml'"):
+        plan(GO, format="xml")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="which is no state of the table"):
+        World.from_table({0: {"a": 1}}, 0)
+    with pytest.raises(OptionError, match="the values 'hall'"):
+        Action("go", room="hall")
+
+    def broken(state: Any, step: Step) -> Any:
+        raise KeyError("door")
+
+    with pytest.raises(OptionError, match=r"the environment failed at a in the state 0: KeyError: 'door'"):
+        plan(["a"], environment=World(0, broken))
+    with pytest.raises(OptionError, match="the environment failed"):
+        plan(["a"], environment=World(0, lambda state, step: [state]))
+
+
+def test_an_environment_that_fails_late() -> None:
+    def follow(state: int, step: Step) -> int:
+        if state == 2:
+            raise RuntimeError("no way")
+        return state + 1
+
+    found = plan(["a", "b"], "a", environment=World(0, follow))
+    matcher = sg.Matcher(found, BYTES)
+    with pytest.raises(OptionError, match="no way"):
+        all(matcher.advance(byte) for byte in b"a\na\na\na")
+
+
+def test_an_environment_that_uses_the_same_vocabulary() -> None:
+    """It would wait for itself; it is told so."""
+
+    def follow(state: int, step: Step) -> int:
+        if state > 1:
+            sg.Matcher(sg.regex("a+"), BYTES).mask()
+        return state + 1
+
+    found = plan(["a", "b"], "a", environment=World(0, follow))
+    matcher = sg.Matcher(found, BYTES)
+    with pytest.raises(Exception, match="used a constraint on the same vocabulary"):
+        all(matcher.advance(byte) for byte in b"a\na\na\na")
+
+
+def test_a_search_that_meets_its_budget_is_counted() -> None:
+    places = [str(number) for number in range(12)]
+    doors = {(one, (7 * one + 3) % 12) for one in range(12)} | {(one, (one + 1) % 12) for one in range(12)}
+    world = World(0, lambda state, step: int(step["to"]) if (state, int(step["to"])) in doors else None)
+    found = plan({"go": {"to": places}}, [f"F go({one})" for one in places], environment=world, budget=3)
+    matcher = sg.Matcher(found, BYTES)
+    assert matcher.advance(ord("g"))
+    assert found.unproven > 0
