@@ -243,6 +243,12 @@ void bind_engine(nb::module_ &m) {
            "out"_a, "row"_a = 0)
       .def("allowed_count", [](Matcher &self) { return without_gil([&] { return self.mask()->count(); }); })
       .def("advance", &Matcher::advance, "token"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("begin", [](Matcher &self, nb::bytes text) {
+             const std::string_view view = as_view(text);
+             return without_gil([&] { return self.begin(view); });
+           },
+           "text"_a)
+      .def_prop_ro("is_universal", [](Matcher &self) { return without_gil([&] { return self.universal(); }); })
       .def("accepts",
            [](Matcher &self, std::vector<uint32_t> tokens) {
              nb::gil_scoped_release release;

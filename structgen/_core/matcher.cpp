@@ -188,6 +188,30 @@ bool Matcher::advance(uint32_t token) {
   return true;
 }
 
+bool Matcher::begin(std::string_view bytes) {
+  Program::Turn turn(*program_);
+  if (history_.size() > 1 || finished_) return false;
+  Scratch scratch(scratch_);
+  const Node *next = state();
+  for (size_t i = 0; next && i < bytes.size(); ++i)
+    next = program_->automaton().step(scratch.reader, next, static_cast<uint8_t>(bytes[i]));
+  if (next) {
+    kept_sets_.clear();
+    next = keep(program_->automaton().past_lexemes(scratch.reader, next));
+  }
+  if (!next) return false;
+  text_bytes_ += bytes;
+  history_.back() = {0, next, arena_.mark(), text_bytes_.size()};
+  return true;
+}
+
+bool Matcher::universal() {
+  Program::Turn turn(*program_);
+  const Node *node = state();
+  return node && !finished_ && node->kind == Node::Scalar && !node->parent &&
+         program_->space().regex().universal(program_->space().re(node->text));
+}
+
 size_t Matcher::accepts(std::span<const uint32_t> tokens) {
   Program::Turn turn(*program_);
   if (finished_) return 0;

@@ -79,6 +79,11 @@ class Matcher {
 
   std::shared_ptr<const Mask> mask();
   bool advance(uint32_t token);
+  // Read bytes that no token of the sequence stands for, before its first one: what a token that was read elsewhere ends
+  // with. False, and nothing changed, where they cannot begin a text.
+  bool begin(std::string_view bytes);
+  // Is every continuation, of valid UTF-8, a text? Told of regular expressions only.
+  bool universal();
   size_t accepts(std::span<const uint32_t> tokens);
   std::vector<uint32_t> forced(size_t most);
   std::string forced_bytes(size_t most);
