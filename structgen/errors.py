@@ -28,6 +28,7 @@ fault is, sees it, and is told what to do.
     ├── VocabularyError              a tokenizer whose tokens have no exact bytes
     │   └── VocabularyMismatch       model, tokenizer and matcher disagree about the vocabulary
     ├── ModelError                   a model cannot be loaded or run
+    ├── LanguageServerMissing        no program that analyses a language is installed
     └── GenerationError              text, result; generation started but cannot end well
         ├── DeadEnd                  no token continues the text
         ├── Truncated                the token budget ended before the text was complete
@@ -52,6 +53,7 @@ __all__ = [
     "GrammarError",
     "GrammarSyntaxError",
     "GrammarUnsupported",
+    "LanguageServerMissing",
     "LimitExceeded",
     "ModelError",
     "OptionError",
@@ -332,6 +334,10 @@ class VocabularyMismatch(VocabularyError):
 
 class ModelError(StructgenError):
     """A model cannot be loaded or run."""
+
+
+class LanguageServerMissing(StructgenError):
+    """No program that analyses a language is installed; the hint names the command that installs one."""
 
 
 class GenerationError(StructgenError):

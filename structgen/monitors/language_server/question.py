@@ -1,0 +1,77 @@
+"""One question about one document, at a server that is ready.
+
+Invariant: the server is told the text before it is asked about it, without a pause between the two, so no other text
+comes between; a server that says that it was disturbed is asked again, a few times.
+Cost: see `Documents.tell`. Used in the background loop only.
+Spec: Language Server Protocol 3.17, "Text Documents" and the error codes of "Response Message".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from structgen.monitors.language_server.connection import CONTENT_MODIFIED, SERVER_CANCELLED, Refused
+from structgen.monitors.language_server.positions import position_of
+from structgen.monitors.language_server.session import Ready
+
+__all__ = ["Question", "language_of"]
+
+_TRIES = 4
+_LANGUAGES = {
+    ".py": "python",
+    ".pyi": "python",
+    ".ts": "typescript",
+    ".mts": "typescript",
+    ".cts": "typescript",
+    ".tsx": "typescriptreact",
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".cjs": "javascript",
+    ".jsx": "javascriptreact",
+}
+
+
+def language_of(path: Path, otherwise: str) -> str:
+    """The protocol's name for the language of a document, by its suffix."""
+    return _LANGUAGES.get(path.suffix, otherwise)
+
+
+@dataclass(slots=True)
+class Question:
+    """One question at a server that is ready; `is_sent` once the server has it."""
+
+    ready: Ready
+    uri: str
+    language: str
+    is_sent: bool = False
+
+    async def ask(self, method: str, text: str, more: Mapping[str, Any]) -> Any:
+        """The server's answer about a text."""
+        version = self.ready.documents.tell(self.uri, self.language, text)
+        self.ready.pushes.told(self.uri, version)
+        self.is_sent = True
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._request(method, more)
+            except Refused as refused:
+                if refused.code not in (CONTENT_MODIFIED, SERVER_CANCELLED):
+                    raise
+        return await self._request(method, more)
+
+    async def ask_at(self, method: str, text: str, offset: int, more: Mapping[str, Any]) -> Any:
+        """The server's answer about an offset in a text."""
+        line, column = position_of(text, offset, self.ready.encoding)
+        return await self.ask(method, text, {"position": {"line": line, "character": column}, **more})
+
+    async def pushed(self, text: str) -> Any:
+        """The diagnostics that the server sends by itself when it is told a text."""
+        version = self.ready.documents.tell(self.uri, self.language, text)
+        self.ready.pushes.told(self.uri, version)
+        self.is_sent = True
+        return await self.ready.pushes.wait(self.uri, version)
+
+    async def _request(self, method: str, more: Mapping[str, Any]) -> Any:
+        return await self.ready.connection.request(method, {"textDocument": {"uri": self.uri}, **more})
