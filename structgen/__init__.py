@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import ltl
+    from . import ltl, monitors
     from .api import generate, run, stream
     from .beam_finding import beam
     from .constraints.base import Constraint
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .known_laws import KnownLaws
     from .matcher import Matcher
     from .models import RPG, load, with_processors, wrap
+    from .monitors import code, monitored
     from .posterior import Posterior
     from .posterior_sampling import sample, sample_async
     from .prompts import PromptFunction, prompt
@@ -99,6 +100,7 @@ _HOMES = {
     "beam": "beam_finding",
     "check": "constraints.json_schema",
     "choice": "constraints.choice",
+    "code": "monitors",
     "constraint_for_type": "types",
     "dispatch": "constraints.composition",
     "ebnf": "constraints.grammar.constraint",
@@ -112,6 +114,8 @@ _HOMES = {
     "load": "models",
     "ltl": "ltl",
     "ltl_over": "constraints.composition",
+    "monitored": "monitors",
+    "monitors": "monitors",
     "optional": "constraints.composition",
     "plan": "constraints.plans",
     "potential": "sampling",
@@ -165,6 +169,7 @@ __all__ = [
     "beam",
     "check",
     "choice",
+    "code",
     "constraint_for_type",
     "dispatch",
     "ebnf",
@@ -178,6 +183,8 @@ __all__ = [
     "load",
     "ltl",
     "ltl_over",
+    "monitored",
+    "monitors",
     "optional",
     "plan",
     "potential",

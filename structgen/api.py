@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from structgen.errors import OptionError, PromptError, a_kind
-from structgen.matcher import Matcher
+from structgen.matcher import open_matcher
 from structgen.results import Result
 from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
 from structgen.sampling.conditions import Potential, Product
@@ -108,7 +108,7 @@ def run_encoded(
     cancel: Cancel | None = None,
 ) -> list[Result[Any]]:
     """The same for prompts that are tokens already."""
-    matchers = [Matcher(output.constraint, model.vocabulary) for _ in prompts]
+    matchers = [open_matcher(output.constraint, model.vocabulary) for _ in prompts]
     drafting = drafting_of(model, options)
     generations = generate_tokens(model, prompts, matchers, options, cancel=cancel, drafting=drafting)
     return [Result(output, generation) for generation in generations]
@@ -132,7 +132,7 @@ def stream(
     options.setdefault("exact_weight", False)
     chosen = make_options(options)
     ids = model.encode(described(prompt, kind) if describe else prompt)
-    matcher = Matcher(kind.constraint, model.vocabulary)
+    matcher = open_matcher(kind.constraint, model.vocabulary)
     drafting = drafting_of(model, chosen)
     steps = generate_steps(model, [ids], [matcher], chosen, cancel=cancel, drafting=drafting)
     return _partial_values(kind, steps)

@@ -27,7 +27,7 @@ from structgen.vocabulary import Vocabulary
 
 from .explanation import Explanation, explain_account, questions_about, stop_of
 
-__all__ = ["Matcher", "compile_constraint", "fill_masks"]
+__all__ = ["Matcher", "compile_constraint", "fill_masks", "open_matcher"]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -188,7 +188,7 @@ class Matcher:
 
     def fork(self) -> Matcher:
         """An independent matcher in the same state."""
-        other = object.__new__(Matcher)
+        other = object.__new__(type(self))
         other.constraint = self.constraint
         other.vocabulary = self.vocabulary
         other._native = self._native.fork()
@@ -259,6 +259,13 @@ class Matcher:
             return other.next_bytes(text)[1] if is_whole else other.viable_bytes(text) == len(text)
         except _core.LimitError:
             return False
+
+
+def open_matcher(constraint: Constraint, vocabulary: Vocabulary) -> Matcher:
+    """The matcher of a constraint at its beginning; some kinds of constraints are more than an automaton and make their
+    own (see `structgen.monitors`)."""
+    make = getattr(constraint, "open_matcher", None)
+    return Matcher(constraint, vocabulary) if make is None else make(vocabulary)
 
 
 def _check_bitmask(out: NDArray[np.int32], words: int) -> None:

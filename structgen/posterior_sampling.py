@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model
@@ -205,7 +206,13 @@ def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential
         raise OptionError(
             f"potentials holds {wrong[0]!r:.60}", hint="Make one with structgen.potential(function)."
         )
-    return output_type(output), parts
+    kind = output_type(output)
+    # What a monitored constraint refuses when it is read is judged as a potential is.
+    watched = getattr(kind.constraint, "as_condition", None)
+    if watched is not None:
+        constraint, judge = watched()
+        return replace(kind, constraint=constraint), [*parts, judge]
+    return kind, parts
 
 
 def _refuse(given: dict[str, Any], temperature: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from structgen.api import described
 from structgen.errors import OptionError, a_kind
-from structgen.matcher import Matcher
+from structgen.matcher import Matcher, open_matcher
 from structgen.sampling.budget import check_room, room_after
 from structgen.sampling.drawing import Limits
 
@@ -69,7 +69,7 @@ def opening(
     """
     ids = model.encode(described(prompt, kind) if describe else prompt)
     room, limit = room_after(len(ids), model.context_length, max_tokens)
-    matcher = Matcher(kind.constraint, model.vocabulary)
+    matcher = open_matcher(kind.constraint, model.vocabulary)
     check_room(matcher.least_tokens(room), room, limit)
     if not model.vocabulary.eos_ids:
         raise OptionError(

@@ -107,6 +107,11 @@ class Result(Generic[T]):
         """Where the time went."""
         return self.generation.timing
 
+    @property
+    def monitors(self) -> Any:
+        """What monitors did (`structgen.monitors.MonitorReport`); None where there were none."""
+        return self.generation.monitors
+
     def __repr__(self) -> str:
         shown = repr(self.error) if self.error is not None else repr(self.value)
         return f"<Result {self.finish}: {shown}, {len(self.tokens)} tokens>"

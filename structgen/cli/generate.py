@@ -109,14 +109,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _draw(model: Any, prompt: Any, kind: OutputType, options: Any, *, show: bool) -> Result[Any]:
     """One result; with `show` the text is printed as it grows."""
     from structgen.api import run_batch
-    from structgen.matcher import Matcher
+    from structgen.matcher import open_matcher
     from structgen.results import Result
     from structgen.sampling import generate_steps
     from structgen.speculative.defaults import drafting_of
 
     if not show:
         return run_batch(model, [prompt], kind, [options])[0]
-    matcher = Matcher(kind.constraint, model.vocabulary)
+    matcher = open_matcher(kind.constraint, model.vocabulary)
     shown = ""
     generation = None
     drafting = drafting_of(model, options)

@@ -76,36 +76,66 @@ def beam_search(
         laws = batch.read(alive)
         chosen: dict[int, int] = {}
         for group, share in enumerate(shares):
-            candidates: list[tuple[float, float, int, _Growing]] = []
-            for one in growing[group]:
-                ids = next_ids(one.matcher, at_cap=step == max_tokens)
-                log_p = laws[one.tokens].log_p[ids].astype(np.float64)
-                ranked = log_p.copy()
-                for token, times in chosen.items() if diversity else ():
-                    ranked[ids == token] -= diversity * times
-                many = min(len(ids), 2 * share + len(eos))
-                best = np.argpartition(-ranked, many - 1)[:many] if many < len(ids) else np.arange(len(ids))
-                candidates += [
-                    (one.log_prob + float(ranked[i]), one.log_prob + float(log_p[i]), int(ids[i]), one)
-                    for i in best
-                    if log_p[i] > -math.inf
-                ]
-            candidates.sort(key=lambda found: (-found[0], found[2]))
+            at_cap = step == max_tokens
+            found: list[_Next] | None = None
+            while found is None:  # what a matcher refuses when it is read is in no mask of it afterwards
+                found = _grown(growing[group], laws, chosen, share, eos, at_cap=at_cap, diversity=diversity)
             grown: list[_Growing] = []
-            for _, log_prob, token, one in candidates:
-                if token in eos:
+            for log_prob, token, one, after in found:
+                if after is None:
                     kept[group].add(one, log_prob, group)
-                    chosen[token] = chosen.get(token, 0) + 1
-                elif len(grown) < share:
-                    other = one.matcher.fork()
-                    other.advance(token)
-                    grown.append(_Growing((*one.tokens, token), other, log_prob))
-                    chosen[token] = chosen.get(token, 0) + 1
+                else:
+                    grown.append(_Growing((*one.tokens, token), after, log_prob))
+                chosen[token] = chosen.get(token, 0) + 1
             growing[group] = [one for one in grown if kept[group].may_take(one.log_prob)]
     listed: dict[bytes, Beam] = {}  # what several groups have found is the first one's
     for mine in kept:
         listed |= mine.best(listed)
     return sorted(listed.values(), key=lambda beam: -beam.score)
+
+
+_Next = tuple[float, int, _Growing, "Matcher | None"]
+"""The log probability with a token, the token, what it follows, and the matcher behind it; None: the text ends."""
+
+
+def _grown(
+    growing: list[_Growing],
+    laws: Any,
+    chosen: dict[int, int],
+    share: int,
+    eos: frozenset[int],
+    *,
+    at_cap: bool,
+    diversity: float,
+) -> list[_Next] | None:
+    """The best ends and the `share` best tokens, best first; None where a matcher refused one that its mask allowed."""
+    candidates: list[tuple[float, float, int, _Growing]] = []
+    for one in growing:
+        ids = next_ids(one.matcher, at_cap=at_cap)
+        log_p = laws[one.tokens].log_p[ids].astype(np.float64)
+        ranked = log_p.copy()
+        for token, times in chosen.items() if diversity else ():
+            ranked[ids == token] -= diversity * times
+        many = min(len(ids), 2 * share + len(eos))
+        best = np.argpartition(-ranked, many - 1)[:many] if many < len(ids) else np.arange(len(ids))
+        candidates += [
+            (one.log_prob + float(ranked[i]), one.log_prob + float(log_p[i]), int(ids[i]), one)
+            for i in best
+            if log_p[i] > -math.inf
+        ]
+    candidates.sort(key=lambda found: (-found[0], found[2]))
+    found: list[_Next] = []
+    tokens = 0
+    for _, log_prob, token, one in candidates:
+        if token in eos:
+            found.append((log_prob, token, one, None))
+        elif tokens < share:
+            after = one.matcher.fork()
+            if not after.advance(token):
+                return None
+            tokens += 1
+            found.append((log_prob, token, one, after))
+    return found
 
 
 class _Kept:

@@ -19,7 +19,7 @@ a dead end, and where closing within the budget removed a token.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from structgen.errors import StructgenError
 
@@ -80,6 +80,8 @@ class Generation:
     """Steps back from dead ends."""
     unproven: int = 0
     """How many decisions of the constraint, in this run, were taken as alive for lack of work budget."""
+    monitors: Any = None
+    """What monitors did (`structgen.monitors.MonitorReport`), where there were any."""
     error: StructgenError | None = None
     """What stopped a row that failed."""
     seed: int | tuple[int, ...] = 0

@@ -305,6 +305,7 @@ class _Run:
             steered=row.steered,
             retries=row.retries,
             unproven=row.unproven,
+            monitors=getattr(row.matcher, "report", None),
             error=row.error,
             seed=row.seed,
             timing=timing,

@@ -2,6 +2,9 @@
 
 Why: rows of a batch are independent of each other (each has its own constraint, options and seed), so all that
 belongs to one is here, and the loop only feeds logits and carries tokens to the model.
+A matcher may know only when a token is read that it is refused (see `structgen.monitors`); it is drawn again then, with
+the same noise and without that token, so the outcome is that of a mask without it. Such a matcher may also judge the
+finished text (``verify``), and a text with a fault goes back to it.
 Invariants: the matcher has advanced by exactly `tokens` (and the end token, once finished); `pending` are the
 tokens that the model session has not been given yet; `steps` has one score per token. The draw at a position
 depends on the seed, the position and the law there, never on the batch or on which tokens were forced.
@@ -119,6 +122,8 @@ class Row:
         self.reads_ahead_to: int | None = None
         """The position beyond which nothing may be read ahead (see the session)."""
         self._is_free = matcher is None
+        self._verify: Callable[[], int | None] | None = getattr(matcher, "verify", None)
+        self._repairs = 0
         self._matcher: Any = Unconstrained() if matcher is None else matcher
         self._vocabulary = vocabulary
         self._unproven_before = int(getattr(matcher, "unproven", 0))
@@ -189,8 +194,8 @@ class Row:
     def log_weight(self) -> float | None:
         """Sum of log Z; None if a step was not scored or its allowed mass is not known."""
         steps = self._scored_steps()
-        if steps is None or self.retries or self.steered:
-            return None
+        if steps is None or self.retries or self.steered or self._verify is not None:
+            return None  # what a matcher would refuse of the tokens that were not drawn is not known
         return sum(step[1] for step in steps)
 
     @property
@@ -215,7 +220,7 @@ class Row:
                 self._commit_forced()
             matcher = self._matcher
             if matcher.must_stop and not (self.options.exact_weight and self._eos):
-                self.finish = "complete"
+                self._end()
             elif len(self.tokens) >= self.capacity and not matcher.is_complete():
                 if can_score and self.options.exact_weight and len(self.pending) > 1 + self._resent:
                     return  # forced tokens have to be scored before
@@ -231,7 +236,8 @@ class Row:
         for token in self._matcher.forced()[: self.capacity - len(self.tokens)]:
             if token in self._eos:
                 return
-            self._matcher.advance(token)
+            if not self._matcher.advance(token):
+                return
             if self._budget is not None and not self._budget.admits(
                 token, self.capacity - len(self.tokens) - 1
             ):
@@ -275,10 +281,14 @@ class Row:
         elif self._matcher.must_stop:
             # The text has ended, though the model gives the end no probability.
             self._end_step = (-np.inf, -np.inf)
-            self.finish = "complete"
-        elif ids is not None and len(ids) == 1 and len(self.tokens) not in self._banned:
+            self._end()
+        elif (
+            ids is not None
+            and len(ids) == 1
+            and len(self.tokens) not in self._banned
+            and self._matcher.advance(int(ids[0]))
+        ):
             # The only choice is taken whatever its probability, just as a forced token is.
-            self._matcher.advance(int(ids[0]))
             self._drawn.append(len(self.tokens))
             self._commit(int(ids[0]), (-np.inf, -np.inf))
         elif not self._step_back():
@@ -286,25 +296,33 @@ class Row:
 
     def _draw_from(self, law: StepLaw, choose: Choice | None = None) -> None:
         position = len(self.tokens)
-        attempt = 0
+        attempt = redrawn = 0
         while True:
             # What is drawn again is drawn from what is left of the law, whatever was drafted.
             chosen = None
-            if choose is not None and not attempt:
+            if choose is not None and not attempt and not redrawn:
                 chosen = choose(law, self._uniform(position, attempt))
-            token = self._drawn_at(law, position, attempt) if chosen is None else chosen
+            token = self._drawn_at(law, position, attempt, redrawn) if chosen is None else chosen
             score = (law.logprob(token), law.log_z)
             if token in self._eos:
                 self._matcher.advance(token)
                 self.end_token = token
                 self._end_step = score
-                self.finish = "complete"
+                self._end()
                 return
             if position >= self.capacity:
                 self.finish = "length"  # the model would have gone on
                 return
             if not self._matcher.advance(token):
-                raise StructgenError(f"the mask allows token {token}, but the matcher refuses it")
+                if self._verify is None:
+                    raise StructgenError(f"the mask allows token {token}, but the matcher refuses it")
+                law.exclude(token)
+                if not law.is_empty:
+                    redrawn += 1
+                    continue
+                if not self._step_back():
+                    self.finish = "dead_end"
+                return
             if self._budget is None or self._budget.admits(token, self.capacity - position - 1):
                 break
             self._matcher.rollback(1)
@@ -317,9 +335,10 @@ class Row:
         self._drawn.append(position)
         self._commit(token, score)
 
-    def _drawn_at(self, law: StepLaw, position: int, attempt: int) -> int:
+    def _drawn_at(self, law: StepLaw, position: int, attempt: int, redrawn: int = 0) -> int:
         if self._noise is None:
-            return law.draw(self._uniform(position, attempt))
+            return law.draw(self._uniform(position, attempt, redrawn))
+        # subtle: the same noise after a refusal, so that it does not matter whether the mask knew of it before.
         branch = attempt + (self.retries << 10)
         return law.draw_noisy(partial(self._noise.best, position=position, branch=branch))
 
@@ -333,18 +352,35 @@ class Row:
         self._budget.admits(token, 0)
         return token
 
-    # -- dead ends
+    # -- ends, dead and other
 
-    def _step_back(self) -> bool:
-        """Take back the last drawn token and all after it, ban it there, draw again if the law is at hand.
+    def _end(self) -> None:
+        """The text is complete; but one that is judged to have a fault goes back to it."""
+        fault = None if self._verify is None else self._verify()
+        if fault is None or not self._drawn or self._drawn[0] > fault:
+            self.finish = "complete"
+            return
+        if self._matcher.is_finished:
+            self._matcher.rollback(1)
+        self.end_token = self._end_step = None
+        self._repairs += 1
+        if not self._step_back(fault):
+            self.finish = "dead_end"
+
+    def _step_back(self, to: int | None = None) -> bool:
+        """Take back the last drawn token and all after it, ban it there, draw again if the law is at hand. With `to`:
+        the last one drawn up to that position.
 
         Tokens that the session already holds are left to the loop: `excess` says how many it must take back. What it
         has read of a draft only is taken back by the loop in any case.
         """
         last = max(self._laws, default=-1)
-        while self._drawn and self.retries < self.options.max_retries:
+        while self._drawn and (to is not None or self.retries - self._repairs < self.options.max_retries):
             self.retries += 1
             position = self._drawn.pop()
+            while to is not None and position > to:
+                position = self._drawn.pop()
+            to = None
             token = self.tokens[position]
             self._matcher.rollback(len(self.tokens) - position)
             held = len(self.tokens) - len(self.pending)
@@ -395,8 +431,10 @@ class Row:
         assert self._noise is not None
         return partial(self._noise, position=position, branch=self.retries << 10)
 
-    def _uniform(self, position: int, attempt: int) -> float:
+    def _uniform(self, position: int, attempt: int, redrawn: int = 0) -> float:
         """The uniform number of a position; draws that follow a rejected one have streams of their own."""
+        if redrawn:
+            return float(uniform_stream(self.seed, position, attempt, self.retries, redrawn).random())
         if attempt or self.retries:
             return float(uniform_stream(self.seed, position, attempt, self.retries).random())
         if self._stream is None:

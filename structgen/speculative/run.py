@@ -237,7 +237,8 @@ class Run:
         known.grown = Grown(DraftTree())
         controller = self._all.controller
         most = min(controller.size, row.room_ahead)
-        if most <= 0:
+        # What a matcher waits for comes while the model reads, and no mask is known before.
+        if most <= 0 or getattr(row.matcher, "is_waiting", False):
             return known.grown
         context = Context(
             known.tokens, row.matcher, self._vocabulary, is_constrained=_constraint(row) is not None

@@ -1,0 +1,168 @@
+"""The arguments of a call by its signature: names of keyword arguments, and how many there may be and must be.
+
+What: behind ``(`` and ``,`` a name that is followed by ``=`` must be a parameter's that has no argument yet; where no
+parameter is left that takes a place, what comes is a keyword argument or the end; the bracket is not closed before
+every parameter that needs an argument has one. Of overloads, all that any of them allows.
+Unknown, and so free: a call whose signature is not known or takes anything, and whatever follows ``*`` or ``...``.
+Approximate: a comparison with a name that is no parameter has a space before ``==``, so that a keyword argument is
+known to be wrong before its value is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from structgen.constraints.expressions import (
+    EPSILON,
+    RE,
+    TEXT,
+    alternate,
+    character_class,
+    complement,
+    concat,
+    intersect,
+    literal,
+    negate_ranges,
+    normalise_ranges,
+    repeat,
+)
+
+from .futures import then
+from .language_server import Analyser, Signature, Signatures
+from .members import path_of
+from .monitor import Context, Monitor
+from .suggestions import Rest
+
+__all__ = ["ArgumentMonitor"]
+
+_KEPT = 256
+_KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)")
+_LETTER = normalise_ranges([(65, 90), (95, 95), (97, 122), (128, 0x10FFFF)])
+_WORD = normalise_ranges([*_LETTER, (48, 57)])
+_SPACES = repeat(character_class(normalise_ranges([(9, 10), (13, 13), (32, 32)])), 0, None)
+_NAME = concat((character_class(_LETTER), repeat(character_class(_WORD), 0, None)))
+
+
+class _Room(NamedTuple):
+    """What one signature has room for behind the arguments so far."""
+
+    place: bool
+    """An argument by its place."""
+    names: frozenset[str] | None
+    """Keyword arguments; None: any."""
+    missing: bool
+    """Does a parameter still need an argument?"""
+
+
+class ArgumentMonitor(Monitor):
+    """Arguments fit the signature of what is called."""
+
+    def __init__(self, analyser: Analyser, *, keywords: bool = True) -> None:
+        """`keywords`: the language has keyword arguments, as Python has."""
+        super().__init__(f"arguments ({analyser.name})", ("call", "argument", "close"))
+        self.analyser = analyser
+        self._keywords = keywords
+        self._kept: OrderedDict[Hashable, Future[Signatures | None]] = OrderedDict()
+
+    def suggest(self, context: Context) -> Future[Any] | None:
+        """What may come as the next argument; at the end False where one is missing."""
+        given = context.given
+        if not given or not context.callee:
+            return None
+        return then(self._signatures(context), lambda found: self._allowed(found, context, given))
+
+    def _signatures(self, context: Context) -> Future[Signatures | None]:
+        """Those of the call, which are asked for once."""
+        # What is asked is what the call is, not what it has already, so that one answer serves all of its arguments.
+        begun = context.text[: context.opening + 1]
+        key = context.callee, context.digest(len(begun))
+        known = self._kept.get(key)
+        if known is None or (known.done() and (known.cancelled() or known.result() is None)):
+            known = self.analyser.signatures(path_of(context), context.document_at(len(begun)), len(begun))
+            self._kept[key] = known
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return known
+
+    def _allowed(self, found: Signatures | None, context: Context, given: Sequence[str]) -> Any:
+        if found is None or not found.items:
+            return None
+        closing = context.place == "close"
+        before = [one for one in given if one] if closing else given[:-1]
+        if any(one.startswith(("*", "...")) for one in before):
+            return None
+        rooms = [_room(one, before, self._keywords) for one in found.items]
+        if any(room is None for room in rooms):
+            return None
+        known = [room for room in rooms if room is not None]
+        if closing:
+            return False if all(room.missing for room in known) else None
+        return _next(known, self._keywords)
+
+    def close(self) -> None:
+        """End the analyser."""
+        self.analyser.close()
+
+
+def _room(signature: Signature, before: Sequence[str], keywords: bool) -> _Room | None:
+    """None where the signature does not say."""
+    if signature.is_open:
+        return None
+    named = [match[1] for one in before if keywords and (match := _KEYWORD.match(one))]
+    placed = len(before) - len(named)
+    by_place = [one for one in signature.parameters if one.kind in ("positional-only", "positional")]
+    takes_more = any(one.kind == "var-positional" for one in signature.parameters)
+    free = by_place[placed:]
+    names: frozenset[str] | None = (
+        frozenset(one.name for one in [*free, *signature.parameters] if one.kind in ("positional", "keyword"))
+        - {one.name for one in by_place[:placed]}
+        - set(named)
+    )
+    if any(one.kind == "var-keyword" for one in signature.parameters):
+        names = None
+    needed = [
+        one
+        for one in [*free, *(one for one in signature.parameters if one.kind == "keyword")]
+        if not one.has_default and one.name not in named
+    ]
+    return _Room((bool(free) or takes_more) and not named, names if keywords else frozenset(), bool(needed))
+
+
+def _next(rooms: Sequence[_Room], keywords: bool) -> Rest | None:
+    """What the next argument may be, under any of these."""
+    place = any(room.place for room in rooms)
+    is_any = keywords and any(room.names is None for room in rooms)
+    names = sorted(frozenset[str]().union(*(room.names or () for room in rooms)))
+    if place:
+        if is_any or not keywords:
+            return None
+        return Rest(complement(_wrong_name(names)))
+    ends = concat((alternate([literal(")"), literal("#"), literal("//"), literal("/*")]), TEXT))
+    ways: list[RE] = [ends, concat((literal("*" if keywords else "..."), TEXT))]
+    if keywords:
+        name = (
+            _NAME
+            if is_any
+            else ("literals", tuple(names))
+            if len(names) > 1
+            else alternate(map(literal, names))
+        )
+        assigned = concat((literal("="), alternate([EPSILON, concat((_not("="), TEXT))])))
+        ways.append(concat((name, _SPACES, assigned)))
+    return Rest(concat((_SPACES, alternate(ways))))
+
+
+def _wrong_name(names: Sequence[str]) -> RE:
+    """A keyword argument that is none of these."""
+    listed = alternate([literal(one) for one in names])
+    other = intersect((_NAME, complement(listed))) if names else _NAME
+    spaced = concat((_SPACES, literal("="), _not("="), TEXT))
+    return concat((_SPACES, other, alternate([concat((literal("="), TEXT)), spaced])))
+
+
+def _not(character: str) -> RE:
+    return character_class(negate_ranges(((ord(character), ord(character)),)))

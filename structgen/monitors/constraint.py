@@ -1,0 +1,269 @@
+"""A constraint that monitors watch over: `monitored(constraint, monitors)`.
+
+Why: everything that takes a constraint takes this one as well.
+Invariant: its texts are texts of the constraint within it.
+Cost: making one reads the document's beginning once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from structgen.constraints.base import IR, Constraint, as_constraint
+from structgen.constraints.composition import text
+from structgen.errors import CombinationError, OptionError, with_kind
+from structgen.sampling.conditions import Potential, potential
+from structgen.vocabulary import Vocabulary
+
+from .asking import Asker, MonitorReport
+from .languages import Language, language_of
+from .matching import MonitoredMatcher
+from .monitor import Context, Fault, Monitor
+from .scanning import Scan, Scanner
+
+__all__ = ["Crossing", "Mode", "Monitored", "monitored"]
+
+Crossing = Literal["check", "cut"]
+Mode = Literal["always", "fallback"]
+
+_KEPT_FAULTS = 64
+
+
+class Monitored(Constraint):
+    """Made by `monitored` and `structgen.code`."""
+
+    __slots__ = (
+        "_judged",
+        "after",
+        "asker",
+        "before",
+        "before_bytes",
+        "beginning",
+        "constraint",
+        "crossing",
+        "judging",
+        "language",
+        "mode",
+        "monitors",
+        "path",
+        "repairs",
+        "scanner",
+    )
+
+    constraint: Constraint
+    monitors: tuple[Monitor, ...]
+    language: Language
+    before: str
+    before_bytes: bytes
+    after: str
+    path: Path | None
+    crossing: Crossing
+    mode: Mode
+    repairs: int
+    judging: float
+    asker: Asker
+    scanner: Scanner
+    beginning: Scan
+
+    def __init__(self, **content: Any) -> None:
+        for name, value in content.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_judged", {})
+
+    def open_matcher(self, vocabulary: Vocabulary) -> MonitoredMatcher:
+        """A matcher at the beginning of a text."""
+        return MonitoredMatcher(self, vocabulary)
+
+    def as_condition(self) -> tuple[Constraint, Potential]:
+        """The constraint without monitors, and what monitors say of a text as a potential."""
+        judge = _Judge(self)
+        return self.constraint, potential(judge.of_text, prefix=judge.of_beginning, name=self.describe())
+
+    def faults(self, generated: bytes, report: MonitorReport) -> list[Fault]:
+        """What monitors that judge finished texts find wrong with one."""
+        judges = [monitor for monitor in self.monitors if monitor.judges]
+        if not judges:
+            return []
+        kept: dict[bytes, list[Fault]] = cast(Any, self)._judged
+        if generated in kept:
+            return kept[generated]
+        written = generated.decode("utf-8", "replace")
+        context = Context("end", self.before + written, self.after, self.path, len(written))
+        found: list[Fault] = []
+        report.unchecked = False
+        for monitor in judges:
+            try:
+                given = monitor.faults(context)
+                if isinstance(given, Future):
+                    given = given.result(self.judging)
+            except Exception as error:
+                report.failed(f"{type(error).__name__}: {error!s:.120}")
+                given = None
+            if given is None:
+                report.unchecked = True
+            else:
+                found += given
+        if not report.unchecked:
+            if len(kept) >= _KEPT_FAULTS:
+                kept.clear()
+            kept[generated] = found
+        return found
+
+    def lower(self) -> IR:
+        raise CombinationError(
+            "a monitored constraint is no automaton alone, so it cannot be a part of another one here",
+            hint="Combine the constraints first, and give the whole to monitored().",
+        )
+
+    def _and(self, other: Constraint) -> Constraint | None:
+        if isinstance(other, Monitored):
+            return None
+        return self._with(self.constraint & other)
+
+    def _with(self, constraint: Constraint) -> Monitored:
+        content = {name: getattr(self, name) for name in self.__slots__ if name != "_judged"}
+        return Monitored(**{**content, "constraint": constraint})
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise CombinationError("a monitored constraint holds connections, so it cannot be pickled")
+
+    def describe(self) -> str:
+        watching = ", ".join(monitor.name for monitor in self.monitors)
+        return f"{self.constraint.describe()}, watched by {watching or 'nobody'}"
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """How many first bytes are the same."""
+    if other.startswith(one) or one.startswith(other):
+        return min(len(one), len(other))
+    return next(place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+
+
+class _Judge:
+    """Reads texts byte by byte; of a text that goes on from the last one, what is new."""
+
+    def __init__(self, constraint: Monitored) -> None:
+        everything = text() if constraint.constraint.regular() is None else constraint.constraint
+        self._matcher = constraint._with(everything).open_matcher(Vocabulary.of_bytes())
+        self._read = b""
+        self._lock = threading.Lock()
+
+    def of_beginning(self, given: str) -> bool:
+        """Do monitors agree with it?"""
+        data = given.encode()
+        with self._lock:
+            same = _shared(data, self._read)
+            self._matcher.rollback(len(self._read) - same)
+            self._read = data[:same]
+            for byte in data[same:]:
+                if not self._matcher.advance(byte):
+                    return False
+                self._read += bytes((byte,))
+            # What is waited for has to be known: a beginning that nothing continues is refused.
+            return self._matcher.allowed_count() > 0
+
+    def of_text(self, given: str) -> bool:
+        """Do they agree with it as a whole?"""
+        if not self.of_beginning(given):
+            return False
+        with self._lock:
+            return self._matcher.is_complete() and self._matcher.verify() is None
+
+
+def monitored(
+    constraint: Constraint | str | None = None,
+    monitors: Monitor | Sequence[Monitor] = (),
+    *,
+    language: str | Language = "text",
+    before: str = "",
+    after: str = "",
+    path: str | Path | None = None,
+    crossing: Crossing = "check",
+    mode: Mode = "always",
+    repairs: int = 8,
+    patience: float = 0.25,
+    warm_up: float = 10.0,
+    judging: float = 10.0,
+) -> Monitored:
+    """Texts of a constraint that monitors agree with, as they grow.
+
+    Parameters
+    ----------
+    constraint
+        What texts are; None: any.
+    monitors
+        Who is asked, at the places that each names (`structgen.monitors.Monitor`).
+    language
+        Tells code from strings and comments: "python", "typescript", "javascript", "sql", or "text" (no such thing).
+    before, after
+        The document around the generated text.
+    path
+        Of the document.
+    crossing
+        Tokens that go on behind a place to ask at: "check" reads them and draws again where they are refused, which
+        leaves the law of what is allowed as it is; "cut" has tokens end there.
+    mode
+        "always", or "fallback": monitors are asked only from the first fault of a finished text on.
+    repairs
+        How often a finished text with a fault is taken back to it and written on anew.
+    patience
+        Seconds that are waited for an answer before the text is free.
+    warm_up
+        The same for a monitor's first answer: servers take their time to start.
+    judging
+        The same for the judgement of a finished text.
+    """
+    given = (monitors,) if isinstance(monitors, Monitor) else tuple(monitors)
+    for one in given:
+        if not isinstance(one, Monitor):
+            raise OptionError(
+                f"monitors holds {with_kind(one)}",
+                hint="Subclass structgen.monitors.Monitor, or use after().",
+            )
+    if crossing not in ("check", "cut"):
+        raise OptionError(f"crossing is {crossing!r:.40}; it is 'check' or 'cut'")
+    if mode not in ("always", "fallback"):
+        raise OptionError(f"mode is {mode!r:.40}; it is 'always' or 'fallback'")
+    if mode == "fallback" and not any(one.judges for one in given):
+        raise OptionError(
+            "mode is 'fallback', but no monitor judges finished texts, so there is nothing to fall back from",
+            hint="Add one that does, such as diagnostics().",
+        )
+    for name, value in (("patience", patience), ("warm_up", warm_up), ("judging", judging)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise OptionError(f"{name} is {value!r:.40}; it is a number of seconds, 0 or more")
+    if isinstance(repairs, bool) or not isinstance(repairs, int) or repairs < 0:
+        raise OptionError(f"repairs is {repairs!r:.40}; it is a whole number, 0 or more")
+    if isinstance(constraint, Monitored):
+        raise CombinationError("the constraint is monitored already", hint="Give all monitors in one call.")
+    table = language_of(language)
+    scanner = Scanner(table, [one.triggers for one in given])
+    return Monitored(
+        constraint=text() if constraint is None else as_constraint(constraint),
+        monitors=given,
+        language=table,
+        before=before,
+        before_bytes=before.encode(),
+        after=after,
+        path=None if path is None else Path(path),
+        crossing=crossing,
+        mode=mode,
+        repairs=repairs,
+        judging=float(judging),
+        asker=Asker(table, float(patience), float(warm_up)),
+        scanner=scanner,
+        beginning=scanner.read(scanner.start, before.encode()),
+    )

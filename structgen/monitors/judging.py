@@ -1,0 +1,72 @@
+"""What is wrong with a finished text, by an analyser's diagnostics.
+
+Why: names that exist are not yet a program that is right; what a type checker says of the whole tells where to write on
+anew.
+Invariant: only what the generated text is to blame for counts: faults in it, and faults behind it that are not there
+without it.
+Cost: one request for each finished text, and one for the document without it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from .futures import then
+from .language_server import Analyser, Diagnostic
+from .members import path_of
+from .monitor import Context, Fault, Monitor
+
+__all__ = ["DiagnosticsMonitor"]
+
+
+class DiagnosticsMonitor(Monitor):
+    """Judges finished texts."""
+
+    def __init__(
+        self, analyser: Analyser, *, severities: Collection[str] = ("error",), ignore: Collection[str] = ()
+    ) -> None:
+        """`ignore`: codes of diagnostics that are no faults."""
+        super().__init__(f"diagnostics ({analyser.name})")
+        self.analyser = analyser
+        self._severities = frozenset(severities)
+        self._ignored = frozenset(ignore)
+        self._without: dict[bytes, Future[Any]] = {}
+
+    def faults(self, context: Context) -> Future[Any]:
+        """The diagnostics that count, in their order."""
+        path, start = path_of(context), len(context.text) - context.generated
+        key = context.digest(start)
+        before = self._without.get(key)
+        if before is None or (before.done() and before.result() is None):
+            before = self.analyser.diagnostics(path, context.text[:start] + context.after)
+            self._without = {key: before}
+        asked = self.analyser.diagnostics(path, context.document)
+        known = before
+        return then(asked, lambda found: self._told(found, context, start, known))
+
+    def _told(
+        self, found: Sequence[Diagnostic] | None, context: Context, start: int, before: Future[Any]
+    ) -> list[Fault] | None:
+        if found is None:
+            return None
+        # The analyser answers in order, so what was asked before is known.
+        old = before.result() if before.done() else None
+        left = Counter((one.code, one.message) for one in old or () if one.start >= start)
+        faults = []
+        for one in sorted(found, key=lambda one: one.start):
+            if one.severity not in self._severities or one.code in self._ignored or one.start < start:
+                continue
+            if one.start >= len(context.text):
+                left[one.code, one.message] -= 1
+                if left[one.code, one.message] >= 0 or old is None:
+                    continue
+            place = min(one.start - start, max(0, context.generated - 1))
+            faults.append(Fault(place, one.message, one.code))
+        return faults
+
+    def close(self) -> None:
+        """End the analyser."""
+        self.analyser.close()

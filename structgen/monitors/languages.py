@@ -1,0 +1,131 @@
+"""What a lexer has to know of a language: its strings, its comments, its words.
+
+Why: a monitor is asked at places like "after a dot behind an expression", and a dot in a string, in a comment or in a
+number is no such place. That much of a language is a table.
+Not supported: nesting block comments, here-documents, JSX texts, and macros; where a lexer is wrong a monitor is asked
+too often or too seldom, and what it does not know it leaves open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from structgen.errors import OptionError
+
+__all__ = ["LANGUAGES", "Language", "Quotes", "language_of"]
+
+
+class Quotes(NamedTuple):
+    """One kind of string."""
+
+    close: bytes
+    escapes: bool = True
+    """Does a backslash take the next byte's meaning?"""
+    lines: bool = False
+    """May it go over several lines?"""
+    interpolates: bytes = b""
+    """What begins code inside: ``{`` (where ``{{`` is a brace) or ``${``."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """The lexical table of a language; words are lower case where `folds`."""
+
+    name: str
+    quotes: dict[bytes, Quotes] = field(default_factory=dict)
+    """By what opens them, a byte each; `tripled` and prefixes of strings are the lexer's."""
+    tripled: bool = False
+    """Are three quotes a quote, too?"""
+    line_comments: tuple[bytes, ...] = ()
+    block_comments: bool = False
+    """``/* ... */``."""
+    regexes: bool = False
+    """``/.../`` where an operand is expected."""
+    folds: bool = False
+    """Are words the same in upper and lower case?"""
+    extra: bytes = b""
+    """Bytes of identifiers beside letters, digits, ``_`` and what is not ASCII."""
+    optional_members: bool = False
+    """``?.`` and ``!.``."""
+    line_statements: bool = False
+    """Does a statement end with its line where no bracket is open?"""
+    keywords: frozenset[bytes] = frozenset()
+    """Words that are no operands: a bracket behind one opens no call."""
+    declares: frozenset[bytes] = frozenset()
+    """Words behind which a name is made; a bracket behind that opens no call."""
+    imports: bool = False
+    """``import a`` and ``from a import b``."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _words(text: str) -> frozenset[bytes]:
+    return frozenset(text.encode().split())
+
+
+_PYTHON = Language(
+    "python",
+    {b'"': Quotes(b'"'), b"'": Quotes(b"'")},
+    tripled=True,
+    line_comments=(b"#",),
+    line_statements=True,
+    keywords=_words(
+        "and as assert async await break class continue def del elif else except finally for from global if "
+        "import in is lambda nonlocal not or pass raise return try while with yield"
+    ),
+    declares=_words("def class"),
+    imports=True,
+)
+_C_LIKE = {b'"': Quotes(b'"'), b"'": Quotes(b"'"), b"`": Quotes(b"`", lines=True, interpolates=b"${")}
+_TYPESCRIPT_WORDS = (
+    "as async await break case catch class const continue debugger default delete do else enum export extends finally "
+    "for function if implements import in instanceof interface keyof let namespace new of private protected public "
+    "readonly return satisfies static switch throw try type typeof var void while with yield"
+)
+_TYPESCRIPT = Language(
+    "typescript",
+    _C_LIKE,
+    line_comments=(b"//",),
+    block_comments=True,
+    regexes=True,
+    extra=b"$#",
+    optional_members=True,
+    keywords=_words(_TYPESCRIPT_WORDS),
+    declares=_words("function class interface enum"),
+)
+_SQL = Language(
+    "sql",
+    {b"'": Quotes(b"'", escapes=False, lines=True), b'"': Quotes(b'"', escapes=False, lines=True)},
+    line_comments=(b"--",),
+    block_comments=True,
+    folds=True,
+    keywords=_words(
+        "add all alter and as asc between by case create cross delete desc distinct drop else end except exists from "
+        "full group having in inner insert intersect into is join key left like limit not null offset on or order "
+        "outer primary references right select set table then union unique update using values view when where with"
+    ),
+    declares=_words("into table"),
+)
+
+LANGUAGES: dict[str, Language] = {
+    "python": _PYTHON,
+    "typescript": _TYPESCRIPT,
+    "javascript": Language(**{**vars(_TYPESCRIPT), "name": "javascript"}),
+    "sql": _SQL,
+    "text": Language("text"),
+}
+
+
+def language_of(name: str | Language) -> Language:
+    """The table of a language by its name."""
+    if isinstance(name, Language):
+        return name
+    found = LANGUAGES.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise OptionError(
+            f"language is {name!r:.60}; there is no lexer for it",
+            hint=f"There are {', '.join(LANGUAGES)}; others can be described as a structgen.monitors.Language.",
+        )
+    return found

@@ -1,0 +1,444 @@
+"""A constraint and monitors being matched: tokens in, masks out.
+
+Why: samplers know one thing, a matcher; this one asks the world while the text grows.
+What: the constraint's own matcher, the languages that suggestions put in force (`Restriction`), and a scanner that
+finds the places to ask at, in the middle of tokens, too. A token that goes on behind such a place is allowed by the
+mask and judged when it is read ("check"), or not allowed at all ("cut").
+Invariant: a token that ``advance`` refuses is in no later mask of the same text, so to draw again without it is to draw
+from the law of what is allowed; rolling back brings back what was in force; forks share what was found out.
+Cost: away from triggers that of the constraint's own matcher, and microseconds for each byte that is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen import _core
+from structgen.constraints.expressions import NOTHING
+from structgen.errors import CombinationError
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+
+from .asking import Answer, MonitorReport
+from .crossing import crossing_tokens
+from .lexer import CLOSE
+from .monitor import Context
+from .restrictions import Restriction, restriction
+from .scanning import Asking, Scan
+
+if TYPE_CHECKING:
+    from structgen.explanation import Explanation
+
+    from .constraint import Monitored
+
+__all__ = ["MonitoredMatcher"]
+
+
+class _Frame:
+    """What is known behind one token; shared by forks, as it is a function of the text."""
+
+    __slots__ = ("answers", "asking", "banned", "rests", "scan", "states")
+
+    def __init__(
+        self, scan: Scan, states: tuple[Any, ...], asking: Sequence[Asking] = (), rests: Sequence[bytes] = ()
+    ) -> None:
+        self.scan = scan
+        self.states = states
+        self.asking = tuple(asking)
+        """Places that begin right here."""
+        self.rests = rests or (b"",) * len(asking)
+        """What was written behind each of them; of a document that ends in the middle of a name."""
+        self.answers: list[Answer] | None = None
+        """Of them, once they were asked."""
+        self.banned: set[int] = set()
+        """Tokens that were read from here and refused."""
+
+
+class MonitoredMatcher(Matcher):
+    """Made by `structgen.matcher.open_matcher` for constraints of `structgen.monitored` and `structgen.code`.
+
+    As a `Matcher`, but for one thing: ``advance`` may refuse a token that the last mask allowed. Masks leave it out
+    from then on.
+    """
+
+    __slots__ = ("_active", "_frames", "_repairs", "_restrictions", "_settled", "monitored", "report")
+
+    def __init__(self, constraint: Monitored, vocabulary: Vocabulary) -> None:
+        super().__init__(constraint.constraint, vocabulary)
+        self.constraint = constraint
+        self.monitored = constraint
+        self.report = MonitorReport()
+        self._active = [constraint.mode == "always"]
+        self._repairs = [0]
+        self._restrictions: list[Restriction] = []
+        states = tuple(monitor.state for monitor in constraint.monitors)
+        begun = constraint.beginning.awaited
+        asking = [(one, name) for one, name in begun if one.offset + len(name) == constraint.beginning.length]
+        scan = constraint.beginning._replace(awaited=tuple(asking))
+        self._frames = [_Frame(scan, states, [one for one, _ in asking], [name for _, name in asking])]
+        self._settled = not asking
+
+    # -- asking
+
+    @property
+    def is_waiting(self) -> bool:
+        """Is the mask not known yet, for an answer that has not come?"""
+        if self._settled:
+            return False
+        answers = self._frames[-1].answers
+        return answers is not None and not all(answer.is_known for answer in answers)
+
+    def _ask(self, asking: Asking, text: bytes, states: tuple[Any, ...], scan: Scan) -> Answer:
+        monitored = self.monitored
+        context = self._context(asking, text, states, scan)
+        return monitored.asker.ask(asking.monitor, monitored.monitors[asking.monitor], context, self.report)
+
+    def _context(self, asking: Asking, text: bytes, states: tuple[Any, ...], scan: Scan) -> Context:
+        """`text` is what was generated so far, `scan` the state there or before."""
+        monitored = self.monitored
+        known = monitored.before_bytes
+        whole = known[: asking.offset] + text[: max(0, asking.offset - len(known))]
+        document = whole.decode("utf-8", "replace")
+        return Context(
+            place=asking.place,
+            text=document,
+            after=monitored.after,
+            path=monitored.path,
+            generated=max(0, len(document) - len(monitored.before)),
+            arguments=scan.lexed.arguments,
+            statement=len(whole[: scan.statement].decode("utf-8", "replace")),
+            state=states[asking.monitor],
+            language=monitored.language,
+        )
+
+    def _settle(self) -> None:
+        """Put in force what was asked for at the end of the text."""
+        if self._settled:
+            return
+        frame = self._frames[-1]
+        if self._active[0] and frame.answers is None:
+            self._request(frame)
+        self._settled = True
+        length = len(self._frames) - 1
+        for answer, rest in zip(frame.answers or (), frame.rests, strict=False):
+            expression = answer.expression()
+            if expression is not None:
+                begun = restriction(expression, rest, length, self.vocabulary)
+                if begun is None and rest:
+                    continue  # what the document begins with is not to be judged
+                self._restrictions.append(begun or _nothing(self.vocabulary, length))
+
+    def _request(self, frame: _Frame) -> None:
+        text = self._native.text
+        frame.answers = [self._ask(one, text, frame.states, frame.scan) for one in frame.asking]
+
+    def _live(self) -> list[Restriction]:
+        return [one for one in self._restrictions if one.end is None]
+
+    # -- masks
+
+    def mask(self) -> NDArray[np.int32]:
+        self._settle()
+        frame, words = self._frames[-1], super().mask()
+        live = self._live()
+        cut = self.monitored.crossing == "cut" and self._active[0] and not self.is_finished
+        if not live and not frame.banned and not cut:
+            return words
+        words = words.copy()
+        for one in live:
+            words &= one.native.mask()
+        if cut:
+            words &= ~crossing_tokens(self.monitored.scanner, frame.scan, self.vocabulary)
+        for token in frame.banned:
+            words[token >> 5] &= ~np.int32(np.uint32(1 << (token & 31)).view(np.int32))
+        words.setflags(write=False)
+        return words
+
+    def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
+        super().fill(out, row)
+        out[row, : self.vocabulary.words] = self.mask()
+
+    def allowed_count(self) -> int:
+        """How many tokens may come next; while an answer is awaited, how many if it leaves the text free."""
+        if self.is_waiting or not (self._live() or self._frames[-1].banned or not self._settled):
+            return super().allowed_count()
+        return _count(self.mask())
+
+    # -- reading
+
+    def advance(self, token_id: int) -> bool:
+        self._settle()
+        frame = self._frames[-1]
+        if token_id in frame.banned or not super().advance(token_id):
+            return False
+        length = len(self._frames)
+        read: list[Restriction] = []
+        for one in self._live():
+            if not one.advance(token_id, length):
+                self._undo(read, length - 1)
+                return False
+            read.append(one)
+        after = self._follow(frame, token_id, length)
+        if after is None:
+            self._undo(read, length - 1)
+            return self._refuse(frame, token_id)
+        self._frames.append(after)
+        self._settled = not after.asking
+        if after.asking and self._active[0]:
+            self._request(after)
+            answers = after.answers or ()
+            if any(answer.is_known and answer.expression() == NOTHING for answer in answers):
+                self.rollback(1)
+                return self._refuse(frame, token_id)
+        return True
+
+    def _refuse(self, frame: _Frame, token: int) -> bool:
+        frame.banned.add(token)
+        self.report.refused += 1
+        return False
+
+    def _undo(self, read: list[Restriction], length: int) -> None:
+        self._native.rollback(1)
+        for one in read:
+            one.rollback(length)
+        self._restrictions = [one for one in self._restrictions if one.start <= length]
+
+    def _follow(self, frame: _Frame, token: int, length: int) -> _Frame | None:
+        """The frame behind a token that the constraint allows; None where a monitor refuses it."""
+        scan, states = frame.scan, frame.states
+        if token in self.vocabulary.eos_ids:
+            return _Frame(scan, states)
+        data = self.vocabulary.token_bytes(token) or b""
+        text = self._native.text
+        scanner, waiting = self.monitored.scanner, []
+        for place, byte in enumerate(data):
+            before = scan
+            scan, asked, written = scanner.step(scan, byte)
+            for one in written:
+                states = self._committed(one.asking, one.name, text, states, before)
+            for asking in asked:
+                rest = data[place + 1 :]
+                if not rest and asking.place != CLOSE:
+                    waiting.append(asking)
+                elif self._active[0] and not self._allows(asking, rest, text, states, before, scan, length):
+                    return None
+        return _Frame(scan, states, waiting)
+
+    def _allows(
+        self,
+        asking: Asking,
+        rest: bytes,
+        text: bytes,
+        states: tuple[Any, ...],
+        before: Scan,
+        scan: Scan,
+        length: int,
+    ) -> bool:
+        """Does a token that goes on behind a place go on as it may?"""
+        at = before if asking.place == CLOSE else scan
+        expression = self._ask(asking, text, states, at).expression()
+        if expression is None:
+            return True
+        begun = restriction(expression, rest, length, self.vocabulary)
+        if begun is None:
+            return False
+        self._restrictions.append(begun)
+        return True
+
+    def _committed(
+        self, asking: Asking, name: bytes, text: bytes, states: tuple[Any, ...], scan: Scan
+    ) -> tuple[Any, ...]:
+        monitor = self.monitored.monitors[asking.monitor]
+        context = self._context(asking, text, states, scan)
+        try:
+            after = monitor.committed(context, name.decode("utf-8", "replace"))
+        except Exception as error:
+            self.report.failed(f"{type(error).__name__}: {error!s:.120}")
+            return states
+        return (*states[: asking.monitor], after, *states[asking.monitor + 1 :])
+
+    def accepts(self, token_ids: Sequence[int]) -> int:
+        count = 0
+        for token in token_ids:
+            if not self.advance(token):
+                break
+            count += 1
+        self.rollback(count)
+        return count
+
+    def rollback(self, n: int) -> None:
+        super().rollback(n)
+        if not n:
+            return
+        del self._frames[len(self._frames) - n :]
+        length = len(self._frames) - 1
+        self._restrictions = [one for one in self._restrictions if one.start <= length]
+        for one in self._restrictions:
+            one.rollback(length)
+        # In fallback mode a place that was passed unasked is asked when the text comes back to it.
+        self._settled = not self._frames[-1].asking or self._frames[-1].answers is not None
+
+    def reset(self) -> None:
+        self.rollback(len(self._frames) - 1)
+
+    def fork(self) -> MonitoredMatcher:
+        other = super().fork()
+        assert isinstance(other, MonitoredMatcher)
+        other.monitored, other.report = self.monitored, self.report
+        other._active, other._repairs = self._active, self._repairs
+        other._restrictions = [one.fork() for one in self._restrictions]
+        other._frames = list(self._frames)
+        other._settled = self._settled
+        return other
+
+    # -- what follows for certain
+
+    def forced(self, most: int = 256) -> list[int]:
+        if self.is_waiting:
+            return []
+        self._settle()
+        if not self._live() and not self._frames[-1].banned:
+            tokens = self._native.forced(most)
+            if not tokens:
+                return []
+        found: list[int] = []
+        try:
+            while len(found) < most:
+                words = self.mask()
+                if _count(words) != 1:
+                    break
+                token = int(np.unpackbits(words.view(np.uint8), bitorder="little").argmax())
+                if not self.advance(token):
+                    break
+                found.append(token)
+                if token in self.vocabulary.eos_ids or self.is_waiting:
+                    break
+        finally:
+            if found:
+                self.rollback(len(found))
+        return found
+
+    def forced_bytes(self, most: int = 4096) -> bytes:
+        if self.is_waiting:
+            return b""
+        self._settle()
+        natives = [self._native, *(one.native for one in self._live())]
+        return max((native.forced_bytes(most) for native in natives), key=len)
+
+    def witness(self, max_tokens: int | None = None) -> list[int] | None:
+        self._settle()
+        ways: list[list[int]] = []
+        own = self._native.witness_tokens()
+        if own is not None:
+            ways.append(own)
+        for one in self._live():
+            tokens = one.native.witness_tokens()
+            if tokens is not None:
+                ways.append(tokens)
+        for tokens in ways:
+            if max_tokens is not None and len(tokens) > max_tokens:
+                continue
+            whole = self._completion(tokens, max_tokens)
+            if whole is not None:
+                return whole
+        return None
+
+    def _completion(self, tokens: list[int], most: int | None) -> list[int] | None:
+        """These tokens, and what the constraint itself needs after them; None where a monitor objects."""
+        read = 0
+        try:
+            for token in tokens:
+                if not self.advance(token):
+                    return None
+                read += 1
+            self._settle()
+            if self.is_complete():
+                return tokens
+            rest = None if self._live() else self._native.witness_tokens()
+            if rest is None or (most is not None and len(tokens) + len(rest) > most):
+                return None
+            for token in rest:
+                if not self.advance(token):
+                    return None
+                read += 1
+            return [*tokens, *rest] if self.is_complete() else None
+        finally:
+            if read:
+                self.rollback(read)
+
+    def witness_text(self, after: bytes = b"") -> bytes | None:
+        if after:
+            raise CombinationError("a monitored constraint completes texts of tokens only")
+        tokens = self.witness()
+        return None if tokens is None else bytes(self.vocabulary.decode(tokens))
+
+    def is_complete(self) -> bool:
+        self._settle()
+        return super().is_complete() and all(one.native.is_complete() for one in self._live())
+
+    @property
+    def must_stop(self) -> bool:
+        if self.is_waiting:
+            return False
+        self._settle()
+        if not self.is_complete():
+            return False
+        return self.allowed_count() <= len(self.vocabulary.eos_ids)
+
+    @property
+    def unproven(self) -> int:
+        return 0
+
+    def viable_bytes(self, text: str | bytes) -> int:
+        raise CombinationError(
+            "a monitored constraint reads tokens, not bytes", hint="Ask the constraint without its monitors."
+        )
+
+    def explain(self, text: str | bytes = b"") -> Explanation:
+        raise CombinationError(
+            "a monitored constraint cannot be explained", hint="Explain the constraint without its monitors."
+        )
+
+    # -- the finished text
+
+    def verify(self) -> int | None:
+        """Where the finished text has a fault that is to be written anew: the number of the token it begins in.
+
+        None where it has none, or as many were repaired as may be; in mode "fallback" monitors are asked from the first
+        fault on.
+        """
+        monitored = self.monitored
+        faults = monitored.faults(self._native.text, self.report)
+        if not faults:
+            self.report.left = ()
+            return None
+        if self._repairs[0] >= monitored.repairs:
+            self.report.left = tuple(fault.message for fault in faults)
+            return None
+        self._repairs[0] += 1
+        self.report.faults += 1
+        self._active[0] = True
+        text = self._native.text.decode("utf-8", "replace")
+        return self._token_at(len(text[: min(fault.start for fault in faults)].encode()))
+
+    def _token_at(self, offset: int) -> int:
+        """The token that holds a byte of the text."""
+        before = len(self.monitored.before_bytes)
+        for number, frame in enumerate(self._frames[1:]):
+            if frame.scan.length - before > offset:
+                return number
+        return max(0, len(self._frames) - 2)
+
+
+def _count(words: NDArray[np.int32]) -> int:
+    return int(np.unpackbits(words.view(np.uint8)).sum(dtype=np.int64))
+
+
+def _nothing(vocabulary: Vocabulary, start: int) -> Restriction:
+    """What allows no token: a suggestion that no token can spell."""
+    native = _core.Matcher(vocabulary.engine.compile(("regex", ("empty",))))
+    return Restriction(native, start)

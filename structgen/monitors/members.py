@@ -1,0 +1,96 @@
+"""Names that a language server knows: members behind a dot, modules and what is in them.
+
+Source: monitor-guided decoding (Agrawal et al., 2023). There a trigger is a token and the names are compared with the
+whole vocabulary; here it is a byte, and the names are an automaton.
+Unknown, and so free: a receiver without a type, an answer that is incomplete, late, or holds no name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from .futures import then
+from .language_server import Analyser
+from .monitor import Context, Monitor
+from .suggestions import Names
+
+__all__ = ["ImportMonitor", "MemberMonitor", "path_of"]
+
+_BINDS = re.compile(
+    r":=|=>|&&|\|\||\?|\b(?:lambda|for|and|or|if|elif|else|while|assert|case|def|class|with|as|except|function|const|let|"
+    r"var|switch|catch)\b"
+)
+"""What may change, within a statement, which members an expression has."""
+_SELVES = ("self", "cls", "this")
+
+
+class MemberMonitor(Monitor):
+    """Behind a dot comes a member of the value before it."""
+
+    def __init__(self, analyser: Analyser, *, makes_members: bool = True) -> None:
+        """`makes_members`: an assignment to ``self.name`` at the beginning of a statement may make a new one."""
+        super().__init__(f"members ({analyser.name})", ("member",))
+        self.analyser = analyser
+        self._makes = makes_members
+
+    def key(self, context: Context) -> Hashable:
+        """The receiver, and all before the statement; where the statement binds or narrows something, all of it."""
+        written = context.text[context.statement :]
+        if not context.receiver or _BINDS.search(written):
+            return context.place, context.digest()
+        return context.place, context.receiver, self._is_new(context), context.digest(context.statement)
+
+    def suggest(self, context: Context) -> Future[Any]:
+        """The names that the analyser completes with."""
+        asked = self.analyser.completions(path_of(context), context.document, len(context.text))
+        is_new = self._is_new(context)
+
+        def names(found: Any) -> Names | None:
+            if found is None or found.is_incomplete:
+                return None
+            known = found.names()
+            return Names(known, new=is_new) if known else None
+
+        return then(asked, names)
+
+    def _is_new(self, context: Context) -> bool:
+        if not self._makes or context.receiver not in _SELVES:
+            return False
+        return context.text[context.statement :].strip() == context.receiver + "."
+
+    def close(self) -> None:
+        """End the analyser."""
+        self.analyser.close()
+
+
+class ImportMonitor(Monitor):
+    """Behind ``import`` and ``from`` comes a module, and behind its dot a part of it; then a name that it has."""
+
+    def __init__(self, analyser: Analyser) -> None:
+        super().__init__(f"imports ({analyser.name})", ("import",))
+        self.analyser = analyser
+
+    def suggest(self, context: Context) -> Future[Any]:
+        """The names that the analyser completes with."""
+        asked = self.analyser.completions(path_of(context), context.document, len(context.text))
+
+        def names(found: Any) -> Names | None:
+            if found is None or found.is_incomplete:
+                return None
+            known = found.names()
+            return Names(known, optional=True) if known else None
+
+        return then(asked, names)
+
+    def close(self) -> None:
+        """End the analyser."""
+        self.analyser.close()
+
+
+def path_of(context: Context) -> Path:
+    """Where the document is; one that is nowhere has a name all the same."""
+    return Path("generated") if context.path is None else context.path

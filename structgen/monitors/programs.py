@@ -1,0 +1,165 @@
+"""`code`: programs in a project, watched by its language server.
+
+Why: the commonest use of monitors in one call.
+Cost: a server is started for each project, in the background, and serves all constraints that are made for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from structgen.constraints.base import Constraint
+from structgen.errors import OptionError, with_kind
+
+from .arguments import ArgumentMonitor
+from .constraint import Crossing, Mode, Monitored, monitored
+from .judging import DiagnosticsMonitor
+from .language_server import Analyser, analyser
+from .members import ImportMonitor, MemberMonitor
+from .monitor import Monitor
+
+__all__ = ["close_servers", "code", "server_of"]
+
+_SUFFIXES = {"python": "py", "typescript": "ts", "javascript": "js"}
+_servers: dict[tuple[str, Path, str | None], Analyser] = {}
+_lock = threading.Lock()
+
+
+def code(
+    language: str,
+    *,
+    project: str | Path | None = None,
+    file: str | Path | None = None,
+    before: str = "",
+    after: str = "",
+    within: Constraint | str | None = None,
+    monitors: Sequence[Monitor | str] | None = None,
+    server: str | Sequence[str] | Analyser | None = None,
+    check: bool = False,
+    mode: Mode = "always",
+    crossing: Crossing = "check",
+    repairs: int = 8,
+    patience: float = 0.25,
+    warm_up: float = 10.0,
+    judging: float = 10.0,
+) -> Monitored:
+    """A piece of a program, of which a language server knows what may come.
+
+        sg.run(model, before, sg.code("python", project=".", file="app/views.py", before=before))
+
+    Parameters
+    ----------
+    language
+        "python", "typescript" or "javascript"; others with `monitors` of your own.
+    project
+        The folder that the server is started in.
+    file
+        Where in the project the text belongs, existing or not.
+    before, after
+        The file's text around what is generated. The prompt is given to the model apart from this; mostly it ends with
+        `before`.
+    within
+        A constraint that texts satisfy as well, such as a grammar.
+    monitors
+        "members", "arguments", "imports" and "diagnostics", and monitors of your own; by default the first three, where
+        a project is given.
+    server
+        "ty", "zuban", "jedi", "tsgo", or a command; by default the first of them that is installed.
+    check
+        The finished text is judged by the server's diagnostics, and written on anew from the first fault. `mode`
+        "fallback" implies it: the other monitors are asked from that fault on only.
+    mode, crossing, repairs, patience, warm_up, judging
+        As in `monitored`.
+
+    Raises
+    ------
+    LanguageServerMissing
+        If no server is installed; it names the command that installs one.
+    """
+    named = [
+        *(monitors if monitors is not None else _usual(language, project)),
+        *_judges(check, mode, monitors),
+    ]
+    watching: list[Monitor] = []
+    for one in named:
+        if isinstance(one, Monitor):
+            watching.append(one)
+        elif isinstance(one, str) and one in _MADE:
+            watching.append(_MADE[one](_server(language, project, server, one), language))
+        else:
+            raise OptionError(
+                f"monitors holds {with_kind(one)}",
+                hint=f"There are {', '.join(_MADE)}, and monitors of your own.",
+            )
+    path = Path(f"generated.{_SUFFIXES.get(language, 'txt')}" if file is None else file)
+    if project is not None and not path.is_absolute():
+        path = Path(project).absolute() / path
+    return monitored(
+        within,
+        watching,
+        language=language,
+        before=before,
+        after=after,
+        path=path,
+        crossing=crossing,
+        mode=mode,
+        repairs=repairs,
+        patience=patience,
+        warm_up=warm_up,
+        judging=judging,
+    )
+
+
+def server_of(language: str, project: str | Path, server: str | Sequence[str] | None = None) -> Analyser:
+    """The server of a project, started when it is first asked for."""
+    name = server if server is None or isinstance(server, str) else "\0".join(server)
+    key = language, Path(project).absolute(), name
+    with _lock:
+        known = _servers.get(key)
+        if known is None:
+            known = _servers[key] = analyser(language, project=key[1], server=server)
+        return known
+
+
+def close_servers() -> None:
+    """End all servers that `code` started; constraints that were made with them know nothing more."""
+    with _lock:
+        for one in _servers.values():
+            one.close()
+        _servers.clear()
+
+
+def _usual(language: str, project: str | Path | None) -> list[str]:
+    if project is None:
+        return []
+    return ["members", "arguments", "imports"] if language == "python" else ["members", "arguments"]
+
+
+def _judges(check: bool, mode: str, monitors: Sequence[Monitor | str] | None) -> list[str]:
+    given = monitors or ()
+    has = "diagnostics" in given or any(isinstance(one, Monitor) and one.judges for one in given)
+    return [] if has or not (check or mode == "fallback") else ["diagnostics"]
+
+
+def _server(
+    language: str, project: str | Path | None, server: str | Sequence[str] | Analyser | None, name: str
+) -> Analyser:
+    if isinstance(server, Analyser) and not isinstance(server, str):
+        return server
+    if project is None:
+        raise OptionError(
+            f"the monitor {name!r} asks a language server, which needs a project",
+            hint="Give project=, the folder of the program.",
+        )
+    return server_of(language, project, server)
+
+
+_MADE: dict[str, Any] = {
+    "members": lambda server, language: MemberMonitor(server, makes_members=language != "typescript"),
+    "arguments": lambda server, language: ArgumentMonitor(server, keywords=language == "python"),
+    "imports": lambda server, language: ImportMonitor(server),
+    "diagnostics": lambda server, language: DiagnosticsMonitor(server),
+}

@@ -1,0 +1,140 @@
+"""The dispatch automaton: from the bytes of a text to the places where monitors are asked.
+
+What: the lexer of a language beside one automaton for each `Trigger` pattern, and the places at which a name is
+awaited. Invariant: a state is immutable and a function of the bytes read, not of how tokens cut them.
+Cost: about two microseconds a byte, and one more for each pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from structgen import _core
+from structgen.constraints.expressions import TEXT, concat
+from structgen.constraints.regex import pattern_language
+from structgen.errors import OptionError, with_kind
+
+from .languages import Language
+from .lexer import ARGUMENT, CALL, CLOSE, IMPORT, MEMBER, Lexed, Lexer
+from .monitor import Trigger
+
+__all__ = ["PLACES", "Asking", "Scan", "Scanner", "Written"]
+
+PLACES = (MEMBER, CALL, ARGUMENT, CLOSE, IMPORT)
+
+
+class Asking(NamedTuple):
+    """A place where a monitor is to be asked."""
+
+    monitor: int
+    place: str
+    offset: int
+    """Bytes before it, those of the document's beginning included."""
+
+
+class Written(NamedTuple):
+    """What was written at a place."""
+
+    asking: Asking
+    name: bytes
+
+
+class Scan(NamedTuple):
+    """A state."""
+
+    lexed: Lexed
+    patterns: tuple[int, ...]
+    length: int
+    """Bytes read."""
+    statement: int
+    """Where the statement began."""
+    awaited: tuple[tuple[Asking, bytes], ...] = ()
+    """Places where a name comes, with what there is of it."""
+
+
+class Scanner:
+    """The automaton of a language and the triggers of monitors."""
+
+    def __init__(self, language: Language, triggers: Sequence[Sequence[str | Trigger]]) -> None:
+        self.lexer = Lexer(language)
+        self._by_place: dict[str, list[int]] = {place: [] for place in PLACES}
+        self._patterns: list[tuple[int, Trigger]] = []
+        for monitor, each in enumerate(triggers):
+            for trigger in each:
+                if isinstance(trigger, Trigger):
+                    self._patterns.append((monitor, trigger))
+                elif isinstance(trigger, str) and trigger in self._by_place:
+                    self._by_place[trigger].append(monitor)
+                else:
+                    raise OptionError(
+                        f"a monitor has the trigger {with_kind(trigger)}",
+                        hint=f"Triggers are {', '.join(PLACES)} and Trigger(pattern).",
+                    )
+        self._space = _core.RegexSpace()
+        self._roots = tuple(
+            self._space.compile(concat((TEXT, pattern_language(trigger.pattern))))
+            for _, trigger in self._patterns
+        )
+        self._derived: dict[tuple[int, int], int] = {}
+        self.start = Scan(self.lexer.start, self._roots, 0, 0)
+
+    def triggers(self, lexed: Lexed) -> bytes:
+        """Bytes behind which a place may begin in a token that is read from here."""
+        if self._patterns:
+            return bytes(range(256))
+        found = bytearray()
+        for place, some in ((MEMBER, b"."), (CALL, b"("), (ARGUMENT, b","), (CLOSE, b")")):
+            if self._by_place[place]:
+                found += some
+        if self._by_place[IMPORT] and (lexed.heading or lexed.fresh or lexed.in_word):
+            found += b" ,.("
+        return bytes(found)
+
+    def read(self, at: Scan, text: bytes) -> Scan:
+        """The state behind a text whose places nobody asks about."""
+        for byte in text:
+            at, _, _ = self.step(at, byte)
+        return at
+
+    def step(self, at: Scan, byte: int) -> tuple[Scan, list[Asking], list[Written]]:
+        """The state behind a byte, the places that begin there, and the names that it ended."""
+        lexed, place = self.lexer.step(at.lexed, byte)
+        length = at.length + 1
+        awaited, written = self._awaited(at.awaited, byte) if at.awaited else ((), [])
+        asked: list[Asking] = []
+        if place is not None:
+            asked += [Asking(monitor, place, length) for monitor in self._by_place[place]]
+        patterns = at.patterns
+        if patterns:
+            patterns = tuple(map(self._after, patterns, [byte] * len(patterns)))
+            for (monitor, trigger), state in zip(self._patterns, patterns, strict=True):
+                if (trigger.everywhere or lexed.in_code) and self._space.nullable(state):
+                    asked.append(Asking(monitor, trigger.pattern, length))
+        statement = length if lexed.fresh else at.statement
+        if asked:
+            awaited = (*awaited, *((one, b"") for one in asked if one.place != CLOSE))
+        return Scan(lexed, patterns, length, statement, awaited), asked, written
+
+    def _after(self, state: int, byte: int) -> int:
+        key = state, byte
+        known = self._derived.get(key)
+        if known is None:
+            if len(self._derived) > 200_000:
+                self._derived.clear()
+            known = self._derived[key] = self._space.derivative(state, byte)
+        return known
+
+    def _awaited(
+        self, awaited: tuple[tuple[Asking, bytes], ...], byte: int
+    ) -> tuple[tuple[tuple[Asking, bytes], ...], list[Written]]:
+        rest: list[tuple[Asking, bytes]] = []
+        written: list[Written] = []
+        for asking, name in awaited:
+            if self.lexer.is_word_byte(byte):
+                rest.append((asking, name + bytes((byte,))))
+            elif not name and byte in b" \t\r\n":
+                rest.append((asking, name))
+            else:
+                written.append(Written(asking, name))
+        return tuple(rest), written

@@ -1,0 +1,158 @@
+"""What a monitor says of what may come next, as a regular language over the rest of the text.
+
+Why: however a monitor comes to know, what it knows is a set of names, or a pattern; the native core makes token masks
+of either.
+Invariant: a name is complete only where a byte that cannot belong to it follows, or the text ends; what follows the
+name is free.
+Cost: linear in the names; the trie is the core's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from structgen.constraints.base import Constraint
+from structgen.constraints.expressions import (
+    EPSILON,
+    NOTHING,
+    RE,
+    TEXT,
+    Ranges,
+    alternate,
+    character_class,
+    complement,
+    concat,
+    intersect,
+    literal,
+    negate_ranges,
+    normalise_ranges,
+    repeat,
+)
+from structgen.errors import OptionError, with_kind
+
+from .languages import Language
+
+__all__ = ["Names", "Rest", "Suggestion", "expression_of"]
+
+_MOST_NAMES = 50_000
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names that may come.
+
+    names      each of them, or, with `excluded`, all others
+    optional   something that is no name may come as well, such as a number or a bracket
+    new        a name of any kind may come where ``=`` or ``:`` follows: it is made there (in Python ``self.x = 1``)
+    excluded   the names that may *not* come
+    """
+
+    names: frozenset[str]
+    optional: bool = False
+    new: bool = False
+    excluded: bool = False
+
+    def __init__(
+        self, names: Collection[str], *, optional: bool = False, new: bool = False, excluded: bool = False
+    ) -> None:
+        if isinstance(names, str):
+            raise OptionError(
+                f"names is the text {names!r:.60}; it is several names", hint=f"Write [{names!r:.60}]."
+            )
+        object.__setattr__(self, "names", frozenset(names))
+        object.__setattr__(self, "optional", optional)
+        object.__setattr__(self, "new", new)
+        object.__setattr__(self, "excluded", excluded)
+
+
+class Rest(NamedTuple):
+    """A regular language of all the text that follows."""
+
+    expression: RE
+
+
+Suggestion = Names | Constraint | Rest | Collection[str] | bool | None
+"""Names; a constraint on all of the text that follows; True or None for nothing known; False to refuse."""
+
+
+def expression_of(given: Any, language: Language, *, spaces: bool = True) -> RE | None:
+    """The language of what may follow; None where that is anything. Raises `OptionError` for what is no suggestion.
+
+    `spaces`: may there be some before a name?"""
+    if given is None or given is True:
+        return None
+    if given is False:
+        return NOTHING
+    if isinstance(given, Rest):
+        return given.expression
+    if isinstance(given, Constraint):
+        expression = given.regular()
+        if expression is None:
+            raise OptionError(
+                f"a monitor suggested {given!r:.60}, which is no regular language",
+                hint="Suggest names, or a constraint made with regex(), choice() and text().",
+            )
+        return expression
+    if isinstance(given, Collection) and not isinstance(given, str | bytes):
+        given = Names(given)
+    if not isinstance(given, Names):
+        raise OptionError(
+            f"a monitor suggested {with_kind(given)}",
+            hint="Suggest a list of names, a constraint, False or None.",
+        )
+    if len(given.names) > _MOST_NAMES or not all(isinstance(name, str) for name in given.names):
+        raise OptionError(
+            f"a monitor suggested {len(given.names)} names; they are at most {_MOST_NAMES} texts"
+        )
+    if not given.names and not (given.optional or given.new or given.excluded):
+        return NOTHING
+    return _names(given, language, spaces)
+
+
+def _names(given: Names, language: Language, before: bool) -> RE:
+    letters, word = _characters(language)
+    spaces = repeat(_class(" \t" if language.line_statements else " \t\r\n"), 0, None)
+    ends = alternate([EPSILON, concat((character_class(negate_ranges(word)), TEXT))])
+    listed = ("literals", tuple(sorted(given.names))) if len(given.names) > 1 else _all(given.names)
+    if language.folds and given.names:
+        listed = alternate([_folded(name) for name in sorted(given.names)])
+    any_name = concat((character_class(letters), repeat(character_class(word), 0, None)))
+    name = intersect((any_name, complement(listed))) if given.excluded else listed
+    ways = [concat((name, ends))]
+    if given.new:
+        ways.append(concat((any_name, spaces, _made())))
+    if given.optional:
+        other = negate_ranges(normalise_ranges([*letters, (9, 10), (13, 13), (32, 32)]))
+        ways.append(alternate([EPSILON, concat((character_class(other), TEXT))]))
+    return concat((spaces, alternate(ways))) if before else alternate(ways)
+
+
+def _made() -> RE:
+    """Behind a new name: an annotation or an assignment, which is no comparison."""
+    assigned = concat((literal("="), alternate([EPSILON, concat((_not("="), TEXT))])))
+    return alternate([concat((literal(":"), TEXT)), assigned])
+
+
+def _all(names: Collection[str]) -> RE:
+    return alternate([literal(name) for name in names]) if names else NOTHING
+
+
+def _not(character: str) -> RE:
+    return character_class(negate_ranges(((ord(character), ord(character)),)))
+
+
+def _class(characters: str) -> RE:
+    return character_class(normalise_ranges([(ord(one), ord(one)) for one in characters]))
+
+
+def _folded(name: str) -> RE:
+    return concat([_class(one.lower() + one.upper()) if one.isascii() else literal(one) for one in name])
+
+
+def _characters(language: Language) -> tuple[Ranges, Ranges]:
+    """The characters that a name begins with, and those that it goes on with."""
+    extra = [(one, one) for one in language.extra]
+    letters = normalise_ranges([(65, 90), (95, 95), (97, 122), (128, 0x10FFFF), *extra])
+    return letters, normalise_ranges([*letters, (48, 57)])

@@ -1,0 +1,149 @@
+"""What may be done with a value in which state: ``open`` before ``read`` before ``close``.
+
+Source: typestate (Strom and Yemini, 1986), as a monitor over the order in which calls are written.
+Approximate: calls are taken in the order of the text. Branches, loops and aliases are not followed: a call inside an
+``if`` counts as made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from structgen.errors import OptionError, with_kind
+
+from .monitor import Context, Monitor, Trigger
+from .receivers import callee_before
+from .suggestions import Names
+
+__all__ = ["Typestate", "typestate"]
+
+_ASSIGNED = re.compile(
+    r"(?:^|[;\n{(,]|\bwith\b|\bconst\b|\blet\b|\bvar\b)\s*(?:async\s+with\s+)?([\w.]+)\s*(?::[^=\n]*)?=\s*(?:await\s+|new\s+)*$"
+)
+_ENTERED = Trigger(r"\)[ \t]+as[ \t]")
+"""Of ``with File() as f``."""
+_State = tuple[tuple[str, str], ...]
+
+
+class Typestate(Monitor):
+    """Made by `typestate`."""
+
+    def __init__(
+        self,
+        transitions: Mapping[str, Mapping[str, str]],
+        start: str,
+        made_by: frozenset[str],
+        values: re.Pattern[str] | None,
+        name: str,
+    ) -> None:
+        super().__init__(name, ("member", "call", _ENTERED), state=())
+        self._transitions = {state: dict(calls) for state, calls in transitions.items()}
+        self._start, self._made_by, self._values = start, made_by, values
+        self._methods = frozenset(call for calls in self._transitions.values() for call in calls)
+
+    def suggest(self, context: Context) -> Any:
+        """Behind the dot of a value that is watched: no method that its state does not have."""
+        if context.place != "member":
+            return None
+        state = self._state_of(context.receiver, context.state)
+        if state is None:
+            return None
+        refused = self._methods - self._transitions.get(state, {}).keys()
+        return Names(refused, excluded=True) if refused else None
+
+    def key(self, context: Context) -> Any:
+        """The receiver and the states of all values."""
+        return context.place, context.receiver if context.place == "member" else "", context.state
+
+    def committed(self, context: Context, name: str) -> _State:
+        """A value is made where its maker is called, and changes its state where one of its methods is."""
+        states: _State = context.state
+        if context.place == _ENTERED.pattern:
+            before = context.text.rstrip()[:-2].rstrip()
+            is_made = callee_before(before, closed=True) in self._made_by
+            return _with(states, name, self._start) if is_made and name else states
+        if context.place != "call":
+            return states
+        callee = context.callee
+        receiver, _, method = callee.rpartition(".")
+        if callee in self._made_by:
+            made = self._assigned(context.text[: context.opening - len(callee)])
+            return states if made is None else _with(states, made, self._start)
+        state = self._state_of(receiver, states)
+        after = None if state is None else self._transitions.get(state, {}).get(method)
+        return states if after is None else _with(states, receiver, after)
+
+    def _assigned(self, before: str) -> str | None:
+        match = _ASSIGNED.search(before[-500:])
+        return None if match is None else match[1]
+
+    def _state_of(self, receiver: str, states: _State) -> str | None:
+        known = dict(states).get(receiver)
+        if known is None and self._values is not None and self._values.fullmatch(receiver):
+            return self._start
+        return known
+
+
+def typestate(
+    transitions: Mapping[str, Mapping[str, str]],
+    *,
+    start: str,
+    made_by: str | Collection[str] = (),
+    values: str | None = None,
+    name: str = "typestate",
+) -> Typestate:
+    """A monitor of the order in which a value's methods are called.
+
+        typestate(
+            {"closed": {"open": "opened"}, "opened": {"read": "opened", "close": "closed"}},
+            start="closed",
+            made_by="File",
+        )
+
+    Parameters
+    ----------
+    transitions
+        Of each state the methods that may be called in it, and the state after each. A method that is named anywhere
+        here is refused in states that do not have it; others are free.
+    start
+        The state of a new value.
+    made_by
+        Functions or classes whose result, where it is assigned to a name, is such a value.
+    values
+        A regular expression (of Python): expressions that match it are such values from the beginning on.
+    """
+    if not isinstance(transitions, Mapping) or not transitions:
+        raise OptionError(
+            f"transitions is {with_kind(transitions)}", hint='Write {"closed": {"open": "opened"}, ...}.'
+        )
+    known = ", ".join(map(repr, transitions))
+    for state, calls in transitions.items():
+        if not isinstance(calls, Mapping):
+            raise OptionError(
+                f"the state {state!r} has {with_kind(calls)}", hint="Give its methods and what follows each."
+            )
+        for call, after in calls.items():
+            if after not in transitions:
+                raise OptionError(
+                    f"{call!r} leads from {state!r} to {after!r}, which is no state",
+                    hint=f"There are {known}; a last state has no methods: {{{after!r}: {{}}}}.",
+                )
+    if start not in transitions:
+        raise OptionError(
+            f"start is {start!r:.60}, which is no state",
+            hint=f"There are {known}.",
+        )
+    makers = frozenset([made_by] if isinstance(made_by, str) else made_by)
+    if not makers and values is None:
+        raise OptionError("no value is watched", hint="Say which are: made_by=, values=, or both.")
+    try:
+        pattern = None if values is None else re.compile(values)
+    except re.error as error:
+        raise OptionError(f"values is no regular expression: {error}") from None
+    return Typestate(transitions, start, makers, pattern, name)
+
+
+def _with(states: _State, value: str, state: str) -> _State:
+    return tuple(sorted({**dict(states), value: state}.items()))

@@ -1,0 +1,224 @@
+"""Monitored matchers against a slow reading of the same world: masks, refusals, rollback, forks, laws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structgen as sg
+from structgen.matcher import open_matcher
+from structgen.models.memory import DistributionModel
+from structgen.monitors import Names, monitored
+
+from .worlds import EOS, MEMBERS, TOKENS, Members, is_beginning, is_whole, law, vocabulary
+
+VOCABULARY = vocabulary()
+
+
+def _allowed(matcher: sg.Matcher) -> set[int]:
+    bits = np.unpackbits(matcher.mask().view(np.uint8), bitorder="little")
+    return set(np.flatnonzero(bits).tolist())
+
+
+def _slow(text: str, members: Mapping[str, Sequence[str]] = MEMBERS) -> set[int]:
+    after = {i for i, token in enumerate(TOKENS) if token and is_beginning(text + token.decode(), members)}
+    return after | ({EOS} if is_whole(text, members) else set())
+
+
+@given(choices=st.lists(st.integers(0, 10**6), max_size=12), later=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_a_text_goes_on_with_what_the_world_knows(choices: list[int], later: bool) -> None:
+    # That nothing may come is known too late where answers come later: see the tests of dead ends.
+    members = {name: some for name, some in MEMBERS.items() if some or not later}
+    matcher = open_matcher(monitored(None, Members(members, later=later), language="python"), VOCABULARY)
+    text = ""
+    for choice in choices:
+        right = _slow(text, members)
+        allowed = _allowed(matcher)
+        assert right <= allowed
+        taken = {token for token in allowed if token != EOS and matcher.accepts([token])}
+        assert taken == right - {EOS}, text
+        assert _allowed(matcher) == right, "what was refused is in no later mask"
+        assert matcher.is_complete() == is_whole(text, members)
+        if not taken:
+            break
+        token = sorted(taken)[choice % len(taken)]
+        assert matcher.advance(token)
+        text += TOKENS[token].decode()
+        assert matcher.text == text.encode()
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_rollback_and_forks_bring_back_what_was_in_force(data: st.DataObject) -> None:
+    constraint = monitored(None, Members(), language="python")
+    matchers = [open_matcher(constraint, VOCABULARY)]
+    for _ in range(data.draw(st.integers(1, 14))):
+        matcher = matchers[data.draw(st.integers(0, len(matchers) - 1))]
+        kind = data.draw(st.sampled_from(["advance", "advance", "advance", "rollback", "fork", "accepts"]))
+        if kind == "rollback":
+            matcher.rollback(data.draw(st.integers(0, len(matcher.tokens))))
+        elif kind == "fork":
+            matchers.append(matcher.fork())
+        else:
+            token = data.draw(st.integers(0, len(TOKENS) - 2))
+            text = matcher.text.decode()
+            right = is_beginning(text + TOKENS[token].decode())
+            assert bool(matcher.accepts([token]) if kind == "accepts" else matcher.advance(token)) == right
+    for matcher in matchers:
+        fresh = open_matcher(constraint, VOCABULARY)
+        for token in matcher.tokens:
+            assert fresh.advance(token)
+        for one in (matcher, fresh):
+            one.accepts([])
+            for token in range(len(TOKENS) - 1):
+                one.accepts([token])
+        assert _allowed(matcher) == _allowed(fresh) == _slow(matcher.text.decode())
+
+
+@given(choices=st.lists(st.integers(0, 10**6), max_size=10))
+@settings(max_examples=60, deadline=None)
+def test_cut_masks_allow_nothing_that_has_to_be_refused(choices: list[int]) -> None:
+    members = {name: some for name, some in MEMBERS.items() if some}
+    matcher = open_matcher(monitored(None, Members(members), language="python", crossing="cut"), VOCABULARY)
+    text = ""
+    for choice in choices:
+        allowed = sorted(_allowed(matcher) - {EOS})
+        assert all(matcher.accepts([token]) for token in allowed)
+        # Every text can still be written, token by token, as far as single bytes are tokens.
+        singles = {i for i in _slow(text, members) - {EOS} if len(TOKENS[i]) == 1}
+        assert singles <= set(allowed)
+        if not allowed:
+            break
+        token = allowed[choice % len(allowed)]
+        assert matcher.advance(token)
+        text += TOKENS[token].decode()
+    assert matcher.report.refused == 0
+
+
+@pytest.mark.parametrize("speculate", [False, True])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_draw_is_that_of_an_exact_mask(speculate: bool, later: bool) -> None:
+    """With the noise of a seed, what is refused when it is read changes no token that is drawn."""
+    model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
+    for seed in range(40):
+        constraint = monitored(None, Members(later=later), language="python")
+        result = sg.run(model, "", constraint, seed=seed, max_tokens=12, speculate=speculate)
+        text, tokens = "", []
+        noise = _noise_of(seed)
+        while len(tokens) < 12:
+            ids = np.array(sorted(_slow(text)))
+            token = int(ids[(np.log(law(tokens)[ids]) + noise(ids, position=len(tokens), branch=0)).argmax()])
+            if token == EOS:
+                break
+            tokens.append(token)
+            text += TOKENS[token].decode()
+        assert result.tokens == tokens
+        assert is_beginning(result.text)
+        assert result.log_weight is None
+
+
+def _is_likely(found: Sequence[int], expected: Sequence[float]) -> bool:
+    """Chi-squared below what is exceeded with probability 1e-4 (Wilson and Hilferty)."""
+    statistic = sum((count - mean) ** 2 / mean for count, mean in zip(found, expected, strict=True))
+    freedom = len(found) - 1
+    return bool(statistic < freedom * (1 - 2 / (9 * freedom) + 3.719 * np.sqrt(2 / (9 * freedom))) ** 3)
+
+
+def _noise_of(seed: int):  # type: ignore[no-untyped-def]
+    from structgen.sampling.options import row_seed
+    from structgen.sampling.streams import GumbelNoise
+
+    return GumbelNoise(row_seed(seed, 0))
+
+
+def test_the_law_of_uniform_noise_is_that_of_an_exact_mask() -> None:
+    """One step behind ``x``: chi-squared of 4,000 draws; it fails by chance once in 10^4 seeds."""
+    model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
+    constraint = monitored(None, Members(), language="python", before="x")
+    counts: dict[int, int] = {}
+    draws = 4_000
+    for seed in range(draws):
+        result = sg.run(model, "", constraint, seed=seed, max_tokens=1, noise="uniform", speculate=False)
+        token = result.tokens[0] if result.tokens else EOS
+        counts[token] = counts.get(token, 0) + 1
+    right = sorted(i for i, token in enumerate(TOKENS) if token and is_beginning("x" + token.decode()))
+    right.append(EOS)
+    assert set(counts) <= set(right)
+    mass = law([])[right]
+    assert _is_likely([counts.get(i, 0) for i in right], mass / mass.sum() * draws)
+
+
+def test_samplers_draw_texts_of_the_world() -> None:
+    model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
+    within = sg.regex(r"[xy]\.[abc]{1,3}")
+    for sampler in ("exact", "rejection", "awrs", "smc", "asap"):
+        constraint = monitored(within, Members(), language="python")
+        drawn = sg.sample(model, "", constraint, n=20, sampler=sampler, seed=4)
+        texts = {model.decode(one.tokens) for one in drawn.draws}
+        assert texts <= {"x.a", "x.ab", "y.b"}
+        assert texts
+    found = sg.beam(model, "", monitored(within, Members(), language="python"), width=3)
+    assert {one.text for one in found} == {"x.a", "x.ab", "y.b"}
+
+
+def test_exact_samples_have_the_law_of_what_the_world_allows() -> None:
+    """Chi-squared of 2,000 draws against enumeration; it fails by chance once in 10^4 seeds."""
+    model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
+    constraint = monitored(sg.regex(r"[xy]\.[abc]{1,3}"), Members(), language="python")
+    drawn = sg.sample(model, "", constraint, n=2_000, sampler="exact", seed=8)
+    mass: dict[str, float] = {}
+    open_ways = [((), 1.0)]
+    while open_ways:
+        tokens, chance = open_ways.pop()
+        text = b"".join(TOKENS[i] for i in tokens).decode()
+        if text in ("x.a", "x.ab", "y.b"):
+            mass[text] = mass.get(text, 0.0) + chance * law(tokens)[EOS]
+        open_ways += [
+            ((*tokens, i), chance * law(tokens)[i])
+            for i, token in enumerate(TOKENS)
+            if token and any(one.startswith(text + token.decode()) for one in ("x.a", "x.ab", "y.b"))
+        ]
+    texts = [model.decode(one.tokens) for one in drawn.draws]
+    total = sum(mass.values())
+    expected = [mass[text] / total * len(texts) for text in sorted(mass)]
+    assert _is_likely([texts.count(text) for text in sorted(mass)], expected)
+
+
+def test_names_that_may_not_come_and_other_things_that_may() -> None:
+    class Some(Members):
+        def suggest(self, context):  # type: ignore[no-untyped-def, override]
+            return {"x": Names(["a", "ab"], excluded=True), "y": Names(["b"], optional=True)}.get(
+                context.receiver
+            )
+
+    matcher = open_matcher(monitored(None, Some(), language="python"), VOCABULARY)
+    index = {token: i for i, token in enumerate(TOKENS)}
+    assert matcher.advance(index[b"x."])
+    assert matcher.accepts([index[b"abc"]])
+    assert matcher.accepts([index[b"ab"], index[b"c"], index[b" "]]) == 3
+    assert matcher.accepts([index[b"ab"], index[b" "]]) == 1
+    assert not matcher.accepts([index[b")"]])
+    matcher.reset()
+    matcher.advance(index[b"y"])
+    matcher.advance(index[b"."])
+    assert matcher.accepts([index[b")"]])
+    assert matcher.accepts([index[b"b"], index[b")"]]) == 2
+    assert not matcher.accepts([index[b"a"]])
+
+
+def test_what_is_forced_is_told_ahead() -> None:
+    long = Members({"x": ["abcabc"]})
+    matcher = open_matcher(monitored(None, long, language="python"), VOCABULARY)
+    index = {token: i for i, token in enumerate(TOKENS)}
+    matcher.advance(index[b"x."])
+    assert matcher.forced_bytes() == b"abcabc"
+    matcher.advance(index[b"abc"])
+    assert matcher.witness() == [index[b"abc"]]
+    matcher.advance(index[b"ab"])
+    assert matcher.forced() == [index[b"c"]]
+    assert MEMBERS["x"] == ("a", "ab")

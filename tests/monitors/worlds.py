@@ -1,0 +1,91 @@
+"""A small world for monitors, and what its texts are, told slowly: a name behind ``x.`` is one of those of ``x``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from structgen import Vocabulary
+from structgen.monitors import Context, Monitor
+
+TOKENS = [
+    b"x", b"y", b".", b"x.", b".a", b"a", b"b", b"ab", b"abc", b" ", b"\n", b".a.", b"y.b", b"c", b"ab x.ab", b")",
+    b"'", b"#", b"x.c y", b"..", b"1.", b"",
+]  # fmt: skip
+EOS = len(TOKENS) - 1
+MEMBERS = {"x": ("a", "ab"), "y": ("b",), "a": ("c", "abc"), "x.a": (), "y.b": ("x",)}
+
+
+def vocabulary() -> Vocabulary:
+    """Tokens that cut names and triggers in many ways."""
+    return Vocabulary.from_tokens([token or None for token in TOKENS], eos_ids=[EOS])
+
+
+class Members(Monitor):
+    """Knows the members of some names."""
+
+    def __init__(self, members: Mapping[str, Sequence[str]] = MEMBERS, *, later: bool = False) -> None:
+        super().__init__("members", ("member",))
+        self.members, self.later = members, later
+        self.asked: list[str] = []
+
+    def suggest(self, context: Context) -> Any:
+        self.asked.append(context.receiver)
+        answer = self.members.get(context.receiver)
+        if not self.later:
+            return answer
+        future: Future[Any] = Future()
+        threading.Timer(0.001, future.set_result, (answer,)).start()
+        return future
+
+
+def places(text: str) -> list[tuple[int, str]]:
+    """Where a member is asked for, behind which receiver: in a line, outside of strings and comments."""
+    found = []
+    place = 0
+    for line in text.splitlines(keepends=True):
+        code = re.sub(r"'[^'\n]*'?|#[^\n]*", lambda match: "'" * len(match[0]), line)
+        for match in re.finditer(r"\.", code):
+            before = code[: match.start()].rstrip(" ")
+            if re.search(r"(?<![\w])\d[\w.]*$", before) and before == code[: match.start()]:
+                continue  # a number's
+            if before and (re.search(r"[\w)']$", before)):
+                receiver = re.search(r"(?:[\w]+\.)*[\w]+$", before)
+                named = receiver and not before[: receiver.start()].rstrip(" ").endswith(".")
+                found.append((place + match.end(), receiver[0] if named and receiver else ""))
+        place += len(line)
+    return found
+
+
+def is_beginning(text: str, members: Mapping[str, Sequence[str]] = MEMBERS) -> bool:
+    """Can a text go on from here so that every name behind a dot is a member?"""
+    for offset, receiver in places(text):
+        names = members.get(receiver)
+        if names is None:
+            continue
+        match = re.match(r"(\w*)([^\w]?)", text[offset:])
+        assert match is not None
+        name, end = match.groups()
+        if not (name in names if end else any(one.startswith(name) for one in names)):
+            return False
+    return True
+
+
+def is_whole(text: str, members: Mapping[str, Sequence[str]] = MEMBERS) -> bool:
+    """Is it right if it ends here?"""
+    return is_beginning(text + "\n", members)
+
+
+def law(tokens: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Probabilities of the next token, the same for the same tokens; none is zero."""
+    seed = int.from_bytes(hashlib.blake2b(bytes(tokens), digest_size=8).digest(), "little")
+    random = np.random.default_rng(seed)
+    weights = random.exponential(size=len(TOKENS)) + 0.05
+    weights[EOS] *= 2
+    return weights / weights.sum()
