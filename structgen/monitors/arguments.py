@@ -40,6 +40,8 @@ from .suggestions import Rest
 __all__ = ["ArgumentMonitor"]
 
 _KEPT = 256
+_CUT = re.compile(r"\bfor\b(?!.*\bin\b)|\blambda\b[^:]*$", re.DOTALL)
+"""What was cut at a comma that is between no arguments: ``x for k, v in y``, ``lambda a, b: a``."""
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)")
 _LETTER = normalise_ranges([(65, 90), (95, 95), (97, 122), (128, 0x10FFFF)])
 _WORD = normalise_ranges([*_LETTER, (48, 57)])
@@ -71,7 +73,7 @@ class ArgumentMonitor(Monitor):
     def suggest(self, context: Context) -> Future[Any] | None:
         """What may come as the next argument; at the end False where one is missing."""
         given = context.given
-        if not given or not context.callee:
+        if not given or not context.callee or any(map(_CUT.search, given)):
             return None
         return then(self._signatures(context), lambda found: self._allowed(found, context, given))
 

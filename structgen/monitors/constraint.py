@@ -92,7 +92,15 @@ class Monitored(Constraint):
         if generated in kept:
             return kept[generated]
         written = generated.decode("utf-8", "replace")
-        context = Context("end", self.before + written, self.after, self.path, len(written))
+        context = Context(
+            "end",
+            self.before + written,
+            self.after,
+            self.path,
+            len(written),
+            statement=len(self.before_bytes[: self.beginning.statement].decode("utf-8", "replace")),
+            language=self.language,
+        )
         found: list[Fault] = []
         report.unchecked = False
         for monitor in judges:

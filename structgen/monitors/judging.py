@@ -2,8 +2,8 @@
 
 Why: names that exist are not yet a program that is right; what a type checker says of the whole tells where to write on
 anew.
-Invariant: only what the generated text is to blame for counts: faults in it, and faults behind it that are not there
-without it.
+Invariant: only what the generated text is to blame for counts: faults in it, and faults behind it, or around where it
+begins, that are not there without it.
 Cost: one request for each finished text, and one for the document without it.
 """
 
@@ -41,7 +41,7 @@ class DiagnosticsMonitor(Monitor):
         key = context.digest(start)
         before = self._without.get(key)
         if before is None or (before.done() and before.result() is None):
-            before = self.analyser.diagnostics(path, context.text[:start] + context.after)
+            before = self.analyser.diagnostics(path, context.document_at(start))
             self._without = {key: before}
         asked = self.analyser.diagnostics(path, context.document)
         known = before
@@ -54,16 +54,17 @@ class DiagnosticsMonitor(Monitor):
             return None
         # The analyser answers in order, so what was asked before is known.
         old = before.result() if before.done() else None
-        left = Counter((one.code, one.message) for one in old or () if one.start >= start)
+        left = Counter((one.code, one.message) for one in old or () if one.end >= start)
         faults = []
         for one in sorted(found, key=lambda one: one.start):
-            if one.severity not in self._severities or one.code in self._ignored or one.start < start:
+            if one.severity not in self._severities or one.code in self._ignored or one.end <= start:
                 continue
-            if one.start >= len(context.text):
+            # subtle: what is said of ``x.name`` may begin at the ``x``, before the generated name
+            if one.start < start or one.start >= len(context.text):
                 left[one.code, one.message] -= 1
                 if left[one.code, one.message] >= 0 or old is None:
                     continue
-            place = min(one.start - start, max(0, context.generated - 1))
+            place = min(max(0, one.start - start), max(0, context.generated - 1))
             faults.append(Fault(place, one.message, one.code))
         return faults
 

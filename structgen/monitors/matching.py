@@ -274,6 +274,7 @@ class MonitoredMatcher(Matcher):
         super().rollback(n)
         if not n:
             return
+        self.report.left = ()
         del self._frames[len(self._frames) - n :]
         length = len(self._frames) - 1
         self._restrictions = [one for one in self._restrictions if one.start <= length]
@@ -416,8 +417,8 @@ class MonitoredMatcher(Matcher):
         if not faults:
             self.report.left = ()
             return None
+        self.report.left = tuple(fault.message for fault in faults)
         if self._repairs[0] >= monitored.repairs:
-            self.report.left = tuple(fault.message for fault in faults)
             return None
         self._repairs[0] += 1
         self.report.faults += 1

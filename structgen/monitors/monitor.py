@@ -25,7 +25,7 @@ __all__ = ["Context", "Fault", "Monitor", "Trigger"]
 
 @dataclass(frozen=True)
 class Trigger:
-    """A place to ask at, by what was written before it: a regular expression (ECMA) that the text ends with.
+    """A place to ask at, by what was written before it: a regular expression (of Python) that the text ends with.
 
     everywhere   in strings and comments of the language, too
     """
@@ -92,7 +92,7 @@ class Context:
     def document_at(self, end: int) -> str:
         """The same if the text ended at an offset. What is not finished is kept apart from what follows (`joining`)."""
         text = self.text[:end]
-        if self.place == "end" or self.language is None:
+        if self.language is None or (self.place == "end" and end == len(self.text)):
             return text + self.after
         return text + joint(text, min(self.statement, end), self.after, self.language) + self.after
 

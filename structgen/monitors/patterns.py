@@ -66,7 +66,7 @@ def after(
     Parameters
     ----------
     trigger
-        A regular expression (ECMA) that ends where the function is asked, a place ("member", "call", "argument",
+        A regular expression (of Python) that ends where the function is asked, a place ("member", "call", "argument",
         "close", "import"), or several.
     suggest
         From a `Context` to names, a `Names`, a constraint on all that follows, False (refuse), or None (unknown). It

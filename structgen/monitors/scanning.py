@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from structgen import _core
 from structgen.constraints.expressions import TEXT, concat
-from structgen.constraints.regex import pattern_language
+from structgen.constraints.regex import regex
 from structgen.errors import OptionError, with_kind
 
 from .languages import Language
@@ -73,7 +73,7 @@ class Scanner:
                     )
         self._space = _core.RegexSpace()
         self._roots = tuple(
-            self._space.compile(concat((TEXT, pattern_language(trigger.pattern))))
+            self._space.compile(concat((TEXT, regex(trigger.pattern).regular())))
             for _, trigger in self._patterns
         )
         self._derived: dict[tuple[int, int], int] = {}
@@ -111,7 +111,8 @@ class Scanner:
             for (monitor, trigger), state in zip(self._patterns, patterns, strict=True):
                 if (trigger.everywhere or lexed.in_code) and self._space.nullable(state):
                     asked.append(Asking(monitor, trigger.pattern, length))
-        statement = length if lexed.fresh else at.statement
+        # subtle: behind the first letters of its first word a statement begins still, for the lexer
+        statement = length if lexed.fresh and not lexed.in_word else at.statement
         if asked:
             awaited = (*awaited, *((one, b"") for one in asked if one.place != CLOSE))
         return Scan(lexed, patterns, length, statement, awaited), asked, written

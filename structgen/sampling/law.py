@@ -191,6 +191,8 @@ class StepLaw:
     def exclude(self, token: int) -> None:
         """Forbid one token more; the rest is renormalised. `log_z` stays what the mask said."""
         position = token if self._ids is None else int(np.searchsorted(self._ids, token))
+        if self._ids is not None and (position == len(self._ids) or self._ids[position] != token):
+            return  # the mask forbids it by now
         if not self._excluded:
             self._scores = np.array(self._scores)  # a view of the model's own logits until now
         self._excluded.add(token)

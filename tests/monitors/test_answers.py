@@ -1,0 +1,280 @@
+"""What monitors may answer, how long they may take, and what is counted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen.errors import CombinationError, OptionError
+from structgen.matcher import open_matcher
+from structgen.models.memory import DistributionModel
+from structgen.monitors import Context, Monitor, MonitorReport, Names, Trigger, after, judge, monitored
+
+from .worlds import TOKENS, Members, law, vocabulary
+
+BYTES = sg.Vocabulary.of_bytes()
+
+
+def read(constraint: Any, text: str) -> str:
+    """The beginning of the text that is taken, byte by byte."""
+    matcher = open_matcher(constraint, BYTES)
+    data = text.encode()
+    return data[: matcher.accepts(list(data))].decode()
+
+
+def is_whole(constraint: Any, text: str) -> bool:
+    """Is the whole text taken, and may it end there?"""
+    matcher = open_matcher(constraint, BYTES)
+    return all(matcher.advance(byte) for byte in text.encode()) and matcher.is_complete()
+
+
+def test_a_function_is_asked_behind_a_pattern() -> None:
+    statuses = ["open", "closed"]
+    asked: list[Context] = []
+
+    def suggest(context: Context) -> list[str]:
+        asked.append(context)
+        return statuses
+
+    ticket = monitored(sg.regex(r"id: \d+\nstatus: \w+\n"), after(r"status: ", suggest), before="# ticket\n")
+    assert is_whole(ticket, "id: 7\nstatus: closed\n")
+    assert read(ticket, "id: 7\nstatus: opening\n") == "id: 7\nstatus: open"
+    assert asked[0].text == "# ticket\nid: 7\nstatus: "
+    assert asked[0].generated == len("id: 7\nstatus: ")
+    statuses.append("stuck")
+    assert not is_whole(ticket, "id: 7\nstatus: stuck\n"), "the answer for the same text is kept"
+    live = monitored(ticket.constraint, after(r"status: ", suggest, keeps=False))
+    assert is_whole(live, "id: 7\nstatus: stuck\n")
+
+
+def test_a_constraint_and_a_refusal_are_suggestions() -> None:
+    amount = monitored(None, after(r"amount: ", lambda context: sg.regex(r"[1-9]\d?(\n.*)?")))
+    assert is_whole(amount, "amount: 12\nnothing")
+    assert read(amount, "amount: 123") == "amount: 12"
+    assert read(amount, "amount: 012") == "amount: "
+    never = monitored(None, after(r"rm -rf", lambda context: False))
+    assert read(never, "rm -r; rm -rf /") == "rm -r; rm -r"
+
+
+def test_triggers_in_strings_and_comments_are_none_unless_wanted() -> None:
+    def ask(context: Context) -> list[str]:
+        return ["a"]
+
+    code = monitored(None, after("@", ask), language="python")
+    assert read(code, "'@b' # @c\n@d") == "'@b' # @c\n@"
+    all_of_it = monitored(None, after(Trigger("@", everywhere=True), ask), language="python")
+    assert read(all_of_it, "'@b'") == "'@"
+
+
+def test_monitors_stack() -> None:
+    one = after(r"x: ", lambda context: ["ab", "abc", "b"], name="one")
+    other = after(r"x: ", lambda context: ["abc", "b", "c"], name="other")
+    both = monitored(sg.regex(r"x: (a|b|c)+"), [one, other])
+    assert {text for text in ("ab", "abc", "b", "c", "a", "bc") if is_whole(both, "x: " + text)} == {
+        "abc",
+        "b",
+    }
+
+
+def test_a_document_may_end_where_a_monitor_is_asked() -> None:
+    for before, right in [("x.", ["a", "ab"]), ("x.a", ["", "b"]), ("y", [".b"])]:
+        constraint = monitored(None, Members(), language="python", before=before)
+        found = [
+            text for text in ["", "a", "ab", "b", "abc", ".b", ".a", "c"] if is_whole(constraint, text + "\n")
+        ]
+        assert found == [
+            one
+            for one in ["", "a", "ab", "b", "abc", ".b", ".a", "c"]
+            if one in right or one == "" and before == "y" or before == "y" and one[0:1] != "."
+        ]
+
+
+def test_what_comes_too_late_is_unknown() -> None:
+    never: Future[Any] = Future()
+    constraint = monitored(None, after("x", lambda context: never), patience=0.01, warm_up=0.02)
+    matcher = open_matcher(constraint, BYTES)
+    matcher.advance(ord("x"))
+    assert matcher.is_waiting
+    assert matcher.forced() == []
+    before = time.perf_counter()
+    assert matcher.accepts(list(b"anything")) == 8
+    assert time.perf_counter() - before < 5
+    report = matcher.report
+    assert (report.triggers, report.unknown, report.timeouts) == (1, 1, 1)
+    assert never.cancelled()
+
+
+def test_a_first_answer_may_take_longer() -> None:
+    pool = ThreadPoolExecutor(1)
+
+    def slow(context: Context) -> Future[Any]:
+        return pool.submit(lambda: time.sleep(0.2) or ["ab"])
+
+    matcher = open_matcher(monitored(None, after("x", slow), patience=0.0, warm_up=30.0), BYTES)
+    matcher.advance(ord("x"))
+    assert not matcher.accepts([ord("c")])
+    assert matcher.report.timeouts == 0
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_what_fails_is_unknown_and_counted(later: bool) -> None:
+    def fail(context: Context) -> Any:
+        if not later:
+            raise RuntimeError("out of order")
+        future: Future[Any] = Future()
+        future.set_exception(RuntimeError("out of order"))
+        return future
+
+    matcher = open_matcher(monitored(None, after("x", fail)), BYTES)
+    assert matcher.accepts(list(b"xy")) == 2
+    assert matcher.report.failures == 1
+    assert matcher.report.causes == {"RuntimeError: out of order": 1}
+    assert "failures 1" in str(matcher.report)
+
+
+def test_what_is_no_suggestion_is_an_error() -> None:
+    for answer in (7, "name", b"name", [1, 2]):
+        matcher = open_matcher(monitored(None, after("x", lambda context, answer=answer: answer)), BYTES)
+        with pytest.raises(OptionError, match="suggested"):
+            matcher.accepts(list(b"xy"))
+    with pytest.raises(OptionError, match="no regular language"):
+        open_matcher(monitored(None, after("x", lambda context: sg.json_schema({}))), BYTES).accepts(
+            list(b"xy")
+        )
+
+
+def test_answers_come_while_the_model_reads() -> None:
+    """The request is made when the token is drawn, the answer waited for when the next one is."""
+    waiting = threading.Event()
+    order: list[str] = []
+
+    class Slow(Members):
+        def suggest(self, context: Context) -> Any:
+            order.append("asked")
+            future: Future[Any] = Future()
+
+            def answer() -> None:
+                waiting.wait(20)
+                order.append("answered")
+                future.set_result(["b"])
+
+            threading.Thread(target=answer).start()
+            return future
+
+    def told(tokens: Any) -> Any:
+        if TOKENS[tokens[-1]] == b"x." if tokens else False:
+            order.append("read")
+            waiting.set()
+        return law(tokens)
+
+    model = DistributionModel(vocabulary(), told)
+    within = sg.regex(r"x\.[abc]")
+    result = sg.run(model, "", monitored(within, Slow(), language="python"), seed=1, speculate=False)
+    assert result.text == "x.b"
+    if TOKENS[result.tokens[0]] == b"x.":
+        assert order[:3] == ["asked", "read", "answered"]
+
+
+def test_the_state_of_a_monitor_follows_the_text() -> None:
+    class Once(Monitor):
+        """No name twice."""
+
+        def __init__(self) -> None:
+            super().__init__("once", ("member",), state=frozenset())
+
+        def suggest(self, context: Context) -> Any:
+            return Names(context.state, excluded=True)
+
+        def committed(self, context: Context, name: str) -> Any:
+            return context.state | {name}
+
+    constraint = monitored(None, Once(), language="python")
+    matcher = open_matcher(constraint, BYTES)
+    assert matcher.accepts(list(b"x.a x.b x.c")) == 11
+    assert read(constraint, "x.a x.b x.a ") == "x.a x.b x.a"
+    for byte in b"x.a x.b ":
+        assert matcher.advance(byte)
+    matcher.rollback(4)
+    other = matcher.fork()
+    assert other.accepts(list(b"x.b ")) == 4
+    assert matcher.accepts(list(b"x.a ")) == 3
+
+
+def test_a_finished_text_is_judged_and_written_anew() -> None:
+    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+    seen: list[str] = []
+
+    def check(text: str) -> Any:
+        seen.append(text)
+        place = text.find("a")
+        return None if place < 0 else [(place, "there is an a")]
+
+    for seed in range(12):
+        seen.clear()
+        constraint = monitored(sg.regex(r"[xy.]{3}[abc]{3}"), judge(check), repairs=50)
+        for speculate in (False, True):
+            result = sg.run(model, "", constraint, seed=seed, speculate=speculate)
+            assert result.text == seen[-1]
+            assert "a" not in result.text
+            assert result.monitors.left == ()
+    none = monitored(sg.regex(r"a+"), judge(check), repairs=3)
+    result = sg.run(model, "", none, seed=1, max_tokens=5)
+    assert result.finish != "complete" or result.monitors.left == ("there is an a",)
+
+
+def test_in_fallback_mode_monitors_are_asked_from_the_first_fault_on() -> None:
+    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+
+    def check(text: str) -> Any:
+        place = next((place for place in range(len(text)) if text[place : place + 2] == ".c"), None)
+        return None if place is None else [(place + 1, "no such member")]
+
+    class Watching(Members):
+        def suggest(self, context: Context) -> Any:
+            super().suggest(context)
+            return ["a"]
+
+    asked = faultless = 0
+    for seed in range(40):
+        watching = Watching()
+        constraint = monitored(
+            sg.regex(r"([xy]\.[abc] ){2}"), [watching, judge(check)], language="python", mode="fallback"
+        )
+        result = sg.run(model, "", constraint, seed=seed)
+        if result.monitors.faults:
+            asked += bool(watching.asked)
+            assert check(result.text) is None
+        else:
+            faultless += 1
+            assert not watching.asked
+    assert asked > 5 and faultless > 2
+
+
+def test_options_are_checked() -> None:
+    for options in (
+        {"crossing": "maybe"},
+        {"mode": "never"},
+        {"mode": "fallback"},
+        {"patience": -1},
+        {"repairs": 1.5},
+        {"language": "cobol"},
+    ):
+        with pytest.raises(OptionError):
+            monitored(None, Members(), **options)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="trigger"):
+        monitored(None, Monitor("m", ("nowhere",)))
+    with pytest.raises(OptionError, match="monitors holds"):
+        monitored(None, ["members"])  # type: ignore[list-item]
+    constraint = monitored(None, Members())
+    with pytest.raises(CombinationError):
+        sg.Matcher(constraint, BYTES)
+    with pytest.raises(CombinationError):
+        monitored(constraint, Members())
+    assert "members" in repr(constraint)
+    assert is_whole(constraint & sg.regex("x+"), "xx")
+    assert str(MonitorReport()) == ""

@@ -1,0 +1,158 @@
+"""Monitors with knowledge of their own: typestate and a live database."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import structgen as sg
+from structgen.errors import OptionError
+from structgen.matcher import open_matcher
+from structgen.monitors import monitored, sqlite_schema, typestate
+
+from .test_answers import is_whole, read
+
+BYTES = sg.Vocabulary.of_bytes()
+FILE = {"closed": {"open": "opened"}, "opened": {"read": "opened", "close": "closed"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("f = File()\nf.open()\nf.read()\nf.read()\nf.close()\n", None),
+        ("f = File()\nf.read()\n", "f = File()\nf."),
+        ("f = File()\nf.open()\nf.open()", "f = File()\nf.open()\nf."),
+        ("f = File()\nf.open()\nf.close()\nf.read()", "f = File()\nf.open()\nf.close()\nf."),
+        ("f = File()\ng = File()\ng.open()\nf.read()", "f = File()\ng = File()\ng.open()\nf."),
+        ("f = File()\nf.open()\nf = File()\nf.read()", "f = File()\nf.open()\nf = File()\nf."),
+        ("with File('x') as f:\n    f.open()\n    f.open()", "with File('x') as f:\n    f.open()\n    f."),
+        ("self.f: File = File()\nself.f.read()", "self.f: File = File()\nself.f."),
+        ("f = File()\nf.name\nf.readable\nf.o", None),
+        ("f = Other()\nf.read()", None),
+        ("f = File()\nx = 'f.read()'  # f.read()\n", None),
+    ],
+)
+def test_methods_come_in_the_order_of_the_states(text: str, taken: str | None) -> None:
+    constraint = monitored(None, typestate(FILE, start="closed", made_by="File"), language="python")
+    found = read(constraint, text)
+    assert found == text if taken is None else found.startswith(taken) and found != text
+
+
+def test_typestate_of_values_by_name_and_in_typescript() -> None:
+    watching = typestate(FILE, start="closed", made_by="File", values=r"(this\.)?log")
+    constraint = monitored(None, watching, language="typescript")
+    assert is_whole(constraint, "log.open(); this.log.open(); log.read();")
+    assert not is_whole(constraint, "log.read();")
+    assert not is_whole(constraint, "const f = new File(1);\nf.read();")
+    assert is_whole(constraint, "const f = await new File(1);\nf.open();")
+
+
+def test_typestates_are_checked() -> None:
+    for transitions, options in [
+        ({}, {"start": "a", "made_by": "F"}),
+        ({"a": {"f": "b"}}, {"start": "a", "made_by": "F"}),
+        ({"a": {}}, {"start": "b", "made_by": "F"}),
+        ({"a": {}}, {"start": "a"}),
+        ({"a": {}}, {"start": "a", "values": "("}),
+        ({"a": "b"}, {"start": "a", "made_by": "F"}),
+    ]:
+        with pytest.raises(OptionError):
+            typestate(transitions, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.executescript(
+            """CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, city TEXT);
+            CREATE TABLE orders (id INTEGER PRIMARY KEY, user_id INTEGER, total REAL);
+            CREATE VIEW big_orders AS SELECT * FROM orders WHERE total > 100;"""
+        )
+    return tmp_path / "shop.db"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT name, city FROM users WHERE city = 'x.y' ORDER BY name",
+        "select u.name, count(*) as n from users u join orders o on o.user_id = u.id group by u.name having n > 2",
+        "SELECT USERS.NAME FROM users",
+        "SELECT sum(total) FROM big_orders",
+        "WITH rich AS (SELECT user_id FROM orders WHERE total > 10) SELECT user_id FROM rich",
+        "SELECT * FROM users, orders WHERE users.id = orders.user_id AND total BETWEEN 1 AND 2.5",
+        "SELECT CASE WHEN total > 1 THEN 'a' ELSE 'b' END FROM orders -- no.such",
+        "INSERT INTO users (name, city) VALUES ('a', 'b')",
+        "UPDATE users SET name = upper(name) WHERE id = 1",
+        "SELECT x.total FROM (SELECT total FROM orders) AS x",
+    ],
+)
+def test_queries_of_the_database_are_written(shop: Path, query: str) -> None:
+    monitor = sqlite_schema(shop)
+    constraint = monitored(None, monitor, language="sql")
+    assert read(constraint, query) == query
+    matcher = open_matcher(constraint, BYTES)
+    assert all(matcher.advance(byte) for byte in query.encode())
+    if "INSERT" not in query and "UPDATE" not in query:  # the connection only reads
+        assert matcher.verify() is None
+    monitor.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "taken"),
+    [
+        ("SELECT name FROM customers", "SELECT name FROM "),
+        ("SELECT email FROM users", "SELECT "),
+        ("SELECT users.total FROM users", "SELECT users."),
+        ("SELECT o.total, u.total FROM users u", "SELECT o.total, u.t"),
+        ("SELECT name FROM users u WHERE u.total > 1", "SELECT name FROM users u WHERE u."),
+        ("SELECT name FROM users WHERE emails = 1", "SELECT name FROM users WHERE "),
+    ],
+)
+def test_names_that_the_database_lacks_are_not(shop: Path, query: str, taken: str) -> None:
+    monitor = sqlite_schema(shop)
+    found = read(monitored(None, monitor, language="sql"), query)
+    monitor.close()
+    if query.startswith("SELECT o.total, u.total"):
+        assert found == query, "an alias that is made later may be of any table"
+    else:
+        assert found.startswith(taken)
+        assert found != query
+
+
+def test_a_column_that_is_made_meanwhile_is_there(shop: Path) -> None:
+    monitor = sqlite_schema(shop)
+    constraint = monitored(None, monitor, language="sql")
+    assert read(constraint, "SELECT email FROM users") != "SELECT email FROM users"
+    with sqlite3.connect(shop) as connection:
+        connection.execute("ALTER TABLE users ADD COLUMN email TEXT")
+    assert read(constraint, "SELECT email FROM users") == "SELECT email FROM users"
+    monitor.close()
+
+
+def test_a_finished_query_is_judged_by_the_database(shop: Path) -> None:
+    monitor = sqlite_schema(shop)
+    constraint = monitored(None, monitor, language="sql")
+    for query, place in [
+        ("SELECT total FROM users", 0),
+        ("SELECT name FROM users WHERE", len("SELECT name FROM users WHERE") - 1),
+        ("SELECT name FROM users; DROP TABLE users", 0),
+    ]:
+        matcher = open_matcher(constraint, BYTES)
+        assert all(matcher.advance(byte) for byte in query.encode()), query
+        assert matcher.verify() is not None, (query, place)
+        assert matcher.report.left
+    monitor.close()
+
+
+def test_a_query_under_a_grammar_and_the_database(shop: Path) -> None:
+    monitor = sqlite_schema(shop)
+    constraint = monitored(sg.grammar("sql", start="select"), monitor, language="sql")
+    assert is_whole(constraint, "SELECT name FROM users WHERE id = 3")
+    assert not is_whole(constraint, "SELECT email FROM users WHERE id = 3")
+    monitor.close()
+    with pytest.raises(OptionError, match="no database"):
+        sqlite_schema(shop / "nothing")
+    with pytest.raises(OptionError):
+        sqlite_schema(3)  # type: ignore[arg-type]
