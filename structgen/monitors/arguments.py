@@ -102,7 +102,7 @@ class ArgumentMonitor(Monitor):
             return None
         known = [room for room in rooms if room is not None]
         if closing:
-            return False if all(room.missing for room in known) else None
+            return not all(room.missing for room in known)
         return _next(known, self._keywords)
 
     def close(self) -> None:
@@ -134,14 +134,14 @@ def _room(signature: Signature, before: Sequence[str], keywords: bool) -> _Room 
     return _Room((bool(free) or takes_more) and not named, names if keywords else frozenset(), bool(needed))
 
 
-def _next(rooms: Sequence[_Room], keywords: bool) -> Rest | None:
+def _next(rooms: Sequence[_Room], keywords: bool) -> Rest | bool:
     """What the next argument may be, under any of these."""
     place = any(room.place for room in rooms)
     is_any = keywords and any(room.names is None for room in rooms)
     names = sorted(frozenset[str]().union(*(room.names or () for room in rooms)))
     if place:
         if is_any or not keywords:
-            return None
+            return True
         return Rest(complement(_wrong_name(names)))
     ends = concat((alternate([literal(")"), literal("#"), literal("//"), literal("/*")]), TEXT))
     ways: list[RE] = [ends, concat((literal("*" if keywords else "..."), TEXT))]

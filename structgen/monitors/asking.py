@@ -160,7 +160,7 @@ class Asker:
         self.language = language
         self._patience, self._warm_up = patience, max(patience, warm_up)
         self._answered: set[int] = set()
-        self._kept: OrderedDict[Hashable, RE | None] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[RE | None, bool]] = OrderedDict()
 
     def ask(self, number: int, monitor: Monitor, context: Context, report: MonitorReport) -> Answer:
         """Ask the monitor of this number."""
@@ -172,8 +172,8 @@ class Asker:
             key = None if key is None else (number, key)
             if key is not None and key in self._kept:
                 report.kept += 1
-                known = self._kept[key]
-                report.unknown += known is None
+                known, is_unknown = self._kept[key]
+                report.unknown += is_unknown
                 return Answer(self, number, None, None, context.place, report).known_as(known)
             given = monitor.suggest(context)
             answer = Answer(
@@ -201,10 +201,10 @@ class Asker:
         """The language of an answer, which is kept."""
         # Nobody writes a space behind a dot, and without one a single name is forced text.
         expression = expression_of(given, self.language, spaces=place != MEMBER)
-        if expression is None:
-            report.unknown += 1
+        is_unknown = given is None
+        report.unknown += is_unknown
         if key is not None:
-            self._kept[key] = expression
+            self._kept[key] = expression, is_unknown
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return expression

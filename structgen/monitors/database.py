@@ -19,7 +19,6 @@ from typing import Any
 
 from structgen.errors import OptionError, with_kind
 
-from .languages import language_of
 from .monitor import Context, Fault, Monitor, Trigger
 from .suggestions import Names
 
@@ -43,8 +42,12 @@ _FUNCTIONS = (
     "max min nullif printf random replace round rtrim strftime substr substring sum time total trim typeof unixepoch "
     "upper row_number rank dense_rank lag lead first_value last_value ntile over partition"
 )
-_LITERALS = "null true false current_date current_time current_timestamp"
-_WORDS = frozenset((_FUNCTIONS + " " + _LITERALS).split())
+_OPENING = (
+    "case not exists distinct all select with in like between glob values default conflict from null true false "
+    "current_date current_time current_timestamp"
+)
+"""Words that an expression may begin with, or that go on after one of the words it is asked behind."""
+_WORDS = frozenset(f"{_FUNCTIONS} {_OPENING}".split())
 
 
 class DatabaseMonitor(Monitor):
@@ -99,8 +102,7 @@ class DatabaseMonitor(Monitor):
         aliases = {
             name for match in _ALIASES.finditer(written + context.after) for name in match.groups() if name
         }
-        words = {word.decode() for word in language_of("sql").keywords}
-        known = columns | {name for name, _ in tables.values()} | aliases | made | words | _WORDS
+        known = columns | {name for name, _ in tables.values()} | aliases | made | _WORDS
         # An alias may be used before the place that makes it.
         prefixes = {
             f"{letter}{number}" for letter in "abcdefghijklmnopqrstuvwxyzt" for number in ("", 1, 2, 3)

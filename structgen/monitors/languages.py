@@ -101,6 +101,7 @@ _SQL = Language(
     line_comments=(b"--",),
     block_comments=True,
     folds=True,
+    extra=b"$",
     keywords=_words(
         "add all alter and as asc between by case create cross delete desc distinct drop else end except exists from "
         "full group having in inner insert intersect into is join key left like limit not null offset on or order "

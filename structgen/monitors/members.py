@@ -25,6 +25,8 @@ _BINDS = re.compile(
     r"var|switch|catch)\b"
 )
 """What may change, within a statement, which members an expression has."""
+_DYNAMIC = "__getattr__"
+"""What has this has members that nobody can list."""
 _SELVES = ("self", "cls", "this")
 
 
@@ -42,18 +44,21 @@ class MemberMonitor(Monitor):
         written = context.text[context.statement :]
         if not context.receiver or _BINDS.search(written):
             return context.place, context.digest()
-        return context.place, context.receiver, self._is_new(context), context.digest(context.statement)
+        begun = context.digest(context.statement)
+        return context.place, context.receiver, self._is_new(context), _is_optional(context), begun
 
     def suggest(self, context: Context) -> Future[Any]:
         """The names that the analyser completes with."""
         asked = self.analyser.completions(path_of(context), context.document, len(context.text))
-        is_new = self._is_new(context)
+        is_new, is_optional = self._is_new(context), _is_optional(context)
 
         def names(found: Any) -> Names | None:
             if found is None or found.is_incomplete:
                 return None
             known = found.names()
-            return Names(known, new=is_new) if known else None
+            if not known or _DYNAMIC in known:
+                return None
+            return Names(known, new=is_new, optional=is_optional)
 
         return then(asked, names)
 
@@ -89,6 +94,11 @@ class ImportMonitor(Monitor):
     def close(self) -> None:
         """End the analyser."""
         self.analyser.close()
+
+
+def _is_optional(context: Context) -> bool:
+    """May a bracket come as well, as in ``f?.()`` and ``a?.[0]``?"""
+    return context.text.endswith("?.")
 
 
 def path_of(context: Context) -> Path:

@@ -120,7 +120,7 @@ class Monitor:
     """At the beginning of a text."""
 
     def suggest(self, context: Context) -> Suggestion | Future[Any]:
-        """What may come here, or a future of it; None: unknown. At "close": False refuses the bracket.
+        """What may come here, or a future of it; True: anything; None: unknown. At "close": False refuses the bracket.
 
         It may fail or be slow: then the text is free here, and that is counted. It is asked again for the same text
         only if its answer was forgotten."""

@@ -74,7 +74,7 @@ class Rest(NamedTuple):
 
 
 Suggestion = Names | Constraint | Rest | Collection[str] | bool | None
-"""Names; a constraint on all of the text that follows; True or None for nothing known; False to refuse."""
+"""Names; a constraint on all of the text that follows; True for anything; None for nothing known; False to refuse."""
 
 
 def expression_of(given: Any, language: Language, *, spaces: bool = True) -> RE | None:

@@ -9,7 +9,7 @@ Cost: linear in the operands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from structgen.constraints.algebra import SequenceConstraint, Union
 from structgen.constraints.base import Constraint
@@ -27,18 +27,21 @@ __all__ = ["Composition", "body_of", "named", "text_of"]
 class Composition(Lowered):
     """A body and what it is called in messages."""
 
-    __slots__ = ("body", "name")
+    __slots__ = ("body", "name", "rules")
 
     body: Body
     name: str
+    rules: tuple[Rule, ...]
+    """What bodies name: parts that come again inside themselves."""
 
-    def __init__(self, body: Body, name: str) -> None:
+    def __init__(self, body: Body, name: str, rules: Sequence[Rule] = ()) -> None:
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "_ir", lower(_grammar(body, name)))
+        object.__setattr__(self, "rules", tuple(rules))
+        object.__setattr__(self, "_ir", lower(_grammar(body, name, rules)))
 
     def _bodies(self) -> Iterable[Body]:
-        return (self.body,)
+        return (self.body, *(rule.body for rule in self.rules))
 
     def describe(self) -> str:
         return self.name
@@ -52,20 +55,19 @@ def named(name: str, body: Body) -> Body:
     return ("named", name, body)
 
 
-def _grammar(body: Body, name: str) -> Grammar:
+def _grammar(body: Body, name: str, given: Sequence[Rule]) -> Grammar:
     """A rule for each named part: explanations tell the rules that have begun."""
-    rules: dict[str, Body] = {}
+    rules: dict[str, Body] = {name: body, **{rule.name: rule.body for rule in given}}
     names: dict[Body, str] = {}
-    for part in parts_of(body):
+    for part in [part for whole in rules.values() for part in parts_of(whole)]:
         if part[0] == "named" and part not in names:
             shown = part[1]
-            while shown in (name, *rules):
+            while shown in rules:
                 shown += "'"
             names[part], rules[shown] = shown, part[2]
     if names:
         rules = {one: _with_rules(content, names) for one, content in rules.items()}
-        body = _with_rules(body, names)
-    return Grammar((Rule(name, body), *(Rule(one, content) for one, content in rules.items())), name)
+    return Grammar(tuple(Rule(one, content) for one, content in rules.items()), name)
 
 
 def _with_rules(body: Body, names: Mapping[Body, str]) -> Body:
@@ -83,7 +85,7 @@ def body_of(constraint: Constraint) -> Body:
     expression = constraint.regular()
     if expression is not None:
         return ("text", scope(expression))
-    if isinstance(constraint, Composition):
+    if isinstance(constraint, Composition) and not constraint.rules:
         return constraint.body
     if isinstance(constraint, SequenceConstraint):
         return sequence_of(map(body_of, constraint.operands))

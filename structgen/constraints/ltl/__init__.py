@@ -2,10 +2,11 @@
 
 from . import patterns
 from .automaton import Alphabet, Automaton, automaton
+from .empty_trace import holds_on_empty
 from .english import english
 from .formula import FALSE, LAST, TRUE, Formula, all_of, any_of, atom
 from .parsing import Dialect, parse
-from .questions import conflict, difference, equivalent, example, satisfiable
+from .questions import conflict, difference, equivalent, example, least_conflict, satisfiable
 from .simplify import simplify
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "english",
     "equivalent",
     "example",
+    "holds_on_empty",
+    "least_conflict",
     "parse",
     "patterns",
     "satisfiable",

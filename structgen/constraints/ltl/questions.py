@@ -7,7 +7,7 @@ Cost: the states of the product within the shortest trace; at most `most`, then 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from structgen.errors import LimitExceeded
@@ -16,7 +16,7 @@ from .automaton import Alphabet, Letter, check_alphabet, letters_of
 from .formula import TRUE, Formula, all_of, as_formula, make
 from .progression import Progression
 
-__all__ = ["conflict", "difference", "equivalent", "example", "satisfiable"]
+__all__ = ["conflict", "difference", "equivalent", "example", "least_conflict", "satisfiable"]
 
 _MOST = 200_000
 
@@ -60,10 +60,17 @@ def conflict(
     listed = _listed(formulas)
     if satisfiable(listed, alphabet=alphabet, most=most):
         return None
-    kept = list(range(len(listed)))
-    for place in range(len(listed)):
+    return least_conflict(listed, lambda some: satisfiable(some, alphabet=alphabet, most=most))
+
+
+def least_conflict(
+    formulas: Sequence[Formula], possible: Callable[[Sequence[Formula]], bool]
+) -> list[int]:
+    """The places of formulas that are impossible together, where all of them are; without any one they are possible."""
+    kept = list(range(len(formulas)))
+    for place in range(len(formulas)):
         without = [one for one in kept if one != place]
-        if without and not satisfiable([listed[one] for one in without], alphabet=alphabet, most=most):
+        if not possible([formulas[one] for one in without]):
             kept = without
     return kept
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.expressions import RE, literal, literals
-from structgen.constraints.ltl import Formula, all_of
+from structgen.constraints.ltl import Formula, all_of, least_conflict
 from structgen.constraints.ltl.formula import as_formula
 from structgen.errors import ConstraintError, OptionError, UnsatisfiableFormula
 
@@ -307,7 +307,7 @@ def _check_possible(constraint: PlanConstraint, budget: int) -> None:
 
     if not possible([]):
         raise ConstraintError("no step is possible in the start of the environment")
-    core = _least_conflict(list(constraint.formulas), possible)
+    core = [constraint.formulas[place] for place in least_conflict(constraint.formulas, possible)]
     named = "; ".join(map(str, core))
     together = (
         "together" if len(core) > 1 else "in this environment" if constraint.world.start != () else "at all"
@@ -317,12 +317,3 @@ def _check_possible(constraint: PlanConstraint, budget: int) -> None:
         core=tuple(map(str, core)),
         hint="Without any one of them there are plans." if len(core) > 1 else None,
     )
-
-
-def _least_conflict(formulas: list[Formula], possible: Callable[[Sequence[Formula]], bool]) -> list[Formula]:
-    kept = list(formulas)
-    for one in formulas:
-        without = [other for other in kept if other is not one]
-        if not possible(without):
-            kept = without
-    return kept
