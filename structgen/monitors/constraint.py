@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 
 from structgen.constraints.base import IR, Constraint, as_constraint
 from structgen.constraints.composition import text
+from structgen.constraints.expressions import RE, TEXT
 from structgen.errors import CombinationError, OptionError, with_kind
 from structgen.sampling.conditions import Potential, potential
 from structgen.vocabulary import Vocabulary
@@ -45,6 +46,7 @@ class Monitored(Constraint):
         "beginning",
         "constraint",
         "crossing",
+        "joined",
         "judging",
         "language",
         "mode",
@@ -64,6 +66,8 @@ class Monitored(Constraint):
     crossing: Crossing
     mode: Mode
     repairs: int
+    joined: RE | None
+    """The constraint where it is regular and no free text."""
     judging: float
     asker: Asker
     scanner: Scanner
@@ -72,6 +76,8 @@ class Monitored(Constraint):
     def __init__(self, **content: Any) -> None:
         for name, value in content.items():
             object.__setattr__(self, name, value)
+        regular = self.constraint.regular()
+        object.__setattr__(self, "joined", None if regular == TEXT else regular)
         object.__setattr__(self, "_judged", {})
 
     def open_matcher(self, vocabulary: Vocabulary) -> MonitoredMatcher:
@@ -133,7 +139,7 @@ class Monitored(Constraint):
         return self._with(self.constraint & other)
 
     def _with(self, constraint: Constraint) -> Monitored:
-        content = {name: getattr(self, name) for name in self.__slots__ if name != "_judged"}
+        content = {name: getattr(self, name) for name in self.__slots__ if name not in ("_judged", "joined")}
         return Monitored(**{**content, "constraint": constraint})
 
     def __eq__(self, other: object) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.constraints.expressions import NOTHING
+from structgen.constraints.expressions import NOTHING, RE, TEXT
 from structgen.errors import CombinationError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ from .asking import Answer, MonitorReport
 from .crossing import crossing_tokens
 from .lexer import CLOSE
 from .monitor import Context
-from .restrictions import Restriction, restriction
+from .restrictions import Restriction, joint_matcher, restriction
 from .scanning import Asking, Scan
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from .constraint import Monitored
 
 __all__ = ["MonitoredMatcher"]
+
+
+_JOINED = 4_096
+"""Bytes of a text up to which what is in force is looked at together with the constraint."""
 
 
 class _Frame:
@@ -127,10 +131,9 @@ class MonitoredMatcher(Matcher):
         for answer, rest in zip(frame.answers or (), frame.rests, strict=False):
             expression = answer.expression()
             if expression is not None:
-                begun = restriction(expression, rest, length, self.vocabulary)
-                if begun is None and rest:
-                    continue  # what the document begins with is not to be judged
-                self._restrictions.append(begun or _nothing(self.vocabulary, length))
+                if not self._restrict(expression, rest, length) and not rest:
+                    # What the document begins with is not to be judged.
+                    self._restrictions.append(_nothing(self.vocabulary, length))
 
     def _request(self, frame: _Frame) -> None:
         text = self._native.text
@@ -243,9 +246,25 @@ class MonitoredMatcher(Matcher):
         expression = self._ask(asking, text, states, at).expression()
         if expression is None:
             return True
+        return self._restrict(expression, rest, length)
+
+    def _restrict(self, expression: RE, rest: bytes, length: int) -> bool:
+        """Put in force what begins before `rest`, the end of the text; False where nothing goes on so."""
         begun = restriction(expression, rest, length, self.vocabulary)
         if begun is None:
             return False
+        text = self._native.text
+        offset = len(text) - len(rest)
+        if begun.end is None and 0 <= offset and len(text) <= _JOINED:
+            begun.part = offset, expression
+            parts = [one.part for one in (*self._live(), begun) if one.part is not None]
+            base = self.monitored.joined
+            # Each alone may go on where all together cannot: such a dead end is known at once.
+            if base is not None or len(parts) > 1:
+                joint = joint_matcher(TEXT if base is None else base, parts, text, self.vocabulary)
+                if joint is None:
+                    return False
+                begun.join(joint)
         self._restrictions.append(begun)
         return True
 

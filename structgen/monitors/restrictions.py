@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from structgen import _core
-from structgen.constraints.expressions import NOTHING, RE
+from structgen.constraints.expressions import NOTHING, RE, concat, intersect, literal
 from structgen.constraints.failures import limit_exceeded
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["Restriction", "restriction"]
+__all__ = ["Restriction", "joint_matcher", "restriction"]
 
 _PROGRAMS = 128
 _programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[RE, _core.Program | None]] = (
@@ -32,16 +33,33 @@ class Restriction:
     end    tokens of the text when it allowed everything; None: it is in force
     """
 
-    __slots__ = ("end", "native", "start")
+    __slots__ = ("_alone", "end", "native", "part", "start")
 
-    def __init__(self, native: _core.Matcher, start: int, end: int | None = None) -> None:
-        self.native, self.start, self.end = native, start, end
+    def __init__(
+        self,
+        alone: _core.Matcher,
+        start: int,
+        end: int | None = None,
+        part: tuple[int, RE] | None = None,
+        joint: _core.Matcher | None = None,
+    ) -> None:
+        self._alone, self.start, self.end = alone, start, end
+        self.part = part
+        """Where in the text, in bytes, the language begins, and its expression."""
+        self.native = alone if joint is None else joint
+        """Has the masks: of the language alone, or of all that is in force with it."""
+
+    def join(self, joint: _core.Matcher) -> None:
+        """Take the masks of a matcher of this language and others."""
+        self.native = joint
 
     def advance(self, token: int, length: int) -> bool:
         """Read the token that makes the text `length` tokens long."""
         if not self.native.advance(token):
             return False
-        if self.native.is_universal:
+        if self.native is not self._alone:
+            self._alone.advance(token)
+        if self._alone.is_universal:
             self.end = length
         return True
 
@@ -50,11 +68,30 @@ class Restriction:
         read = len(self.native.tokens)
         if length - self.start < read:
             self.native.rollback(read - (length - self.start))
+            if self.native is not self._alone:
+                self._alone.rollback(read - (length - self.start))
             self.end = None
 
     def fork(self) -> Restriction:
         """The same for another reader."""
-        return Restriction(self.native.fork(), self.start, self.end)
+        joint = None if self.native is self._alone else self.native.fork()
+        return Restriction(self._alone.fork(), self.start, self.end, self.part, joint)
+
+
+def joint_matcher(
+    base: RE, parts: Sequence[tuple[int, RE]], text: bytes, vocabulary: Vocabulary
+) -> _core.Matcher | None:
+    """The texts of `base` that are in the language of each part from its place on, with `text` read; None: there are
+    none."""
+    beginnings = [concat((literal(text[:offset].decode()), rest)) for offset, rest in parts]
+    try:
+        program = vocabulary.engine.compile(("regex", intersect([base, *beginnings])))
+        if program.empty_parts() is not None:
+            return None
+        native = _core.Matcher(program)
+        return native if native.begin(text) else None
+    except _core.LimitError as error:
+        raise limit_exceeded(error, "a monitor's suggestion") from None
 
 
 def restriction(expression: RE, rest: bytes, start: int, vocabulary: Vocabulary) -> Restriction | None:

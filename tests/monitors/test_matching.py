@@ -14,7 +14,7 @@ from structgen.matcher import open_matcher
 from structgen.models.memory import DistributionModel
 from structgen.monitors import Names, monitored
 
-from .worlds import EOS, MEMBERS, TOKENS, Members, is_beginning, is_whole, law, vocabulary
+from .worlds import EOS, MEMBERS, SMALL, TOKENS, Members, is_beginning, is_whole, law, vocabulary
 
 VOCABULARY = vocabulary()
 
@@ -34,7 +34,7 @@ def _slow(text: str, members: Mapping[str, Sequence[str]] = MEMBERS) -> set[int]
 def test_a_text_goes_on_with_what_the_world_knows(choices: list[int], later: bool) -> None:
     # That nothing may come is known too late where answers come later: see the tests of dead ends.
     members = {name: some for name, some in MEMBERS.items() if some or not later}
-    matcher = open_matcher(monitored(None, Members(members, later=later), language="python"), VOCABULARY)
+    matcher = open_matcher(monitored(None, Members(members, later=later), language=SMALL), VOCABULARY)
     text = ""
     for choice in choices:
         right = _slow(text, members)
@@ -55,7 +55,7 @@ def test_a_text_goes_on_with_what_the_world_knows(choices: list[int], later: boo
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
 def test_rollback_and_forks_bring_back_what_was_in_force(data: st.DataObject) -> None:
-    constraint = monitored(None, Members(), language="python")
+    constraint = monitored(None, Members(), language=SMALL)
     matchers = [open_matcher(constraint, VOCABULARY)]
     for _ in range(data.draw(st.integers(1, 14))):
         matcher = matchers[data.draw(st.integers(0, len(matchers) - 1))]
@@ -84,7 +84,7 @@ def test_rollback_and_forks_bring_back_what_was_in_force(data: st.DataObject) ->
 @settings(max_examples=60, deadline=None)
 def test_cut_masks_allow_nothing_that_has_to_be_refused(choices: list[int]) -> None:
     members = {name: some for name, some in MEMBERS.items() if some}
-    matcher = open_matcher(monitored(None, Members(members), language="python", crossing="cut"), VOCABULARY)
+    matcher = open_matcher(monitored(None, Members(members), language=SMALL, crossing="cut"), VOCABULARY)
     text = ""
     for choice in choices:
         allowed = sorted(_allowed(matcher) - {EOS})
@@ -106,7 +106,7 @@ def test_a_draw_is_that_of_an_exact_mask(speculate: bool, later: bool) -> None:
     """With the noise of a seed, what is refused when it is read changes no token that is drawn."""
     model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
     for seed in range(40):
-        constraint = monitored(None, Members(later=later), language="python")
+        constraint = monitored(None, Members(later=later), language=SMALL)
         result = sg.run(model, "", constraint, seed=seed, max_tokens=12, speculate=speculate)
         text, tokens = "", []
         noise = _noise_of(seed)
@@ -139,7 +139,7 @@ def _noise_of(seed: int):  # type: ignore[no-untyped-def]
 def test_the_law_of_uniform_noise_is_that_of_an_exact_mask() -> None:
     """One step behind ``x``: chi-squared of 4,000 draws; it fails by chance once in 10^4 seeds."""
     model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
-    constraint = monitored(None, Members(), language="python", before="x")
+    constraint = monitored(None, Members(), language=SMALL, before="x")
     counts: dict[int, int] = {}
     draws = 4_000
     for seed in range(draws):
@@ -157,19 +157,19 @@ def test_samplers_draw_texts_of_the_world() -> None:
     model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
     within = sg.regex(r"[xy]\.[abc]{1,3}")
     for sampler in ("exact", "rejection", "awrs", "smc", "asap"):
-        constraint = monitored(within, Members(), language="python")
+        constraint = monitored(within, Members(), language=SMALL)
         drawn = sg.sample(model, "", constraint, n=20, sampler=sampler, seed=4)
         texts = {model.decode(one.tokens) for one in drawn.draws}
         assert texts <= {"x.a", "x.ab", "y.b"}
         assert texts
-    found = sg.beam(model, "", monitored(within, Members(), language="python"), width=3)
+    found = sg.beam(model, "", monitored(within, Members(), language=SMALL), width=3)
     assert {one.text for one in found} == {"x.a", "x.ab", "y.b"}
 
 
 def test_exact_samples_have_the_law_of_what_the_world_allows() -> None:
     """Chi-squared of 2,000 draws against enumeration; it fails by chance once in 10^4 seeds."""
     model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
-    constraint = monitored(sg.regex(r"[xy]\.[abc]{1,3}"), Members(), language="python")
+    constraint = monitored(sg.regex(r"[xy]\.[abc]{1,3}"), Members(), language=SMALL)
     drawn = sg.sample(model, "", constraint, n=2_000, sampler="exact", seed=8)
     mass: dict[str, float] = {}
     open_ways = [((), 1.0)]
@@ -196,7 +196,7 @@ def test_names_that_may_not_come_and_other_things_that_may() -> None:
                 context.receiver
             )
 
-    matcher = open_matcher(monitored(None, Some(), language="python"), VOCABULARY)
+    matcher = open_matcher(monitored(None, Some(), language=SMALL), VOCABULARY)
     index = {token: i for i, token in enumerate(TOKENS)}
     assert matcher.advance(index[b"x."])
     assert matcher.accepts([index[b"abc"]])
@@ -213,7 +213,7 @@ def test_names_that_may_not_come_and_other_things_that_may() -> None:
 
 def test_what_is_forced_is_told_ahead() -> None:
     long = Members({"x": ["abcabc"]})
-    matcher = open_matcher(monitored(None, long, language="python"), VOCABULARY)
+    matcher = open_matcher(monitored(None, long, language=SMALL), VOCABULARY)
     index = {token: i for i, token in enumerate(TOKENS)}
     matcher.advance(index[b"x."])
     assert matcher.forced_bytes() == b"abcabc"
@@ -222,3 +222,21 @@ def test_what_is_forced_is_told_ahead() -> None:
     matcher.advance(index[b"ab"])
     assert matcher.forced() == [index[b"c"]]
     assert MEMBERS["x"] == ("a", "ab")
+
+
+def test_nothing_is_begun_that_cannot_be_ended() -> None:
+    """What is in force is looked at together with a regular constraint, and with what else is in force."""
+    index = {token: i for i, token in enumerate(TOKENS)}
+    members = Members({"x": ["abc", "b"], "y": ["abc"]})
+    matcher = open_matcher(monitored(sg.regex(r"[xy]\.(a|ab|b)\n"), members, language=SMALL), VOCABULARY)
+    assert matcher.advance(index[b"x."])
+    assert _allowed(matcher) == {index[b"b"]}
+    assert matcher.forced() == [index[b"b"], index[b"\n"], EOS]
+    matcher.rollback(1)
+    assert matcher.accepts([index[b"x"], index[b".a"]]) == 1, "only abc begins so, which the constraint has not"
+    assert matcher.advance(index[b"y"])
+    assert not matcher.accepts([index[b"."]]), "nothing may come behind it"
+    both = monitored(
+        None, [Members({"x": ["ab", "b"]}), Members({"x": ["abc", "b"]})], language=SMALL, before="x."
+    )
+    assert _allowed(open_matcher(both, VOCABULARY)) == {index[b"b"]}
