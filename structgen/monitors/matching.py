@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.constraints.expressions import NOTHING, RE, TEXT
+from structgen.constraints.expressions import RE, TEXT
 from structgen.errors import CombinationError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
@@ -119,21 +119,23 @@ class MonitoredMatcher(Matcher):
             language=monitored.language,
         )
 
-    def _settle(self) -> None:
-        """Put in force what was asked for at the end of the text."""
+    def _settle(self) -> bool:
+        """Put in force what was asked for at the end of the text; False where nothing may come there."""
         if self._settled:
-            return
+            return True
         frame = self._frames[-1]
         if self._active[0] and frame.answers is None:
             self._request(frame)
         self._settled = True
-        length = len(self._frames) - 1
+        length, is_alive = len(self._frames) - 1, True
         for answer, rest in zip(frame.answers or (), frame.rests, strict=False):
             expression = answer.expression()
             if expression is not None:
                 if not self._restrict(expression, rest, length) and not rest:
                     # What the document begins with is not to be judged.
                     self._restrictions.append(_nothing(self.vocabulary, length))
+                    is_alive = False
+        return is_alive
 
     def _request(self, frame: _Frame) -> None:
         text = self._native.text
@@ -193,8 +195,7 @@ class MonitoredMatcher(Matcher):
         self._settled = not after.asking
         if after.asking and self._active[0]:
             self._request(after)
-            answers = after.answers or ()
-            if any(answer.is_known and answer.expression() == NOTHING for answer in answers):
+            if not self.is_waiting and not self._settle():
                 self.rollback(1)
                 return self._refuse(frame, token_id)
         return True
