@@ -1,8 +1,7 @@
 """How long formulas and plans take, beside `ltlf2dfa` with MONA where both are installed.
 
     patterns    a list of 3 to 8 random patterns of ten actions: until the first step of a plan is allowed (lazily),
-    until
-                the whole minimal automaton of their conjunction is there, and the same by ltlf2dfa
+                until the whole minimal automaton of their conjunction is there, and the same by ltlf2dfa
     order       a plan that visits 20 places in a given order, token by token: the mask and the step of the constraint
     any order   the same, with twelve of them in any order through a ring of doors
 

@@ -73,9 +73,9 @@ def on_stretch(formula: Any, trace: Trace) -> bool:
     if trace:
         return holds(formula, trace)
     match formula.op:
-        case "G" | "W" | "R" | "N" | "true":
+        case "G" | "W" | "R" | "N" | "true" | "last":
             return True
-        case "F" | "U" | "M" | "X" | "false":
+        case "F" | "U" | "M" | "X" | "false" | "atom":
             return False
         case "and":
             return all(on_stretch(one, trace) for one in formula.args)
@@ -85,4 +85,6 @@ def on_stretch(formula: Any, trace: Trace) -> bool:
             return not on_stretch(formula.args[0], trace)
         case "implies":
             return not on_stretch(formula.args[0], trace) or on_stretch(formula.args[1], trace)
+        case "iff":
+            return on_stretch(formula.args[0], trace) == on_stretch(formula.args[1], trace)
     raise AssertionError(formula.op)

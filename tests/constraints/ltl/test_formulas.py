@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -21,15 +22,17 @@ from structgen.constraints.ltl import (
     difference,
     equivalent,
     example,
+    holds_on_empty,
     parse,
     satisfiable,
     simplify,
 )
 from structgen.constraints.ltl.automaton import Alphabet
+from structgen.constraints.ltl.formula import make
 from structgen.constraints.ltl.progression import Progression
 from structgen.errors import FormulaSyntaxError, LimitExceeded, OptionError
 
-from ...oracles.trace_semantics import holds
+from ...oracles.trace_semantics import holds, on_stretch
 from ...strategies.formulas import ATOMS, formulas, one_hot_traces, traces
 
 LETTERS = [
@@ -48,6 +51,33 @@ def test_verdicts_are_those_of_the_definition(formula: Formula, trace: list[froz
     for length, letter in enumerate(trace, 1):
         state = progression.step(state, letter)
         assert progression.accepting(state) == holds(formula, trace[:length])
+
+
+def test_ten_thousand_verdicts() -> None:
+    """Formulas of up to 14 operators and traces of up to 8 positions, the same in every run."""
+    random = Random(20_26)
+    unary, binary = ["not", "X", "N", "F", "G"], ["and", "or", "implies", "iff", "U", "W", "R", "M"]
+
+    def made(operators: int) -> Formula:
+        if not operators:
+            return random.choice([*map(atom, ATOMS), *map(atom, ATOMS), TRUE, FALSE, LAST])
+        if random.random() < 0.4:
+            return make(random.choice(unary), made(operators - 1))
+        left = random.randrange(operators)
+        return make(random.choice(binary), made(left), made(operators - 1 - left))
+
+    verdicts = 0
+    for _ in range(2_000):
+        formula = made(random.randrange(15))
+        progression = Progression(formula)
+        for _ in range(5):
+            trace = [random.choice(LETTERS) for _ in range(random.randint(1, 8))]
+            state = progression.start
+            for letter in trace:
+                state = progression.step(state, letter)
+            assert progression.accepting(state) == holds(formula, trace), (str(formula), trace)
+            verdicts += 1
+    assert verdicts == 10_000
 
 
 @settings(max_examples=300, deadline=None)
@@ -236,3 +266,18 @@ def test_formulas_are_one_object() -> None:
     with pytest.raises(OptionError):
         atom("")
     assert repr(a | b) == "Formula('a | b')"
+
+
+@settings(max_examples=500, deadline=None)
+@given(formulas())
+def test_the_trace_without_a_position(formula: Formula) -> None:
+    assert holds_on_empty(formula) == on_stretch(formula, [])
+    assert holds_on_empty(~formula) != holds_on_empty(formula)
+
+
+@pytest.mark.parametrize(
+    "text", ["!delete W backup", "G (open -> F close)", "N a", "last", "!X a", "!a", "a -> b"]
+)
+def test_nothing_breaks_what_asks_for_nothing(text: str) -> None:
+    assert holds_on_empty(text)
+    assert not holds_on_empty(f"F a & ({text})")
