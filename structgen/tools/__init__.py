@@ -2,6 +2,7 @@
 
     sg.tools(definitions)                        as Hermes and Qwen write calls, which is the default
     sg.tools(definitions, format="llama3_json")  as another family does: a name of sg.tools.FORMATS
+    sg.tools(definitions, order="!b W a")        calls in an order that temporal logic allows
 
 This package can be called: ``structgen.tools(...)`` is its function `tools`, and ``structgen.tools.FORMATS`` is there,
 too, whichever of the two was used first.

@@ -3,7 +3,9 @@
 What: each round is one generation under the constraint of a turn. Arguments are validated against the tool before it is
 run. After `max_rounds` rounds with calls a last one without them must answer, so the loop ends.
 Invariant: a call that is run is one that its tool takes; what a function raises is told to the model as the result of
-the call, and noted. The same seed draws the same conversation, as far as the functions are repeatable.
+the call, and noted. Where calls have an order, each round begins where the calls before it have led, and is told how
+many calls later rounds can make: so the conversation never ends against the order, nor comes to where it would have to.
+The same seed draws the same conversation, as far as the functions are repeatable.
 Cost: a generation a round; a round reads the whole conversation again.
 """
 
@@ -16,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from structgen import api
 from structgen.constraints.base import Constraint
-from structgen.errors import OptionError, PromptError
+from structgen.errors import OptionError, OutputInvalid, PromptError
 from structgen.results import Result
 from structgen.sampling.options import make_options
 
 from .definitions import Tool, ToolCall, read_tools
 from .formats import ToolFormat, tool_format
+from .order import Order, OrderFormulas, formulas_of, order_of
 from .prompting import instructions
 from .reading import AssistantTurn
-from .turn import ReasoningChoice, tools
+from .turn import ReasoningChoice, most_calls, tools
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
@@ -97,6 +100,8 @@ def run_tools(
     max_reasoning: int | None = None,
     answer: Constraint | str | None = None,
     max_text: int | None = None,
+    order: OrderFormulas | None = None,
+    earlier: Sequence[str | ToolCall] = (),
     max_rounds: int = 4,
     describe: bool = True,
     execute: Execute | None = None,
@@ -105,9 +110,12 @@ def run_tools(
     """Let the model call tools until it answers.
 
     The options before `max_rounds` are those of `structgen.tools`; `tool_choice` is that of the first round, later
-    ones are "auto", and the one after `max_rounds` is "none". `describe` tells the model of the tools in the system
-    message. `execute` runs calls of tools that are definitions without a function. The other options are those of
-    `SamplingOptions`. Raises what `structgen.generate` raises where a turn does not come to its end.
+    ones are "auto", and the one after `max_rounds` is "none". `order` holds for the calls of all rounds, after those in
+    `earlier`, which the prompt tells of: the answer comes only when it does, and if `max_rounds` rounds are too few for
+    it, that is an error before anything is generated. A call counts when it is made, whatever its function raises.
+    `describe` tells the model of the tools, and of their order, in the system message. `execute` runs calls of tools
+    that are definitions without a function. The other options are those of `SamplingOptions`. Raises what
+    `structgen.generate` raises where a turn does not come to its end.
     """
     if not isinstance(max_rounds, int) or isinstance(max_rounds, bool) or max_rounds < 0:
         raise OptionError(f"max_rounds is {max_rounds!r:.60}; it must be a whole number of 0 or more")
@@ -116,9 +124,13 @@ def run_tools(
     _check_can_run(offered, execute)
     options.setdefault("exact_weight", False)
     sampling = make_options(options)
-    conversation = Conversation(_messages(prompt, instructions(offered, chosen) if describe else ""))
-    choice = tool_choice
+    formulas = [] if order is None else formulas_of(order)
+    told = instructions(offered, chosen, formulas) if describe else ""
+    conversation = Conversation(_messages(prompt, told))
+    choice, called = tool_choice, earlier
+    most = most_calls(chosen, parallel, max_calls, "auto")
     for number in range(max_rounds + 1):
+        max_later = None if order is None else _later(max_rounds - number - 1, most)
         turn = tools(
             offered,
             format=chosen,
@@ -129,6 +141,9 @@ def run_tools(
             max_reasoning=max_reasoning,
             answer=answer,
             max_text=max_text,
+            order=order,
+            earlier=called,
+            max_later=max_later,
         )
         seeded = options if sampling.seed is None else {**options, "seed": _seed(sampling.seed, number)}
         result: Result[str] = api.run(model, list(conversation.messages), turn, **seeded)
@@ -136,6 +151,9 @@ def run_tools(
             raise result.error
         text = model.vocabulary.spelled(result.tokens)
         read = turn.read(text)
+        if order is not None and read.calls:
+            called = [*called, *read.calls]
+            _check_order(order_of(order, offered, called, max_later), text)
         results = tuple(_run(call, offered, execute) for call in read.calls)
         conversation.rounds.append(Round(read, results, result))
         conversation.messages.append({"role": "assistant", "content": text})
@@ -144,6 +162,22 @@ def run_tools(
             break
         choice = "auto"
     return conversation
+
+
+def _later(rounds: int, most: int | None) -> int | None:
+    """How many calls so many rounds can make, of `most` each; None: any number."""
+    return 0 if rounds <= 0 else None if most is None else rounds * most
+
+
+def _check_order(reached: Order | None, text: str) -> None:
+    """What reads as calls is not run against the order: an `answer` may be such a text in formats without markers."""
+    assert reached is not None
+    if reached.is_broken or not reached.may_end(reached.here):
+        raise OutputInvalid(
+            f"the answer reads as a call that is against the order {reached.shown()}",
+            text=text,
+            hint="Use a format whose calls have markers, or an `answer` that cannot be a call.",
+        )
 
 
 def _run(call: ToolCall, offered: Sequence[Tool], execute: Execute | None) -> CallResult:

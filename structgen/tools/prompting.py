@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from structgen.constraints.ltl import Formula, english
+
 from .definitions import Tool
 from .formats import ToolFormat
 
@@ -17,8 +19,8 @@ _ARGUMENTS = {
 }
 
 
-def instructions(tools: Sequence[Tool], format: ToolFormat) -> str:
-    """The definitions as JSON, one a line, and the form of a call."""
+def instructions(tools: Sequence[Tool], format: ToolFormat, order: Sequence[Formula] = ()) -> str:
+    """The definitions as JSON, one a line, the form of a call, and in which order calls may come."""
     lines = [json.dumps(tool.definition()["function"], ensure_ascii=False) for tool in tools]
     call = format.call.replace("$name", "FUNCTION").replace("$arguments", _ARGUMENTS[format.arguments])
     several = "" if format.between is None else " Several calls may follow one another."
@@ -27,4 +29,5 @@ def instructions(tools: Sequence[Tool], format: ToolFormat) -> str:
         + "\n".join(lines)
         + f"\n\nA call is written in this form:\n{format.begin}{call}{format.end}\n\n"
         + f"What it gives is told to you then.{several} When you know enough, answer in words."
+        + ("\n\nThe calls keep this order: " + " ".join(map(english, order)) if order else "")
     )

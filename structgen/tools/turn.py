@@ -3,7 +3,8 @@
 What, in this order: reasoning if it is wanted, then the answer or calls. Without a constraint for the answer it is free
 text, and such text may also stand before calls (where the format has that).
 Invariant: a text of the constraint is read back by `ToolTurn.read` as exactly one turn, and the arguments of its calls
-are what the tools' schemas accept. Free text never holds what begins calls, so it cannot be taken for one.
+are what the tools' schemas accept. Free text never holds what begins calls, so it cannot be taken for one. Calls have
+an `order` if one is given: then what may be called, and whether the turn may be an answer, is `Order`'s to say.
 Cost: one symbol of a grammar for each tool; the schemas' automata are made when they are first reached.
 """
 
@@ -25,17 +26,19 @@ from structgen.constraints.expressions import (
     repeat,
     scope,
 )
-from structgen.constraints.grammar.ir import Body
+from structgen.constraints.grammar.ir import Body, Rule
 from structgen.constraints.occurrences import before, without
 from structgen.errors import OptionError
 
 from .arguments import arguments_of
 from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of
-from .definitions import Tool, names_of, read_tools
+from .definitions import Tool, ToolCall, names_of, read_tools
 from .formats import ToolFormat, tool_format
+from .order import Order, OrderFormulas, order_of
+from .ordered_calls import CallPieces, ordered_calls
 from .reading import AssistantTurn, TurnReader
 
-__all__ = ["ReasoningChoice", "ToolTurn", "tools"]
+__all__ = ["ReasoningChoice", "ToolTurn", "most_calls", "tools"]
 
 ReasoningChoice = bool | Literal["optional", "begun"]
 _MOST_LINES = 2
@@ -52,12 +55,17 @@ class ToolTurn(Composition):
     reasoning: ReasoningChoice
 
     def __init__(
-        self, body: Body, tools: tuple[Tool, ...], format: ToolFormat, reasoning: ReasoningChoice
+        self,
+        body: Body,
+        tools: tuple[Tool, ...],
+        format: ToolFormat,
+        reasoning: ReasoningChoice,
+        rules: Sequence[Rule] = (),
     ) -> None:
         object.__setattr__(self, "tools", tools)
         object.__setattr__(self, "format", format)
         object.__setattr__(self, "reasoning", reasoning)
-        super().__init__(body, f"a turn with the tools {names_of(tools)} as {format.name} writes them")
+        super().__init__(body, f"a turn with the tools {names_of(tools)} as {format.name} writes them", rules)
 
     def read(self, text: str) -> AssistantTurn:
         """What a finished turn says: its reasoning, its text and its calls.
@@ -79,6 +87,9 @@ def tools(
     max_reasoning: int | None = None,
     answer: Constraint | str | None = None,
     max_text: int | None = None,
+    order: OrderFormulas | None = None,
+    earlier: Sequence[str | ToolCall] = (),
+    max_later: int | None = None,
 ) -> ToolTurn:
     """The constraint of an assistant's turn that may call tools.
 
@@ -92,21 +103,35 @@ def tools(
     max_reasoning  its most characters
     answer         the constraint of the final answer: a turn is this, or calls; None: free text
     max_text       most characters of free text, which a turn with `answer` has not
+    order          what all calls of the conversation have to satisfy: a formula of temporal logic on finite traces, or
+                   several, whose atoms are the tools' names; each position is a call. A turn with calls leaves the
+                   formula satisfiable by further calls; a turn without any, which ends the conversation, is possible
+                   only if it holds
+    earlier        the calls before this turn, or their names
+    max_later      the most calls that later turns can make; None: any number; 0: this turn alone has to satisfy `order`
+
+    Raises `UnsatisfiableFormula` where no calls satisfy the order, with as few of the formulas as are in conflict.
     """
     chosen, offered = tool_format(format), read_tools(definitions)
     _check_options(reasoning, max_reasoning, max_text, max_calls)
     _check_uses(reasoning, max_reasoning, answer, max_text)
-    most = _most_calls(chosen, parallel, max_calls, tool_choice)
-    turn = _Turn(chosen, reasoning, max_text)
+    most = most_calls(chosen, parallel, max_calls, tool_choice)
     called = _called(offered, tool_choice)
+    ordered = order_of(order, offered, earlier, max_later)
+    if ordered is not None:
+        ordered.check(most if called else 0)
+    turn = _Turn(chosen, reasoning, max_text)
     parts: list[Body] = []
-    if tool_choice in ("auto", "none"):
+    if tool_choice in ("auto", "none") and (ordered is None or ordered.holds):
         parts.append(turn.answer(None if answer is None else as_constraint(answer)))
-    if called:
-        calls = turn.calls(called, most)
+    calls, rules = turn.calls(called, most) if ordered is None else turn.in_order(ordered, called, most)
+    if calls is not None:
         parts.append(turn.preamble(calls) if tool_choice == "auto" and answer is None else calls)
+    if not parts:
+        assert ordered is not None
+        raise ordered.refused(tool_choice)
     body = sequence_of((turn.thought(max_reasoning), choice_of(parts)))
-    return ToolTurn(body, offered, chosen, reasoning)
+    return ToolTurn(body, offered, chosen, reasoning, rules)
 
 
 class _Turn:
@@ -160,24 +185,39 @@ class _Turn:
         others = tuple(one for one in self.never if one not in marker)
         return sequence_of((("text", _bounded(before(marker, (marker,), others), self.max_text)), calls))
 
-    def calls(self, called: Sequence[Tool], most: int | None) -> Body:
-        """One call or several, with what is around them."""
-        one = self.call(called)
-        between = pieces(self.format.between or "", self.specials)
-        least_more, most_more = 0, None if most is None else most - 1
-        more: Body = ("repeat", sequence_of((between, one)), least_more, most_more)
-        parts = [pieces(self.format.begin, self.specials), one, *([] if most == 1 else [more])]
-        return sequence_of((*parts, pieces(self.format.end, self.specials)))
+    def calls(self, called: Sequence[Tool], most: int | None) -> tuple[Body | None, list[Rule]]:
+        """One call or several, with what is around them, and the rules that it names."""
+        if not called:
+            return None, []
+        written = self.written(called)
+        # What all calls begin and end with stands once.
+        one = sequence_of((written.start, choice_of(written.tools.values()), written.end))
+        more: Body = ("repeat", sequence_of((written.between, one)), 0, None if most is None else most - 1)
+        return self.framed(one if most == 1 else sequence_of((one, more))), []
 
-    def call(self, called: Sequence[Tool]) -> Body:
-        """A call of any of the tools; what all of them begin and end with stands once."""
+    def in_order(
+        self, order: Order, called: Sequence[Tool], most: int | None
+    ) -> tuple[Body | None, list[Rule]]:
+        """The same in the order that is wanted."""
+        rules = ordered_calls(order, called, most, self.written(called)) if called else []
+        return (self.framed(("rule", rules[0].name)) if rules else None), rules
+
+    def framed(self, calls: Body) -> Body:
+        """Calls with what is before the first and after the last."""
+        return sequence_of(
+            (pieces(self.format.begin, self.specials), calls, pieces(self.format.end, self.specials))
+        )
+
+    def written(self, called: Sequence[Tool]) -> CallPieces:
+        """How each is called."""
         start, rest = self.format.call.split("$name")
-        middle, end = rest.split("$arguments")
-        each = [
-            sequence_of((text_of(tool.name), pieces(middle, self.specials), arguments_of(tool, self.format)))
+        middle, end = (pieces(one, self.specials) for one in rest.split("$arguments"))
+        each = {
+            tool.name: sequence_of((text_of(tool.name), middle, arguments_of(tool, self.format)))
             for tool in called
-        ]
-        return sequence_of((pieces(start, self.specials), choice_of(each), pieces(end, self.specials)))
+        }
+        between = pieces(self.format.between or "", self.specials)
+        return CallPieces(pieces(start, self.specials), each, end, between)
 
 
 def _bounded(expression: RE, most: int | None) -> RE:
@@ -198,7 +238,8 @@ def _called(offered: tuple[Tool, ...], choice: str) -> tuple[Tool, ...]:
     return named
 
 
-def _most_calls(format: ToolFormat, parallel: bool | None, max_calls: int | None, choice: str) -> int | None:
+def most_calls(format: ToolFormat, parallel: bool | None, max_calls: int | None, choice: str) -> int | None:
+    """The most calls of one turn; None: any number."""
     several = format.between is not None
     if not several and (parallel or (max_calls or 1) > 1):
         raise OptionError(

@@ -126,6 +126,8 @@ def test_rounds_that_are_too_few_are_an_error_before_anything_is_generated() -> 
         run_tools(model, "Go.", TOOLS, order="!delete W backup", tool_choice="delete")
     with pytest.raises(OptionError, match="earlier is .* without order"):
         run_tools(model, "Go.", TOOLS, earlier=[ToolCall("backup")])
+    with pytest.raises(OptionError, match="earlier is 'backup', a str; it is a list"):
+        run_tools(model, "Go.", TOOLS, order="F backup", earlier="backup")
     assert not model.prompts
 
 
@@ -139,4 +141,16 @@ def test_an_answer_that_reads_as_a_forbidden_call_is_not_run() -> None:
             format="llama3_json",
             order="!delete W backup",
             answer=sg.json_schema({"type": "object"}),
+        )
+    with pytest.raises(
+        OutputInvalid, match="reads as a call"
+    ):  # allowed before, but no round is left for its report
+        run_tools(
+            scripted(text),
+            "Go.",
+            TOOLS,
+            format="llama3_json",
+            order="G (delete -> X report)",
+            answer=sg.json_schema({"type": "object"}),
+            max_rounds=0,
         )

@@ -1,7 +1,8 @@
 """The constraint that a composition is: a body of the grammar IR, whose leaves are expressions and constraints.
 
 Why: repetition, dispatch and tool calls are put together from the same few bodies, and what is put together can be
-a part of the next thing without a border: a composition in a composition becomes a part of its body.
+a part of the next thing without a border: a composition in a composition becomes a part of its body, unless it has
+rules of its own.
 Invariant: the language of a body is that of the constraint that it was made of. A regular operand is an expression,
 shut off from what is around it; what is regular as a whole lowers to one regular expression.
 Cost: linear in the operands.

@@ -4,8 +4,8 @@ Why: traces have a position at least, by definition; but a conversation may end 
 must be said whether that was right.
 What: judged by structure, on the formula as it is written. Nothing comes there, so F, U, M and X are false; nothing
 there is wrong, so G, W, R and N are true; no atom holds; `last` is `N false`, which it means everywhere else.
-Invariant: negation, and with it each duality (`!F f` and `G !f`), is kept. Not all laws of non-empty traces are: `f U f`
-is false here, whatever `f` is, so a formula is judged before it is simplified.
+Invariant: what is dual stays dual (`!F f` and `G !f`). Not all laws of other traces hold: `f U f` is false here,
+whatever `f` is, so a formula is judged before it is simplified.
 """
 
 from __future__ import annotations

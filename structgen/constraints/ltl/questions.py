@@ -63,9 +63,7 @@ def conflict(
     return least_conflict(listed, lambda some: satisfiable(some, alphabet=alphabet, most=most))
 
 
-def least_conflict(
-    formulas: Sequence[Formula], possible: Callable[[Sequence[Formula]], bool]
-) -> list[int]:
+def least_conflict(formulas: Sequence[Formula], possible: Callable[[Sequence[Formula]], bool]) -> list[int]:
     """The places of formulas that are impossible together, where all of them are; without any one they are possible."""
     kept = list(range(len(formulas)))
     for place in range(len(formulas)):
