@@ -20,7 +20,7 @@ from structgen.constraints.expressions import RE
 from structgen.errors import OptionError
 
 from .languages import Language
-from .lexer import MEMBER
+from .lexer import ARGUMENT, CALL, IMPORT, MEMBER
 from .monitor import Context, Monitor
 from .suggestions import expression_of
 
@@ -80,8 +80,8 @@ class Answer:
         "_key",
         "_known",
         "_number",
-        "_place",
         "_report",
+        "_spaces",
         "asked",
     )
 
@@ -91,11 +91,11 @@ class Answer:
         number: int,
         future: Future[Any] | None,
         key: Hashable,
-        place: str,
+        spaces: str,
         report: MonitorReport,
     ) -> None:
         self._asker, self._number, self._future = asker, number, future
-        self._key, self._place, self._report = key, place, report
+        self._key, self._spaces, self._report = key, spaces, report
         self._known = False
         self._expression: RE | None = None
         self.asked = time.perf_counter()
@@ -116,7 +116,7 @@ class Answer:
     def settle(self, given: Any) -> Answer:
         """The answer that is known without waiting."""
         self._known = True
-        self._expression = self._asker.understood(given, self._key, self._place, self._report)
+        self._expression = self._asker.understood(given, self._key, self._spaces, self._report)
         return self
 
     def known_as(self, expression: RE | None) -> Answer:
@@ -150,7 +150,7 @@ class Answer:
         finally:
             report.waited += time.perf_counter() - before
             self._asker.answered(self._number)
-        return self._asker.understood(given, self._key, self._place, report)
+        return self._asker.understood(given, self._key, self._spaces, report)
 
 
 class Asker:
@@ -174,10 +174,10 @@ class Asker:
                 report.kept += 1
                 known, is_unknown = self._kept[key]
                 report.unknown += is_unknown
-                return Answer(self, number, None, None, context.place, report).known_as(known)
+                return Answer(self, number, None, None, self._spaces(context), report).known_as(known)
             given = monitor.suggest(context)
             answer = Answer(
-                self, number, given if isinstance(given, Future) else None, key, context.place, report
+                self, number, given if isinstance(given, Future) else None, key, self._spaces(context), report
             )
             return answer if isinstance(given, Future) else answer.settle(given)
         except OptionError:
@@ -185,7 +185,7 @@ class Asker:
         except Exception as error:
             report.failed(f"{type(error).__name__}: {error!s:.120}")
             report.unknown += 1
-            return Answer(self, number, None, None, context.place, report).known_as(None)
+            return Answer(self, number, None, None, self._spaces(context), report).known_as(None)
         finally:
             report.waited += time.perf_counter() - before
 
@@ -197,10 +197,18 @@ class Asker:
         """The monitor of this number has answered, or has had its time to."""
         self._answered.add(number)
 
-    def understood(self, given: Any, key: Hashable, place: str, report: MonitorReport) -> RE | None:
+    def _spaces(self, context: Context) -> str:
+        """What may stand before a name."""
+        if context.place == MEMBER:
+            return ""  # nobody writes a space behind a dot, and without one a single name is forced text
+        if not self.language.line_statements or context.place in (CALL, ARGUMENT):
+            return " \t\r\n"
+        is_open = context.place == IMPORT and "(" in context.text[context.statement :]
+        return " \t\r\n" if is_open else " \t"
+
+    def understood(self, given: Any, key: Hashable, spaces: str, report: MonitorReport) -> RE | None:
         """The language of an answer, which is kept."""
-        # Nobody writes a space behind a dot, and without one a single name is forced text.
-        expression = expression_of(given, self.language, spaces=place != MEMBER)
+        expression = expression_of(given, self.language, spaces=spaces)
         is_unknown = given is None
         report.unknown += is_unknown
         if key is not None:

@@ -1,9 +1,9 @@
 """What stands between an unfinished text and the document behind it, so that an analyser reads each for what it is.
 
-Why: behind ``f(self.`` the document's next line would be read as more of that expression, and what it has in it would
-be taken for what is written here. Servers recover from a statement that ends too early, less so from two that run into
-one another: of 240 places in real Python ty knew the members at 67 with nothing between, at 157 with an end of line, and
-at 193 where the brackets were closed as well.
+Why: behind ``f(self.`` the document's next line would be read as more of that expression, and what it has in it
+would be taken for what is written here. Servers recover from a statement that ends too early, less so from two that run
+into one another: of 240 places in real Python ty listed members at 83 with nothing between, at 182 with an end of line,
+and at 227 with what is put there now.
 What: an end of line; before it a semicolon, or where statements end with their line, the ends of those brackets and
 strings of the statement that what follows does not close, and a comma where others are still open. In a language of
 which so much is not known, nothing.

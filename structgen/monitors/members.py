@@ -27,6 +27,10 @@ _BINDS = re.compile(
 """What may change, within a statement, which members an expression has."""
 _DYNAMIC = "__getattr__"
 """What has this has members that nobody can list."""
+_OF_FUNCTIONS = frozenset({"apply", "bind", "call"})
+"""Functions of TypeScript are given properties by assignment."""
+_TARGETS = re.compile(r"\(?\s*(?:[\w.]+\s*,\s*)*")
+"""What stands before one of several that are assigned to: ``self.a, self.b = ...``."""
 _SELVES = ("self", "cls", "this")
 
 
@@ -45,27 +49,29 @@ class MemberMonitor(Monitor):
         if not context.receiver or _BINDS.search(written):
             return context.place, context.digest()
         begun = context.digest(context.statement)
-        return context.place, context.receiver, self._is_new(context), _is_optional(context), begun
+        news = self._is_new(context), _begins(context)
+        return context.place, context.receiver, news, _is_optional(context), begun
 
     def suggest(self, context: Context) -> Future[Any]:
         """The names that the analyser completes with."""
         asked = self.analyser.completions(path_of(context), context.document, len(context.text))
-        is_new, is_optional = self._is_new(context), _is_optional(context)
+        is_new, is_optional, begins = self._is_new(context), _is_optional(context), _begins(context)
 
         def names(found: Any) -> Names | None:
             if found is None or found.is_incomplete:
                 return None
             known = found.names()
-            if not known or _DYNAMIC in known:
+            if _DYNAMIC in known or all(map(_is_special, known)):
                 return None
-            return Names(known, new=is_new, optional=is_optional)
+            return Names(known, new=is_new or (begins and known >= _OF_FUNCTIONS), optional=is_optional)
 
         return then(asked, names)
 
     def _is_new(self, context: Context) -> bool:
         if not self._makes or context.receiver not in _SELVES:
             return False
-        return context.text[context.statement :].strip() == context.receiver + "."
+        targets, dot, _ = context.text[context.statement :].rpartition(f"{context.receiver}.")
+        return bool(dot) and _TARGETS.fullmatch(targets) is not None
 
     def close(self) -> None:
         """End the analyser."""
@@ -94,6 +100,16 @@ class ImportMonitor(Monitor):
     def close(self) -> None:
         """End the analyser."""
         self.analyser.close()
+
+
+def _is_special(name: str) -> bool:
+    """Has every object such a name? Where only these are listed, narrowing hid the others, or nothing is known."""
+    return name.startswith("__") and name.endswith("__")
+
+
+def _begins(context: Context) -> bool:
+    """Does the statement begin with this place?"""
+    return context.text[context.statement :].strip() == context.receiver + "."
 
 
 def _is_optional(context: Context) -> bool:

@@ -45,7 +45,7 @@ class Names:
 
     names      each of them, or, with `excluded`, all others
     optional   something that is no name may come as well, such as a number or a bracket
-    new        a name of any kind may come where ``=`` or ``:`` follows: it is made there (in Python ``self.x = 1``)
+    new        a name of any kind may come where ``=``, ``:`` or ``,`` follows: it is made there (``self.x = 1``)
     excluded   the names that may *not* come
     """
 
@@ -77,10 +77,10 @@ Suggestion = Names | Constraint | Rest | Collection[str] | bool | None
 """Names; a constraint on all of the text that follows; True for anything; None for nothing known; False to refuse."""
 
 
-def expression_of(given: Any, language: Language, *, spaces: bool = True) -> RE | None:
+def expression_of(given: Any, language: Language, *, spaces: str = " \t") -> RE | None:
     """The language of what may follow; None where that is anything. Raises `OptionError` for what is no suggestion.
 
-    `spaces`: may there be some before a name?"""
+    `spaces`: characters that may stand before a name."""
     if given is None or given is True:
         return None
     if given is False:
@@ -111,7 +111,7 @@ def expression_of(given: Any, language: Language, *, spaces: bool = True) -> RE 
     return _names(given, language, spaces)
 
 
-def _names(given: Names, language: Language, before: bool) -> RE:
+def _names(given: Names, language: Language, before: str) -> RE:
     letters, word = _characters(language)
     spaces = repeat(_class(" \t" if language.line_statements else " \t\r\n"), 0, None)
     ends = alternate([EPSILON, concat((character_class(negate_ranges(word)), TEXT))])
@@ -126,13 +126,13 @@ def _names(given: Names, language: Language, before: bool) -> RE:
     if given.optional:
         other = negate_ranges(normalise_ranges([*letters, (9, 10), (13, 13), (32, 32)]))
         ways.append(alternate([EPSILON, concat((character_class(other), TEXT))]))
-    return concat((spaces, alternate(ways))) if before else alternate(ways)
+    return concat((repeat(_class(before), 0, None), alternate(ways))) if before else alternate(ways)
 
 
 def _made() -> RE:
-    """Behind a new name: an annotation or an assignment, which is no comparison."""
+    """Behind a new name: an annotation, another target or an assignment, which is no comparison."""
     assigned = concat((literal("="), alternate([EPSILON, concat((_not("="), TEXT))])))
-    return alternate([concat((literal(":"), TEXT)), assigned])
+    return alternate([concat((literal(":"), TEXT)), concat((literal(","), TEXT)), assigned])
 
 
 def _all(names: Collection[str]) -> RE:

@@ -1,0 +1,164 @@
+"""Language-server monitors on real projects: what they refuse that is right, and what models write under them.
+
+Sites are places behind a dot in the code of published packages; the identifier there and the rest of its line are held
+out (as in monitor-guided decoding, Agrawal et al., 2023). First the server is asked what it lists there: its recall is
+the most that a monitor can do.
+
+With --replay the real rest of each line is read by each kind of monitor, and every refusal is listed, since it is an
+error: a mark shows where it came, and behind it what was offered instead. It needs no model.
+Otherwise a model writes the line: free; with the members monitor; with all (members, arguments, imports); with all and
+the server's verdict on the finished line; and with monitors only after a verdict ("fallback"). Ways take turns, in an
+order that rotates from site to site; times a token are compared site by site, and are of the time after the prompt.
+
+Packages are installed into the cache folder, which takes their registries (PyPI, npm) and a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import structgen as sg
+from structgen.monitors.language_server import Analyser, analyser
+from structgen.progress import ProgressBar
+
+from . import tables
+from .projects import PROJECTS, cache_folder, install
+from .replay import IMPORTS, KINDS, SPLITS, Known, Replay, Replayed, known_of
+from .sites import IMPORT, MEMBER, Site, picked
+from .ways import CODE_ITSELF, WAYS, Record, code_itself, written
+
+__all__ = ["main"]
+
+_SECONDS = 30.0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.monitors",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--projects", nargs="+", default=list(PROJECTS), choices=list(PROJECTS), help="default: all")
+    add("--sites", type=int, default=40, help="of each project (40)")
+    add("--seed", type=int, default=0, help="of the sites (0)")
+    add("--servers", nargs="+", default=["ty", "tsgo"], help="of either language one or several (ty tsgo)")
+    add("--replay", action="store_true", help="read real lines; no model")
+    add(
+        "--tokens",
+        choices=SPLITS,
+        default="bytes",
+        help="with --replay: how lines are cut into tokens (bytes)",
+    )
+    add("--ways", nargs="+", default=list(WAYS), choices=list(WAYS), help="default: all")
+    add("--model", help="a folder or a name of a model (the embedded one)")
+    add("--max-tokens", type=int, default=48, help="of a line (48)")
+    add("--device", help="where the model runs, as torch spells it (a GPU if there is one)")
+    add("--dtype", default="float32", choices=["float32", "bfloat16"], help="of the model (float32)")
+    add("--threads", type=int, default=None, help="of torch (OMP_NUM_THREADS, or 2)")
+    add("--cache", type=Path, default=cache_folder(), help="where projects are kept")
+    add("--json", type=Path, help="a file for everything that was recorded")
+    chosen = parser.parse_args(arguments)
+    install([PROJECTS[name] for name in chosen.projects], chosen.cache)
+    known: list[tuple[str, str, Known]] = []
+    if chosen.replay:
+        replayed = _replayed(chosen, known)
+        lines = [*tables.of_replay((server, kind, one) for _, server, kind, one in replayed)]
+        told: dict[str, Any] = {
+            "replayed": [
+                {**asdict(site), "server": server, "kind": kind, **asdict(one)}
+                for site, server, kind, one in replayed
+            ]
+        }
+    else:
+        records = _measured(chosen, known)
+        lines = tables.of_ways(records)
+        told = {"records": [asdict(one) for one in records]}
+    print("\n".join([*lines, "", *tables.of_recall(known)]))
+    if chosen.json:
+        told["known"] = [
+            {"server": server, "project": project, **asdict(one)} for server, project, one in known
+        ]
+        chosen.json.write_text(json.dumps(told, indent=1))
+
+
+def _replayed(chosen: Any, known: list[tuple[str, str, Known]]) -> list[tuple[Site, str, str, Replayed]]:
+    found: list[tuple[Site, str, str, Replayed]] = []
+    replay = Replay(chosen.tokens, chosen.seed)
+    for site, folder, text, server in _sites(chosen, with_imports=True):
+        if site.kind == MEMBER:
+            known.append((server.name, site.project, known_of(site, folder, text, server)))
+        for kind in KINDS if site.kind == MEMBER else [IMPORTS]:
+            one = replay.line(site, folder, text, server, kind)
+            found.append((site, server.name, kind, one))
+            if one.refused:
+                print(_shown(site, text, server.name, kind, one), flush=True)
+    print()
+    return found
+
+
+def _shown(site: Site, text: str, server: str, kind: str, one: Replayed) -> str:
+    line = text.count("\n", 0, site.offset) + 1
+    offered = [name for name in one.offered if not name.startswith("__")]
+    more = f" and {len(offered) - 8} more" if len(offered) > 8 else ""
+    return (
+        f"{site.project} {site.file}:{line}, {kind} of {server}:\n    {one.refused}\n"
+        f"    instead: {', '.join(offered[:8])}{more}"
+    )
+
+
+def _measured(chosen: Any, known: list[tuple[str, str, Known]]) -> list[Record]:
+    threads = chosen.threads or int(os.environ.get("OMP_NUM_THREADS") or 2)
+    model = sg.load(chosen.model, chat=False, threads=threads, dtype=chosen.dtype, device=chosen.device)
+    found: list[Record] = []
+    warm: set[str] = set()
+    for number, (site, folder, text, server) in enumerate(_sites(chosen)):
+        # The server has read the file when it is asked here, before any way is.
+        known.append((server.name, site.project, known_of(site, folder, text, server)))
+        found.append(code_itself(site, folder, text, server))
+        if f"{server.name} {site.project}" not in warm:
+            warm.add(f"{server.name} {site.project}")
+            written(model, site, folder, text, server, chosen.ways[-1], chosen.max_tokens)
+        turn = number % len(chosen.ways)
+        order = [*chosen.ways[turn:], *chosen.ways[:turn]]
+        found += [written(model, site, folder, text, server, way, chosen.max_tokens) for way in order]
+    order = [CODE_ITSELF, *chosen.ways]
+    return sorted(found, key=lambda one: order.index(one.way))
+
+
+def _sites(chosen: Any, *, with_imports: bool = False) -> Iterator[tuple[Site, Path, str, Analyser]]:
+    """Each site with its project's folder, its file's text and each server, which has the whole text afterwards."""
+    work = []
+    for name in chosen.projects:
+        project = PROJECTS[name]
+        folder = project.folder(chosen.cache)
+        files = project.files(chosen.cache)
+        sites = picked(name, project.language, folder, files, chosen.sites, chosen.seed)
+        if with_imports and project.language == "python":
+            sites += picked(name, project.language, folder, files, chosen.sites, chosen.seed, kind=IMPORT)
+        speaks = "python" if project.language == "python" else "script"
+        servers = [one for one in chosen.servers if ("script" if one == "tsgo" else "python") == speaks]
+        work += [(server, project.language, folder, sites) for server in servers]
+    with ProgressBar(sum(len(sites) for *_, sites in work), "sites", True) as bar:
+        for name, language, folder, sites in work:
+            server = analyser(language, folder, name)
+            try:
+                for site in sites:
+                    path = folder / site.file
+                    text = path.read_bytes().decode("utf-8", "replace")
+                    yield site, folder, text, server
+                    # subtle: servers keep the last text that they were told, and other files are read with it
+                    server.diagnostics(path, text).result(_SECONDS)
+                    bar.advance()
+            finally:
+                server.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""Replaying real lines: whatever a monitor refuses of code that works is an error of the monitor or of its server.
+
+Why: a constraint that forbids what is right does harm where it does not help; no model is needed to find that out.
+The held-out rest of each line is read by the monitors, one kind at a time, and what they refuse is listed with the
+place and the names that were allowed instead. The server's recall is asked for apart: how often it knows the members,
+and how often the held-out identifier is among them.
+Cost: about 0.2 s a site, most of it reading the file's beginning with the lexer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structgen as sg
+from bench.records import Tokeniser, vocabulary_of
+from structgen.matcher import open_matcher
+from structgen.monitors import Context, Fault, MemberMonitor, MonitorReport
+from structgen.monitors.language_server import Analyser, Completions
+from structgen.monitors.members import path_of
+from structgen.vocabulary import Vocabulary
+
+from .sites import Site
+
+__all__ = ["IMPORTS", "KINDS", "SPLITS", "Known", "Replay", "Replayed", "known_of", "new_errors"]
+
+SPLITS = ("bytes", "own", "random")
+IMPORTS = "imports"
+KINDS = ("members", "arguments", "diagnostics")
+"""Of monitors that lines behind a dot are read with; import statements are with `IMPORTS`."""
+_SECONDS = 15.0
+
+
+@dataclass
+class Known:
+    """What a server knows at a site: is anything listed, and is the identifier of the code among it?"""
+
+    listed: bool
+    found: bool
+    made: bool = False
+    """Is it an attribute that the line makes: ``self.name = ...``?"""
+    names: int = 0
+    reason: str = ""
+
+
+@dataclass
+class Replayed:
+    """One kind of monitor on one line."""
+
+    triggers: int = 0
+    unknown: int = 0
+    timeouts: int = 0
+    failures: int = 0
+    refused: str = ""
+    """What was read of the line, a mark, and the rest; empty where nothing was refused."""
+    offered: tuple[str, ...] = ()
+    """What came instead at the place: names, or what a checker says."""
+
+
+class Replay:
+    """Reads real lines with monitors."""
+
+    def __init__(self, split: str = "bytes", seed: int = 0) -> None:
+        """`split`: into single bytes, or into tokens of the embedded model, its own ("own") or any that fit ("random");
+        then places within tokens are judged, as they are in generation."""
+        self.vocabulary = Vocabulary.of_bytes() if split == "bytes" else vocabulary_of(None)
+        self._tokeniser = Tokeniser(self.vocabulary)
+        self._split = split
+        self._chance = random.Random(seed)
+
+    def line(self, site: Site, folder: Path, text: str, server: Analyser, kind: str) -> Replayed:
+        """What one kind of monitor makes of the real rest of the line."""
+        before, after = site.around(text)
+        if kind == "diagnostics":
+            return _judged(site, folder, before, after, server)
+        constraint = sg.code(
+            site.language,
+            project=folder,
+            file=site.file,
+            before=before,
+            after=after,
+            monitors=[kind],
+            server=server,
+            patience=_SECONDS,
+            warm_up=_SECONDS,
+        )
+        matcher: Any = open_matcher(constraint, self.vocabulary)
+        read, refused = b"", ""
+        for token in self._tokens(site.rest):
+            data = self.vocabulary.token_bytes(token) or b""
+            if not matcher.advance(token):
+                left = site.rest.encode()[len(read) :].decode("utf-8", "replace")
+                refused = f"{_line(before)}{read.decode('utf-8', 'replace')} ⟦{left.rstrip()}⟧"
+                break
+            read += data
+        report = matcher.report
+        told = Replayed(report.triggers, report.unknown, report.timeouts, report.failures, refused)
+        if refused and kind == "members":
+            told.offered = _shown(_listing(site, folder, _dotted(before, read), after, server).found)
+        if refused and kind == "arguments":
+            place = before + read.decode("utf-8", "replace")
+            signatures = server.signatures(folder / site.file, place + after, len(place)).result(_SECONDS)
+            told.offered = tuple(one.label for one in signatures.items) if signatures else ()
+        return told
+
+    def _tokens(self, text: str) -> Sequence[int]:
+        found = (
+            self._tokeniser.at_random(text.encode(), self._chance)
+            if self._split == "random"
+            else self.vocabulary.encode(text)
+        )
+        if found is None:
+            raise ValueError(f"no tokens spell {text!r}")
+        return found
+
+
+class _Listing(MemberMonitor):
+    """Asks as its parent does, and keeps the whole answer."""
+
+    found: Completions | None = None
+    is_asked = False
+
+    def suggest(self, context: Context) -> Future[Any]:
+        self.is_asked = True
+        asked = self.analyser.completions(path_of(context), context.document, len(context.text))
+        self.found = asked.result(_SECONDS)
+        return super().suggest(context)
+
+
+def known_of(site: Site, folder: Path, text: str, server: Analyser) -> Known:
+    """What the server lists at the site."""
+    before, after = site.around(text)
+    listing = _listing(site, folder, before, after, server)
+    found = listing.found
+    known = Known(False, False, made=site.is_made and before.endswith((" self.", "\tself.")))
+    if not listing.is_asked:
+        known.reason = "no place"
+    elif found is None:
+        known.reason = "no answer"
+    elif found.is_incomplete:
+        known.reason = "incomplete"
+    elif not found.names():
+        known.reason = "changes the text before"
+    else:
+        names = found.names()
+        known.listed, known.found, known.names = True, site.identifier in names, len(names)
+    return known
+
+
+def new_errors(
+    site: Site, folder: Path, text: str, written: str, server: Analyser
+) -> tuple[list[Fault], bool] | None:
+    """The errors that a line brings: those within it, and whether there are some behind it; None: not judged."""
+    before, after = site.around(text)
+    constraint = sg.code(
+        site.language,
+        project=folder,
+        file=site.file,
+        before=before,
+        after=after,
+        monitors=["diagnostics"],
+        server=server,
+        judging=2 * _SECONDS,
+    )
+    report = MonitorReport()
+    found = constraint.faults(written.encode(), report)
+    if report.unchecked:
+        return None
+    # A fault behind the text is told at its last character, which is the line's end.
+    within = [one for one in found if one.start < len(written) - 1]
+    return within, len(within) < len(found)
+
+
+def _listing(site: Site, folder: Path, before: str, after: str, server: Analyser) -> _Listing:
+    listing = _Listing(server)
+    constraint = sg.code(
+        site.language, project=folder, file=site.file, before=before, after=after, monitors=[listing]
+    )
+    matcher: Any = open_matcher(constraint, Vocabulary.of_bytes())
+    matcher.mask()
+    return listing
+
+
+def _dotted(before: str, read: bytes) -> str:
+    """The text up to the last dot that was read."""
+    place = read.rfind(b".") + 1
+    return before + read[:place].decode("utf-8", "replace")
+
+
+def _judged(site: Site, folder: Path, before: str, after: str, server: Analyser) -> Replayed:
+    found = new_errors(site, folder, before + site.rest + after, site.rest, server)
+    if found is None:
+        return Replayed(1, 1)
+    faults, behind = found
+    if not faults and not behind:
+        return Replayed(1)
+    told = tuple(f"{one.code}: {one.message.splitlines()[0]}" for one in faults) or ("behind the line",)
+    return Replayed(1, refused=f"{_line(before)} ⟦{site.rest.rstrip()}⟧", offered=told)
+
+
+def _line(before: str) -> str:
+    return before[before.rfind("\n") + 1 :].lstrip()
+
+
+def _shown(found: Completions | None) -> tuple[str, ...]:
+    return () if found is None else tuple(sorted(found.names()))

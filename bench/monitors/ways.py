@@ -1,0 +1,137 @@
+"""Ways to have a model write the rest of a line, and what is recorded of each text.
+
+Why: members alone, all monitors, monitors and a judge at the end, and a judge alone first are four prices for four
+effects; each is held against the same model left free. Invariant: all ways have the same prompt, the same form of a
+line and the same budget; their texts are judged by the same call, which is no part of the time.
+Cost: one generation for each way of a site, and two diagnostics.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structgen as sg
+from structgen.monitors.language_server import Analyser
+
+from .replay import new_errors
+from .sites import Site
+
+__all__ = ["WAYS", "Record", "code_itself", "prompt_of", "written"]
+
+WAYS: dict[str, dict[str, Any]] = {
+    "free": {"monitors": []},
+    "members": {"monitors": ["members"]},
+    "all": {},
+    "checked": {"check": True},
+    "fallback": {"mode": "fallback"},
+}
+"""What `structgen.code` is told."""
+
+CODE_ITSELF = "the code itself"
+_PROMPT_TOKENS = 400
+_LINE = r"[^\n]{0,160}\n"
+_NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
+
+
+@dataclass
+class Record:
+    """One text."""
+
+    site: Site
+    server: str
+    way: str
+    text: str
+    is_match: bool
+    """Does it begin with the held-out identifier?"""
+    errors: list[str] | None
+    """What the server finds wrong in it; None: it did not say, or the line has no end."""
+    breaks: bool
+    """Are there new errors behind it?"""
+    finish: str = ""
+    tokens: int = 0
+    seconds: float = 0.0
+    """After the prompt was read."""
+    whole: float = 0.0
+    """With the prompt, and with making the constraint."""
+    making: float = 0.0
+    """Making the constraint: the lexer reads the beginning of the file."""
+    report: dict[str, Any] = field(default_factory=dict)
+    """What monitors did."""
+
+    @property
+    def per_token(self) -> float:
+        """Seconds."""
+        return self.seconds / max(1, self.tokens)
+
+    @property
+    def per_trigger(self) -> float | None:
+        """Seconds that were waited for an answer that was not kept; None where nobody was asked."""
+        asked = self.report.get("triggers", 0) - self.report.get("kept", 0)
+        return float(self.report["waited"]) / asked if asked > 0 else None
+
+
+def prompt_of(model: Any, before: str) -> str:
+    """The last tokens of a file up to a place."""
+    ids = model.encode(before[-10 * _PROMPT_TOKENS :])
+    text: str = model.decode(ids[-_PROMPT_TOKENS:])
+    return text
+
+
+def code_itself(site: Site, folder: Path, text: str, server: Analyser) -> Record:
+    """The line as it stands in the file."""
+    errors, breaks = _judged(site, folder, text, site.rest, server)
+    return Record(site, server.name, CODE_ITSELF, site.rest, True, errors, breaks)
+
+
+def written(
+    model: Any, site: Site, folder: Path, text: str, server: Analyser, way: str, max_tokens: int
+) -> Record:
+    """A line that the model writes."""
+    before, after = site.around(text)
+    prompt = prompt_of(model, before)
+    begun = time.perf_counter()
+    constraint = sg.code(
+        site.language,
+        project=folder,
+        file=site.file,
+        before=before,
+        after=after,
+        within=sg.regex(_LINE),
+        server=server,
+        **WAYS[way],
+    )
+    made = time.perf_counter()
+    result = sg.run(model, prompt, constraint, temperature=0.0, max_tokens=max_tokens, speculate=False)
+    ended = time.perf_counter()
+    name = _NAME.match(result.text)
+    # A line that was cut off has no end yet, so there is nothing to judge.
+    is_line = result.text.endswith("\n")
+    errors, breaks = _judged(site, folder, text, result.text, server) if is_line else (None, False)
+    return Record(
+        site,
+        server.name,
+        way,
+        result.text,
+        is_match=name is not None and name[0] == site.identifier,
+        errors=errors,
+        breaks=breaks,
+        finish=result.finish,
+        tokens=len(result.tokens),
+        seconds=result.timing.total - result.timing.prompt,
+        whole=ended - begun,
+        making=made - begun,
+        report={} if result.monitors is None else asdict(result.monitors),
+    )
+
+
+def _judged(
+    site: Site, folder: Path, text: str, line: str, server: Analyser
+) -> tuple[list[str] | None, bool]:
+    found = new_errors(site, folder, text, line, server)
+    if found is None:
+        return None, False
+    return [f"{one.code}: {one.message}" for one in found[0]], found[1]
