@@ -50,7 +50,7 @@ class MonitorReport:
     left: tuple[str, ...] = ()
     """Faults that the text has all the same: there were more than might be repaired."""
     unchecked: bool = False
-    """Was the finished text not judged, though it was to be?"""
+    """Was the text not judged, though it was to be: cut off, or the judge failed?"""
     waited: float = 0.0
     """Seconds spent waiting for answers, or asking."""
     causes: dict[str, int] = field(default_factory=dict)

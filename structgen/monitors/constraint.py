@@ -94,6 +94,7 @@ class Monitored(Constraint):
         judges = [monitor for monitor in self.monitors if monitor.judges]
         if not judges:
             return []
+        report.unchecked = False
         kept: dict[bytes, list[Fault]] = cast(Any, self)._judged
         if generated in kept:
             return kept[generated]
@@ -108,7 +109,6 @@ class Monitored(Constraint):
             language=self.language,
         )
         found: list[Fault] = []
-        report.unchecked = False
         for monitor in judges:
             try:
                 given = monitor.faults(context)

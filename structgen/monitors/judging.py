@@ -64,7 +64,12 @@ class DiagnosticsMonitor(Monitor):
                 left[one.code, one.message] -= 1
                 if left[one.code, one.message] >= 0 or old is None:
                     continue
-            place = min(max(0, one.start - start), max(0, context.generated - 1))
+            if one.start >= len(
+                context.text
+            ):  # it shows behind the text, and is to be mended in its last line
+                place = max(0, context.text.rstrip().rfind("\n") + 1 - start)
+            else:
+                place = max(0, one.start - start)
             faults.append(Fault(place, one.message, one.code))
         return faults
 

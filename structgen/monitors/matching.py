@@ -69,13 +69,23 @@ class MonitoredMatcher(Matcher):
     from then on.
     """
 
-    __slots__ = ("_active", "_frames", "_repairs", "_restrictions", "_settled", "monitored", "report")
+    __slots__ = (
+        "_active",
+        "_frames",
+        "_judges",
+        "_repairs",
+        "_restrictions",
+        "_settled",
+        "monitored",
+        "report",
+    )
 
     def __init__(self, constraint: Monitored, vocabulary: Vocabulary) -> None:
         super().__init__(constraint.constraint, vocabulary)
         self.constraint = constraint
         self.monitored = constraint
-        self.report = MonitorReport()
+        self._judges = any(monitor.judges for monitor in constraint.monitors)
+        self.report = MonitorReport(unchecked=self._judges)
         self._active = [constraint.mode == "always"]
         self._repairs = [0]
         self._restrictions: list[Restriction] = []
@@ -294,7 +304,7 @@ class MonitoredMatcher(Matcher):
         super().rollback(n)
         if not n:
             return
-        self.report.left = ()
+        self.report.left, self.report.unchecked = (), self._judges
         del self._frames[len(self._frames) - n :]
         length = len(self._frames) - 1
         self._restrictions = [one for one in self._restrictions if one.start <= length]
@@ -309,7 +319,7 @@ class MonitoredMatcher(Matcher):
     def fork(self) -> MonitoredMatcher:
         other = super().fork()
         assert isinstance(other, MonitoredMatcher)
-        other.monitored, other.report = self.monitored, self.report
+        other.monitored, other.report, other._judges = self.monitored, self.report, self._judges
         other._active, other._repairs = self._active, self._repairs
         other._restrictions = [one.fork() for one in self._restrictions]
         other._frames = list(self._frames)
