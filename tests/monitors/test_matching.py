@@ -240,3 +240,23 @@ def test_nothing_is_begun_that_cannot_be_ended() -> None:
         None, [Members({"x": ["ab", "b"]}), Members({"x": ["abc", "b"]})], language=SMALL, before="x."
     )
     assert _allowed(open_matcher(both, VOCABULARY)) == {index[b"b"]}
+
+
+def test_a_token_costs_its_own_bytes_and_not_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference implementation of monitor-guided decoding looks through the whole vocabulary at each token."""
+    asked: list[int] = []
+    plain = sg.Vocabulary.token_bytes
+
+    def counted(self: sg.Vocabulary, token: int) -> bytes | None:
+        asked.append(token)
+        return plain(self, token)
+
+    matcher = open_matcher(monitored(None, Members(), language=SMALL), VOCABULARY)
+    index = {token: i for i, token in enumerate(TOKENS)}
+    tokens = [index[one] for one in (b"x.", b"ab", b" ", b"y.b", b"\n", b"x", b".a", b" ", b"y", b".", b"b", b" ")]
+    monkeypatch.setattr(sg.Vocabulary, "token_bytes", counted)
+    for token in tokens:
+        matcher.mask()
+        assert matcher.advance(token)
+    assert asked == tokens
+    assert matcher.report.triggers == 4, "those in the middle of a token are found, too"

