@@ -42,6 +42,10 @@ _JOINED = 4_096
 """Bytes of a text up to which what is in force is looked at together with the constraint."""
 
 
+_SEARCHED, _OTHERS = 64, 2_000
+"""Steps of the search for a completion, and tokens that are tried where no native completion goes on."""
+
+
 class _Frame:
     """What is known behind one token; shared by forks, as it is a function of the text."""
 
@@ -140,11 +144,10 @@ class MonitoredMatcher(Matcher):
         length, is_alive = len(self._frames) - 1, True
         for answer, rest in zip(frame.answers or (), frame.rests, strict=False):
             expression = answer.expression()
-            if expression is not None:
-                if not self._restrict(expression, rest, length) and not rest:
-                    # What the document begins with is not to be judged.
-                    self._restrictions.append(_nothing(self.vocabulary, length))
-                    is_alive = False
+            # What the document begins with is not to be judged.
+            if expression is not None and not self._restrict(expression, rest, length) and not rest:
+                self._restrictions.append(_nothing(self.vocabulary, length))
+                is_alive = False
         return is_alive
 
     def _request(self, frame: _Frame) -> None:
@@ -266,7 +269,7 @@ class MonitoredMatcher(Matcher):
             return False
         text = self._native.text
         offset = len(text) - len(rest)
-        if begun.end is None and 0 <= offset and len(text) <= _JOINED:
+        if begun.end is None and offset >= 0 and len(text) <= _JOINED:
             begun.part = offset, expression
             parts = [one.part for one in (*self._live(), begun) if one.part is not None]
             base = self.monitored.joined
@@ -361,45 +364,43 @@ class MonitoredMatcher(Matcher):
         return max((native.forced_bytes(most) for native in natives), key=len)
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        self._settle()
-        ways: list[list[int]] = []
-        own = self._native.witness_tokens()
-        if own is not None:
-            ways.append(own)
-        for one in self._live():
-            tokens = one.native.witness_tokens()
-            if tokens is not None:
-                ways.append(tokens)
-        for tokens in ways:
-            if max_tokens is not None and len(tokens) > max_tokens:
-                continue
-            whole = self._completion(tokens, max_tokens)
-            if whole is not None:
-                return whole
-        return None
-
-    def _completion(self, tokens: list[int], most: int | None) -> list[int] | None:
-        """These tokens, and what the constraint itself needs after them; None where a monitor objects."""
-        read = 0
+        """Tokens of a completion that monitors agree with; None where the search, which is bounded, found none."""
+        length = len(self._native.tokens)
         try:
-            for token in tokens:
-                if not self.advance(token):
-                    return None
-                read += 1
+            return self._completed(length, max_tokens)
+        finally:
+            self.rollback(len(self._native.tokens) - length)
+
+    def _completed(self, length: int, most: int | None) -> list[int] | None:
+        """Read on until the text is complete: along short completions of what is in force, and where a monitor objects
+        along another."""
+        for _ in range(_SEARCHED):
             self._settle()
             if self.is_complete():
-                return tokens
-            rest = None if self._live() else self._native.witness_tokens()
-            if rest is None or (most is not None and len(tokens) + len(rest) > most):
+                return self._native.tokens[length:]
+            if most is not None and len(self._native.tokens) - length >= most:
                 return None
-            for token in rest:
-                if not self.advance(token):
-                    return None
-                read += 1
-            return [*tokens, *rest] if self.is_complete() else None
-        finally:
-            if read:
-                self.rollback(read)
+            if not self._follow_native():
+                return None
+        return None
+
+    def _follow_native(self) -> bool:
+        """Read the next tokens of some short completion, one at least, up to where something comes into force."""
+        live = self._live()
+        for native in [*(one.native for one in live), self._native]:
+            before = len(self._native.tokens)
+            for token in native.witness_tokens() or ():
+                if token in self.vocabulary.eos_ids or not self.advance(token):
+                    break
+                self._settle()
+                if len(self._live()) != len(live) or self.is_complete():
+                    break
+            if len(self._native.tokens) > before:
+                return True
+        # Any other token will do, a short one rather.
+        others = np.flatnonzero(np.unpackbits(self.mask().view(np.uint8), bitorder="little"))[:_OTHERS]
+        texts = [(len(self.vocabulary.token_bytes(int(one)) or b"?" * 99), int(one)) for one in others]
+        return any(self.advance(one) for _, one in sorted(texts) if one not in self.vocabulary.eos_ids)
 
     def witness_text(self, after: bytes = b"") -> bytes | None:
         if after:
@@ -450,11 +451,16 @@ class MonitoredMatcher(Matcher):
         self.report.left = tuple(fault.message for fault in faults)
         if self._repairs[0] >= monitored.repairs:
             return None
+        text = self._native.text.decode("utf-8", "replace")
+        placed = [fault.start for fault in faults if fault.start >= 0]
+        last = len(self._native.tokens) - self.is_finished
+        return self._token_at(len(text[: min(placed)].encode())) if placed else max(0, last - 1)
+
+    def went_back(self) -> None:
+        """The text was taken back to a fault that `verify` told, and goes on from there."""
         self._repairs[0] += 1
         self.report.faults += 1
         self._active[0] = True
-        text = self._native.text.decode("utf-8", "replace")
-        return self._token_at(len(text[: min(fault.start for fault in faults)].encode()))
 
     def _token_at(self, offset: int) -> int:
         """The token that holds a byte of the text."""

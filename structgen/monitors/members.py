@@ -46,7 +46,9 @@ class MemberMonitor(Monitor):
     def key(self, context: Context) -> Hashable:
         """The receiver, and all before the statement; where the statement binds or narrows something, all of it."""
         written = context.text[context.statement :]
-        if not context.receiver or _BINDS.search(written):
+        # Where a statement does not end with its line, what was read as one may hold several.
+        is_one = context.language is not None and context.language.line_statements
+        if not is_one or not context.receiver or _BINDS.search(written):
             return context.place, context.digest()
         begun = context.digest(context.statement)
         news = self._is_new(context), _begins(context)

@@ -101,7 +101,7 @@ class Fault(NamedTuple):
     """Something wrong with a finished text."""
 
     start: int
-    """Where it begins, in characters of the generated text."""
+    """Where it begins, in characters of the generated text; -1: nowhere, the text as a whole is wrong."""
     message: str
     code: str = ""
 

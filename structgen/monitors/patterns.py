@@ -44,9 +44,9 @@ class _Judge(Monitor):
         if said is None or said is True:
             return []
         if said is False:
-            return [Fault(0, f"{self.name} refused it")]
+            return [Fault(-1, f"{self.name} refused it")]
         if isinstance(said, str):
-            return [Fault(0, said)]
+            return [Fault(-1, said)]
         if isinstance(said, Fault):
             return [said]
         return [one if isinstance(one, Fault) else Fault(*one) for one in said]

@@ -7,11 +7,15 @@ Cost: linear in the expression.
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["arguments_before", "callee_before", "opening_before", "receiver_before"]
 
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 _MOST = 2_000
 _SUFFIXES = "?!"
+_HIDES = re.compile(r"\"\"\"|'''|#|//|/\*")
+"""What may begin a comment or a long string, in which commas and brackets are none; read backwards nobody knows."""
 
 
 def receiver_before(text: str) -> str:
@@ -37,10 +41,13 @@ def opening_before(text: str, *, closed: bool = False) -> int:
 
 
 def arguments_before(text: str, *, closed: bool = False) -> list[str]:
-    """What is written between that bracket and the end, cut at its commas."""
+    """What is written between that bracket and the end, cut at its commas; nothing where a comment or a long string may
+    be in it."""
     end = len(text) - 1 if closed else len(text)
     opened = _opening(text, end)
     if opened is None:
+        return []
+    if _HIDES.search(text, opened, end):
         return []
     found, place, last = [], end - 1, end
     while place > opened:

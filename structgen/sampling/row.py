@@ -124,6 +124,8 @@ class Row:
         self._is_free = matcher is None
         self._verify: Callable[[], int | None] | None = getattr(matcher, "verify", None)
         self._repairs = 0
+        self._faulty: Any = None
+        """The last text that was finished with a fault: tokens, scores, its end, and the faults."""
         self._matcher: Any = Unconstrained() if matcher is None else matcher
         self._vocabulary = vocabulary
         self._unproven_before = int(getattr(matcher, "unproven", 0))
@@ -224,11 +226,11 @@ class Row:
             elif len(self.tokens) >= self.capacity and not matcher.is_complete():
                 if can_score and self.options.exact_weight and len(self.pending) > 1 + self._resent:
                     return  # forced tokens have to be scored before
-                self.finish = "length"
+                self._fall_short("length")
             elif matcher.allowed_count() > 0:
                 return
             elif not self._step_back():
-                self.finish = "dead_end"
+                self._fall_short("dead_end")
 
     def _commit_forced(self) -> None:
         if len(self.tokens) in self._banned:
@@ -270,7 +272,7 @@ class Row:
     def draw(self, logits: NDArray[Any], ids: NDArray[np.int64] | None, choose: Choice | None = None) -> None:
         """Draw the next token; the row may finish by it. `choose` draws from the law in another way."""
         if len(self.tokens) >= self.capacity and not self._matcher.is_complete():
-            self.finish = "length"
+            self._fall_short("length")
             return
         law = StepLaw(logits, ids, self.options)
         self._laws[len(self.tokens)] = law, logits
@@ -292,7 +294,7 @@ class Row:
             self._drawn.append(len(self.tokens))
             self._commit(int(ids[0]), (-np.inf, -np.inf))
         elif not self._step_back():
-            self.finish = "dead_end"
+            self._fall_short("dead_end")
 
     def _draw_from(self, law: StepLaw, choose: Choice | None = None) -> None:
         position = len(self.tokens)
@@ -311,7 +313,7 @@ class Row:
                 self._end()
                 return
             if position >= self.capacity:
-                self.finish = "length"  # the model would have gone on
+                self._fall_short("length")  # the model would have gone on
                 return
             if not self._matcher.advance(token):
                 if self._verify is None:
@@ -321,7 +323,7 @@ class Row:
                     redrawn += 1
                     continue
                 if not self._step_back():
-                    self.finish = "dead_end"
+                    self._fall_short("dead_end")
                 return
             if self._budget is None or self._budget.admits(token, self.capacity - position - 1):
                 break
@@ -357,15 +359,28 @@ class Row:
     def _end(self) -> None:
         """The text is complete; but one that is judged to have a fault goes back to it."""
         fault = None if self._verify is None else self._verify()
-        if fault is None or not self._drawn or self._drawn[0] > fault:
+        if fault is None or not self._drawn:
             self.finish = "complete"
             return
+        self._faulty = self.tokens[:], self._steps[:], self.end_token, self._end_step, self._matcher.report.left
         if self._matcher.is_finished:
             self._matcher.rollback(1)
         self.end_token = self._end_step = None
         self._repairs += 1
-        if not self._step_back(fault):
-            self.finish = "dead_end"
+        self._matcher.went_back()
+        # What comes of forced text can only be mended behind it.
+        if not self._step_back(max(fault, self._drawn[0])):
+            self._fall_short("dead_end")
+
+    def _fall_short(self, finish: Finish) -> None:
+        """There is no text, but for one that had a fault: that one is given, with the fault told."""
+        self.finish = finish
+        if self._faulty is not None:
+            self.tokens, self._steps, self.end_token, self._end_step, left = self._faulty
+            self._matcher.report.left, self._matcher.report.unchecked = left, False
+            self.pending = []
+            self.excess = 0
+            self.finish = "complete"
 
     def _step_back(self, to: int | None = None) -> bool:
         """Take back the last drawn token and all after it, ban it there, draw again if the law is at hand. With `to`:

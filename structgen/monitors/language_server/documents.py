@@ -2,8 +2,8 @@
 
 Why: a server answers about the text that it was told last, so the text must be told before each question, and cheaply:
 generated text grows at its end, so an edit from the first difference on is small, where the server takes edits.
-Invariant: after `tell` the server's text is ours, and every other document is to it as it is on disk: what was generated
-for one file and then thrown away is no part of the project. Used in the background loop only.
+Invariant: after `tell` the server's text is ours, and every other document is to it as it is on disk: what was
+generated for one file and then thrown away is no part of the project. Used in the background loop only.
 Cost: a comparison with the last text, at the speed of `memcmp`, and the message: for an edit what is new, else all.
 Spec: Language Server Protocol 3.17, "Text Document Synchronization".
 """
