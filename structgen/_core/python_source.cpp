@@ -48,10 +48,13 @@ class __attribute__((visibility("hidden"))) PythonSource final : public Source {
     return out;
   }
 
-  std::string completion(uint64_t state) override {
+  bool completion(uint64_t state, std::string *out) override {
     nb::gil_scoped_acquire held;
     const Unfolding here(space_);
-    return nb::str(object_.attr("completion")(state)).c_str();
+    const nb::object text = object_.attr("completion")(state);
+    if (text.is_none()) return false;
+    *out += nb::str(text).c_str();
+    return true;
   }
 
   bool is(nb::handle object) const { return object_.is(object); }

@@ -78,7 +78,7 @@ struct Source {
   virtual bool accepts(uint64_t state) = 0;
   virtual std::vector<Edge> edges(uint64_t state) = 0;
   // Some text from here to the end, the shortest where it is known.
-  virtual std::string completion(uint64_t state) = 0;
+  virtual bool completion(uint64_t state, std::string *out) = 0;
 };
 
 // While a source is asked: its space is not to be asked for by the same thread.

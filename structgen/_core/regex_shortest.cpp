@@ -69,7 +69,8 @@ int64_t RegexSpace::Impl::shortest_length(Re root) {
           if (n.lo) length = 0;
           break;
         case ReKind::Source:
-          length = n.nullable ? 0 : static_cast<int64_t>(sources[n.index]->completion(static_cast<uint64_t>(n.lo)).size());
+          if (std::string text; n.nullable || sources[n.index]->completion(static_cast<uint64_t>(n.lo), &text))
+            length = static_cast<int64_t>(text.size());
           break;
         default: break;
       }
@@ -112,7 +113,9 @@ bool RegexSpace::Impl::shortest_plain(Re root, std::string *out) {
           }
         break;
       case ReKind::Repeat: stack.push_back({part(r, 0), n.lo}); break;
-      case ReKind::Source: *out += sources[n.index]->completion(static_cast<uint64_t>(n.lo)); break;
+      case ReKind::Source:
+        if (!n.nullable && !sources[n.index]->completion(static_cast<uint64_t>(n.lo), out)) return false;
+        break;
       default:  // Literals
         for (uint32_t i = 1; i < n.count; i += 2)
           if (shortest_lengths.at(part(r, i)) + 1 == length) {

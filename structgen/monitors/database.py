@@ -1,11 +1,12 @@
 """SQL whose tables and columns are those of a live database.
 
 What: behind ``FROM``, ``JOIN``, ``INTO`` and ``UPDATE`` comes a table; behind a table's name or alias and a dot one of
-its columns; where an expression may begin, a name is a column, a table, a function or a word of SQL. The schema is read
-when the text comes to such a place, so it is that of this moment. A finished query is judged by SQLite itself, which
-prepares it without running it.
-Unknown, and so free: names made by the query itself (``WITH``, aliases of columns) are allowed wherever they were
-written; columns of sub-queries behind an alias.
+its columns; where an expression may begin, a name is a column, a function of this database, or a word of SQL. The
+schema is read when the text comes to such a place, so it is that of this moment. A finished query is judged by SQLite
+itself, which prepares it without running it; anything but a query or a change of rows is a fault.
+Unknown, and so free: names that the query makes itself (``WITH``, aliases of columns), and columns of sub-queries.
+Approximate: an alias that is used before it is made is taken for one of a table, and is short (a letter or two and a
+digit) or begins as that table's name does.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from structgen.constraints.expressions import EPSILON, RE, TEXT, alternate, concat, literal, repeat
 from structgen.errors import OptionError, with_kind
 
+from .languages import language_of
 from .monitor import Context, Fault, Monitor, Trigger
-from .suggestions import Names
+from .suggestions import Names, Rest, expression_of, folded
 
 __all__ = ["DatabaseMonitor", "sqlite_schema"]
 
@@ -33,21 +37,26 @@ def _behind(words: str, more: str = "") -> Trigger:
 
 _TABLE_NEXT = _behind("from join into update")
 _VALUE_NEXT = _behind(
-    "select where and or not on by having distinct set when then else", more=r"|[(,=<>+\-*/|]"
+    "select where and or not on by having distinct set when then else", more=r"|[(,=<>+|-]|(?<!/)\*|(?<!\*)/"
 )
-_ALIASES = re.compile(r"(?i)\b(?:from|join|into|update|,)\s*\"?(\w+)\"?(?:\s+as)?(?:\s+(\w+))?")
-_MADE = re.compile(r"(?i)\bas\s+\"?(\w+)|\bwith\s+(?:recursive\s+)?(\w+)|,\s*(\w+)\s+as\s*\(")
-_FUNCTIONS = (
-    "abs avg cast coalesce count date datetime exists group_concat ifnull iif instr julianday length like lower ltrim "
-    "max min nullif printf random replace round rtrim strftime substr substring sum time total trim typeof unixepoch "
-    "upper row_number rank dense_rank lag lead first_value last_value ntile over partition"
+_ALIASES = re.compile(
+    r"(?i)(?:\b(?:from|join|into|update)|,)\s*(?:\w+\.)?(\"[^\"]+\"|\w+)(?:\s+as)?(?:\s+(\"[^\"]+\"|\w+))?"
 )
-_OPENING = (
-    "case not exists distinct all select with in like between glob values default conflict from null true false "
-    "current_date current_time current_timestamp"
+_MADE = re.compile(
+    r"(?i)\)\s*(?:as\s+)?\"?(\w+)|\bas\s+\"?(\w+)|\bwith\s+(?:recursive\s+)?(\w+)|,\s*(\w+)\s*(?:\([^()]*\)\s*)?as\s*\("
 )
-"""Words that an expression may begin with, or that go on after one of the words it is asked behind."""
-_WORDS = frozenset(f"{_FUNCTIONS} {_OPENING}".split())
+_COMPARED = re.compile(r"(?i)\bis\s+(?:not\s+)?distinct\s+from\s$")
+_WORDS = frozenset(
+    "case cast not exists distinct all select with in is like between glob values default conflict from null true false "
+    "current_date current_time current_timestamp order partition rows range groups where group having limit excluded "
+    "rowid oid _rowid_ or and as asc desc on using union except intersect over filter nothing recursive escape collate "
+    "main temp key value type atom parent fullkey path".split()
+)
+"""What may stand where a value may, beside names: words that begin an expression, or go on behind what looked like the
+beginning of one; columns of ``json_each``."""
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_QUERIES = ("select", "with", "values", "insert", "replace", "update", "delete")
+_IMPLIED = frozenset({"rowid", "oid", "_rowid_"})
 
 
 class DatabaseMonitor(Monitor):
@@ -62,6 +71,10 @@ class DatabaseMonitor(Monitor):
             place = Path(database).absolute().as_uri()
             self._connection = sqlite3.connect(f"{place}?mode=ro", uri=True, check_same_thread=False)
         self._lock = threading.Lock()
+        known = self._connection.execute(
+            "SELECT name FROM pragma_function_list UNION SELECT name FROM pragma_module_list"
+        )
+        self._functions = frozenset(row[0].lower() for row in known) | {"cast"}
         self._version: int | None = None
         self._tables: dict[str, tuple[str, tuple[str, ...]]] = {}
 
@@ -96,44 +109,54 @@ class DatabaseMonitor(Monitor):
         made = {name for match in _MADE.finditer(written) for name in match.groups() if name}
         if context.place == "member":
             return self._members(context.receiver, tables, written, made)
-        if context.place == _TABLE_NEXT.pattern:
-            return Names({name for name, _ in tables.values()} | made | {"select"}, optional=True)
+        names = {name for name, _ in tables.values()} | made | {"sqlite_schema", "sqlite_master"}
+        if context.place == _TABLE_NEXT.pattern and not _COMPARED.search(written):
+            return _names_or(names | {"select", "or", "main", "temp"}, self._functions)
         columns = {column for _, some in tables.values() for column in some}
         aliases = {
-            name for match in _ALIASES.finditer(written + context.after) for name in match.groups() if name
+            name.strip('"')
+            for match in _ALIASES.finditer(written + context.after)
+            for name in match.groups()
+            if name
         }
-        known = columns | {name for name, _ in tables.values()} | aliases | made | _WORDS
-        # An alias may be used before the place that makes it.
-        prefixes = {
-            f"{letter}{number}" for letter in "abcdefghijklmnopqrstuvwxyzt" for number in ("", 1, 2, 3)
-        }
-        return Names(known | prefixes, optional=True)
+        return _names_or(columns | names | aliases | _WORDS, self._functions, tables.keys())
 
     def _members(
         self, receiver: str, tables: dict[str, tuple[str, tuple[str, ...]]], written: str, made: set[str]
     ) -> Names | None:
         name = receiver.strip('"').lower()
+        if name in ("main", "temp"):
+            return Names(
+                {table for table, _ in tables.values()} | {"sqlite_schema", "sqlite_master"}, optional=True
+            )
         meant = {
-            match[1].lower() for match in _ALIASES.finditer(written) if match[2] and match[2].lower() == name
+            match[1].strip('"').lower()
+            for match in _ALIASES.finditer(written)
+            if match[2] and match[2].strip('"').lower() == name
         } | ({name} if name in tables else set())
-        if name in {one.lower() for one in made} or meant - tables.keys():
+        if name in {one.lower() for one in made} or name == "excluded" or meant - tables.keys():
             return None
         # An alias that is made only later may be of any table.
         some = meant or tables.keys()
         columns = {column for table in some for column in tables[table][1]}
-        return Names(columns | {"rowid"}, optional=True) if columns else None
+        return Names(columns | _IMPLIED, optional=True) if columns else None
 
     def faults(self, context: Context) -> Sequence[Fault] | None:
         """What SQLite says of the query; it is prepared, not run."""
-        query = context.text.strip().rstrip(";")
+        query = _COMMENT.sub("", context.text).strip().rstrip(";").strip()
         if not query:
             return []
+        first = query.split(None, 1)[0].split("(")[0].lower()
+        if first not in _QUERIES:
+            # Others, such as PRAGMA, take effect when they are prepared.
+            return [Fault(0, f"{first.upper()} is neither a query nor a change of rows")]
         try:
             with self._lock:
-                self._connection.execute("EXPLAIN " + query)
-        except sqlite3.Warning as error:
-            return [Fault(0, str(error))]
-        except sqlite3.Error as error:
+                self._connection.execute("EXPLAIN " + context.text.strip().rstrip(";"))
+        except sqlite3.ProgrammingError as error:
+            # Parameters have no values here.
+            return [] if "binding" in str(error) else [Fault(-1, str(error))]
+        except (sqlite3.Error, sqlite3.Warning) as error:
             return [Fault(self._place(str(error), context), str(error))]
         return []
 
@@ -145,14 +168,36 @@ class DatabaseMonitor(Monitor):
         )
         start = len(context.text) - context.generated
         if named is None:
-            return 0
+            return -1
         found = context.text.find(named[1] or named[2], start)
-        return max(0, found - start)
+        return found - start if found >= 0 else -1
 
     def close(self) -> None:
         """Close a connection of its own."""
         if self._own:
             self._connection.close()
+
+
+def _names_or(names: Collection[str], functions: frozenset[str], tables: Collection[str] = ()) -> Rest:
+    """One of these names, one of the functions and its bracket, a likely alias of a table before a dot, or what is no
+    name."""
+    language = language_of("sql")
+    spaces = repeat(("class", ((9, 10), (13, 13), (32, 32))), 0, None)
+    listed = expression_of(Names(names, optional=True), language, spaces="")
+    assert listed is not None
+    called = concat((_folded(functions), spaces, alternate([EPSILON, concat((literal("("), TEXT))])))
+    ways = [listed, called]
+    if tables:
+        letter = ("class", ((65, 90), (97, 122)))
+        short = concat((letter, repeat(letter, 0, 1), repeat(("class", ((48, 57),)), 0, 1)))
+        begun = _folded(frozenset(name[:end] for name in tables for end in range(1, len(name))))
+        ways.append(concat((alternate([short, begun]), literal("."), TEXT)))
+    return Rest(concat((spaces, alternate(ways))))
+
+
+@lru_cache(maxsize=8)
+def _folded(names: frozenset[str]) -> RE:
+    return folded(names)
 
 
 def sqlite_schema(database: str | Path | sqlite3.Connection) -> DatabaseMonitor:

@@ -34,7 +34,7 @@ from structgen.errors import OptionError, with_kind
 
 from .languages import Language
 
-__all__ = ["Names", "Rest", "Suggestion", "expression_of"]
+__all__ = ["Names", "Rest", "Suggestion", "expression_of", "folded"]
 
 _MOST_NAMES = 50_000
 
@@ -117,7 +117,7 @@ def _names(given: Names, language: Language, before: str) -> RE:
     ends = alternate([EPSILON, concat((character_class(negate_ranges(word)), TEXT))])
     listed = ("literals", tuple(sorted(given.names))) if len(given.names) > 1 else _all(given.names)
     if language.folds and given.names:
-        listed = alternate([_folded(name) for name in sorted(given.names)])
+        listed = folded(given.names)
     any_name = concat((character_class(letters), repeat(character_class(word), 0, None)))
     name = intersect((any_name, complement(listed))) if given.excluded else listed
     ways = [concat((name, ends))]
@@ -145,6 +145,11 @@ def _not(character: str) -> RE:
 
 def _class(characters: str) -> RE:
     return character_class(normalise_ranges([(ord(one), ord(one)) for one in characters]))
+
+
+def folded(names: Collection[str]) -> RE:
+    """One of these names, in upper or lower case."""
+    return alternate([_folded(name) for name in sorted(names)])
 
 
 def _folded(name: str) -> RE:

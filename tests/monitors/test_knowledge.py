@@ -68,6 +68,7 @@ def shop(tmp_path: Path) -> Path:
         connection.executescript(
             """CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, city TEXT);
             CREATE TABLE orders (id INTEGER PRIMARY KEY, user_id INTEGER, total REAL);
+            CREATE TABLE stations (region TEXT, last_update TEXT, band INTEGER);
             CREATE VIEW big_orders AS SELECT * FROM orders WHERE total > 100;"""
         )
     return tmp_path / "shop.db"
@@ -86,6 +87,21 @@ def shop(tmp_path: Path) -> Path:
         "INSERT INTO users (name, city) VALUES ('a', 'b')",
         "UPDATE users SET name = upper(name) WHERE id = 1",
         "SELECT x.total FROM (SELECT total FROM orders) AS x",
+        "WITH t AS (SELECT sum(total) AS s FROM orders) SELECT t.s FROM t",
+        "SELECT use.name, o2.total FROM users use, orders o2",
+        "SELECT name FROM users WHERE id = ?",
+        "SELECT hex(name), json_extract(city, '$.a') FROM users",
+        "SELECT rowid, name FROM main.users",
+        "SELECT name FROM sqlite_schema",
+        "SELECT value FROM json_each('[1, 2]')",
+        "SELECT row_number() OVER (ORDER BY total) FROM orders",
+        "SELECT count(*) FILTER (WHERE total > 1) FROM orders",
+        "SELECT name FROM users /* all */ WHERE id > 1",
+        "SELECT total * 2 / 3 - 1 FROM orders WHERE total IS NOT DISTINCT FROM user_id",
+        "SELECT region AS r, last_update, band AS b FROM stations ORDER BY region DESC LIMIT 3",
+        "SELECT region FROM stations WHERE region IS NULL AND band IS NOT NULL ORDER BY last_update DESC",
+        "SELECT sum(band) OVER (PARTITION BY region ORDER BY last_update) FROM stations",
+        "-- all of them\nSELECT name FROM users",
     ],
 )
 def test_queries_of_the_database_are_written(shop: Path, query: str) -> None:
@@ -104,6 +120,7 @@ def test_queries_of_the_database_are_written(shop: Path, query: str) -> None:
     [
         ("SELECT name FROM customers", "SELECT name FROM "),
         ("SELECT email FROM users", "SELECT "),
+        ("SELECT name FROM main.customers", "SELECT name FROM main."),
         ("SELECT users.total FROM users", "SELECT users."),
         ("SELECT o.total, u.total FROM users u", "SELECT o.total, u.t"),
         ("SELECT name FROM users u WHERE u.total > 1", "SELECT name FROM users u WHERE u."),
@@ -138,6 +155,7 @@ def test_a_finished_query_is_judged_by_the_database(shop: Path) -> None:
         ("SELECT total FROM users", 0),
         ("SELECT name FROM users WHERE", len("SELECT name FROM users WHERE") - 1),
         ("SELECT name FROM users; DROP TABLE users", 0),
+        ("PRAGMA foreign_keys(1)", 0),
     ]:
         matcher = open_matcher(constraint, BYTES)
         assert all(matcher.advance(byte) for byte in query.encode()), query

@@ -233,7 +233,9 @@ def test_nothing_is_begun_that_cannot_be_ended() -> None:
     assert _allowed(matcher) == {index[b"b"]}
     assert matcher.forced() == [index[b"b"], index[b"\n"], EOS]
     matcher.rollback(1)
-    assert matcher.accepts([index[b"x"], index[b".a"]]) == 1, "only abc begins so, which the constraint has not"
+    assert matcher.accepts([index[b"x"], index[b".a"]]) == 1, (
+        "only abc begins so, which the constraint has not"
+    )
     assert matcher.advance(index[b"y"])
     assert not matcher.accepts([index[b"."]]), "nothing may come behind it"
     both = monitored(
@@ -253,7 +255,9 @@ def test_a_token_costs_its_own_bytes_and_not_the_vocabulary(monkeypatch: pytest.
 
     matcher = open_matcher(monitored(None, Members(), language=SMALL), VOCABULARY)
     index = {token: i for i, token in enumerate(TOKENS)}
-    tokens = [index[one] for one in (b"x.", b"ab", b" ", b"y.b", b"\n", b"x", b".a", b" ", b"y", b".", b"b", b" ")]
+    tokens = [
+        index[one] for one in (b"x.", b"ab", b" ", b"y.b", b"\n", b"x", b".a", b" ", b"y", b".", b"b", b" ")
+    ]
     monkeypatch.setattr(sg.Vocabulary, "token_bytes", counted)
     for token in tokens:
         matcher.mask()

@@ -14,9 +14,7 @@ import numpy as np
 from structgen import Vocabulary
 from structgen.monitors import Context, Language, Monitor, Quotes
 
-SMALL = Language(
-    "small", {b"'": Quotes(b"'", escapes=False)}, line_comments=(b"#",), line_statements=True
-)
+SMALL = Language("small", {b"'": Quotes(b"'", escapes=False)}, line_comments=(b"#",), line_statements=True)
 """Strings in single quotes, comments behind ``#``."""
 TOKENS = [
     b"x", b"y", b".", b"x.", b".a", b"a", b"b", b"ab", b"abc", b" ", b"\n", b".a.", b"y.b", b"c", b"ab x.ab", b")",

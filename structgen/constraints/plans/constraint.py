@@ -167,13 +167,15 @@ class _Unfolding:
                 found.append((literal(self._layout.close), _END))
             return found
 
-    def completion(self, state: int) -> str:
-        """A shortest way to finish, as text."""
+    def completion(self, state: int) -> str | None:
+        """A shortest way to finish, as text; None where the search for one was given up."""
         if state == _END:
             return ""
         with self._lock:
             place, _ = self._states[state]
-            steps = self.product.completion(place) or []
+            steps = self.product.completion(place)
+            if steps is None:
+                return None
             texts = [self._texts[number] for number in steps]
             before = self._layout.open if state == self.start else self._layout.separator if texts else ""
             return before + self._layout.separator.join(texts) + self._layout.close
