@@ -9,6 +9,7 @@ Cost: of a kept answer, one look-up.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -131,6 +132,9 @@ class Answer:
         try:
             left = self._asker.patience(self._number) - (before - self.asked)
             given = future.result(max(0.0, left))
+            return self._asker.understood(given, self._key, self._spaces, report)
+        except OptionError:
+            raise  # a suggestion that is none: the monitor's author wants to know
         except TimeoutError:
             if future.done():  # the monitor's own error
                 report.failed("TimeoutError")
@@ -150,7 +154,6 @@ class Answer:
         finally:
             report.waited += time.perf_counter() - before
             self._asker.answered(self._number)
-        return self._asker.understood(given, self._key, self._spaces, report)
 
 
 class Asker:
@@ -158,7 +161,8 @@ class Asker:
 
     def __init__(self, language: Language, patience: float, warm_up: float) -> None:
         self.language = language
-        self._patience, self._warm_up = patience, max(patience, warm_up)
+        self._patience = min(patience, threading.TIMEOUT_MAX)
+        self._warm_up = min(max(patience, warm_up), threading.TIMEOUT_MAX)
         self._answered: set[int] = set()
         self._kept: OrderedDict[Hashable, tuple[RE | None, bool]] = OrderedDict()
 

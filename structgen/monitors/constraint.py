@@ -113,7 +113,10 @@ class Monitored(Constraint):
             try:
                 given = monitor.faults(context)
                 if isinstance(given, Future):
-                    given = given.result(self.judging)
+                    given = given.result(min(self.judging, threading.TIMEOUT_MAX))
+                given = None if given is None else [_checked_fault(one, monitor) for one in given]
+            except OptionError:
+                raise
             except Exception as error:
                 report.failed(f"{type(error).__name__}: {error!s:.120}")
                 given = None
@@ -159,6 +162,16 @@ class Monitored(Constraint):
         return f"<{self.describe()}>"
 
 
+def _checked_fault(given: Any, monitor: Monitor) -> Fault:
+    start, message, *_ = given if isinstance(given, tuple) and len(given) >= 2 else (None, None)
+    if isinstance(start, bool) or not isinstance(start, int) or not isinstance(message, str):
+        raise OptionError(
+            f"the monitor {monitor.name} told {given!r:.60} as a fault of a text",
+            hint="A fault is structgen.monitors.Fault(start, message): a number of characters and a text.",
+        )
+    return given if isinstance(given, Fault) else Fault(start, message)
+
+
 def _shared(one: bytes, other: bytes) -> int:
     """How many first bytes are the same."""
     if other.startswith(one) or one.startswith(other):
@@ -194,7 +207,7 @@ class _Judge:
         if not self.of_beginning(given):
             return False
         with self._lock:
-            return self._matcher.is_complete() and self._matcher.verify() is None
+            return self._matcher.is_complete() and self._matcher.is_right()
 
 
 def monitored(

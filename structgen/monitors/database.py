@@ -47,8 +47,8 @@ _MADE = re.compile(
 )
 _COMPARED = re.compile(r"(?i)\bis\s+(?:not\s+)?distinct\s+from\s$")
 _WORDS = frozenset(
-    "case cast not exists distinct all select with in is like between glob values default conflict from null true false "
-    "current_date current_time current_timestamp order partition rows range groups where group having limit excluded "
+    "case cast not exists distinct all select with in is like between glob values default conflict from null true "
+    "false current_date current_time current_timestamp order partition rows range groups where group having limit excluded "
     "rowid oid _rowid_ or and as asc desc on using union except intersect over filter nothing recursive escape collate "
     "main temp key value type atom parent fullkey path".split()
 )

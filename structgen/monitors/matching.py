@@ -437,6 +437,10 @@ class MonitoredMatcher(Matcher):
 
     # -- the finished text
 
+    def is_right(self) -> bool:
+        """Does no monitor find a fault in the text, if it ends here?"""
+        return not self.monitored.faults(self._native.text, self.report)
+
     def verify(self) -> int | None:
         """Where the finished text has a fault that is to be written anew: the number of the token it begins in.
 

@@ -49,7 +49,7 @@ class _Judge(Monitor):
             return [Fault(-1, said)]
         if isinstance(said, Fault):
             return [said]
-        return [one if isinstance(one, Fault) else Fault(*one) for one in said]
+        return list(said)
 
 
 def after(

@@ -95,7 +95,9 @@ def expression_of(given: Any, language: Language, *, spaces: str = " \t") -> RE 
                 hint="Suggest names, or a constraint made with regex(), choice() and text().",
             )
         return expression
-    if isinstance(given, Collection) and not isinstance(given, str | bytes):
+    if isinstance(given, Collection) and not isinstance(given, str | bytes | Names):
+        if not all(isinstance(name, str) for name in given):
+            raise OptionError(f"a monitor suggested {given!r:.60}, which are not all texts")
         given = Names(given)
     if not isinstance(given, Names):
         raise OptionError(

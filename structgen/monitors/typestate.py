@@ -24,7 +24,8 @@ _ASSIGNED = re.compile(
 )
 _ENTERED = Trigger(r"\)[ \t]+as[ \t]")
 """Of ``with File() as f``."""
-_State = tuple[tuple[str, str], ...]
+_State = tuple[tuple[str, str, int], ...]
+"""Of each value its state, and where in the text that began."""
 
 
 class Typestate(Monitor):
@@ -47,15 +48,11 @@ class Typestate(Monitor):
         """Behind the dot of a value that is watched: no method that its state does not have."""
         if context.place != "member":
             return None
-        state = self._state_of(context.receiver, context.state)
+        state = self._state_of(context.receiver, context.state, context.text)
         if state is None:
             return None
         refused = self._methods - self._transitions.get(state, {}).keys()
         return Names(refused, excluded=True) if refused else None
-
-    def key(self, context: Context) -> Any:
-        """The receiver and the states of all values."""
-        return context.place, context.receiver if context.place == "member" else "", context.state
 
     def committed(self, context: Context, name: str) -> _State:
         """A value is made where its maker is called, and changes its state where one of its methods is."""
@@ -63,27 +60,45 @@ class Typestate(Monitor):
         if context.place == _ENTERED.pattern:
             before = context.text.rstrip()[:-2].rstrip()
             is_made = callee_before(before, closed=True) in self._made_by
-            return _with(states, name, self._start) if is_made and name else states
+            return (
+                _with(states, name, self._start, len(context.text) + len(name))
+                if is_made and name
+                else states
+            )
         if context.place != "call":
             return states
         callee = context.callee
         receiver, _, method = callee.rpartition(".")
         if callee in self._made_by:
             made = self._assigned(context.text[: context.opening - len(callee)])
-            return states if made is None else _with(states, made, self._start)
-        state = self._state_of(receiver, states)
+            return states if made is None else _with(states, made, self._start, len(context.text))
+        state = self._state_of(receiver, states, context.text)
         after = None if state is None else self._transitions.get(state, {}).get(method)
-        return states if after is None else _with(states, receiver, after)
+        return states if after is None else _with(states, receiver, after, len(context.text))
 
     def _assigned(self, before: str) -> str | None:
         match = _ASSIGNED.search(before[-500:])
         return None if match is None else match[1]
 
-    def _state_of(self, receiver: str, states: _State) -> str | None:
-        known = dict(states).get(receiver)
-        if known is None and self._values is not None and self._values.fullmatch(receiver):
-            return self._start
-        return known
+    def _state_of(self, receiver: str, states: _State, text: str) -> str | None:
+        for value, state, since in states:
+            if value == receiver:
+                return None if _is_bound_anew(receiver, text[since:]) else state
+        is_value = self._values is not None and self._values.fullmatch(receiver)
+        return self._start if is_value else None
+
+
+def _is_bound_anew(name: str, text: str) -> bool:
+    """Is it assigned to, deleted, or the name of something else?"""
+    value = rf"(?<![\w.]){re.escape(name)}(?!\w)"
+    return (
+        re.search(
+            rf"{value}\s*(?::[^=\n]*)?=(?!=)|\bdel\s+{value}|\bfor\s+[^\n]*{value}[^\n]*\b(?:in|of)\b|"
+            rf"(?:\bdef\b|\bfunction\b|\blambda\b)[^\n]*{value}|\bas\s+{value}|{value}\s*=>",
+            text,
+        )
+        is not None
+    )
 
 
 def typestate(
@@ -145,5 +160,6 @@ def typestate(
     return Typestate(transitions, start, makers, pattern, name)
 
 
-def _with(states: _State, value: str, state: str) -> _State:
-    return tuple(sorted({**dict(states), value: state}.items()))
+def _with(states: _State, value: str, state: str, since: int) -> _State:
+    others = (one for one in states if one[0] != value)
+    return tuple(sorted([*others, (value, state, since)]))

@@ -128,7 +128,8 @@ def _grown(
     tokens = 0
     for _, log_prob, token, one in candidates:
         if token in eos:
-            found.append((log_prob, token, one, None))
+            if _is_right(one.matcher):
+                found.append((log_prob, token, one, None))
         elif tokens < share:
             after = one.matcher.fork()
             if not after.advance(token):
@@ -136,6 +137,12 @@ def _grown(
             tokens += 1
             found.append((log_prob, token, one, after))
     return found
+
+
+def _is_right(matcher: Matcher) -> bool:
+    """Is the text right as a whole, where the matcher judges that (see `structgen.monitors`)?"""
+    judge = getattr(matcher, "is_right", None)
+    return judge is None or bool(judge())
 
 
 class _Kept:

@@ -362,7 +362,13 @@ class Row:
         if fault is None or not self._drawn:
             self.finish = "complete"
             return
-        self._faulty = self.tokens[:], self._steps[:], self.end_token, self._end_step, self._matcher.report.left
+        self._faulty = (
+            self.tokens[:],
+            self._steps[:],
+            self.end_token,
+            self._end_step,
+            self._matcher.report.left,
+        )
         if self._matcher.is_finished:
             self._matcher.rollback(1)
         self.end_token = self._end_step = None

@@ -255,6 +255,115 @@ def test_in_fallback_mode_monitors_are_asked_from_the_first_fault_on() -> None:
     assert asked > 5 and faultless > 2
 
 
+@pytest.mark.parametrize("faults", [5, "a message", [5], [("a", "m")], [(1.5, "m")], [(True, "m")]])
+@pytest.mark.parametrize("later", [False, True])
+def test_what_is_no_fault_is_an_error_or_a_failure(faults: Any, later: bool) -> None:
+    class Odd(Monitor):
+        def faults(self, context: Context) -> Any:
+            return _done(faults) if later else faults
+
+    matcher = open_matcher(monitored(None, Odd()), BYTES)
+    matcher.advance(ord("x"))
+    try:
+        assert matcher.verify() is None
+        assert matcher.report.unchecked and matcher.report.failures == 1
+    except OptionError as error:
+        assert "fault" in str(error)
+
+
+def _done(result: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
+
+
+def test_a_wait_may_be_without_end() -> None:
+    endless = monitored(
+        None, after("x", lambda context: _done(["a"])), patience=float("inf"), judging=float("inf")
+    )
+    assert read(endless, "xb") == "x"
+
+
+@pytest.mark.parametrize(
+    ("within", "right", "said"),
+    [
+        (r"SELECT [abc] FROM t;", "SELECT b FROM t;", "wrong column"),
+        (r"SELECT (aa|ab|bb) FROM t;", "SELECT bb FROM t;", False),
+    ],
+)
+def test_a_fault_without_a_place_is_mended_behind_forced_text(within: str, right: str, said: Any) -> None:
+    """As the last token that was drawn is not drawn there again."""
+    tokens = [bytes([one]) for one in range(256)]
+    words = sg.Vocabulary.from_tokens([*tokens, None], eos_ids=[256])
+    model = DistributionModel(words, lambda tokens: [1 / 257] * 257)
+    for seed in range(20):
+        constraint = monitored(sg.regex(within), judge(lambda text: True if text == right else said))
+        result = sg.run(model, "", constraint, seed=seed)
+        assert result.text == right
+        assert result.monitors.left == ()
+
+
+def test_a_text_that_cannot_be_mended_is_given_with_its_faults() -> None:
+    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+    for repairs in (0, 2, 8):
+        constraint = monitored(sg.choice(["xa", "bc"]), judge(lambda text: False), repairs=repairs)
+        for seed in range(10):
+            result = sg.run(model, "", constraint, seed=seed)
+            assert result.text in ("xa", "bc")
+            assert result.monitors.left == ("judge refused it",)
+            assert not result.monitors.unchecked
+
+
+def test_beams_are_judged() -> None:
+    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+    for repairs in (0, 8):
+        constraint = monitored(
+            sg.choice(["xa", "xb", "yb"]), judge(lambda text: text != "xb"), repairs=repairs
+        )
+        assert {one.text for one in sg.beam(model, "", constraint, width=4)} == {"xa", "yb"}
+        drawn = sg.sample(model, "", constraint, n=10, seed=1)
+        assert {model.decode(one.tokens) for one in drawn.draws} <= {"xa", "yb"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "places"),
+    [
+        (r"^go ", []),
+        (r"\bgo ", [7, 11]),
+        (r"(?<!\w)go ", [7, 11]),
+        (r"(^|\n)go ", [11]),
+        (r"(?i)GO ", [4, 7, 11]),
+        (r"(?m)^go ", [11]),
+    ],
+)
+def test_triggers_see_what_stands_before_them(pattern: str, places: list[int]) -> None:
+    found: list[int] = []
+    watching = after(pattern, lambda context: found.append(len(context.text)))
+    assert read(monitored(None, watching), "xgo go \ngo x") == "xgo go \ngo x"
+    assert found == places
+
+
+@pytest.mark.parametrize("close_within_budget", [False, True])
+def test_texts_close_within_their_budget(close_within_budget: bool) -> None:
+    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+    long = Members({"x": ["abc"]})
+    for within, before in [
+        (sg.regex(r"x\.[abc]+\n"), ""),
+        (sg.lark('start: "x." /[abc]+/ "\\n"'), ""),
+        (sg.lark('start: /[abc]+/ "\\n"'), "x."),
+        (sg.lark('start: /[xy]/ "." /[abc]+/ "\\n" | "a" ("b"|"c")*'), ""),
+    ]:
+        texts = []
+        for seed in range(20):
+            constraint = monitored(within, long, language="python", before=before)
+            result = sg.run(
+                model, "", constraint, seed=seed, max_tokens=12, close_within_budget=close_within_budget
+            )
+            texts.append(result.text)
+            assert result.finish == "complete" or not close_within_budget
+        assert any(text.endswith("abc\n") for text in texts)
+
+
 def test_options_are_checked() -> None:
     for options in (
         {"crossing": "maybe"},

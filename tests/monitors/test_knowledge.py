@@ -31,6 +31,9 @@ FILE = {"closed": {"open": "opened"}, "opened": {"read": "opened", "close": "clo
         ("self.f: File = File()\nself.f.read()", "self.f: File = File()\nself.f."),
         ("f = File()\nf.name\nf.readable\nf.o", None),
         ("f = Other()\nf.read()", None),
+        ("f = File()\nf = other\nf.read()\n", None),
+        ("f = File()\ndel f\nf = 3\nf.read()\n", None),
+        ("f = File()\ndef g(f):\n    f.read()\n", None),
         ("f = File()\nx = 'f.read()'  # f.read()\n", None),
     ],
 )

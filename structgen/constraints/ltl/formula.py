@@ -40,7 +40,30 @@ MOST_NODES, MOST_DEPTH = 20_000, 100
 """Formulas come from strangers: how large they may be as trees, and how deep."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()\"\s]*\))?")
-_WORDS = frozenset(["true", "false", "last", "tt", "ff", "X", "N", "WX", "F", "G", "U", "W", "R", "V", "M"])
+_WORDS = frozenset(
+    [
+        "true",
+        "false",
+        "last",
+        "tt",
+        "ff",
+        "X",
+        "N",
+        "WX",
+        "F",
+        "G",
+        "U",
+        "W",
+        "R",
+        "V",
+        "M",
+        "not",
+        "and",
+        "or",
+        "xor",
+    ]
+)
+"""Of all dialects."""
 _SIGNS = {"and": " & ", "or": " | ", "implies": " -> ", "iff": " <-> ", **{op: f" {op} " for op in "UWRM"}}
 _BINDING = {"iff": 1, "implies": 2, "or": 3, "and": 4, "U": 5, "W": 5, "R": 5, "M": 5}
 _UNARY = 6
@@ -179,7 +202,7 @@ def _written(formula: Formula, outside: int) -> str:
 
 def is_plain_name(name: str) -> bool:
     """Whether an atom of this name is written without quotes."""
-    return _NAME.fullmatch(name) is not None and name not in _WORDS
+    return _NAME.fullmatch(name) is not None and name.split("(")[0] not in _WORDS
 
 
 def _quoted(name: str) -> str:

@@ -235,8 +235,23 @@ class Product:
             return _NOTHING
         found = self._known_labels.get(state)
         if found is None:
-            found = self._known_labels[state] = frozenset(self._world.labels(state))
+            found = self._known_labels[state] = self._told(state)
         return found
+
+    def _told(self, state: Any) -> frozenset[str]:
+        assert self._world.labels is not None
+        try:
+            told = self._world.labels(state)
+            if isinstance(told, str):
+                raise TypeError(f"one text, {told!r:.40}, where several are expected")
+            return frozenset(told)
+        except StructgenError:
+            raise
+        except Exception as error:
+            raise OptionError(
+                f"the labels of the state {state!r:.60} failed: {type(error).__name__}: {error}",
+                hint="`labels` gives a list of names for each state, empty where there are none.",
+            ) from error
 
     def _search(self, start: Place, most: int) -> bool | None:
         """Is there a way of at most `most` steps? All that is met learns better bounds."""

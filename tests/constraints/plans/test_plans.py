@@ -290,3 +290,26 @@ def test_a_search_that_meets_its_budget_is_counted() -> None:
     matcher = sg.Matcher(found, BYTES)
     assert matcher.advance(ord("g"))
     assert found.unproven > 0
+
+
+def test_an_end_that_is_not_known_is_told_as_none() -> None:
+    """The search is given up within its budget; what the core asks for then is no text, and nothing hangs."""
+
+    def far(state: int) -> list[str]:
+        return ["far"] if state == 300 else []
+
+    plan = sg.plan(
+        ["inc", "dec"],
+        "F far",
+        environment=sg.World(0, lambda state, step: state + (1 if step.name == "inc" else -1), labels=far),
+        budget=10,
+    )
+    matcher = sg.Matcher(plan, sg.Vocabulary.of_bytes())
+    assert matcher.accepts(list(b"inc\ninc\n")) == 8
+    text = matcher.witness_text()
+    assert text is None or plan.read(text.decode())[-1].name == "inc"
+    for told in ("kitchen", None, 5):
+        with pytest.raises(sg.StructgenError, match="labels"):
+            sg.plan(
+                ["a"], "F kitchen", environment=sg.World(0, lambda s, a: 0, labels=lambda s, told=told: told)
+            )
