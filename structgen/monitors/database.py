@@ -46,14 +46,15 @@ _MADE = re.compile(
     r"(?i)\)\s*(?:as\s+)?\"?(\w+)|\bas\s+\"?(\w+)|\bwith\s+(?:recursive\s+)?(\w+)|,\s*(\w+)\s*(?:\([^()]*\)\s*)?as\s*\("
 )
 _COMPARED = re.compile(r"(?i)\bis\s+(?:not\s+)?distinct\s+from\s$")
-_WORDS = frozenset(
+_OTHERS = (
     "case cast not exists distinct all select with in is like between glob values default conflict from null true "
-    "false current_date current_time current_timestamp order partition rows range groups where group having limit excluded "
-    "rowid oid _rowid_ or and as asc desc on using union except intersect over filter nothing recursive escape collate "
-    "main temp key value type atom parent fullkey path".split()
+    "false current_date current_time current_timestamp order partition rows range groups where group having limit "
+    "excluded rowid oid _rowid_ or and as asc desc on using union except intersect over filter nothing recursive "
+    "escape collate main temp key value type atom parent fullkey path"
 )
-"""What may stand where a value may, beside names: words that begin an expression, or go on behind what looked like the
-beginning of one; columns of ``json_each``."""
+"""What may stand where a value may, beside names: words that begin an expression, or go on behind what looked like
+the beginning of one; columns of ``json_each``."""
+_WORDS = frozenset(_OTHERS.split())
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _QUERIES = ("select", "with", "values", "insert", "replace", "update", "delete")
 _IMPLIED = frozenset({"rowid", "oid", "_rowid_"})

@@ -188,6 +188,11 @@ class StepLaw:
         found[slice(len(masses)) if self._chosen is None else self._chosen] = masses
         return found
 
+    def kept(self) -> list[int]:
+        """The tokens that the options leave."""
+        scores, ids = self._kept()
+        return list(range(len(scores))) if ids is None else [int(one) for one in ids]
+
     def exclude(self, token: int) -> None:
         """Forbid one token more; the rest is renormalised. `log_z` stays what the mask said."""
         position = token if self._ids is None else int(np.searchsorted(self._ids, token))

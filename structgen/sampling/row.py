@@ -299,6 +299,12 @@ class Row:
     def _draw_from(self, law: StepLaw, choose: Choice | None = None) -> None:
         position = len(self.tokens)
         attempt = redrawn = 0
+        if self._verify is not None and self.options.truncates:
+            self._judge_kept(law)
+            if law.is_empty:
+                if not self._step_back():
+                    self._fall_short("dead_end")
+                return
         while True:
             # What is drawn again is drawn from what is left of the law, whatever was drafted.
             chosen = None
@@ -336,6 +342,24 @@ class Row:
                 break
         self._drawn.append(position)
         self._commit(token, score)
+
+    def _judge_kept(self, law: StepLaw) -> None:
+        """Refuse beforehand what would be refused when it is read, since what truncation leaves depends on what there is."""
+        judged = set(self._eos)
+        while not law.is_empty:
+            refused = []
+            for token in law.kept():
+                if token in judged:
+                    continue
+                judged.add(token)
+                if self._matcher.advance(token):
+                    self._matcher.rollback(1)
+                else:
+                    refused.append(token)
+            if not refused:
+                return
+            for token in refused:
+                law.exclude(token)
 
     def _drawn_at(self, law: StepLaw, position: int, attempt: int, redrawn: int = 0) -> int:
         if self._noise is None:

@@ -283,7 +283,9 @@ def test_nothing_breaks_what_asks_for_nothing(text: str) -> None:
     assert not holds_on_empty(f"F a & ({text})")
 
 
-@pytest.mark.parametrize("name", ["F(a)", "X(a)", "WX(a)", "not(x)", "not", "and", "or", "xor", "last(a)", "U", "true"])
+@pytest.mark.parametrize(
+    "name", ["F(a)", "X(a)", "WX(a)", "not(x)", "not", "and", "or", "xor", "last(a)", "U", "true"]
+)
 def test_atoms_that_look_like_operators_are_quoted(name: str) -> None:
     for formula in (atom(name), make("G", atom(name))):
         assert parse(str(formula)) is formula
