@@ -344,7 +344,7 @@ class Row:
         self._commit(token, score)
 
     def _judge_kept(self, law: StepLaw) -> None:
-        """Refuse beforehand what would be refused when it is read, since what truncation leaves depends on what there is."""
+        """Refuse beforehand what would be refused when it is read: what truncation leaves depends on what there is."""
         judged = set(self._eos)
         while not law.is_empty:
             refused = []
