@@ -125,6 +125,8 @@ def union(left: Constraint, right: Constraint) -> Constraint:
 def intersection(left: Constraint, right: Constraint) -> Constraint:
     """What both `left` and `right` accept; refused where that cannot be decided exactly."""
     joined = left._and(right)
+    if joined is None:
+        joined = right._and(left)
     if joined is not None:
         return joined
     operands = _flat(Intersection, left, right)

@@ -8,7 +8,7 @@ Cost: making one reads the document's beginning once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -253,6 +253,8 @@ def monitored(
     judging
         The same for the judgement of a finished text.
     """
+    if not isinstance(monitors, Monitor | Iterable) or isinstance(monitors, str):
+        raise OptionError(f"monitors is {with_kind(monitors)}", hint="Give a monitor, or a list of them.")
     given = (monitors,) if isinstance(monitors, Monitor) else tuple(monitors)
     for one in given:
         if not isinstance(one, Monitor):
@@ -274,6 +276,11 @@ def monitored(
             raise OptionError(f"{name} is {value!r:.40}; it is a number of seconds, 0 or more")
     if isinstance(repairs, bool) or not isinstance(repairs, int) or repairs < 0:
         raise OptionError(f"repairs is {repairs!r:.40}; it is a whole number, 0 or more")
+    for name, value in (("before", before), ("after", after)):
+        if not isinstance(value, str) or any("\ud800" <= one <= "\udfff" for one in value):
+            raise OptionError(f"{name} is {value!r:.60}; it is a text that UTF-8 can spell")
+    if path is not None and not isinstance(path, str | Path):
+        raise OptionError(f"path is {path!r:.60}; it is the place of a file")
     if isinstance(constraint, Monitored):
         raise CombinationError("the constraint is monitored already", hint="Give all monitors in one call.")
     table = language_of(language)

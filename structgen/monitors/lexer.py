@@ -275,7 +275,7 @@ class Lexer:
         return (after._replace(pending=byte), MEMBER) if byte == ord(".") else self._code(after, byte)
 
     def _skip(self, at: Lexed, byte: int) -> tuple[Lexed, str | None]:
-        return at._replace(mode=_CODE), None
+        return (at, None) if byte == ord("\r") else (at._replace(mode=_CODE), None)
 
     # -- comments
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from structgen.errors import OptionError, a_kind
+from structgen.errors import OptionError, a_kind, with_kind
 
 from .monitor import Context, Fault, Monitor, Trigger
 
@@ -75,7 +75,10 @@ def after(
         The function says the same of the same text, so that it is asked once. False: it is asked every time, also where
         a token is tried and taken back.
     """
-    given = [trigger] if isinstance(trigger, str | Trigger) else list(trigger)
+    given = [trigger] if not isinstance(trigger, Sequence) or isinstance(trigger, str) else list(trigger)
+    for one in given:
+        if not isinstance(one, str | Trigger):
+            raise OptionError(f"trigger is {with_kind(one)}", hint="Give a pattern, a place, or a Trigger.")
     places = ("member", "call", "argument", "close", "import")
     triggers = [one if isinstance(one, Trigger) or one in places else Trigger(one) for one in given]
     if not callable(suggest):

@@ -71,6 +71,10 @@ class Scanner:
         self._by_place: dict[str, list[int]] = {place: [] for place in PLACES}
         self._patterns: list[tuple[int, Trigger]] = []
         for monitor, each in enumerate(triggers):
+            if isinstance(each, str) or not isinstance(each, Sequence):
+                raise OptionError(
+                    f"a monitor's triggers are {with_kind(each)}", hint='Write a list: ["member"].'
+                )
             for trigger in each:
                 if isinstance(trigger, Trigger):
                     self._patterns.append((monitor, trigger))

@@ -61,6 +61,8 @@ class Names:
             raise OptionError(
                 f"names is the text {names!r:.60}; it is several names", hint=f"Write [{names!r:.60}]."
             )
+        if not isinstance(names, Collection):
+            raise OptionError(f"names is {with_kind(names)}", hint="Give a list of names.")
         object.__setattr__(self, "names", frozenset(names))
         object.__setattr__(self, "optional", optional)
         object.__setattr__(self, "new", new)

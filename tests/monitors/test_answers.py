@@ -372,6 +372,10 @@ def test_options_are_checked() -> None:
         {"patience": -1},
         {"repairs": 1.5},
         {"language": "cobol"},
+        {"before": 5},
+        {"before": "\ud800"},
+        {"after": None},
+        {"path": 5},
     ):
         with pytest.raises(OptionError):
             monitored(None, Members(), **options)  # type: ignore[arg-type]
@@ -385,5 +389,17 @@ def test_options_are_checked() -> None:
     with pytest.raises(CombinationError):
         monitored(constraint, Members())
     assert "members" in repr(constraint)
-    assert is_whole(constraint & sg.regex("x+"), "xx")
+    for both in (constraint & sg.regex("x+"), sg.regex("x+") & constraint):
+        assert is_whole(both, "xx")
+        assert not is_whole(both, "y")
+    for wrong in (5, ["x", 5]):
+        with pytest.raises(OptionError):
+            after(wrong, lambda context: None)  # type: ignore[arg-type]
+    for monitors in (5, "members", None):
+        with pytest.raises(OptionError):
+            monitored(None, monitors)  # type: ignore[arg-type]
+    with pytest.raises(OptionError):
+        monitored(None, Monitor("m", "member"))
+    with pytest.raises(OptionError):
+        Names(None)  # type: ignore[arg-type]
     assert str(MonitorReport()) == ""

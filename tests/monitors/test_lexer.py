@@ -105,6 +105,8 @@ def test_members_are_asked_for_where_python_has_a_dot_behind_an_operand(name: st
         "re.^match(x).^group(1)",
         "(x\n  .^y\n  .^z)",
         "'unfinished\nx.^y",
+        "x = y \\\r\n.^z",
+        "x = y \\\n.^z",
         "if x.^y.^z: pass",
     ],
 )

@@ -151,7 +151,11 @@ def as_steps(actions: Any) -> list[Step]:
         values = [[(name, value) for value in all_] for name, all_ in action.parameters]
         for chosen in itertools.product(*values):
             step = Step(action.name, chosen)
-            steps.setdefault(step.text, step)
+            other = steps.setdefault(step.text, step)
+            if other != step:
+                raise OptionError(
+                    f"the steps {other.arguments} and {step.arguments} are both written as {step.text!r:.60}"
+                )
             if len(steps) > _MOST_STEPS:
                 raise LimitExceeded(
                     f"there are more than {_MOST_STEPS} actions with all their values", limit="steps"

@@ -43,9 +43,10 @@ class PlanFormat:
                 raise OptionError(
                     f"the step {step} is written as {text!r:.40}; it must be a text that is not empty"
                 )
-            if self.separator in text:
+            if (text + self.separator).index(self.separator) < len(text):
                 raise OptionError(
-                    f"the step {step} is written as {text!r:.60}, which holds the separator {self.separator!r}"
+                    f"the step {step} is written as {text!r:.60}, which holds the separator {self.separator!r} or its "
+                    "beginning"
                 )
             other = found.setdefault(text, step)
             if other is not step:

@@ -292,6 +292,13 @@ def test_a_search_that_meets_its_budget_is_counted() -> None:
     assert found.unproven > 0
 
 
+def test_steps_that_cannot_be_told_apart() -> None:
+    with pytest.raises(sg.StructgenError, match="both written"):
+        sg.plan([sg.Action("go", x=["a,b"]), sg.Action("go", x=["a"], y=["b"])], "true")
+    with pytest.raises(sg.StructgenError, match="separator"):
+        sg.plan(["a"], "true", format=sg.PlanFormat(str, separator="aa"))
+
+
 def test_an_end_that_is_not_known_is_told_as_none() -> None:
     """The search is given up within its budget; what the core asks for then is no text, and nothing hangs."""
 
