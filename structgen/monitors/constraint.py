@@ -276,9 +276,9 @@ def monitored(
             raise OptionError(f"{name} is {value!r:.40}; it is a number of seconds, 0 or more")
     if isinstance(repairs, bool) or not isinstance(repairs, int) or repairs < 0:
         raise OptionError(f"repairs is {repairs!r:.40}; it is a whole number, 0 or more")
-    for name, value in (("before", before), ("after", after)):
-        if not isinstance(value, str) or any("\ud800" <= one <= "\udfff" for one in value):
-            raise OptionError(f"{name} is {value!r:.60}; it is a text that UTF-8 can spell")
+    for name, around in (("before", before), ("after", after)):
+        if not isinstance(around, str) or any("\ud800" <= one <= "\udfff" for one in around):
+            raise OptionError(f"{name} is {around!r:.60}; it is a text that UTF-8 can spell")
     if path is not None and not isinstance(path, str | Path):
         raise OptionError(f"path is {path!r:.60}; it is the place of a file")
     if isinstance(constraint, Monitored):
