@@ -19,8 +19,7 @@ from typing import Any
 
 from structgen.constraints.ltl import Formula, holds_on_empty, least_conflict
 from structgen.constraints.ltl.formula import as_formula
-from structgen.constraints.plans.actions import Step, as_world
-from structgen.constraints.plans.product import NEVER, Place, Product
+from structgen.constraints.ltl.product import NEVER, Place, Product
 from structgen.errors import LimitExceeded, OptionError, UnsatisfiableFormula, a_kind, with_kind
 
 from .definitions import Tool, ToolCall, names_of
@@ -31,7 +30,7 @@ OrderFormulas = Formula | str | Sequence[Formula | str]
 
 _FOREVER = NEVER - 1
 """More calls than any formula needs."""
-_SEARCHED = 50_000
+_SEARCHED = 200_000
 """States that one search for an end may look at."""
 
 
@@ -50,7 +49,7 @@ class Order:
         self.earlier = tuple(earlier)
         self.max_later = max_later
         self._product = _product(formulas, offered)
-        self._place = _after(self._product, earlier)
+        self._place = _after(self._product, offered, earlier)
 
     @property
     def here(self) -> Place:
@@ -66,7 +65,7 @@ class Order:
     @property
     def is_broken(self) -> bool:
         """Nothing that could still be called makes it right."""
-        return not _possible(self._product, self.formulas, self.earlier)
+        return not _possible(self.formulas, self.offered, self.earlier)
 
     def after(self, place: Place, called: Sequence[Tool], room: int | None) -> Iterator[tuple[Tool, Place]]:
         """The calls that may come next in this turn, which has room for so many, with where they lead."""
@@ -101,7 +100,7 @@ class Order:
         found = self._product.within(place, min(calls, _FOREVER))
         if found is None:
             raise LimitExceeded(
-                f"the order of calls: more than {_SEARCHED} states were searched for an end",
+                f"the order of calls: more than {_SEARCHED} steps were tried for an end",
                 limit="order_states",
                 hint="Give fewer formulas, or shorter ones.",
             )
@@ -145,7 +144,7 @@ class Order:
 
     def _raise_conflict(self) -> None:
         def possible(formulas: Sequence[Formula]) -> bool:
-            return _possible(_product(formulas, self.offered), formulas, self.earlier)
+            return _possible(formulas, self.offered, self.earlier)
 
         core = [self.formulas[place] for place in least_conflict(self.formulas, possible)]
         named = "; ".join(map(str, core))
@@ -210,23 +209,22 @@ def _check_name(name: str, offered: Sequence[Tool], where: str) -> None:
 
 
 def _product(formulas: Sequence[Formula], offered: Sequence[Tool]) -> Product:
-    return Product([Step(tool.name) for tool in offered], formulas, as_world(None), budget=_SEARCHED)
+    return Product([frozenset([tool.name]) for tool in offered], formulas, budget=_SEARCHED)
 
 
-def _after(product: Product, earlier: Sequence[str]) -> Place | None:
+def _after(product: Product, offered: Sequence[Tool], earlier: Sequence[str]) -> Place | None:
     """Where calls lead; None where nothing can follow that is right."""
-    place = product.start
+    numbers = {tool.name: number for number, tool in enumerate(offered)}
+    place: Place | None = product.start
     for name in earlier:
-        ways = [there for number, there in product.after(place) if product.steps[number].name == name]
-        if not ways:
-            return None
-        (place,) = ways
+        place = place and product.step(place, numbers[name])
     return place
 
 
-def _possible(product: Product, formulas: Sequence[Formula], earlier: Sequence[str]) -> bool:
+def _possible(formulas: Sequence[Formula], offered: Sequence[Tool], earlier: Sequence[str]) -> bool:
     """Whether anything, or nothing, can follow the earlier calls so that these formulas hold; True if not known."""
-    place = _after(product, earlier)
+    product = _product(formulas, offered)
+    place = _after(product, offered, earlier)
     return _holds(formulas, earlier, place) or (place is not None and product.fewest(place) != NEVER)
 
 

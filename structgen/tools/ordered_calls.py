@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from structgen.constraints.grammar.ir import Body, Rule
-from structgen.constraints.plans.product import Place
+from structgen.constraints.ltl.product import Place
 from structgen.errors import LimitExceeded
 
 from .bodies import choice_of, sequence_of

@@ -2,11 +2,12 @@
 
 from . import patterns
 from .automaton import Alphabet, Automaton, automaton
+from .conflicts import least_conflict
 from .empty_trace import holds_on_empty
 from .english import english
 from .formula import FALSE, LAST, TRUE, Formula, all_of, any_of, atom
 from .parsing import Dialect, parse
-from .questions import conflict, difference, equivalent, example, least_conflict, satisfiable
+from .questions import conflict, difference, equivalent, example, satisfiable
 from .simplify import simplify
 
 __all__ = [

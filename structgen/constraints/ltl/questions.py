@@ -1,36 +1,37 @@
 """Questions about formulas: can it be met, by what, do two mean the same, which of several contradict each other?
 
-What: searches over states that are met, breadth first, so that the trace that is found is a shortest one. A list of
-formulas is searched as a product: a state is one state of each.
-Cost: the states of the product within the shortest trace; at most `most`, then LimitExceeded.
+What: a shortest trace is searched for, over states that are met (`conflicts`, `product`); of letters that are sets of
+atoms, breadth first over the states of the conjunction.
+Cost: the steps that are tried until it is found; at most `most`, then LimitExceeded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from structgen.errors import LimitExceeded
 
 from .automaton import Alphabet, Letter, check_alphabet, letters_of
-from .formula import TRUE, Formula, all_of, as_formula, make
+from .conflicts import least_conflict, trace_or_conflict
+from .formula import Formula, all_of, as_formula, make
+from .product import NEVER, Product
 from .progression import Progression
 
-__all__ = ["conflict", "difference", "equivalent", "example", "least_conflict", "satisfiable"]
+__all__ = ["conflict", "difference", "equivalent", "example", "satisfiable"]
 
-_MOST = 200_000
+_MOST = 500_000
 
 Formulas = Formula | str | Sequence[Formula | str]
 
 
 def satisfiable(formulas: Formulas, *, alphabet: Alphabet = "one-hot", most: int = _MOST) -> bool:
     """Whether some trace satisfies the formula, or all formulas of a list."""
-    return example(formulas, alphabet=alphabet, most=most) is not None
+    return _Search(_listed(formulas), alphabet, most).trace(is_short=False)[0] is not None
 
 
 def example(formulas: Formulas, *, alphabet: Alphabet = "one-hot", most: int = _MOST) -> list[Letter] | None:
     """A shortest trace that satisfies the formula, or all formulas of a list; None if there is none."""
-    return _Product(_listed(formulas), alphabet).shortest(most)
+    return _Search(_listed(formulas), alphabet, most).trace(is_short=True)[0]
 
 
 def equivalent(
@@ -58,79 +59,97 @@ def conflict(
     (Each of the smaller sets is satisfiable, though another set may have fewer formulas.)
     """
     listed = _listed(formulas)
-    if satisfiable(listed, alphabet=alphabet, most=most):
+    _, places = _Search(listed, alphabet, most).trace(is_short=False)
+    if places is None:
         return None
-    return least_conflict(listed, lambda some: satisfiable(some, alphabet=alphabet, most=most))
-
-
-def least_conflict(formulas: Sequence[Formula], possible: Callable[[Sequence[Formula]], bool]) -> list[int]:
-    """The places of formulas that are impossible together, where all of them are; without any one they are possible."""
-    kept = list(range(len(formulas)))
-    for place in range(len(formulas)):
-        without = [one for one in kept if one != place]
-        if not possible([formulas[one] for one in without]):
-            kept = without
-    return kept
+    few = [listed[place] for place in places]
+    least = least_conflict(few, lambda some: satisfiable(some, alphabet=alphabet, most=most))
+    return [places[place] for place in least]
 
 
 def _listed(formulas: Formulas) -> list[Formula]:
     given = [formulas] if isinstance(formulas, Formula | str) else list(formulas)
-    return [as_formula(one) for one in given] or [TRUE]
+    return [as_formula(one) for one in given]
 
 
-@dataclass
-class _Product:
-    formulas: list[Formula]
-    alphabet: Alphabet
+class _Search:
+    """For a trace of some formulas."""
 
-    def __post_init__(self) -> None:
-        check_alphabet(self.alphabet)
-        if self.alphabet == "propositional":
-            # Letters of one diagram need not be listed.
-            self.formulas = [all_of(self.formulas)]
-        self._parts = [Progression(one) for one in self.formulas]
-        self._letters = letters_of(sorted(frozenset().union(*(one.atoms for one in self.formulas))))
+    def __init__(self, formulas: Sequence[Formula], alphabet: Alphabet, most: int) -> None:
+        check_alphabet(alphabet)
+        self._formulas = formulas
+        self._alphabet = alphabet
+        self._most = most
+        self._left = most
+        self._automata: dict[int, Progression] = {}
 
-    def shortest(self, most: int) -> list[Letter] | None:
-        """A shortest trace that is accepted by all."""
-        start = tuple(one.start for one in self._parts)
-        came: dict[tuple[int, ...], tuple[tuple[int, ...], Letter] | None] = {start: None}
-        todo = [start]
+    def trace(self, *, is_short: bool) -> tuple[list[Letter] | None, list[int] | None]:
+        """One that `is_short` as can be, or any; or the places of formulas that contradict each other."""
+
+        def found(some: Sequence[Formula]) -> list[Letter] | None:
+            one_hot = self._alphabet == "one-hot"
+            return self._one_hot(some, is_short) if one_hot else self._by_sets(all_of(some))
+
+        def breaks(trace: list[Letter]) -> list[int]:
+            return [place for place in range(len(self._formulas)) if not self._holds(place, trace)]
+
+        trace, places = trace_or_conflict(self._formulas, found, breaks)
+        return trace, places if trace is None else None
+
+    def _one_hot(self, some: Sequence[Formula], is_short: bool) -> list[Letter] | None:
+        letters = letters_of(sorted(frozenset[str]().union(*(one.atoms for one in some))))
+        product = Product(letters, some, budget=self._left, lookahead=len(some) > 1)
+        find = product.completion if is_short else product.some_way
+        numbers = find(product.start)
+        self._left -= product.tried
+        if numbers is None and product.start.least < NEVER:
+            raise self._too_many()
+        return None if numbers is None else [letters[number] for number in numbers]
+
+    def _by_sets(self, formula: Formula) -> list[Letter] | None:
+        progression = Progression(formula)
+        came: dict[int, tuple[int, Letter] | None] = {progression.start: None}
+        todo = [progression.start]
         for state in todo:
-            for letter, there in self._successors(state):
-                if there in came or 0 in there:
+            for letter, there in _successors(progression, state):
+                self._left -= 1
+                if self._left < 0:
+                    raise self._too_many()
+                if there in came or not there:
                     continue  # (0 is the function that is false: nothing is accepted from there)
                 came[there] = state, letter
-                if all(part.accepting(own) for part, own in zip(self._parts, there, strict=True)):
+                if progression.accepting(there):
                     return _way(came, there)
                 todo.append(there)
-                if len(came) > most:
-                    raise LimitExceeded(
-                        f"more than {most} states were searched for a trace of {_named(self.formulas)}",
-                        limit="most",
-                        hint="Give a greater `most`, or fewer formulas.",
-                    )
         return None
 
-    def _successors(self, state: tuple[int, ...]) -> Iterator[tuple[Letter, tuple[int, ...]]]:
-        if self.alphabet == "propositional":
-            for guard, there in self._parts[0].successors(state[0]):
-                yield frozenset(name for name, holds in guard.items() if holds), (there,)
-            return
-        for letter in self._letters:
-            yield letter, tuple(part.step(own, letter) for part, own in zip(self._parts, state, strict=True))
+    def _holds(self, place: int, trace: Sequence[Letter]) -> bool:
+        if place not in self._automata:
+            self._automata[place] = Progression(self._formulas[place])
+        automaton = self._automata[place]
+        state = automaton.start
+        for letter in trace:
+            state = automaton.step(state, letter)
+        return automaton.accepting(state)
+
+    def _too_many(self) -> LimitExceeded:
+        text = "; ".join(map(str, self._formulas))
+        shown = text if len(text) <= 100 else text[:97] + "..."
+        return LimitExceeded(
+            f"more than {self._most} steps were tried for a trace of {shown!r}",
+            limit="most",
+            hint="Give a greater `most`, or fewer formulas.",
+        )
 
 
-def _way(
-    came: dict[tuple[int, ...], tuple[tuple[int, ...], Letter] | None], state: tuple[int, ...]
-) -> list[Letter]:
+def _successors(progression: Progression, state: int) -> Iterator[tuple[Letter, int]]:
+    for guard, there in progression.successors(state):
+        yield frozenset(name for name, holds in guard.items() if holds), there
+
+
+def _way(came: dict[int, tuple[int, Letter] | None], state: int) -> list[Letter]:
     letters = []
     while (before := came[state]) is not None:
         state, letter = before
         letters.append(letter)
     return letters[::-1]
-
-
-def _named(formulas: Sequence[Formula]) -> str:
-    text = "; ".join(map(str, formulas))
-    return repr(text) if len(text) <= 100 else repr(text[:97] + "...")

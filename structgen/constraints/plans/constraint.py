@@ -10,6 +10,7 @@ search for it met its budget (`unproven` counts that).
 from __future__ import annotations
 
 import difflib
+import functools
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -17,12 +18,14 @@ from typing import Any, Literal
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.expressions import RE, literal, literals
 from structgen.constraints.ltl import Formula, all_of, least_conflict
+from structgen.constraints.ltl.conflicts import trace_or_conflict
 from structgen.constraints.ltl.formula import as_formula
-from structgen.errors import ConstraintError, OptionError, UnsatisfiableFormula
+from structgen.constraints.ltl.product import NEVER, Place, Product
+from structgen.errors import ConstraintError, LimitExceeded, OptionError, UnsatisfiableFormula
 
 from .actions import Step, World, as_steps, as_world, atoms_of
 from .formats import PlanFormat, as_format
-from .product import NEVER, Place, Product
+from .moves import WorldMoves
 
 __all__ = ["PlanConstraint", "plan"]
 
@@ -53,7 +56,7 @@ class PlanConstraint(Constraint):
         budget: int,
     ) -> None:
         texts = layout.texts(steps)
-        product = Product(steps, formulas, world, budget=budget)
+        product = _product(steps, formulas, world, budget)
         for name, value in (
             ("steps", tuple(steps)),
             ("formulas", tuple(formulas)),
@@ -61,7 +64,7 @@ class PlanConstraint(Constraint):
             ("layout", layout),
             ("max_steps", max_steps),
             ("_texts", texts),
-            ("_source", _Unfolding(product, layout, list(texts), max_steps)),
+            ("_source", _Unfolding(product, layout, list(texts), steps, max_steps)),
         ):
             object.__setattr__(self, name, value)
 
@@ -77,7 +80,7 @@ class PlanConstraint(Constraint):
 
     @property
     def expanded(self) -> int:
-        """Places of the product of world and formulas whose next steps were found out so far."""
+        """Places of the product of world and formulas from which all next steps were tried so far."""
         return self._source.product.expanded
 
     def shortest(self, after: Sequence[Step | str] = ()) -> list[Step] | None:
@@ -135,12 +138,18 @@ class _Unfolding:
     """
 
     def __init__(
-        self, product: Product, layout: PlanFormat, texts: Sequence[str], max_steps: int | None
+        self,
+        product: Product,
+        layout: PlanFormat,
+        texts: Sequence[str],
+        steps: Sequence[Step],
+        max_steps: int | None,
     ) -> None:
         self.product = product
         self.unproven = 0
         self._layout = layout
         self._texts = texts
+        self._steps = steps
         self._numbers: dict[tuple[int, int | None], int] = {}
         # The first stands for the end. The start is no other state's, even where a plan comes back to its place.
         self._states: list[tuple[Place, int | None]] = [(product.start, 0), (product.start, max_steps)]
@@ -174,6 +183,8 @@ class _Unfolding:
         with self._lock:
             place, _ = self._states[state]
             steps = self.product.completion(place)
+            if steps is None:  # a way that is longer, perhaps
+                steps = self.product.some_way(place)
             if steps is None:
                 return None
             texts = [self._texts[number] for number in steps]
@@ -185,25 +196,18 @@ class _Unfolding:
         with self._lock:
             place, left = self._states[self.start]
             for step in after:
-                found = [
-                    there for number, there in self._after(place, left) if self.product.steps[number] == step
-                ]
+                found = [there for number, there in self._after(place, left) if self._steps[number] == step]
                 if not found:
                     return None
                 place, left = found[0], None if left is None else left - 1
             numbers = self.product.completion(place)
-            return None if numbers is None else [self.product.steps[number] for number in numbers]
+            return None if numbers is None else [self._steps[number] for number in numbers]
 
     def _after(self, place: Place, left: int | None) -> list[tuple[int, Place]]:
         """The steps after which a plan can be finished within what is left."""
-        most = NEVER - 1 if left is None else left - 1
-        found = []
-        for number, there in self.product.after(place):
-            can = self.product.within(there, most)
-            if can is None:
-                self.unproven += 1
-            if can is not False:
-                found.append((number, there))
+        self.product.forget(one for one, _ in self._states)
+        found, unknown = self.product.finishing(place, NEVER - 1 if left is None else left - 1)
+        self.unproven += unknown
         return found
 
     def _number(self, place: Place, left: int | None) -> int:
@@ -222,7 +226,7 @@ def plan(
     environment: World | None = None,
     format: Literal["lines", "json", "calls"] | PlanFormat = "lines",
     max_steps: int | None = None,
-    budget: int = 20_000,
+    budget: int = 200_000,
 ) -> PlanConstraint:
     """Texts that are plans: sequences of actions that are possible in an environment and satisfy a formula.
 
@@ -244,8 +248,8 @@ def plan(
     max_steps
         The most steps of a plan. A step is not begun where the rest would be too long.
     budget
-        Places of the product of environment and formulas that a search for an end may expand. Where it is met, a step
-        counts as possible, and `unproven` counts it.
+        Steps that a search may try to find out which next steps a plan can be finished after. Where it is met, a next
+        step counts as possible, and `unproven` counts it.
 
     Raises
     ------
@@ -264,7 +268,7 @@ def plan(
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise OptionError(f"{name} is {number!r:.40}; it must be a whole number, 1 or more")
     found = PlanConstraint(steps, formulas, world, as_format(format), max_steps, budget)
-    _check_possible(found, budget)
+    _check_possible(found)
     return found
 
 
@@ -286,30 +290,24 @@ def _check_atoms(formulas: Sequence[Formula], steps: Sequence[Step]) -> None:
             )
 
 
-def _check_possible(constraint: PlanConstraint, budget: int) -> None:
+def _check_possible(constraint: PlanConstraint) -> None:
     """No generation is begun that could only fail."""
     product = constraint._source.product
-    fewest = product.fewest(product.start)
     most = constraint.max_steps
-    if fewest is not None and fewest < NEVER:
-        if most is not None and fewest > most:
-            numbers = product.completion(product.start) or []
-            shown = "; ".join(str(constraint.steps[number]) for number in numbers)
-            raise UnsatisfiableFormula(
-                f"the shortest plan takes {fewest} steps, and max_steps is {most}",
-                hint=f"It is: {shown:.200}",
-            )
+    if product.within(product.start, NEVER - 1 if most is None else most):
         return
-    if fewest is None:
+    numbers = product.completion(product.start)
+    if numbers is not None and most is not None and len(numbers) > most:
+        shown = "; ".join(str(constraint.steps[number]) for number in numbers)
+        raise UnsatisfiableFormula(
+            f"the shortest plan takes {len(numbers)} steps, and max_steps is {most}",
+            hint=f"It is: {shown:.200}",
+        )
+    core = _conflict(constraint)
+    if core is None:
         return
-
-    def possible(formulas: Sequence[Formula]) -> bool:
-        tried = Product(constraint.steps, formulas, constraint.world, budget=budget)
-        return tried.fewest(tried.start) != NEVER
-
-    if not possible([]):
+    if not core:
         raise ConstraintError("no step is possible in the start of the environment")
-    core = [constraint.formulas[place] for place in least_conflict(constraint.formulas, possible)]
     named = "; ".join(map(str, core))
     together = (
         "together" if len(core) > 1 else "in this environment" if constraint.world.start != () else "at all"
@@ -319,3 +317,50 @@ def _check_possible(constraint: PlanConstraint, budget: int) -> None:
         core=tuple(map(str, core)),
         hint="Without any one of them there are plans." if len(core) > 1 else None,
     )
+
+
+def _conflict(constraint: PlanConstraint) -> list[Formula] | None:
+    """Formulas that no plan satisfies together; without any one of them there are plans, as far as searches tell."""
+    formulas, budget = constraint.formulas, constraint._source.product.budget
+
+    def found(some: Sequence[Formula]) -> list[int] | None:
+        product = _product(constraint.steps, some, constraint.world, budget)
+        numbers = product.some_way(product.start)
+        if numbers is None and product.start.least < NEVER:
+            raise LimitExceeded("a search met its budget", limit="budget")
+        return numbers
+
+    @functools.cache
+    def alone(number: int) -> Product:
+        return _product(constraint.steps, [formulas[number]], constraint.world, budget, lookahead=False)
+
+    def breaks(plan: list[int]) -> list[int]:
+        return [number for number in range(len(formulas)) if not holds(alone(number), plan)]
+
+    def holds(product: Product, plan: Sequence[int]) -> bool:
+        place: Place | None = product.start
+        for number in plan:
+            place = place and product.step(place, number)
+        return place is not None and place.ends
+
+    def possible(some: Sequence[Formula]) -> bool:
+        try:
+            return found(some) is not None
+        except LimitExceeded:
+            return True
+
+    try:
+        plan, places = trace_or_conflict(formulas, found, breaks)
+    except LimitExceeded:
+        return None
+    if plan is not None:
+        return None
+    few = [formulas[place] for place in places]
+    return [few[place] for place in least_conflict(few, possible)]
+
+
+def _product(
+    steps: Sequence[Step], formulas: Sequence[Formula], world: World, budget: int, *, lookahead: bool = True
+) -> Product:
+    letters = [frozenset({step.text, step.name}) for step in steps]
+    return Product(letters, formulas, WorldMoves(world, steps), budget=budget, lookahead=lookahead)

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import structgen as sg
-from structgen.constraints.ltl import Formula, all_of
+from structgen.constraints.ltl import Formula, all_of, conflict, satisfiable
+from structgen.constraints.ltl.product import NEVER, Place, Product
 from structgen.constraints.plans import Action, PlanFormat, Step, World, plan
 from structgen.constraints.plans.actions import as_steps
-from structgen.constraints.plans.product import NEVER, Product
+from structgen.constraints.plans.moves import WorldMoves
 from structgen.errors import ConstraintError, EmptyConstraint, OptionError, UnsatisfiableFormula
 
 from ...oracles.trace_semantics import holds
@@ -108,8 +109,9 @@ def test_exactly_the_plans(world: World | None, wanted: list[Formula], most: int
 @settings(max_examples=100, deadline=None)
 @given(worlds(), st.lists(formulas(ATOMS, leaves=5), max_size=4))
 def test_distances(world: World | None, wanted: list[Formula]) -> None:
-    """A* against breadth first search, from every place that is met."""
-    product = Product(as_steps(ATOMS), wanted, world or World((), lambda state, step: state))
+    """Searches against breadth first search, from every place that is met."""
+    moves = None if world is None else WorldMoves(world, as_steps(ATOMS))
+    product = Product([frozenset([name]) for name in ATOMS], wanted, moves, budget=200_000)
     places = [product.start]
     for place in places:
         places += [there for _, there in product.after(place) if there not in places]
@@ -123,16 +125,66 @@ def test_distances(world: World | None, wanted: list[Formula]) -> None:
     order = list(places)
     random.Random(1).shuffle(order)
     for place in order:
+        way = product.some_way(place)
+        assert (way is None) == (place not in truth)
+        if way is not None:
+            assert ends(product, place, way)
         for most in (0, 1, 2, 5):
             assert product.within(place, most) == (truth.get(place, NEVER) <= most)
+            finishing, unknown = product.finishing(place, most)
+            assert not unknown
+            assert finishing == [
+                (number, there) for number, there in product.after(place) if truth.get(there, NEVER) <= most
+            ]
         assert product.fewest(place) == truth.get(place, NEVER)
         way = product.completion(place)
         assert (way is None) == (place not in truth)
         if way is not None:
-            assert len(way) == truth[place]
-            for number in way:
-                place = dict(product.after(place))[number]
-            assert place.ends
+            assert len(way) == truth[place] and ends(product, place, way)
+
+
+def ends(product: Product, place: Place, way: Sequence[int]) -> bool:
+    for number in way:
+        place = dict(product.after(place))[number]
+    return place.ends
+
+
+def test_places_that_are_forgotten_are_met_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long-lived plan keeps what its states need, and no more."""
+    names = [f"a{number}" for number in range(8)]
+    wanted = [f"F {name}" for name in names] + ["!a1 U a0", "G(a2 -> F a3)"]
+    texts: list[list[str]] = []
+    for most in (1_000_000, 300):
+        monkeypatch.setattr("structgen.constraints.ltl.product._MOST_KEPT", most)
+        found = plan(names, wanted, max_steps=9)
+        chance = random.Random(0)
+        texts.append([])
+        for _ in range(20):
+            matcher = sg.Matcher(found, BYTES)
+            while not matcher.is_finished:
+                tokens = [token for token in range(257) if matcher.mask()[token // 32] >> (token % 32) & 1]
+                assert matcher.advance(chance.choice(tokens))
+            texts[-1].append(matcher.text)
+        assert found._source.product.expanded > 100
+    assert texts[0] == texts[1] and len(found._source.product._places) < 2_000
+
+
+@pytest.mark.parametrize("count", [18, 100])
+def test_many_formulas(count: int) -> None:
+    """Few steps are tried, whether they can be satisfied or two of them contradict each other."""
+    names = [f"a{number}" for number in range(count)]
+    each = [f"F {name}" for name in names]
+    found = plan(names, each)
+    assert found._source.product.tried < 40 * count
+    assert len(found.shortest() or []) == count
+    if count < 50:
+        matcher = sg.Matcher(found, BYTES)
+        assert matcher.accepts(list(b"a3\na1")) == 5 and found.unproven == 0
+    with pytest.raises(UnsatisfiableFormula) as caught:
+        plan(names, [*each, *(f"G(a{one} -> X a{one + 1})" for one in range(count - 1)), "G !a5", "F a5"])
+    assert set(caught.value.core) == {"G !a5", "F a5"}
+    assert satisfiable(each) and satisfiable([*each, *(f"G(z{name} -> F {name})" for name in names)])
+    assert conflict([*each, "F z", "G !z"]) == [count, count + 1]
 
 
 ROOMS = ("hall", "kitchen", "bedroom", "bathroom")
