@@ -33,8 +33,9 @@ def of_ways(records: Iterable[Record]) -> list[str]:
     """Of each server: how good the texts of each way are, and what they cost."""
     rows = [
         "| server | way | sites | identifier matches | finished lines | of these without an error | ms a token | "
-        "times free | ms a question | 99 % | made, ms | questions | unknown | late | failed | refused |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "times free | tokens drawn for one | ms a question | 99 % | made, ms | questions | unknown | late | failed | "
+        "refused |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     by_server: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for one in records:
@@ -54,12 +55,14 @@ def _cells(way: str, found: Sequence[Record], free: dict[Site, float]) -> str:
         _share([not one.errors for one in judged]),
     ]
     if way == CODE_ITSELF:
-        return " | ".join([*cells, *[""] * 10])
+        return " | ".join([*cells, *[""] * 11])
     ratios = [one.per_token / free[one.site] for one in found if free.get(one.site)]
+    rewritten = sum(one.report.get("rewritten", 0) for one in found)
     waits = [1000 * one.per_trigger for one in found if one.per_trigger is not None]
     cells += [
         _number([1000 * one.per_token for one in found], statistics.median, 1),
         _number(ratios, statistics.median, 2),
+        f"{1 + rewritten / max(1, sum(one.tokens for one in found)):.2f}",
         _number(waits, statistics.median, 2),
         _number(waits, _highest, 1),
         _number([1000 * one.making for one in found], statistics.median, 0),

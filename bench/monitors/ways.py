@@ -64,8 +64,8 @@ class Record:
 
     @property
     def per_token(self) -> float:
-        """Seconds."""
-        return self.seconds / max(1, self.tokens)
+        """Seconds, for each token that was drawn: those that were taken back for a fault were, too."""
+        return self.seconds / max(1, self.tokens + int(self.report.get("rewritten", 0)))
 
     @property
     def per_trigger(self) -> float | None:

@@ -48,6 +48,8 @@ class MonitorReport:
     """Tokens that were drawn and refused, for what they say behind a place within them."""
     faults: int = 0
     """Faults of finished texts that were taken back and written anew."""
+    rewritten: int = 0
+    """Tokens that were taken back for them."""
     left: tuple[str, ...] = ()
     """Faults that the text has all the same: there were more than might be repaired."""
     unchecked: bool = False

@@ -4,7 +4,8 @@ What: behind ``FROM``, ``JOIN``, ``INTO`` and ``UPDATE`` comes a table; behind a
 its columns; where an expression may begin, a name is a column, a function of this database, or a word of SQL. The
 schema is read when the text comes to such a place, so it is that of this moment. A finished query is judged by SQLite
 itself, which prepares it without running it; anything but a query or a change of rows is a fault.
-Unknown, and so free: names that the query makes itself (``WITH``, aliases of columns), and columns of sub-queries.
+Unknown, and so free: names that the query makes itself (``WITH``, aliases of columns), columns of sub-queries, and
+names of a schema with more than `MOST_NAMES`.
 Approximate: an alias that is used before it is made is taken for one of a table, and is short (a letter or two and a
 digit) or begins as that table's name does.
 """
@@ -24,7 +25,7 @@ from structgen.errors import OptionError, with_kind
 
 from .languages import language_of
 from .monitor import Context, Fault, Monitor, Trigger
-from .suggestions import Names, Rest, expression_of, folded
+from .suggestions import MOST_NAMES, Names, Rest, expression_of, folded
 
 __all__ = ["DatabaseMonitor", "sqlite_schema"]
 
@@ -57,6 +58,7 @@ the beginning of one; columns of ``json_each``."""
 _WORDS = frozenset(_OTHERS.split())
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _QUERIES = ("select", "with", "values", "insert", "replace", "update", "delete")
+_MOST_KEPT = 8
 _IMPLIED = frozenset({"rowid", "oid", "_rowid_"})
 
 
@@ -78,6 +80,7 @@ class DatabaseMonitor(Monitor):
         self._functions = frozenset(row[0].lower() for row in known) | {"cast"}
         self._version: int | None = None
         self._tables: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._made: dict[tuple[str, int | None, frozenset[str]], Rest] = {}
 
     def tables(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         """The tables and views of this moment, by their names in lower case: name and columns."""
@@ -112,15 +115,35 @@ class DatabaseMonitor(Monitor):
             return self._members(context.receiver, tables, written, made)
         names = {name for name, _ in tables.values()} | made | {"sqlite_schema", "sqlite_master"}
         if context.place == _TABLE_NEXT.pattern and not _COMPARED.search(written):
-            return _names_or(names | {"select", "or", "main", "temp"}, self._functions)
-        columns = {column for _, some in tables.values() for column in some}
+            return self._relations(names)
         aliases = {
             name.strip('"')
             for match in _ALIASES.finditer(written + context.after)
             for name in match.groups()
             if name
         }
-        return _names_or(columns | names | aliases | _WORDS, self._functions, tables.keys())
+        return self._expressions(names | aliases)
+
+    def _relations(self, names: set[str]) -> Rest | None:
+        """What a table's name may be."""
+        return self._kept("table", frozenset(names | {"select", "or", "main", "temp"}), ())
+
+    def _expressions(self, names: set[str]) -> Rest | None:
+        """What an expression may begin with, in a query with these names."""
+        columns = {column for _, some in self._tables.values() for column in some}
+        return self._kept("value", frozenset(columns | names | _WORDS), self._tables.keys())
+
+    def _kept(self, kind: str, names: frozenset[str], tables: Collection[str]) -> Rest | None:
+        """What was made of these names before, if the schema was the same; None where they are too many to say."""
+        if len(names) > MOST_NAMES:
+            return None
+        key = kind, self._version, names
+        found = self._made.get(key)
+        if found is None:
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
+            found = self._made[key] = _names_or(names, self._functions, tables)
+        return found
 
     def _members(
         self, receiver: str, tables: dict[str, tuple[str, tuple[str, ...]]], written: str, made: set[str]
@@ -140,7 +163,7 @@ class DatabaseMonitor(Monitor):
         # An alias that is made only later may be of any table.
         some = meant or tables.keys()
         columns = {column for table in some for column in tables[table][1]}
-        return Names(columns | _IMPLIED, optional=True) if columns else None
+        return Names(columns | _IMPLIED, optional=True) if 0 < len(columns) < MOST_NAMES - 9 else None
 
     def faults(self, context: Context) -> Sequence[Fault] | None:
         """What SQLite says of the query; it is prepared, not run."""

@@ -2,7 +2,7 @@
 
 What: the lexer of a language beside one automaton for each `Trigger` pattern, and the places at which a name is
 awaited. Invariant: a state is immutable and a function of the bytes read, not of how tokens cut them.
-Cost: about two microseconds a byte, and one more for each pattern.
+Cost: about two microseconds a byte. The patterns are one automaton, made as it is read.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from .monitor import Trigger
 __all__ = ["PLACES", "Asking", "Scan", "Scanner", "Written"]
 
 PLACES = (MEMBER, CALL, ARGUMENT, CLOSE, IMPORT)
+_MOST_KEPT = 1_000_000
+"""Patterns' states in the joint ones that are kept."""
 
 
 class Asking(NamedTuple):
@@ -41,11 +43,29 @@ class Written(NamedTuple):
     name: bytes
 
 
+class Joint:
+    """A state of all patterns together."""
+
+    __slots__ = ("_hash", "after", "each")
+
+    def __init__(self, each: tuple[int, ...]) -> None:
+        self.each = each
+        self._hash = hash(each)
+        self.after: dict[int, tuple[Joint, tuple[int, ...]]] = {}
+        """By byte: the next state, and which patterns match there. It is made as it is needed."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Joint) and self.each == other.each)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
 class Scan(NamedTuple):
     """A state."""
 
     lexed: Lexed
-    patterns: tuple[int, ...]
+    patterns: Joint
     length: int
     """Bytes read."""
     statement: int
@@ -86,9 +106,23 @@ class Scanner:
                         hint=f"Triggers are {', '.join(PLACES)} and Trigger(pattern).",
                     )
         self._space = _core.RegexSpace()
-        self._roots = tuple(self._space.compile(_ends_with(trigger.pattern)) for _, trigger in self._patterns)
-        self._derived: dict[tuple[int, int], int] = {}
-        self.start = Scan(self.lexer.start, self._roots, 0, 0)
+        roots = Joint(tuple(self._compiled(trigger.pattern) for _, trigger in self._patterns))
+        self._known = {roots: roots}
+        asked = [
+            Asking(monitor, trigger.pattern, 0)
+            for (monitor, trigger), root in zip(self._patterns, roots.each, strict=True)
+            if self._space.nullable(root) and (trigger.everywhere or self.lexer.start.in_code)
+        ]
+        self.start = Scan(self.lexer.start, roots, 0, 0, tuple((one, b"") for one in asked))
+
+    def _compiled(self, pattern: str) -> int:
+        found: int = self._space.compile(_ends_with(pattern))
+        if not self._space.alive(found):
+            raise OptionError(
+                f"the trigger {pattern!r:.80} matches nothing that a text ends with",
+                hint="A look-ahead at its end sees nothing: a monitor is asked before the text goes on.",
+            )
+        return found
 
     def triggers(self, lexed: Lexed) -> bytes:
         """Bytes behind which a place may begin in a token that is read from here."""
@@ -117,10 +151,11 @@ class Scanner:
         if place is not None:
             asked += [Asking(monitor, place, length) for monitor in self._by_place[place]]
         patterns = at.patterns
-        if patterns:
-            patterns = tuple(map(self._after, patterns, [byte] * len(patterns)))
-            for (monitor, trigger), state in zip(self._patterns, patterns, strict=True):
-                if (trigger.everywhere or lexed.in_code) and self._space.nullable(state):
+        if self._patterns:
+            patterns, matched = self._after(patterns, byte)
+            for number in matched:
+                monitor, trigger = self._patterns[number]
+                if trigger.everywhere or lexed.in_code:
                     asked.append(Asking(monitor, trigger.pattern, length))
         # subtle: behind the first letters of its first word a statement begins still, for the lexer
         statement = length if lexed.fresh and not lexed.in_word else at.statement
@@ -128,13 +163,19 @@ class Scanner:
             awaited = (*awaited, *((one, b"") for one in asked if one.place != CLOSE))
         return Scan(lexed, patterns, length, statement, awaited), asked, written
 
-    def _after(self, state: int, byte: int) -> int:
-        key = state, byte
-        known = self._derived.get(key)
+    def _after(self, state: Joint, byte: int) -> tuple[Joint, tuple[int, ...]]:
+        """The patterns' state behind a byte, and which of them match there."""
+        known = state.after.get(byte)
         if known is None:
-            if len(self._derived) > 200_000:
-                self._derived.clear()
-            known = self._derived[key] = self._space.derivative(state, byte)
+            space = self._space
+            each = tuple(space.derivative(one, byte) for one in state.each)
+            matched = tuple(number for number, there in enumerate(each) if space.nullable(there))
+            if len(self._known) * len(each) > _MOST_KEPT:
+                for one in self._known:
+                    one.after.clear()
+                self._known.clear()
+            joint = Joint(each)
+            known = state.after[byte] = self._known.setdefault(joint, joint), matched
         return known
 
     def _awaited(

@@ -34,9 +34,9 @@ from structgen.errors import OptionError, with_kind
 
 from .languages import Language
 
-__all__ = ["Names", "Rest", "Suggestion", "expression_of", "folded"]
+__all__ = ["MOST_NAMES", "Names", "Rest", "Suggestion", "expression_of", "folded"]
 
-_MOST_NAMES = 50_000
+MOST_NAMES = 50_000
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ def expression_of(given: Any, language: Language, *, spaces: str = " \t") -> RE 
             f"a monitor suggested {with_kind(given)}",
             hint="Suggest a list of names, a constraint, False or None.",
         )
-    if len(given.names) > _MOST_NAMES or not all(isinstance(name, str) for name in given.names):
+    if len(given.names) > MOST_NAMES or not all(isinstance(name, str) for name in given.names):
         raise OptionError(
-            f"a monitor suggested {len(given.names)} names; they are at most {_MOST_NAMES} texts"
+            f"a monitor suggested {len(given.names)} names; they are at most {MOST_NAMES} texts"
         )
     if not given.names and not (given.optional or given.new or given.excluded):
         return NOTHING

@@ -399,8 +399,10 @@ class Row:
         self._repairs += 1
         self._matcher.went_back()
         # What comes of forced text can only be mended behind it.
+        had = len(self.tokens)
         if not self._step_back(max(fault, self._drawn[0])):
             self._fall_short("dead_end")
+        self._matcher.report.rewritten += max(0, had - len(self.tokens))
 
     def _fall_short(self, finish: Finish) -> None:
         """There is no text, but for one that had a fault: that one is given, with the fault told."""

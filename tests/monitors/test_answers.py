@@ -246,6 +246,7 @@ def test_in_fallback_mode_monitors_are_asked_from_the_first_fault_on() -> None:
             sg.regex(r"([xy]\.[abc] ){2}"), [watching, judge(check)], language="python", mode="fallback"
         )
         result = sg.run(model, "", constraint, seed=seed)
+        assert (result.monitors.rewritten > 0) == (result.monitors.faults > 0)
         if result.monitors.faults:
             asked += bool(watching.asked)
             assert check(result.text) is None

@@ -177,3 +177,18 @@ def test_a_query_under_a_grammar_and_the_database(shop: Path) -> None:
         sqlite_schema(shop / "nothing")
     with pytest.raises(OptionError):
         sqlite_schema(3)  # type: ignore[arg-type]
+
+
+def test_a_schema_with_too_many_names_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing fails; SQLite still judges the whole query."""
+    monkeypatch.setattr("structgen.monitors.database.MOST_NAMES", 300)
+    database = tmp_path / "large.db"
+    with sqlite3.connect(database) as connection:
+        for table in range(4):
+            columns = ", ".join(f"column_{table}_{number}" for number in range(90))
+            connection.execute(f"CREATE TABLE table_{table} ({columns})")
+    found = monitored(None, sqlite_schema(database), language="sql")
+    for query in ("SELECT column_1_2 FROM table_1", "SELECT anything FROM table_1"):
+        assert read(found, query) == query
+    few = "SELECT * FROM table_5"
+    assert read(found, few) == few[:-1]

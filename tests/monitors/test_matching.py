@@ -10,13 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import structgen as sg
+from structgen.errors import OptionError
 from structgen.matcher import open_matcher
 from structgen.models.memory import DistributionModel
-from structgen.monitors import Names, monitored
+from structgen.monitors import Monitor, Names, after, monitored
 
+from .test_answers import read
 from .worlds import EOS, MEMBERS, SMALL, TOKENS, Members, is_beginning, is_whole, law, vocabulary
 
 VOCABULARY = vocabulary()
+BYTES = sg.Vocabulary.of_bytes()
 
 
 def _allowed(matcher: sg.Matcher) -> set[int]:
@@ -291,3 +294,40 @@ def test_a_token_costs_its_own_bytes_and_not_the_vocabulary(monkeypatch: pytest.
         assert matcher.advance(token)
     assert asked == tokens
     assert matcher.report.triggers == 4, "those in the middle of a token are found, too"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "asked"),
+    [
+        ("", "ab", ["", "a", "ab"]),
+        ("^", "ab", [""]),
+        ("x*", "axx", ["", "a", "ax", "axx"]),
+        ("go ", "go go ", ["go ", "go go "]),
+        ("go(?!x)", "go ", ["go"]),
+    ],
+)
+def test_where_a_pattern_asks(pattern: str, text: str, asked: list[str]) -> None:
+    seen: list[str] = []
+    constraint = monitored(None, after(pattern, lambda context: seen.append(context.text)), language="text")
+    assert read(constraint, text) == text
+    assert sorted(set(seen)) == asked
+
+
+def test_a_pattern_that_can_never_ask() -> None:
+    with pytest.raises(OptionError, match="matches nothing that a text ends with"):
+        monitored(None, after("go(?= )", lambda context: None), language="text")
+
+
+def test_many_patterns_are_one_automaton() -> None:
+    """Each asks where it matches, and what they read is kept once."""
+    seen: list[tuple[int, str]] = []
+
+    def asks(number: int) -> Monitor:
+        return after(f"(go|{number}){number} ", lambda context: seen.append((number, context.text)))
+
+    constraint = monitored(None, list(map(asks, range(50))), language="text")
+    text = "go7 hello 33 go1 "
+    for _ in range(20):
+        assert read(constraint, text) == text
+    assert set(seen) == {(7, "go7 "), (3, "go7 hello 33 "), (1, text)}
+    assert len(constraint.scanner._known) <= len(text) + 1

@@ -67,7 +67,7 @@ def test_a_late_answer_is_unknown(fake: Fake) -> None:
 
 
 def test_a_server_that_hangs_is_started_again(fake: Fake) -> None:
-    server = fake()
+    server = fake({"restarts": 100})
     assert server.completions(PLACE, "x.", 2).result() is not None
     server.timeout = 0.05
 
