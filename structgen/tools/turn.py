@@ -10,10 +10,10 @@ Cost: one symbol of a grammar for each tool; the schemas' automata are made when
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.base import IR, Broken, Constraint, Stop, as_constraint
 from structgen.constraints.composition import Composition, body_of
 from structgen.constraints.expressions import (
     ANY,
@@ -28,13 +28,13 @@ from structgen.constraints.expressions import (
 )
 from structgen.constraints.grammar.ir import Body, Rule
 from structgen.constraints.occurrences import before, without
-from structgen.errors import OptionError
+from structgen.errors import OptionError, UnsatisfiableFormula
 
 from .arguments import arguments_of
 from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of
 from .definitions import Tool, ToolCall, names_of, read_tools
 from .formats import ToolFormat, tool_format
-from .order import Order, OrderFormulas, order_of
+from .order import Order, OrderFormulas, formulas_of, order_of
 from .ordered_calls import CallPieces, ordered_calls
 from .reading import AssistantTurn, TurnReader
 
@@ -48,11 +48,13 @@ _MOST_LINES = 2
 class ToolTurn(Composition):
     """Made by `tools`."""
 
-    __slots__ = ("format", "reasoning", "tools")
+    __slots__ = ("format", "options", "reasoning", "tools")
 
     tools: tuple[Tool, ...]
     format: ToolFormat
     reasoning: ReasoningChoice
+    options: Mapping[str, Any]
+    """What `tools` was told."""
 
     def __init__(
         self,
@@ -60,11 +62,13 @@ class ToolTurn(Composition):
         tools: tuple[Tool, ...],
         format: ToolFormat,
         reasoning: ReasoningChoice,
-        rules: Sequence[Rule] = (),
+        rules: Sequence[Rule],
+        options: Mapping[str, Any],
     ) -> None:
         object.__setattr__(self, "tools", tools)
         object.__setattr__(self, "format", format)
         object.__setattr__(self, "reasoning", reasoning)
+        object.__setattr__(self, "options", options)
         super().__init__(body, f"a turn with the tools {names_of(tools)} as {format.name} writes them", rules)
 
     def read(self, text: str) -> AssistantTurn:
@@ -74,6 +78,25 @@ class ToolTurn(Composition):
         where it is no whole turn.
         """
         return TurnReader(self.format, self.tools, self.reasoning).read(text)
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        """The formulas of the order without which a text could go on, if it is they that forbid it."""
+        given = self.options["order"]
+        free = {**self.options, "order": None, "earlier": (), "max_later": None}
+        if given is None or not questions[-1](tools(self.tools, **free).lower()):
+            return super().broken(stop, questions)
+        formulas = formulas_of(given)
+        alone = [str(one) for one in formulas if not self._goes_on(one, questions[-1])]
+        return [
+            Broken("", "order", one, message=f"must satisfy {one}", subject="the order of calls")
+            for one in alone or ["; ".join(map(str, formulas))]
+        ]
+
+    def _goes_on(self, formula: Any, question: Callable[[IR], bool]) -> bool:
+        try:
+            return question(tools(self.tools, **{**self.options, "order": formula}).lower())
+        except (OptionError, UnsatisfiableFormula):  # no turn at all is right under this one
+            return False
 
 
 def tools(
@@ -112,6 +135,19 @@ def tools(
 
     Raises `UnsatisfiableFormula` where no calls satisfy the order, with as few of the formulas as are in conflict.
     """
+    options = {
+        "format": format,
+        "tool_choice": tool_choice,
+        "parallel": parallel,
+        "max_calls": max_calls,
+        "reasoning": reasoning,
+        "max_reasoning": max_reasoning,
+        "answer": answer,
+        "max_text": max_text,
+        "order": order,
+        "earlier": earlier,
+        "max_later": max_later,
+    }
     chosen, offered = tool_format(format), read_tools(definitions)
     _check_options(reasoning, max_reasoning, max_text, max_calls)
     _check_uses(reasoning, max_reasoning, answer, max_text)
@@ -131,7 +167,7 @@ def tools(
         assert ordered is not None
         raise ordered.refused(tool_choice)
     body = sequence_of((turn.thought(max_reasoning), choice_of(parts)))
-    return ToolTurn(body, offered, chosen, reasoning, rules)
+    return ToolTurn(body, offered, chosen, reasoning, rules, options)
 
 
 class _Turn:

@@ -207,6 +207,15 @@ def test_explanations_tell_which_calls_may_come() -> None:
     turn = tools(FUNCTIONS, order="!stop W weather & !visit W weather & !switch W weather")
     told = str(sg.Matcher(turn, BYTES).explain('<tool_call>\n{"name": "stop"'))
     assert "'weather\"" in told and "__" not in told
+    told = str(sg.Matcher(turn, BYTES).explain('<tool_call>\n{"name": "visit"'))
+    assert "the order of calls must satisfy !visit W weather:" in told
+
+
+def test_explanations_do_not_blame_the_order_for_other_faults() -> None:
+    turn = tools(FUNCTIONS, order="!stop W weather")
+    for text in ('<tool_call>\n{"name": "nothing"', '<tool_call>\n{"name": "weather", "arguments": 7'):
+        told = sg.Matcher(turn, BYTES).explain(text)
+        assert not told.viable and "order" not in str(told)
 
 
 def test_a_turn_with_rules_is_a_part_like_any_other() -> None:

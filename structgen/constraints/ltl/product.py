@@ -348,11 +348,13 @@ def _groups_apart(parts: Sequence[Part], letters: Sequence[Sequence[Letter]]) ->
 
 
 def _waits(part: Part) -> bool:
-    """A letter without an atom of the formula never brings it nearer to acceptance, but for the first."""
+    """A letter without an atom of the formula never brings it nearer to acceptance, but for the first of a trace."""
+    first = part.progression.start
+    comes_again = first in part.moves.values()  # as of `F !b` after a `b`
     return bool(part.distances) and all(
         part.distances[part.move(state, NOTHING)] >= distance
         for state, distance in part.distances.items()
-        if state != part.progression.start
+        if comes_again or state != first
     )
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import difflib
 import functools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
-from structgen.constraints.base import IR, Constraint
+from structgen.constraints.base import IR, Broken, Constraint, Stop
 from structgen.constraints.expressions import RE, literal, literals
 from structgen.constraints.ltl import Formula, all_of, least_conflict
 from structgen.constraints.ltl.conflicts import trace_or_conflict
@@ -122,6 +122,27 @@ class PlanConstraint(Constraint):
     def empty_hint(self) -> str:
         return "The tokenizer cannot spell the steps that are needed."
 
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        """What forbids the step: the world, single formulas, all of them together, or `max_steps`."""
+
+        def goes_on(formulas: Sequence[Formula], world: World, most: int | None) -> bool:
+            budget = self._source.product.budget
+            return questions[-1](
+                PlanConstraint(self.steps, formulas, world, self.layout, most, budget).lower()
+            )
+
+        if not goes_on((), as_world(None), None):  # it is no step at all
+            return []
+        if not goes_on((), self.world, None):
+            return [_broken("environment", "must be possible in the environment")]
+        alone = [one for one in self.formulas if not goes_on([one], self.world, None)]
+        if alone:
+            return [_broken("formula", f"must satisfy {one}", str(one)) for one in alone]
+        if not goes_on(self.formulas, self.world, None):
+            together = "; ".join(map(str, self.formulas))
+            return [_broken("formula", f"must satisfy its formulas together: {together:.200}", together)]
+        return [_broken("max_steps", f"must end within {self.max_steps} steps", str(self.max_steps))]
+
     def __repr__(self) -> str:
         return f"<plan: {len(self.steps)} actions, {len(self.formulas)} formulas>"
 
@@ -129,6 +150,10 @@ class PlanConstraint(Constraint):
         product = self._source.product
         given = (self.steps, self.formulas, self.world, self.layout, self.max_steps, product.budget)
         return PlanConstraint, given
+
+
+def _broken(keyword: str, message: str, detail: str = "") -> Broken:
+    return Broken("", keyword, detail, message=message, subject="the plan")
 
 
 class _Unfolding:

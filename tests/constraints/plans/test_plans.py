@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import structgen as sg
-from structgen.constraints.ltl import Formula, all_of, conflict, satisfiable
+from structgen.constraints.ltl import Formula, all_of, conflict, parse, satisfiable
 from structgen.constraints.ltl.product import NEVER, Place, Product
 from structgen.constraints.plans import Action, PlanFormat, Step, World, plan
 from structgen.constraints.plans.actions import as_steps
@@ -108,6 +108,7 @@ def test_exactly_the_plans(world: World | None, wanted: list[Formula], most: int
 
 @settings(max_examples=100, deadline=None)
 @given(worlds(), st.lists(formulas(ATOMS, leaves=5), max_size=4))
+@example(None, [parse("X a"), parse("F !b")])  # a step that says nothing to the second is what it waits for
 def test_distances(world: World | None, wanted: list[Formula]) -> None:
     """Searches against breadth first search, from every place that is met."""
     moves = None if world is None else WorldMoves(world, as_steps(ATOMS))
@@ -372,3 +373,39 @@ def test_an_end_that_is_not_known_is_told_as_none() -> None:
             sg.plan(
                 ["a"], "F kitchen", environment=sg.World(0, lambda s, a: 0, labels=lambda s, told=told: told)
             )
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword", "said"),
+    [
+        ("fly", "", ""),
+        ("go attic\n", "environment", "possible in the environment"),
+        ("go bedroom\ngo bathroom", "formula", "must satisfy G !go(bathroom)"),
+        ("go kitchen\ngo hall\ngo bed", "max_steps", "within 5 steps"),
+    ],
+)
+def test_why_a_step_is_refused(text: str, keyword: str, said: str) -> None:
+    doors = {("hall", "kitchen"), ("hall", "bedroom"), ("bedroom", "bathroom"), ("kitchen", "attic")}
+
+    def follow(room: str, step: Step) -> str | None:
+        there = step["room"]
+        return there if (room, there) in doors or (there, room) in doors else None
+
+    rooms = ["hall", "kitchen", "bedroom", "bathroom", "attic"]
+    tour = sg.plan(
+        {"go": {"room": rooms}},
+        ["F go(kitchen)", "G !go(bathroom)", "F go(attic)"],
+        environment=sg.World("hall", follow),
+        max_steps=5,
+    )
+    told = sg.Matcher(tour, sg.Vocabulary.of_bytes()).explain(text)
+    assert not told.viable
+    assert [(one.keyword, said in one.message) for one in told.rules] == (
+        [(keyword, True)] if keyword else []
+    )
+
+
+def test_formulas_that_refuse_a_step_only_together() -> None:
+    both = sg.plan(["a", "b", "c"], ["G(a -> F b)", "G(a -> G !b) | F c", "G(a -> G !c)"])
+    told = sg.Matcher(both, sg.Vocabulary.of_bytes()).explain("b\na")
+    assert [(one.keyword, "together" in one.message) for one in told.rules] == [("formula", True)]
