@@ -4,6 +4,7 @@
 namespace nb = nanobind;
 
 namespace structgen {
+void bind_canvas(nb::module_ &m);
 void bind_engine(nb::module_ &m);
 void bind_lark(nb::module_ &m);
 void bind_lowering(nb::module_ &m);
@@ -18,6 +19,7 @@ NB_MODULE(_native, m) {
   structgen::bind_regex(m);  // first: it names the core's exceptions
   structgen::bind_numbers(m);
   structgen::bind_engine(m);
+  structgen::bind_canvas(m);
   structgen::bind_lark(m);
   structgen::bind_lowering(m);
   structgen::bind_sampling(m);

@@ -1,0 +1,226 @@
+#include "canvas.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "canvas_paths.h"
+#include "canvas_reading.h"
+
+namespace structgen {
+namespace {
+
+// Puts a derivation into `out`, token by token. For canvases without gaps.
+class Derivation {
+ public:
+  Derivation(const CanvasGrammar &g, const CanvasChart &chart, CanvasReading &reading, size_t nodes,
+             const std::vector<uint32_t> &preferred, std::vector<uint32_t> &out)
+      : g_(g), chart_(chart), reading_(reading), nodes_(nodes), preferred_(preferred), out_(out) {}
+
+  void write(uint32_t symbol, uint32_t from, uint32_t to) {
+    struct Span {
+      uint32_t symbol, from, to;
+    };
+    std::vector<Span> todo{{symbol, from, to}};
+    while (!todo.empty()) {
+      const Span span = todo.back();
+      todo.pop_back();
+      // Units first, so that a circle of them ends; each once.
+      std::vector<uint32_t> same{span.symbol};
+      for (size_t i = 0; i < same.size(); ++i) {
+        const uint32_t s = same[i];
+        if (s < g_.terminal_count()) {
+          reading_.tokens(s, span.from, span.to, preferred_, out_);
+          break;
+        }
+        uint32_t middle = 0;
+        const CanvasGrammar::Pair *pair = split(s, span.from, span.to, &middle);
+        if (pair) {
+          todo.push_back({pair->right, middle, span.to});
+          todo.push_back({pair->left, span.from, middle});
+          break;
+        }
+        for (uint32_t unit : g_.units_of[s])
+          if (chart_.has(unit, span.from, span.to) && std::find(same.begin(), same.end(), unit) == same.end())
+            same.push_back(unit);
+      }
+    }
+  }
+
+ private:
+  const CanvasGrammar::Pair *split(uint32_t symbol, uint32_t from, uint32_t to, uint32_t *middle) const {
+    for (const CanvasGrammar::Pair &pair : g_.pairs_of[symbol]) {
+      const uint64_t *left = chart_.spans(pair.left, from);
+      for (size_t w = from / 64; w <= to / 64; ++w)
+        for (uint64_t rest = left[w]; rest; rest &= rest - 1) {
+          *middle = static_cast<uint32_t>(w * 64 + static_cast<size_t>(std::countr_zero(rest)));
+          if (*middle < nodes_ && chart_.has(pair.right, *middle, to)) return &pair;
+        }
+    }
+    return nullptr;
+  }
+
+  const CanvasGrammar &g_;
+  const CanvasChart &chart_;
+  CanvasReading &reading_;
+  size_t nodes_;
+  const std::vector<uint32_t> &preferred_;
+  std::vector<uint32_t> &out_;
+};
+
+bool has_gap(const CanvasForm &form) {
+  return std::any_of(form.cells.begin(), form.cells.end(), [](const CanvasCell &c) { return c.kind == CanvasCell::Gap; });
+}
+
+}  // namespace
+
+CanvasProgram::CanvasProgram(std::shared_ptr<Program> of) : program(std::move(of)) {
+  Program::Turn turn(*program);
+  if (const std::string why = CanvasGrammar::obstacle(program->automaton().plan()); !why.empty())
+    throw std::invalid_argument(why);
+  arcs.emplace(program->automaton().plan(), program->space());
+}
+
+Canvas::Canvas(std::shared_ptr<CanvasProgram> program, CanvasForm form, CanvasLimits limits)
+    : program_(std::move(program)), form_(std::move(form)), limits_(limits), masks_(form_.cells.size()) {}
+
+// The graph of a form, and its chart.
+struct Canvas::Filled {
+  Filled(CanvasArcs &arcs, const CanvasForm &form, const CanvasLimits &limits)
+      : lattice(arcs, form, limits), chart(arcs.grammar(), checked(arcs, limits), CanvasReading::loops(form, lattice)),
+        reading(arcs, form, lattice) {
+    for (uint32_t i = 0; i < lattice.nodes.size(); ++i) {
+      if (lattice.nodes[i].is_start) starts.push_back(i);
+      if (lattice.nodes[i].is_end) ends.push_back(i);
+    }
+    reading.tell(chart);
+    has_text = chart.fill(starts, ends);
+  }
+
+  CanvasLattice lattice;
+  CanvasChart chart;
+  CanvasReading reading;
+  std::vector<uint32_t> starts, ends;
+  bool has_text = false;  // other than the empty one
+
+ private:
+  size_t checked(const CanvasArcs &arcs, const CanvasLimits &limits) const {
+    const size_t bytes = CanvasChart::bytes(arcs.grammar(), lattice.nodes.size());
+    if (bytes > limits.bytes)
+      throw LimitError("the chart of a canvas takes " + std::to_string(bytes >> 20) + " MiB (limit canvas_bytes)");
+    return lattice.nodes.size();
+  }
+};
+
+void Canvas::solve() {
+  if (solved_) return;
+  Program::Turn turn(*program_->program);
+  CanvasArcs &arcs = *program_->arcs;
+  const CanvasGrammar &g = arcs.grammar();
+  Filled filled(arcs, form_, limits_);
+  const CanvasLattice &lattice = filled.lattice;
+  nodes_ = lattice.nodes.size();
+  ++charts_;
+  completable_ = filled.has_text || !lattice.empty_from.empty();
+  for (auto &mask : masks_) mask.assign(arcs.vocabulary().words(), 0);
+  auto closes = static_cast<uint32_t>(form_.cells.size());  // the first cell that a closing token may fill
+  witness_.reset();
+  if (completable_ && !has_gap(form_)) witness_.emplace(form_.cells.size(), CLOSED);
+  if (filled.has_text) {
+    filled.reading.masks(filled.chart, masks_);
+    uint32_t from = 0, to = 0;
+    bool found = false;
+    for (uint32_t u : filled.starts)
+      for (uint32_t v : filled.ends) {
+        if (!filled.chart.has(g.start, u, v)) continue;
+        closes = std::min(closes, lattice.nodes[v].position);
+        // The longest, so that as much as may be is open to agreement.
+        if (found && lattice.nodes[to].position >= lattice.nodes[v].position) continue;
+        from = u, to = v, found = true;
+      }
+    if (witness_) Derivation(g, filled.chart, filled.reading, nodes_, preferred_, *witness_).write(g.start, from, to);
+  }
+  for (uint32_t p : lattice.empty_from) closes = std::min(closes, p);
+  for (size_t p = closes; p < form_.cells.size() && completable_; ++p)
+    for (uint32_t id : form_.closing)
+      if (form_.cells[p].allows(id)) masks_[p][id >> 5] |= 1u << (id & 31);
+  solved_ = known_ = true;
+}
+
+bool Canvas::completable() {
+  solve();
+  return completable_;
+}
+
+const std::vector<uint32_t> &Canvas::mask(size_t cell) {
+  solve();
+  return masks_[cell];
+}
+
+bool Canvas::may_be(size_t cell, uint32_t token) const { return masks_[cell][token >> 5] >> (token & 31) & 1; }
+
+bool Canvas::commit(size_t cell, uint32_t token) {
+  CanvasCell &at = form_.cells[cell];
+  if (at.kind == CanvasCell::Fixed) return at.token == token;
+  if (!known_) solve();
+  if (!completable_ || !may_be(cell, token)) return false;
+  if (!solved_ && !(witness_ && (*witness_)[cell] == token)) {
+    solve();
+    if (!may_be(cell, token)) return false;
+  }
+  if (witness_ && (*witness_)[cell] != token) witness_.reset();
+  at = {CanvasCell::Fixed, token, {}};
+  std::erase_if(form_.skips, [&](const auto &skip) { return skip.first <= cell && cell < skip.second; });
+  solved_ = false;
+  return true;
+}
+
+std::optional<std::vector<uint32_t>> Canvas::completion(const std::vector<uint32_t> &preferred) {
+  if (preferred != preferred_) {
+    preferred_ = preferred;
+    if (!witness_) solved_ = false;
+  }
+  if (!witness_) solve();
+  return witness_;
+}
+
+void Canvas::check_weighable() const {
+  if (has_gap(form_)) throw std::invalid_argument("a canvas with a gap has no best completion");
+}
+
+std::optional<Canvas::Weighed> Canvas::best(const float *log_p, size_t stride) {
+  check_weighable();
+  Program::Turn turn(*program_->program);
+  Filled filled(*program_->arcs, form_, limits_);
+  if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;
+  CanvasPaths paths(*program_->arcs, form_, filled.lattice, filled.chart, CanvasPaths::Of::Best, log_p, stride);
+  if (std::isinf(paths.total())) return std::nullopt;
+  return Weighed{paths.read(nullptr, CLOSED), paths.total()};
+}
+
+std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, std::mt19937_64 &chance, size_t tries) {
+  check_weighable();
+  Program::Turn turn(*program_->program);
+  CanvasArcs &arcs = *program_->arcs;
+  Filled filled(arcs, form_, limits_);
+  if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;
+  CanvasPaths paths(arcs, form_, filled.lattice, filled.chart, CanvasPaths::Of::All, log_p, stride);
+  if (std::isinf(paths.total())) return std::nullopt;
+  for (size_t i = 0; i < tries; ++i) {
+    std::vector<uint32_t> tokens = paths.read(&chance, CLOSED);
+    CanvasForm fixed;
+    for (size_t p = 0; p < tokens.size(); ++p) {
+      const bool is_closing = std::find(form_.closing.begin(), form_.closing.end(), tokens[p]) != form_.closing.end();
+      if (tokens[p] != CLOSED && !is_closing) fixed.cells.push_back({CanvasCell::Fixed, tokens[p], {}});
+    }
+    Filled one(arcs, fixed, limits_);
+    const double ways =
+        CanvasPaths(arcs, fixed, one.lattice, one.chart, CanvasPaths::Of::All, nullptr, 0).total();
+    const double u = static_cast<double>(chance() >> 11) * 0x1p-53;
+    if (u < std::exp(-ways)) return Weighed{std::move(tokens), paths.total()};
+  }
+  throw LimitError("of " + std::to_string(tries) +
+                   " completions none was kept, since texts of this grammar have very many derivations (limit canvas_tries)");
+}
+
+}  // namespace structgen

@@ -1,0 +1,202 @@
+#include "canvas_arcs.h"
+
+#include <algorithm>
+#include <map>
+
+namespace structgen {
+namespace {
+
+constexpr uint64_t STEPS = 81, TEXT = 82;
+constexpr size_t SPARSE = 32;  // times as many ids as an arc has tokens: then they are kept as a list
+
+}  // namespace
+
+bool CanvasArcs::Arc::meets(const uint32_t *mask) const {
+  for (uint32_t id : ids)
+    if (mask[id >> 5] >> (id & 31) & 1) return true;
+  for (size_t w = 0; w < bits.size(); ++w)
+    if (bits[w] & mask[w]) return true;
+  return false;
+}
+
+void CanvasArcs::Arc::add_to(uint32_t *mask) const {
+  for (uint32_t id : ids) mask[id >> 5] |= 1u << (id & 31);
+  for (size_t w = 0; w < bits.size(); ++w) mask[w] |= bits[w];
+}
+
+bool CanvasArcs::Arc::has(uint32_t token) const {
+  if (!bits.empty()) return bits[token >> 5] >> (token & 31) & 1;
+  return std::binary_search(ids.begin(), ids.end(), token);
+}
+
+CanvasArcs::CanvasArcs(const Plan &plan, TextSpace &space) : space_(space), grammar_(plan, space) {
+  boundary(RegexSpace::EMPTY);
+  std::map<std::vector<uint64_t>, uint32_t> sets;
+  for (uint32_t t = 0; t < grammar_.terminal_count(); ++t) {
+    const auto [it, fresh] = sets.try_emplace(grammar_.follow[t], static_cast<uint32_t>(follower_sets_.size()));
+    if (fresh) {
+      follower_sets_.emplace_back();
+      for (uint32_t u = 0; u < grammar_.terminal_count(); ++u)
+        if (grammar_.follow[t][u / 64] >> u % 64 & 1) follower_sets_.back().push_back(u);
+    }
+    followers_.push_back(it->second);
+  }
+}
+
+uint32_t CanvasArcs::run(uint32_t terminal, LexemeState lexeme) {
+  const auto [it, fresh] =
+      run_index_.try_emplace(static_cast<uint64_t>(terminal) << 32 | lexeme, static_cast<uint32_t>(runs_.size()));
+  if (fresh) runs_.push_back({terminal, lexeme, nullptr});
+  return it->second;
+}
+
+uint32_t CanvasArcs::boundary(Re after) {
+  const auto [it, fresh] = boundary_index_.try_emplace(after, static_cast<uint32_t>(boundaries_.size()));
+  if (fresh) boundaries_.push_back(after);
+  return it->second;
+}
+
+uint32_t CanvasArcs::begin(uint32_t boundary, uint32_t terminal) {
+  const auto [it, fresh] = begun_.try_emplace(static_cast<uint64_t>(boundary) << 32 | terminal, NONE);
+  if (!fresh) return it->second;
+  const CanvasGrammar::Terminal &t = grammar_.terminals[terminal];
+  if (t.special || t.begin == Lexemes::DEAD) return NONE;
+  Lexemes &lexemes = space_.lexemes();
+  const Re after = boundaries_[boundary];
+  const bool meet = (lexemes.first_of(after) & lexemes.first(t.begin)).any();
+  const LexemeState s = meet ? lexemes.restricted(t.begin, after) : t.begin;
+  const uint32_t made = s == Lexemes::DEAD ? NONE : run(terminal, s);
+  return begun_[static_cast<uint64_t>(boundary) << 32 | terminal] = made;
+}
+
+// Reads `text` into a terminal, and what the terminal leaves of it into others.
+void CanvasArcs::read(uint32_t terminal, LexemeState s, std::string_view text, std::vector<Step> &out) {
+  Lexemes &lexemes = space_.lexemes();
+  for (size_t i = 0; i < text.size(); ++i) {
+    s = lexemes.step(s, static_cast<uint8_t>(text[i]));
+    if (s == Lexemes::DEAD) return;
+    if (i + 1 == text.size() || !lexemes.complete(s)) continue;
+    if (const uint32_t left = rest(terminal, lexemes.after(s), text.substr(i + 1)); left != NONE)
+      out.push_back({Kind::Rest, terminal, left});
+  }
+  if (goes_on(s)) out.push_back({Kind::Run, terminal, run(terminal, s)});
+  if (lexemes.complete(s)) out.push_back({Kind::Boundary, terminal, boundary(lexemes.after(s))});
+}
+
+uint32_t CanvasArcs::rest(uint32_t terminal, Re after, std::string_view text) {
+  const uint32_t set = followers_[terminal];
+  const Hash128 key = extend(hash_words(TEXT, set, after), hash_text(text));
+  if (const auto it = rest_of_.find(key); it != rest_of_.end()) return it->second;
+  std::vector<Step> steps;
+  const uint32_t place = boundary(after);
+  for (uint32_t next : follower_sets_[set])
+    if (const uint32_t begun = begin(place, next); begun != NONE) read(next, runs_[begun].lexeme, text, steps);
+  uint32_t found = NONE;
+  if (!steps.empty()) {
+    std::sort(steps.begin(), steps.end());
+    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+    Hash128 identity = hash_words(STEPS);
+    for (const Step &s : steps)
+      identity = extend(extend(identity, static_cast<uint64_t>(s.kind) << 32 | s.terminal), s.to);
+    const auto [it, fresh] = rest_index_.try_emplace(identity, static_cast<uint32_t>(rests_.size()));
+    if (fresh) rests_.push_back(std::move(steps));
+    found = it->second;
+  }
+  return rest_of_[key] = found;
+}
+
+const std::vector<CanvasArcs::Step> &CanvasArcs::steps(uint32_t run, uint32_t token) {
+  const auto [it, fresh] = single_.try_emplace(static_cast<uint64_t>(run) << 32 | token);
+  if (!fresh) return it->second;
+  std::vector<Step> out;
+  const std::string_view text = vocabulary().token(token);
+  if (!text.empty()) read(runs_[run].terminal, runs_[run].lexeme, text, out);  // the end of a text, for one, has none
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return single_[static_cast<uint64_t>(run) << 32 | token] = std::move(out);
+}
+
+// Walks all tokens at once.
+class CanvasArcs::Walk {
+ public:
+  Walk(CanvasArcs &arcs, uint32_t terminal) : arcs_(arcs), v_(arcs.vocabulary()), terminal_(terminal) {}
+
+  void below(Vocabulary::Node node, LexemeState s) {
+    Lexemes &lexemes = arcs_.space_.lexemes();
+    for (Vocabulary::Node child = node + 1; child < v_.end(node); child = v_.end(child)) {
+      const LexemeState to = lexemes.step(s, v_.byte(child));
+      if (to == Lexemes::DEAD) continue;
+      if (!v_.ids(child).empty()) {
+        if (arcs_.goes_on(to)) take({Kind::Run, terminal_, arcs_.run(terminal_, to)}, v_.ids(child));
+        if (lexemes.complete(to))
+          take({Kind::Boundary, terminal_, arcs_.boundary(lexemes.after(to))}, v_.ids(child));
+      }
+      if (lexemes.complete(to)) ended(child, lexemes.after(to));
+      below(child, to);
+    }
+  }
+
+  std::vector<Arc> finish() {
+    std::vector<Arc> out;
+    for (auto &[step, ids] : found_) {
+      Arc arc{step, {}, {}};
+      std::sort(ids.begin(), ids.end());
+      ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+      if (ids.size() * SPARSE >= v_.size()) {
+        arc.bits.resize(v_.words());
+        for (uint32_t id : ids) arc.bits[id >> 5] |= 1u << (id & 31);
+      } else {
+        arc.ids = std::move(ids);
+      }
+      out.push_back(std::move(arc));
+    }
+    return out;
+  }
+
+ private:
+  // The terminal is over at `node`: all tokens below it have a rest.
+  void ended(Vocabulary::Node node, Re after) {
+    std::bitset<256> begins;
+    Lexemes &lexemes = arcs_.space_.lexemes();
+    for (uint32_t next : arcs_.follower_sets_[arcs_.followers_[terminal_]])
+      if (const uint32_t begun = arcs_.begin(arcs_.boundary(after), next); begun != NONE)
+        begins |= lexemes.first(arcs_.runs_[begun].lexeme);
+    if (begins.none()) return;
+    const size_t depth = v_.depth(node);
+    for (Vocabulary::Node child = node + 1; child < v_.end(node); child = v_.end(child)) {
+      if (!begins.test(v_.byte(child))) continue;
+      const auto [from, to] = v_.places_within(child);
+      for (uint32_t place = from; place < to;) {
+        const std::string_view text = v_.token_at(place);
+        const uint32_t left = arcs_.rest(terminal_, after, text.substr(depth));
+        if (left != NONE) {
+          const uint32_t id = v_.id_at(place);
+          take({Kind::Rest, terminal_, left}, {&id, 1});
+        }
+        ++place;
+      }
+    }
+  }
+
+  void take(const Step &step, std::span<const uint32_t> ids) {
+    std::vector<uint32_t> &known = found_[step];
+    known.insert(known.end(), ids.begin(), ids.end());
+  }
+
+  CanvasArcs &arcs_;
+  const Vocabulary &v_;
+  uint32_t terminal_;
+  std::map<Step, std::vector<uint32_t>> found_;
+};
+
+const std::vector<CanvasArcs::Arc> &CanvasArcs::arcs(uint32_t run) {
+  if (!runs_[run].arcs) {
+    Walk walk(*this, runs_[run].terminal);
+    walk.below(Vocabulary::ROOT, runs_[run].lexeme);
+    // subtle: the walk has made runs, and may have moved them.
+    runs_[run].arcs = std::make_unique<std::vector<Arc>>(walk.finish());
+  }
+  return *runs_[run].arcs;
+}
+
+}  // namespace structgen

@@ -1,0 +1,238 @@
+#include "canvas_chart.h"
+
+#include <bit>
+
+namespace structgen {
+namespace {
+
+template <class Visit>
+void each_bit(const uint64_t *row, size_t from, size_t words, const Visit &visit) {
+  for (size_t w = from; w < words; ++w)
+    for (uint64_t rest = row[w]; rest; rest &= rest - 1)
+      visit(static_cast<uint32_t>(w * 64 + static_cast<size_t>(std::countr_zero(rest))));
+}
+
+bool any_bit(const uint64_t *row, size_t from, size_t words) {
+  for (size_t w = from; w < words; ++w)
+    if (row[w]) return true;
+  return false;
+}
+
+// Adds bits; were there new ones?
+bool merge(uint64_t *to, const uint64_t *bits, size_t from, size_t words) {
+  uint64_t fresh = 0;
+  for (size_t w = from; w < words; ++w) {
+    fresh |= bits[w] & ~to[w];
+    to[w] |= bits[w];
+  }
+  return fresh != 0;
+}
+
+}  // namespace
+
+size_t CanvasChart::bytes(const CanvasGrammar &grammar, size_t nodes) {
+  return 2 * grammar.size() * nodes * ((nodes + 63) / 64) * 8;
+}
+
+CanvasChart::CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops)
+    : g_(grammar), nodes_(nodes), words_((nodes + 63) / 64), loops_(std::move(loops)) {
+  inside_.resize(g_.size() * nodes_ * words_);
+  outside_.resize(g_.size() * nodes_ * words_);
+  any_.resize(g_.size() * nodes_);
+  pending_.resize(g_.size() * words_);
+  delta_.resize(words_);
+  queued_.resize(g_.size());
+}
+
+bool CanvasChart::fill(std::span<const uint32_t> starts, std::span<const uint32_t> ends) {
+  auto loop = loops_.size();
+  for (auto u = static_cast<uint32_t>(nodes_); u-- > 0;) {
+    if (loop > 0 && u + 1 == loops_[loop - 1].second) {
+      const auto [first, end] = loops_[--loop];
+      while (fill_inside_loop(first, end)) {
+      }
+      u = first;
+      continue;
+    }
+    fill_inside(u);
+  }
+  std::vector<uint64_t> final_nodes(words_);
+  for (uint32_t v : ends) final_nodes[v / 64] |= uint64_t{1} << v % 64;
+  bool found = false;
+  for (uint32_t u : starts) {
+    uint64_t *row = outside(g_.start, u);
+    const uint64_t *in = spans(g_.start, u);
+    for (size_t w = 0; w < words_; ++w) {
+      row[w] |= in[w] & final_nodes[w];
+      found |= row[w] != 0;
+    }
+  }
+  if (!found) return false;
+  loop = 0;
+  for (uint32_t u = 0; u < nodes_; ++u) {
+    if (loop < loops_.size() && u == loops_[loop].first) {
+      const auto [first, end] = loops_[loop++];
+      while (fill_outside_loop(first, end)) {
+      }
+      u = end - 1;
+      continue;
+    }
+    fill_outside(u);
+  }
+  return true;
+}
+
+void CanvasChart::fill_inside(uint32_t u) {
+  const size_t low = u / 64;
+  auto expect = [&](uint32_t symbol) {
+    if (queued_[symbol]) return;
+    queued_[symbol] = true;
+    queue_.push_back(symbol);
+  };
+  // What is pending is not inside yet, and the other way round.
+  auto add = [&](uint32_t head, const uint64_t *bits, size_t from) {
+    uint64_t *to = pending_.data() + head * words_;
+    const uint64_t *known = spans(head, u);
+    uint64_t fresh = 0;
+    for (size_t w = from; w < words_; ++w) {
+      const uint64_t more = bits[w] & ~known[w];
+      fresh |= more & ~to[w];
+      to[w] |= more;
+    }
+    if (fresh) expect(head);
+  };
+  for (uint32_t t = 0; t < g_.terminal_count(); ++t) {
+    uint64_t *row = inside(t, u);
+    if (!any_bit(row, low, words_)) continue;
+    for (size_t w = low; w < words_; ++w) {
+      pending_[t * words_ + w] = row[w];
+      row[w] = 0;
+    }
+    expect(t);
+  }
+  while (!queue_.empty()) {
+    const uint32_t symbol = queue_.back();
+    queue_.pop_back();
+    queued_[symbol] = false;
+    uint64_t *fresh = pending_.data() + symbol * words_, *row = inside(symbol, u);
+    for (size_t w = low; w < words_; ++w) {
+      delta_[w] = fresh[w];
+      row[w] |= fresh[w];
+      fresh[w] = 0;
+    }
+    any_[symbol * nodes_ + u] = true;
+    for (uint32_t head : g_.units_into[symbol]) add(head, delta_.data(), low);
+    for (const CanvasGrammar::Into &into : g_.pairs_into[symbol])
+      each_bit(delta_.data(), low, words_, [&](uint32_t k) {
+        if (any_[into.right * nodes_ + k]) add(into.head, spans(into.right, k), k / 64);
+      });
+  }
+}
+
+bool CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
+  bool grew = false;
+  for (uint32_t u = end; u-- > first;)
+    for (uint32_t symbol = 0; symbol < g_.size(); ++symbol) {
+      const uint64_t *row = spans(symbol, u);
+      if (!any_bit(row, 0, words_)) continue;
+      if (!any_[symbol * nodes_ + u]) any_[symbol * nodes_ + u] = grew = true;
+      for (uint32_t head : g_.units_into[symbol]) grew |= merge(inside(head, u), row, 0, words_);
+      for (const CanvasGrammar::Into &into : g_.pairs_into[symbol]) {
+        std::copy(row, row + words_, delta_.begin());  // subtle: the row may be the one that grows
+        each_bit(delta_.data(), 0, words_, [&](uint32_t k) {
+          grew |= merge(inside(into.head, u), spans(into.right, k), 0, words_);
+        });
+      }
+    }
+  return grew;
+}
+
+void CanvasChart::fill_outside(uint32_t u) {
+  const size_t low = u / 64;
+  auto expect = [&](uint32_t symbol) {
+    if (queued_[symbol]) return;
+    queued_[symbol] = true;
+    queue_.push_back(symbol);
+  };
+  for (uint32_t symbol = 0; symbol < g_.size(); ++symbol) {
+    uint64_t *row = outside(symbol, u);
+    if (!any_[symbol * nodes_ + u] || !any_bit(row, low, words_)) continue;
+    for (size_t w = low; w < words_; ++w) {
+      pending_[symbol * words_ + w] = row[w];
+      row[w] = 0;
+    }
+    expect(symbol);
+  }
+  // Adds those of `bits` that the symbol can span.
+  auto add = [&](uint32_t symbol, const uint64_t *bits) {
+    uint64_t *to = pending_.data() + symbol * words_;
+    const uint64_t *known = useful(symbol, u), *in = spans(symbol, u);
+    uint64_t fresh = 0;
+    for (size_t w = low; w < words_; ++w) {
+      const uint64_t more = bits[w] & in[w] & ~known[w];
+      fresh |= more & ~to[w];
+      to[w] |= more;
+    }
+    if (fresh) expect(symbol);
+  };
+  std::vector<uint64_t> middle(words_);
+  while (!queue_.empty()) {
+    const uint32_t symbol = queue_.back();
+    queue_.pop_back();
+    queued_[symbol] = false;
+    uint64_t *fresh = pending_.data() + symbol * words_, *row = outside(symbol, u);
+    for (size_t w = low; w < words_; ++w) {
+      delta_[w] = fresh[w];
+      row[w] |= fresh[w];
+      fresh[w] = 0;
+    }
+    for (uint32_t unit : g_.units_of[symbol]) add(unit, delta_.data());
+    for (const CanvasGrammar::Pair &pair : g_.pairs_of[symbol]) {
+      if (!any_[pair.left * nodes_ + u]) continue;
+      bool found = false;
+      std::fill(middle.begin(), middle.end(), 0);
+      each_bit(spans(pair.left, u), low, words_, [&](uint32_t k) {
+        if (!any_[pair.right * nodes_ + k]) return;
+        const uint64_t *in = spans(pair.right, k);
+        uint64_t *out = outside(pair.right, k), meets = 0;
+        for (size_t w = k / 64; w < words_; ++w) {
+          const uint64_t both = in[w] & delta_[w];
+          meets |= both;
+          out[w] |= both;
+        }
+        if (meets) middle[k / 64] |= uint64_t{1} << k % 64, found = true;
+      });
+      if (found) add(pair.left, middle.data());
+    }
+  }
+}
+
+bool CanvasChart::fill_outside_loop(uint32_t first, uint32_t end) {
+  bool grew = false;
+  std::vector<uint64_t> bits(words_);
+  for (uint32_t u = first; u < end; ++u)
+    for (uint32_t symbol = 0; symbol < g_.size(); ++symbol) {
+      if (!any_bit(useful(symbol, u), 0, words_)) continue;
+      std::copy(useful(symbol, u), useful(symbol, u) + words_, delta_.begin());
+      for (uint32_t unit : g_.units_of[symbol]) {
+        const uint64_t *in = spans(unit, u);
+        for (size_t w = 0; w < words_; ++w) bits[w] = delta_[w] & in[w];
+        grew |= merge(outside(unit, u), bits.data(), 0, words_);
+      }
+      for (const CanvasGrammar::Pair &pair : g_.pairs_of[symbol])
+        each_bit(spans(pair.left, u), 0, words_, [&](uint32_t k) {
+          const uint64_t *in = spans(pair.right, k);
+          uint64_t meets = 0;
+          for (size_t w = 0; w < words_; ++w) meets |= bits[w] = in[w] & delta_[w];
+          if (!meets) return;
+          grew |= merge(outside(pair.right, k), bits.data(), 0, words_);
+          uint64_t &left = outside(pair.left, u)[k / 64];
+          const uint64_t bit = uint64_t{1} << k % 64;
+          grew |= !(left & bit);
+          left |= bit;
+        });
+    }
+  return grew;
+}
+
+}  // namespace structgen

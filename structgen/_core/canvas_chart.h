@@ -1,0 +1,54 @@
+// Which symbols can span which nodes of a canvas, and which of these spans are part of a whole text.
+//
+// A span is a symbol with the nodes between which it stands. A row of bits holds, of a symbol that begins at one node, the
+// nodes where it may end; so a production is applied to all ends at once.
+// Invariant: `useful` are exactly the spans of derivations of the start symbol from a start node to an end node.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "canvas_grammar.h"
+
+namespace structgen {
+
+class CanvasChart {
+ public:
+  // `loops`: ranges of nodes, from the first to before the last, that may lead back to each other.
+  CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops);
+
+  static size_t bytes(const CanvasGrammar &grammar, size_t nodes);
+  size_t words() const { return words_; }
+  // A terminal can stand between two nodes.
+  void add(uint32_t terminal, uint32_t from, uint32_t to) {
+    uint64_t *row = inside(terminal, from);
+    row[to / 64] |= uint64_t{1} << to % 64;
+  }
+  // Finds all spans, then those that are useful; false where no text goes from a start to an end.
+  bool fill(std::span<const uint32_t> starts, std::span<const uint32_t> ends);
+
+  const uint64_t *spans(uint32_t symbol, uint32_t from) const { return inside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
+  const uint64_t *useful(uint32_t symbol, uint32_t from) const { return outside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
+  bool has(uint32_t symbol, uint32_t from, uint32_t to) const { return spans(symbol, from)[to / 64] >> to % 64 & 1; }
+
+ private:
+  uint64_t *inside(uint32_t symbol, uint32_t from) { return inside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
+  uint64_t *outside(uint32_t symbol, uint32_t from) { return outside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
+  void fill_inside(uint32_t from);
+  void fill_outside(uint32_t from);
+  bool fill_inside_loop(uint32_t first, uint32_t end);
+  bool fill_outside_loop(uint32_t first, uint32_t end);
+
+  const CanvasGrammar &g_;
+  size_t nodes_, words_;
+  std::vector<std::pair<uint32_t, uint32_t>> loops_;
+  std::vector<uint64_t> inside_, outside_;
+  std::vector<uint8_t> any_;  // by symbol and node: does some span begin there?
+  // Of one node, while it is filled.
+  std::vector<uint64_t> pending_, delta_;
+  std::vector<uint32_t> queue_;
+  std::vector<uint8_t> queued_;
+};
+
+}  // namespace structgen

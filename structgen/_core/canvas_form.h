@@ -1,0 +1,32 @@
+// A text with holes: cells that hold a token, any token, or any number of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace structgen {
+
+struct CanvasCell {
+  enum Kind : uint8_t { Fixed, Open, Gap } kind = Open;  // a gap: any number of tokens
+  uint32_t token = 0;                                    // Fixed
+  std::vector<uint32_t> allowed = {};                    // Open, Gap: one bit for each id; empty: all tokens
+  bool allows(uint32_t id) const {
+    if (kind == Fixed) return token == id;
+    return allowed.empty() || (allowed[id >> 5] >> (id & 31) & 1);
+  }
+};
+
+struct CanvasForm {
+  std::vector<CanvasCell> cells;
+  std::vector<std::pair<uint32_t, uint32_t>> skips;  // from before one cell to before a later one, without text
+  std::vector<uint32_t> closing;                     // tokens that may fill all cells behind the text
+};
+
+struct CanvasLimits {
+  size_t nodes = 20'000;           // places where a terminal may begin
+  size_t bytes = size_t{1} << 30;  // of the chart
+};
+
+}  // namespace structgen

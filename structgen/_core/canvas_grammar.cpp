@@ -1,0 +1,203 @@
+#include "canvas_grammar.h"
+
+#include <algorithm>
+#include <map>
+
+namespace structgen {
+
+// Lowers the productions of a grammar; `canvas.terminals` are numbered in the order in which they are met.
+class CanvasGrammar::Builder {
+ public:
+  Builder(CanvasGrammar &canvas, GrammarControl &control) : canvas_(canvas), control_(control), g_(control.grammar()) {}
+
+  void build() {
+    number_terminals();
+    const auto rules = static_cast<uint32_t>(g_.rules.size());
+    first_rule_ = canvas_.terminal_count();
+    for (uint32_t i = 0; i < first_rule_ + rules; ++i) new_symbol();
+    if (!ignored_.empty()) {
+      blank_ = new_symbol();
+      for (uint32_t t : ignored_) {
+        unit(blank_, t);
+        pair(blank_, blank_, t);
+      }
+    }
+    for (uint32_t r = 0; r < rules; ++r)
+      for (Item i : g_.productions(r)) {
+        std::vector<Symbol> body;
+        for (; g_.symbols[i] != Grammar::END; ++i) body.push_back(g_.symbols[i]);
+        if (!body.empty()) produce(first_rule_ + r, body);
+      }
+    canvas_.start = first_rule_ + g_.start;
+    if (blank_ != NONE) {
+      const uint32_t start = new_symbol();
+      unit(start, canvas_.start);
+      pair(start, blank_, canvas_.start);
+      if (canvas_.accepts_empty) unit(start, blank_);
+      canvas_.start = start;
+    }
+  }
+
+ private:
+  static constexpr uint32_t NONE = UINT32_MAX;
+
+  uint32_t new_symbol() {
+    canvas_.units_of.emplace_back();
+    canvas_.pairs_of.emplace_back();
+    canvas_.units_into.emplace_back();
+    canvas_.pairs_into.emplace_back();
+    return canvas_.size() - 1;
+  }
+  void unit(uint32_t head, uint32_t body) {
+    if (head == body) return;
+    std::vector<uint32_t> &known = canvas_.units_of[head];
+    if (std::find(known.begin(), known.end(), body) != known.end()) return;
+    known.push_back(body);
+    canvas_.units_into[body].push_back(head);
+  }
+  void pair(uint32_t head, uint32_t left, uint32_t right) {
+    std::vector<Pair> &known = canvas_.pairs_of[head];
+    if (std::any_of(known.begin(), known.end(), [&](const Pair &p) { return p.left == left && p.right == right; })) return;
+    known.push_back({left, right});
+    canvas_.pairs_into[left].push_back({head, right});
+  }
+
+  void number_terminals() {
+    number_.assign(g_.terminals.size(), NONE);
+    auto take = [&](uint32_t t) {
+      if (number_[t] != NONE) return;
+      number_[t] = canvas_.terminal_count();
+      Terminal made;
+      made.special = g_.terminals[t].kind == GrammarTerminal::Special;
+      if (made.special) made.token = g_.terminals[t].token;
+      else made.begin = control_.lexer().plain(t);
+      canvas_.terminals.push_back(made);
+    };
+    for (uint32_t r = 0; r < g_.rules.size(); ++r)
+      for (Item i : g_.productions(r))
+        for (; g_.symbols[i] != Grammar::END; ++i)
+          if (g_.symbols[i] < 0) take(static_cast<uint32_t>(~g_.symbols[i]));
+    for (uint32_t t : g_.ignore)
+      if (!control_.lexer().dead()[t]) {
+        take(t);
+        ignored_.push_back(number_[t]);
+      }
+  }
+
+  // A symbol of the grammar, with what may be ignored behind it.
+  uint32_t symbol(Symbol s) {
+    if (s >= 0) return first_rule_ + static_cast<uint32_t>(s);
+    const uint32_t t = number_[static_cast<uint32_t>(~s)];
+    if (blank_ == NONE) return t;
+    uint32_t &made = followed_.try_emplace(t, NONE).first->second;
+    if (made == NONE) {
+      made = new_symbol();
+      unit(made, t);
+      pair(made, t, blank_);
+    }
+    return made;
+  }
+
+  void produce(uint32_t head, std::span<const Symbol> body) {
+    const uint32_t first = symbol(body[0]);
+    if (body.size() == 1) return unit(head, first);
+    const std::span<const Symbol> rest = body.subspan(1);
+    const uint32_t behind = whole(rest);
+    pair(head, first, behind);
+    if (g_.nullable(body[0])) unit(head, behind);
+    if (std::all_of(rest.begin(), rest.end(), [&](Symbol s) { return g_.nullable(s); })) unit(head, first);
+  }
+
+  // The end of a production.
+  uint32_t whole(std::span<const Symbol> body) {
+    if (body.size() == 1) return symbol(body[0]);
+    std::vector<Symbol> key(body.begin(), body.end());
+    if (const auto it = parts_.find(key); it != parts_.end()) return it->second;
+    const uint32_t made = new_symbol();
+    parts_.emplace(std::move(key), made);
+    produce(made, body);
+    return made;
+  }
+
+  CanvasGrammar &canvas_;
+  GrammarControl &control_;
+  const Grammar &g_;
+  std::vector<uint32_t> number_, ignored_;
+  uint32_t first_rule_ = 0, blank_ = NONE;
+  std::map<uint32_t, uint32_t> followed_;
+  std::map<std::vector<Symbol>, uint32_t> parts_;
+};
+
+std::string CanvasGrammar::obstacle(const Plan &plan) {
+  switch (plan.kind) {
+    case Plan::Regex: return {};
+    case Plan::Json: return "a JSON Schema";
+    case Plan::Sequence: return "a sequence of constraints that are no regular expressions";
+    case Plan::Union: return "a choice between constraints that are no regular expressions";
+    case Plan::Grammar: break;
+  }
+  const Grammar &g = plan.grammar->grammar();
+  if (g.indentation.active()) return "a grammar whose lines are indented";
+  if (g.contextual && g.lexing != Lexing::Scannerless) return "a grammar with a contextual lexer";
+  if (g.within != RegexSpace::ANY_TEXT) return "a grammar together with another constraint on the whole text";
+  for (const GrammarTerminal &t : g.terminals)
+    if (t.kind == GrammarTerminal::Constraint) return "a grammar that holds another constraint";
+  return {};
+}
+
+CanvasGrammar::CanvasGrammar(const Plan &plan, TextSpace &space) {
+  if (plan.kind == Plan::Regex) {
+    RegexSpace &regex = space.regex();
+    accepts_empty = regex.nullable(plan.re);
+    Terminal whole;
+    const Re some = accepts_empty ? regex.intersect(plan.re, regex.complement(RegexSpace::EPSILON)) : plan.re;
+    whole.begin = space.lexemes().begin(some, RegexSpace::EMPTY, RegexSpace::EMPTY);
+    terminals.push_back(whole);
+    units_of.resize(1);
+    pairs_of.resize(1);
+    units_into.resize(1);
+    pairs_into.resize(1);
+  } else {
+    const Grammar &g = plan.grammar->grammar();
+    if (plan.grammar->empty()) {
+      units_of.resize(1);
+      pairs_of.resize(1);
+      units_into.resize(1);
+      pairs_into.resize(1);
+      terminals.emplace_back();  // no text begins with it
+    } else {
+      accepts_empty = g.nullable(static_cast<Symbol>(g.start));
+      Builder(*this, *plan.grammar).build();
+    }
+  }
+  find_neighbours();
+}
+
+void CanvasGrammar::find_neighbours() {
+  const size_t words = (terminal_count() + 63) / 64;
+  std::vector<std::vector<uint64_t>> firsts(size(), std::vector<uint64_t>(words)), lasts = firsts;
+  auto add = [](std::vector<uint64_t> &to, const std::vector<uint64_t> &from) {
+    bool grew = false;
+    for (size_t w = 0; w < to.size(); ++w) {
+      grew |= (from[w] & ~to[w]) != 0;
+      to[w] |= from[w];
+    }
+    return grew;
+  };
+  for (uint32_t t = 0; t < terminal_count(); ++t) firsts[t][t / 64] = lasts[t][t / 64] |= uint64_t{1} << t % 64;
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (uint32_t a = 0; a < size(); ++a) {
+      for (uint32_t b : units_of[a]) grew |= add(firsts[a], firsts[b]) | add(lasts[a], lasts[b]);
+      for (const Pair &p : pairs_of[a]) grew |= add(firsts[a], firsts[p.left]) | add(lasts[a], lasts[p.right]);
+    }
+  }
+  first = firsts[start];
+  follow.assign(terminal_count(), std::vector<uint64_t>(words));
+  for (uint32_t a = 0; a < size(); ++a)
+    for (const Pair &p : pairs_of[a])
+      for (uint32_t t = 0; t < terminal_count(); ++t)
+        if (lasts[p.left][t / 64] >> t % 64 & 1) add(follow[t], firsts[p.right]);
+}
+
+}  // namespace structgen

@@ -1,0 +1,55 @@
+// A grammar in the form in which spans of a canvas are put together: each rule has one symbol or two, and none is empty.
+//
+// Symbols are numbers: the terminals first, then the rules of the grammar, then parts of their productions, each once.
+// Text to ignore may stand before the first terminal and after any; that is said by rules, too.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "automaton.h"
+
+namespace structgen {
+
+class CanvasGrammar {
+ public:
+  struct Terminal {
+    bool special = false;
+    LexemeState begin = Lexemes::DEAD;  // of text
+    uint32_t token = 0;                 // of a special token
+  };
+  struct Pair {
+    uint32_t left, right;
+  };
+  struct Into {  // `head` is made of the symbol that this is listed under and, behind it, `right`
+    uint32_t head, right;
+  };
+
+  // Why a constraint cannot be put on a canvas; empty where it can.
+  static std::string obstacle(const Plan &plan);
+  CanvasGrammar(const Plan &plan, TextSpace &space);
+
+  uint32_t size() const { return static_cast<uint32_t>(units_of.size()); }
+  uint32_t terminal_count() const { return static_cast<uint32_t>(terminals.size()); }
+
+  std::vector<Terminal> terminals;
+  uint32_t start = 0;
+  bool accepts_empty = false;
+  // By head.
+  std::vector<std::vector<uint32_t>> units_of;
+  std::vector<std::vector<Pair>> pairs_of;
+  // By what comes first in them.
+  std::vector<std::vector<uint32_t>> units_into;
+  std::vector<std::vector<Into>> pairs_into;
+  // Which terminals may begin a text, and come right after each; as words of bits.
+  std::vector<uint64_t> first;
+  std::vector<std::vector<uint64_t>> follow;
+
+ private:
+  class Builder;
+  void find_neighbours();
+};
+
+}  // namespace structgen

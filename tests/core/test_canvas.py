@@ -1,0 +1,246 @@
+"""Canvases in the core against enumeration: verdicts, every cell's mask, commits, completions.
+
+The enumeration fills cells from the left with the matcher, which is held against enumeration of texts elsewhere. All
+random grammars come from fixed seeds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from structgen import _core
+
+from ..speculative.test_whole_texts import critical
+from .small_vocabulary import allowed
+from .test_grammars import EOS, ir_of, random_case, vocabulary
+
+OPEN, GAP = -1, -2
+Form = tuple[list[int], list[tuple[int, int]], list[int]]
+"""Cells, skips, closing tokens."""
+
+SCANNERLESS = vocabulary("ab(", b"aa", b"ab", b"ba", b"(a", b"a(", b"((", b"aab", b"abab", b"b(a")
+LEXED = vocabulary("ab (", b"aa", b"ab", b"(a", b"a(", b" a", b"a ", b"  ", b"a b", b" ab", b"b (")
+
+
+def canvas(program: Any, form: Form) -> Any:
+    return _core.Canvas(_core.CanvasProgram(program), *form, nodes=10_000, bytes=1 << 26)
+
+
+def fills(program: Any, size: int, form: Form) -> Iterator[tuple[int, ...]]:
+    """All ways to fill the cells; a closing token stands for itself, a cell that is skipped is `OPEN`."""
+    cells, skips, closing = form
+    matcher = _core.Matcher(program)
+
+    def ways(place: int) -> Iterator[tuple[int, ...]]:
+        if place == len(cells):
+            if matcher.is_complete():
+                yield ()
+            return
+        for start, end in skips:
+            if start == place:
+                yield from ((OPEN,) * (end - start) + rest for rest in ways(end))
+        for token in [cells[place]] if cells[place] != OPEN else range(size):
+            if matcher.advance(token):
+                if token != EOS:
+                    yield from ((token, *rest) for rest in ways(place + 1))
+                matcher.rollback(1)
+        if closing and matcher.is_complete():
+            yield from closings(place)
+
+    def closings(place: int) -> Iterator[tuple[int, ...]]:
+        if place == len(cells):
+            yield ()
+            return
+        for token in closing:
+            if cells[place] in (OPEN, token):
+                yield from ((token, *rest) for rest in closings(place + 1))
+
+    yield from ways(0)
+
+
+def masks_of(found: Sequence[tuple[int, ...]], count: int) -> list[set[int]]:
+    return [{one[place] for one in found} - {OPEN} for place in range(count)]
+
+
+def random_form(rng: random.Random, size: int) -> Form:
+    cells = [OPEN if rng.random() < 0.65 else rng.randrange(1, size) for _ in range(rng.randint(1, 4))]
+    skips = []
+    if rng.random() < 0.3:  # a hole of up to so many cells
+        first = rng.randrange(len(cells))
+        end = rng.randint(first + 1, len(cells))
+        for place in range(first, end):
+            cells[place] = OPEN
+            skips.append((place, end))
+    return cells, skips, [EOS] if rng.random() < 0.3 else []
+
+
+@pytest.mark.parametrize("lexing", ["scannerless", "longest", "ordered"])
+@pytest.mark.parametrize("seed", range(12))
+def test_random_canvases(lexing: str, seed: int) -> None:
+    rng = random.Random(f"canvas {lexing} {seed}")
+    known = SCANNERLESS if lexing == "scannerless" else LEXED
+    completed = 0
+    for _ in range(25):
+        case = random_case(rng, lexing)
+        program = known.engine.compile(case.ir)
+        for _ in range(4):
+            form = random_form(rng, known.size)
+            found = set(fills(program, known.size, form)) if program.empty_parts() is None else set()
+            held = canvas(program, form)
+            assert held.completable() == bool(found), (case, form)
+            expected = masks_of(sorted(found), len(form[0]))
+            out = np.zeros((len(form[0]), (known.size + 31) // 32), np.int32)
+            held.masks(out)
+            assert [allowed(row) for row in out] == expected, (case, form)
+            completed += bool(found)
+            if found:
+                check_completion(held, form, found)
+                check_commits(held, form, found, rng)
+    assert completed > 20
+
+
+def check_completion(held: Any, form: Form, found: set[tuple[int, ...]]) -> None:
+    completion = held.completion()
+    assert completion is not None
+    if not form[1]:
+        ended = tuple(EOS if one == -1 else one for one in completion)
+        assert ended in found, form
+
+
+def check_commits(held: Any, form: Form, found: set[tuple[int, ...]], rng: random.Random) -> None:
+    """Tokens one after the other, also some that cannot stand there."""
+    held = held.copy()
+    cells = list(form[0])
+    order = [place for place, cell in enumerate(cells) if cell == OPEN]
+    rng.shuffle(order)
+    for place in order:
+        if not (here := sorted({one[place] for one in found} - {OPEN})):
+            continue
+        for token in rng.sample(range(max(max(here), 12)), 3):
+            assert held.copy().commit(place, token) == (token in here), (form, place, token)
+        token = rng.choice(here)
+        assert held.commit(place, token)
+        found = {one for one in found if one[place] == token}
+    assert held.completable()
+
+
+@pytest.mark.parametrize("lexing", ["scannerless", "longest"])
+@pytest.mark.parametrize("seed", range(8))
+def test_random_gaps(lexing: str, seed: int) -> None:
+    """A gap is any number of tokens: as many as three, here, which grammars this small do not go beyond."""
+    rng = random.Random(f"gaps {lexing} {seed}")
+    known = SCANNERLESS if lexing == "scannerless" else LEXED
+    for _ in range(12):
+        case = random_case(rng, lexing)
+        program = known.engine.compile(case.ir)
+        if program.empty_parts() is not None:
+            continue
+        cells = [rng.choice([OPEN, rng.randrange(1, known.size)]) for _ in range(rng.randint(0, 2))]
+        gap = rng.randint(0, len(cells))
+        held = canvas(program, ([*cells[:gap], GAP, *cells[gap:]], [], []))
+        found: list[tuple[int, ...]] = []
+        expected: list[set[int]] = [set() for _ in range(len(cells) + 1)]
+        for more in range(5):
+            wide = ([*cells[:gap], *[OPEN] * more, *cells[gap:]], [], [])
+            for one in fills(program, known.size, wide):
+                found.append(one)
+                for place, token in enumerate(one):
+                    at = place if place < gap else gap if place < gap + more else place - more + 1
+                    expected[at].add(token)
+            if more >= 2 and sum(len(one) == len(cells) + more for one in found) > 30_000:
+                break
+        assert held.completable() == bool(found), (case, cells, gap)
+        out = np.zeros((len(cells) + 1, (known.size + 31) // 32), np.int32)
+        held.masks(out)
+        for place, row in enumerate(out):
+            assert expected[place] <= allowed(row), (case, cells, gap, place)
+        # Whatever the mask has more than was enumerated leads on.
+        for place, row in enumerate(out):
+            if place != gap:
+                for token in allowed(row) - expected[place]:
+                    wider = [*cells[:gap], GAP, *cells[gap:]]
+                    wider[place] = token
+                    assert canvas(program, (wider, [], [])).completable()
+
+
+def weights(rng: random.Random, count: int, size: int) -> Any:
+    p = np.array([[rng.random() ** 3 + 1e-3 for _ in range(size)] for _ in range(count)])
+    return np.ascontiguousarray(np.log(p / p.sum(1, keepdims=True)).astype(np.float32))
+
+
+def log_weight(one: Sequence[int], cells: Sequence[int], log_p: Any) -> float:
+    return sum(
+        float(log_p[place, token])
+        for place, (token, cell) in enumerate(zip(one, cells, strict=True))
+        if token != OPEN and cell == OPEN
+    )
+
+
+@pytest.mark.parametrize("lexing", ["scannerless", "longest", "ordered"])
+@pytest.mark.parametrize("seed", range(8))
+def test_best_completions(lexing: str, seed: int) -> None:
+    rng = random.Random(f"best {lexing} {seed}")
+    known = SCANNERLESS if lexing == "scannerless" else LEXED
+    completed = 0
+    for _ in range(25):
+        case = random_case(rng, lexing)
+        program = known.engine.compile(case.ir)
+        if program.empty_parts() is not None:
+            continue
+        form = random_form(rng, known.size)
+        log_p = weights(rng, len(form[0]), known.size)
+        found = {one: log_weight(one, form[0], log_p) for one in fills(program, known.size, form)}
+        told = canvas(program, form).best(log_p)
+        assert (told is not None) == bool(found)
+        if told is not None:
+            completed += 1
+            tokens, value = told
+            assert value == pytest.approx(max(found.values()), abs=1e-4), (case, form)
+            assert found[tuple(tokens)] == pytest.approx(value, abs=1e-4)
+    assert completed > 3
+
+
+@pytest.mark.parametrize("lexing", ["scannerless", "longest"])
+@pytest.mark.parametrize("seed", range(4))
+def test_drawn_completions_have_the_law_of_the_model(lexing: str, seed: int) -> None:
+    """Chi-squared over all canvases of a test together; each fails by chance once in 10,000 runs."""
+    rng = random.Random(f"law {lexing} {seed}")
+    known = SCANNERLESS if lexing == "scannerless" else LEXED
+    statistic, freedom = 0.0, 0
+    while freedom < 60:
+        case = random_case(rng, lexing)
+        program = known.engine.compile(case.ir)
+        if program.empty_parts() is not None:
+            continue
+        form = random_form(rng, known.size)
+        log_p = weights(rng, len(form[0]), known.size)
+        law = {one: np.exp(log_weight(one, form[0], log_p)) for one in fills(program, known.size, form)}
+        if not 2 <= len(law) <= 60:
+            continue
+        held, draws = canvas(program, form), 1_000
+        try:
+            counts = Counter(tuple(held.draw(log_p, rng.getrandbits(60))[0]) for _ in range(draws))
+        except _core.LimitError:  # too many derivations of one text
+            continue
+        assert counts.keys() <= law.keys()
+        total = sum(law.values())
+        rare, rare_count = 0.0, 0
+        classes = 0
+        for one, weight in law.items():
+            expected = draws * weight / total
+            if expected < 5:
+                rare, rare_count = rare + expected, rare_count + counts[one]
+                continue
+            statistic += (counts[one] - expected) ** 2 / expected
+            classes += 1
+        if rare >= 5:
+            statistic += (rare_count - rare) ** 2 / rare
+            classes += 1
+        freedom += max(0, classes - 1)
+    assert statistic < critical(freedom), (statistic, freedom)
