@@ -89,7 +89,10 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
     viable = offset == len(text)
     ok = viable and account["complete"]
     instance = _pointer(account["path"])
-    is_stuck = viable and not ok and not account["next"].strip(_BLANKS if account["optional_space"] else b"")
+    is_blank = (
+        account["optional_space"] and account["place"] != "text"
+    )  # elsewhere space is text like any other
+    is_stuck = viable and not ok and not account["next"].strip(_BLANKS if is_blank else b"")
     rules: tuple[BrokenRule, ...] = ()
     if not ok and (is_stuck or not viable or is_json(text)):
         rules = tuple(_spelling(account, text, instance) or _rules(account, instance))

@@ -51,9 +51,13 @@ class Result(Generic[T]):
                 **about,
             )
         if generation.finish == "dead_end":
+            refused = 0 if generation.monitors is None else generation.monitors.refused
+            said = f"; monitors refused {refused} tokens" if refused else ""
             return DeadEnd(
-                f"no token continues {generation.text[-60:]!r} ({generation.retries} steps back did not help)",
-                hint="Raise max_retries, try another seed, or simplify the constraint.",
+                f"no token continues {generation.text[-60:]!r} ({generation.retries} steps back did not help{said})",
+                hint="Look at what the monitors say there: it may be nothing, or nothing that the constraint allows."
+                if refused
+                else "Raise max_retries, try another seed, or simplify the constraint.",
                 **about,
             )
         return GenerationError("generation was cancelled", **about)

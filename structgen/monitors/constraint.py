@@ -21,10 +21,11 @@ from structgen.sampling.conditions import Potential, potential
 from structgen.vocabulary import Vocabulary
 
 from .asking import Asker, MonitorReport
+from .beginnings import Beginning, Document
 from .languages import Language, language_of
 from .matching import MonitoredMatcher
-from .monitor import Context, Fault, Monitor
-from .scanning import Scan, Scanner
+from .monitor import Fault, Monitor
+from .scanning import Asking, Scanner
 
 __all__ = ["Crossing", "Mode", "Monitored", "monitored"]
 
@@ -39,30 +40,22 @@ class Monitored(Constraint):
 
     __slots__ = (
         "_judged",
-        "after",
         "asker",
-        "before",
-        "before_bytes",
         "beginning",
         "constraint",
         "crossing",
+        "document",
         "joined",
         "judging",
-        "language",
         "mode",
         "monitors",
-        "path",
         "repairs",
         "scanner",
     )
 
     constraint: Constraint
     monitors: tuple[Monitor, ...]
-    language: Language
-    before: str
-    before_bytes: bytes
-    after: str
-    path: Path | None
+    document: Document
     crossing: Crossing
     mode: Mode
     repairs: int
@@ -71,7 +64,7 @@ class Monitored(Constraint):
     judging: float
     asker: Asker
     scanner: Scanner
-    beginning: Scan
+    beginning: Beginning
 
     def __init__(self, **content: Any) -> None:
         for name, value in content.items():
@@ -98,16 +91,8 @@ class Monitored(Constraint):
         kept: dict[bytes, list[Fault]] = cast(Any, self)._judged
         if generated in kept:
             return kept[generated]
-        written = generated.decode("utf-8", "replace")
-        context = Context(
-            "end",
-            self.before + written,
-            self.after,
-            self.path,
-            len(written),
-            statement=len(self.before_bytes[: self.beginning.statement].decode("utf-8", "replace")),
-            language=self.language,
-        )
+        end = Asking(-1, "end", len(self.document.before) + len(generated))
+        context = self.document.context(end, generated, None, self.beginning.scan)
         found: list[Fault] = []
         for monitor in judges:
             try:
@@ -132,8 +117,9 @@ class Monitored(Constraint):
 
     def lower(self) -> IR:
         raise CombinationError(
-            "a monitored constraint is no automaton alone, so it cannot be a part of another one here",
-            hint="Combine the constraints first, and give the whole to monitored().",
+            "a monitored constraint is no automaton: it asks while a text grows, so it is no part of another one",
+            hint="Combine the constraints first, and give the whole to monitored(). To read tokens by hand, "
+            "open it with .open_matcher(vocabulary).",
         )
 
     def _and(self, other: Constraint) -> Constraint | None:
@@ -284,20 +270,17 @@ def monitored(
     if isinstance(constraint, Monitored):
         raise CombinationError("the constraint is monitored already", hint="Give all monitors in one call.")
     table = language_of(language)
+    document = Document(before.encode(), after, None if path is None else Path(path), table, len(before))
     scanner = Scanner(table, [one.triggers for one in given])
     return Monitored(
         constraint=text() if constraint is None else as_constraint(constraint),
         monitors=given,
-        language=table,
-        before=before,
-        before_bytes=before.encode(),
-        after=after,
-        path=None if path is None else Path(path),
+        document=document,
         crossing=crossing,
         mode=mode,
         repairs=repairs,
         judging=float(judging),
         asker=Asker(table, float(patience), float(warm_up)),
         scanner=scanner,
-        beginning=scanner.read(scanner.start, before.encode()),
+        beginning=Beginning.of(document, scanner, given),
     )

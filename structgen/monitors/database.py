@@ -50,12 +50,16 @@ _COMPARED = re.compile(r"(?i)\bis\s+(?:not\s+)?distinct\s+from\s$")
 _OTHERS = (
     "case cast not exists distinct all select with in is like between glob values default conflict from null true "
     "false current_date current_time current_timestamp order partition rows range groups where group having limit "
-    "excluded rowid oid _rowid_ or and as asc desc on using union except intersect over filter nothing recursive "
-    "escape collate main temp key value type atom parent fullkey path"
+    "excluded rowid oid _rowid_ or and as on using union except intersect over filter nothing recursive "
+    "escape collate main temp"
 )
 """What may stand where a value may, beside names: words that begin an expression, or go on behind what looked like
-the beginning of one; columns of ``json_each``."""
+the beginning of one."""
 _WORDS = frozenset(_OTHERS.split())
+_JSON = re.compile(r"(?i)\bjson_(?:each|tree)\b")
+_FROM = re.compile(r"(?i)\bfrom\b")
+_OF_JSON = frozenset(["key", "value", "type", "atom", "id", "parent", "fullkey", "path", "json", "root"])
+"""Columns of these two."""
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _QUERIES = ("select", "with", "values", "insert", "replace", "update", "delete")
 _MOST_KEPT = 8
@@ -122,7 +126,10 @@ class DatabaseMonitor(Monitor):
             for name in match.groups()
             if name
         }
-        return self._expressions(names | aliases)
+        # What a query reads from is mostly known behind its FROM only.
+        is_open = _FROM.search(written, max(0, written.lower().rfind("select"))) is None
+        of_json = _OF_JSON if is_open or _JSON.search(written + context.after) else set()
+        return self._expressions(names | aliases | of_json)
 
     def _relations(self, names: set[str]) -> Rest | None:
         """What a table's name may be."""
@@ -178,8 +185,11 @@ class DatabaseMonitor(Monitor):
             with self._lock:
                 self._connection.execute("EXPLAIN " + context.text.strip().rstrip(";"))
         except sqlite3.ProgrammingError as error:
-            # Parameters have no values here.
-            return [] if "binding" in str(error) else [Fault(-1, str(error))]
+            if "binding" in str(error):  # parameters have no values here
+                return []
+            if "statement" not in str(error):
+                raise  # of the connection, not of the query: it is closed, for one
+            return [Fault(-1, str(error))]
         except (sqlite3.Error, sqlite3.Warning) as error:
             return [Fault(self._place(str(error), context), str(error))]
         return []

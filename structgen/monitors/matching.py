@@ -11,7 +11,7 @@ Cost: away from triggers that of the constraint's own matcher, and microseconds 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,10 +23,10 @@ from structgen.errors import CombinationError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
+from .alike import refused_with
 from .asking import Answer, MonitorReport
 from .crossing import crossing_tokens
 from .lexer import CLOSE
-from .monitor import Context
 from .restrictions import Restriction, joint_matcher, restriction
 from .scanning import Asking, Scan
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["MonitoredMatcher"]
 
 
+_ALIKE = 4
+"""Tokens that are refused one by one, behind the same bytes."""
 _JOINED = 4_096
 """Bytes of a text up to which what is in force is looked at together with the constraint."""
 
@@ -49,7 +51,7 @@ _SEARCHED, _OTHERS = 64, 2_000
 class _Frame:
     """What is known behind one token; shared by forks, as it is a function of the text."""
 
-    __slots__ = ("answers", "asking", "banned", "rests", "scan", "states")
+    __slots__ = ("answers", "asking", "banned", "refusing", "rests", "scan", "states")
 
     def __init__(
         self, scan: Scan, states: tuple[Any, ...], asking: Sequence[Asking] = (), rests: Sequence[bytes] = ()
@@ -64,6 +66,8 @@ class _Frame:
         """Of them, once they were asked."""
         self.banned: set[int] = set()
         """Tokens that were read from here and refused."""
+        self.refusing: dict[bytes, int] = {}
+        """How many were refused for what follows these bytes of them."""
 
 
 class MonitoredMatcher(Matcher):
@@ -93,10 +97,9 @@ class MonitoredMatcher(Matcher):
         self._active = [constraint.mode == "always"]
         self._repairs = [0]
         self._restrictions: list[Restriction] = []
-        states = tuple(monitor.state for monitor in constraint.monitors)
-        begun = constraint.beginning.awaited
-        asking = [(one, name) for one, name in begun if one.offset + len(name) == constraint.beginning.length]
-        scan = constraint.beginning._replace(awaited=tuple(asking))
+        scan, states = constraint.beginning
+        asking = [(one, name) for one, name in scan.awaited if one.offset + len(name) == scan.length]
+        scan = scan._replace(awaited=tuple(asking))
         self._frames = [_Frame(scan, states, [one for one, _ in asking], [name for _, name in asking])]
         self._settled = not asking
 
@@ -112,26 +115,8 @@ class MonitoredMatcher(Matcher):
 
     def _ask(self, asking: Asking, text: bytes, states: tuple[Any, ...], scan: Scan) -> Answer:
         monitored = self.monitored
-        context = self._context(asking, text, states, scan)
+        context = monitored.document.context(asking, text, states[asking.monitor], scan)
         return monitored.asker.ask(asking.monitor, monitored.monitors[asking.monitor], context, self.report)
-
-    def _context(self, asking: Asking, text: bytes, states: tuple[Any, ...], scan: Scan) -> Context:
-        """`text` is what was generated so far, `scan` the state there or before."""
-        monitored = self.monitored
-        known = monitored.before_bytes
-        whole = known[: asking.offset] + text[: max(0, asking.offset - len(known))]
-        document = whole.decode("utf-8", "replace")
-        return Context(
-            place=asking.place,
-            text=document,
-            after=monitored.after,
-            path=monitored.path,
-            generated=max(0, len(document) - len(monitored.before)),
-            arguments=scan.lexed.arguments,
-            statement=len(whole[: scan.statement].decode("utf-8", "replace")),
-            state=states[asking.monitor],
-            language=monitored.language,
-        )
 
     def _settle(self) -> bool:
         """Put in force what was asked for at the end of the text; False where nothing may come there."""
@@ -200,15 +185,24 @@ class MonitoredMatcher(Matcher):
                 self._undo(read, length - 1)
                 return False
             read.append(one)
-        after = self._follow(frame, token_id, length)
+        try:
+            after = self._follow(frame, token_id, length)
+        except BaseException:  # a monitor that says nonsense fails the text, which stays as it was
+            self._undo(read, length - 1)
+            raise
         if after is None:
             self._undo(read, length - 1)
             return self._refuse(frame, token_id)
         self._frames.append(after)
         self._settled = not after.asking
         if after.asking and self._active[0]:
-            self._request(after)
-            if not self.is_waiting and not self._settle():
+            try:
+                self._request(after)
+                is_dead = not self.is_waiting and not self._settle()
+            except BaseException:
+                self.rollback(1)
+                raise
+            if is_dead:
                 self.rollback(1)
                 return self._refuse(frame, token_id)
         return True
@@ -217,6 +211,11 @@ class MonitoredMatcher(Matcher):
         frame.banned.add(token)
         self.report.refused += 1
         return False
+
+    @property
+    def refused(self) -> Set[int]:
+        """Tokens that were refused here, whatever the mask said."""
+        return self._frames[-1].banned
 
     def _undo(self, read: list[Restriction], length: int) -> None:
         self._native.rollback(1)
@@ -241,26 +240,19 @@ class MonitoredMatcher(Matcher):
                 rest = data[place + 1 :]
                 if not rest and asking.place != CLOSE:
                     waiting.append(asking)
-                elif self._active[0] and not self._allows(asking, rest, text, states, before, scan, length):
-                    return None
+                elif self._active[0]:
+                    at = before if asking.place == CLOSE else scan
+                    expression = self._ask(asking, text, states, at).expression()
+                    if expression is not None and not self._restrict(expression, rest, length):
+                        self._refuse_alike(frame, data[: place + 1], expression)
+                        return None
         return _Frame(scan, states, waiting)
 
-    def _allows(
-        self,
-        asking: Asking,
-        rest: bytes,
-        text: bytes,
-        states: tuple[Any, ...],
-        before: Scan,
-        scan: Scan,
-        length: int,
-    ) -> bool:
-        """Does a token that goes on behind a place go on as it may?"""
-        at = before if asking.place == CLOSE else scan
-        expression = self._ask(asking, text, states, at).expression()
-        if expression is None:
-            return True
-        return self._restrict(expression, rest, length)
+    def _refuse_alike(self, frame: _Frame, head: bytes, expression: RE) -> None:
+        """Where several tokens were refused for what follows the same beginning, refuse all that would be."""
+        frame.refusing[head] = frame.refusing.get(head, 0) + 1
+        if frame.refusing[head] == _ALIKE:
+            frame.banned |= refused_with(head, expression, self.vocabulary)
 
     def _restrict(self, expression: RE, rest: bytes, length: int) -> bool:
         """Put in force what begins before `rest`, the end of the text; False where nothing goes on so."""
@@ -286,7 +278,7 @@ class MonitoredMatcher(Matcher):
         self, asking: Asking, name: bytes, text: bytes, states: tuple[Any, ...], scan: Scan
     ) -> tuple[Any, ...]:
         monitor = self.monitored.monitors[asking.monitor]
-        context = self._context(asking, text, states, scan)
+        context = self.monitored.document.context(asking, text, states[asking.monitor], scan)
         try:
             after = monitor.committed(context, name.decode("utf-8", "replace"))
         except Exception as error:
@@ -468,7 +460,7 @@ class MonitoredMatcher(Matcher):
 
     def _token_at(self, offset: int) -> int:
         """The token that holds a byte of the text."""
-        before = len(self.monitored.before_bytes)
+        before = len(self.monitored.document.before)
         for number, frame in enumerate(self._frames[1:]):
             if frame.scan.length - before > offset:
                 return number

@@ -6,6 +6,7 @@ Cost: a server is started for each project, in the background, and serves all co
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,12 @@ from .monitor import Monitor
 __all__ = ["close_servers", "code", "server_of"]
 
 _SUFFIXES = {"python": "py", "typescript": "ts", "javascript": "js"}
+_READ = {
+    "python": (".py", ".pyi", ".pyw"),
+    "typescript": (".ts", ".tsx", ".mts", ".cts"),
+    "javascript": (".js", ".jsx", ".mjs", ".cjs"),
+}
+"""How the names of files end that servers read as the language."""
 _servers: dict[tuple[str, Path, str | None], Analyser] = {}
 _lock = threading.Lock()
 
@@ -79,8 +86,10 @@ def code(
     LanguageServerMissing
         If no server is installed; it names the command that installs one.
     """
+    if isinstance(monitors, str):
+        raise OptionError(f"monitors is {with_kind(monitors)}", hint=f"Write a list: [{monitors!r:.40}].")
     named = [
-        *(monitors if monitors is not None else _usual(language, project)),
+        *(monitors if monitors is not None else _usual(language, project, server)),
         *_judges(check, mode, monitors),
     ]
     watching: list[Monitor] = []
@@ -94,9 +103,7 @@ def code(
                 f"monitors holds {with_kind(one)}",
                 hint=f"There are {', '.join(_MADE)}, and monitors of your own.",
             )
-    path = Path(f"generated.{_SUFFIXES.get(language, 'txt')}" if file is None else file)
-    if project is not None and not path.is_absolute():
-        path = Path(project).absolute() / path
+    path = _path(language, project, file)
     return monitored(
         within,
         watching,
@@ -132,10 +139,33 @@ def close_servers() -> None:
         _servers.clear()
 
 
-def _usual(language: str, project: str | Path | None) -> list[str]:
-    if project is None:
-        return []
+def _usual(language: str, project: str | Path | None, server: Any) -> list[str]:
+    if project is None and not isinstance(server, Analyser):
+        raise OptionError(
+            "without project there is nobody to ask",
+            hint="Give the folder of the program, or monitors=[...].",
+        )
     return ["members", "arguments", "imports"] if language == "python" else ["members", "arguments"]
+
+
+def _path(language: str, project: str | Path | None, file: str | Path | None) -> Path:
+    """Of the file; one that its language's servers read."""
+    path = Path(f"generated.{_SUFFIXES.get(language, 'txt')}" if file is None else file)
+    known = _READ.get(language)
+    if known and path.suffix not in known:
+        raise OptionError(
+            f"file is {str(file)!r:.80}, which is no {language}", hint=f"Files end in {' or '.join(known)}."
+        )
+    if project is None:
+        return path
+    folder = Path(os.path.abspath(project))
+    whole = Path(os.path.abspath(folder / path))
+    if not whole.is_relative_to(folder):
+        raise OptionError(
+            f"file is {str(file)!r:.80}, which is not in the project",
+            hint="Name it as from the project's folder.",
+        )
+    return whole
 
 
 def _judges(check: bool, mode: str, monitors: Sequence[Monitor | str] | None) -> list[str]:

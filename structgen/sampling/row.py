@@ -36,6 +36,8 @@ Choice = Callable[[StepLaw, float], int | None]
 _CHUNK = 128
 _NEAR = 64
 _MAX_REJECTIONS = 512
+_LOOKED_AT = 8
+"""Refused tokens after which the matcher is asked which others it refuses by now."""
 
 
 class TokenMatcher(Protocol):
@@ -325,8 +327,11 @@ class Row:
                 if self._verify is None:
                     raise StructgenError(f"the mask allows token {token}, but the matcher refuses it")
                 law.exclude(token)
+                redrawn += 1
+                if redrawn % _LOOKED_AT == 0:  # with a token others like it may have been refused
+                    for one in self._matcher.refused:
+                        law.exclude(one)
                 if not law.is_empty:
-                    redrawn += 1
                     continue
                 if not self._step_back():
                     self._fall_short("dead_end")

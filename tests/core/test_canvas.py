@@ -18,7 +18,7 @@ from structgen import _core
 
 from ..speculative.test_whole_texts import critical
 from .small_vocabulary import allowed
-from .test_grammars import EOS, ir_of, random_case, vocabulary
+from .test_grammars import EOS, random_case, vocabulary
 
 OPEN, GAP = -1, -2
 Form = tuple[list[int], list[tuple[int, int]], list[int]]

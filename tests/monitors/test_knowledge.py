@@ -43,6 +43,22 @@ def test_methods_come_in_the_order_of_the_states(text: str, taken: str | None) -
     assert found == text if taken is None else found.startswith(taken) and found != text
 
 
+@pytest.mark.parametrize(
+    ("before", "text", "is_right"),
+    [
+        ("f = File('a')\nf.open()\nf.close()\n", "f.close()", False),
+        ("f = File('a')\nf.open()\nf.close()\n", "f.open()\nf.read()\n", True),
+        ("f = File('a')\nf.open()\nf", ".open()", False),
+        ("f = File('a')\nf.open()\nf.re", "ad()\n", True),
+        ("f = File('a')\n# f.open()\n", "f.read()", False),
+    ],
+)
+def test_states_follow_what_stands_before(before: str, text: str, is_right: bool) -> None:
+    watching = typestate(FILE, start="closed", made_by="File")
+    constraint = monitored(None, watching, language="python", before=before)
+    assert is_whole(constraint, text) == is_right
+
+
 def test_typestate_of_values_by_name_and_in_typescript() -> None:
     watching = typestate(FILE, start="closed", made_by="File", values=r"(this\.)?log")
     constraint = monitored(None, watching, language="typescript")
@@ -165,6 +181,33 @@ def test_a_finished_query_is_judged_by_the_database(shop: Path) -> None:
         assert matcher.verify() is not None, (query, place)
         assert matcher.report.left
     monitor.close()
+
+
+def test_a_database_that_was_closed_is_no_fault_of_the_query() -> None:
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    constraint = monitored(None, sqlite_schema(connection), language="sql")
+    connection.close()
+    matcher = open_matcher(constraint, BYTES)
+    assert all(map(matcher.advance, b"SELECT 1;"))
+    assert matcher.verify() is None
+    assert matcher.report.unchecked and matcher.report.failures and not matcher.report.left
+
+
+@pytest.mark.parametrize(
+    ("query", "is_right"),
+    [
+        ("SELECT name FROM users WHERE type = 1", False),
+        ("SELECT name FROM users WHERE desc = 1", False),
+        ("SELECT value FROM users, json_each('[1]')", True),
+        ("SELECT value FROM users, json_each('[1]') WHERE type = 1", True),
+        ("SELECT name FROM users ORDER BY name DESC", True),
+    ],
+)
+def test_words_that_are_columns_elsewhere(query: str, is_right: bool) -> None:
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    connection.execute("CREATE TABLE users (id INTEGER, name TEXT)")
+    constraint = monitored(None, sqlite_schema(connection), language="sql")
+    assert is_whole(constraint, query) == is_right
 
 
 def test_a_query_under_a_grammar_and_the_database(shop: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -331,3 +332,30 @@ def test_many_patterns_are_one_automaton() -> None:
         assert read(constraint, text) == text
     assert set(seen) == {(7, "go7 "), (3, "go7 hello 33 "), (1, text)}
     assert len(constraint.scanner._known) <= len(text) + 1
+
+
+def nothing_fits(said: Any) -> Any:
+    return monitored(sg.regex(r"[ab]{1,2} is \w{1,3}\."), after(r"is ", lambda context: said))
+
+
+@pytest.mark.parametrize("said", [[], [""], False, ["???"], sg.regex("oak")])
+def test_a_monitor_that_leaves_nothing_ends_soon_and_is_named(said: Any) -> None:
+    """A vocabulary in which thousands of tokens go on behind the place."""
+    words = [f"is {a}{b}{c}".encode() for a in "abcdefghij" for b in "abcdefghij" for c in "abcdefghij"]
+    known = sg.Vocabulary.from_tokens([None, *(bytes([b]) for b in range(256)), *words], [0])
+    model = DistributionModel(known, lambda tokens: np.full(known.size, 1 / known.size))
+    result = sg.run(model, "", nothing_fits(said), max_tokens=20, seed=1, max_retries=4)
+    assert result.finish == "dead_end" and result.monitors.refused < 500
+    assert "monitors refused" in str(result.error)
+
+
+def test_nonsense_leaves_the_text_as_it_was() -> None:
+    matcher = nothing_fits(42).open_matcher(BYTES)
+    assert all(map(matcher.advance, b"ab is"))
+    text = matcher.text
+    for _ in range(2):
+        with pytest.raises(OptionError, match="suggested 42"):
+            matcher.forced()
+        with pytest.raises(OptionError, match="suggested 42"):
+            matcher.advance(ord(" "))
+        assert matcher.text == text

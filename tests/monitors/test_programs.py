@@ -227,7 +227,16 @@ def test_a_missing_server_names_what_installs_it(tmp_path: Path, monkeypatch: py
     if shutil.which("tsgo") is None:
         with pytest.raises(LanguageServerMissing, match="npm install"):
             sg.code("typescript", project=tmp_path)
-    assert is_whole(sg.code("python"), "x.anything(at='all')\n")
+    assert is_whole(sg.code("python", monitors=[]), "x.anything(at='all')\n")
+    for wrong, said in (
+        ({"monitors": None}, "nobody to ask"),
+        ({"monitors": "members", "project": tmp_path}, "Write a list"),
+        ({"file": "main.txt", "project": tmp_path}, "no python"),
+        ({"file": "../main.py", "project": tmp_path}, "not in the project"),
+        ({"file": "/etc/main.py", "project": tmp_path}, "not in the project"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            sg.code("python", **wrong)  # type: ignore[arg-type]
 
 
 SHOP = """

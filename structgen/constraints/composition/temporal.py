@@ -10,16 +10,24 @@ Cost: a rule for each state of the automaton, times `max_items` where that is gi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.base import IR, Broken, Constraint, Stop, as_constraint
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body, Grammar, Rule
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
 from structgen.constraints.ltl import Automaton, Formula, all_of, any_of, atom, automaton, conflict
-from structgen.constraints.ltl.formula import as_formula, make
-from structgen.errors import LimitExceeded, OptionError, UnsatisfiableFormula, a_kind
+from structgen.constraints.ltl.formula import TRUE, as_formula, make
+from structgen.errors import (
+    CombinationError,
+    LimitExceeded,
+    OptionError,
+    UnsatisfiableFormula,
+    a_kind,
+    with_kind,
+)
 
 from .composed import body_of, text_of
 
@@ -31,18 +39,53 @@ _MOST_RULES = 20_000
 class OrderedItems(Lowered):
     """Made by `ltl_over`."""
 
-    __slots__ = ("formula", "items")
+    __slots__ = ("formulas", "items", "options")
 
     items: dict[str, Constraint]
-    formula: Formula
+    formulas: tuple[Formula, ...]
+    options: Mapping[str, Any]
+    """What else `ltl_over` was told."""
 
-    def __init__(self, items: dict[str, Constraint], formula: Formula, grammar: Grammar) -> None:
+    def __init__(
+        self,
+        items: dict[str, Constraint],
+        formulas: Sequence[Formula],
+        grammar: Grammar,
+        options: Mapping[str, Any],
+    ) -> None:
         object.__setattr__(self, "items", items)
-        object.__setattr__(self, "formula", formula)
+        object.__setattr__(self, "formulas", tuple(formulas))
+        object.__setattr__(self, "options", options)
         object.__setattr__(self, "_ir", lower(grammar))
 
     def _bodies(self) -> Iterable[Body]:
         return [body_of(one) for one in self.items.values()]
+
+    @property
+    def formula(self) -> Formula:
+        """The conjunction of all formulas."""
+        return all_of(self.formulas)
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        """The formulas without which a text could go on, or `max_items`, if it is they that forbid it."""
+
+        def goes_on(formulas: Sequence[Formula], options: Mapping[str, Any]) -> bool:
+            try:
+                return questions[-1](ltl_over(self.items, formulas, **options).lower())
+            except UnsatisfiableFormula:
+                return False
+
+        free = {**self.options, "max_items": None}
+        if not goes_on([TRUE], free):
+            return [] if stop.place == "text" else super().broken(stop, questions)
+        alone = [one for one in self.formulas if not goes_on([one], free)]
+        if not alone and goes_on(self.formulas, free):
+            most = self.options["max_items"]
+            return [Broken("", "max_items", message=f"must end within {most} items", subject="the list")]
+        return [
+            Broken("", "formula", str(one), message=f"must satisfy {one}", subject="the list")
+            for one in alone or [self.formula]
+        ]
 
     def describe(self) -> str:
         return f"a list of {', '.join(self.items)} under {str(self.formula)!r:.60}"
@@ -56,9 +99,9 @@ def ltl_over(
     formula: Formula | str | Sequence[Formula | str],
     *,
     max_items: int | None = None,
-    separator: str = ", ",
-    open: str = "[",
-    close: str = "]",
+    separator: Constraint | str = ", ",
+    open: Constraint | str = "[",
+    close: Constraint | str = "]",
 ) -> OrderedItems:
     """A list of items whose kinds satisfy a formula of temporal logic on finite traces; by default a JSON array.
 
@@ -73,6 +116,8 @@ def ltl_over(
         One or several, all of which have to hold.
     max_items
         The most items.
+    separator, open, close
+        What stands between items, before the first and behind the last: texts or constraints.
 
     Raises
     ------
@@ -88,7 +133,7 @@ def ltl_over(
         isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 1
     ):
         raise OptionError(f"max_items is {max_items!r:.40}; it must be a whole number, 1 or more")
-    kinds = {name: as_constraint(one) for name, one in items.items()}
+    kinds = {name: _kind(name, one) for name, one in items.items()}
     given = [formula] if isinstance(formula, Formula | str) else list(formula)
     formulas = [as_formula(one) for one in given]
     for one in formulas:
@@ -102,9 +147,24 @@ def ltl_over(
     if left[found.start] is None or (max_items is not None and left[found.start] > max_items):  # type: ignore[operator]
         _raise_impossible(formulas, list(kinds), left[found.start], max_items)
     bodies = {name: body_of(one) for name, one in kinds.items()}
-    rules = _rules(found, left, bodies, max_items, text_of(separator), text_of(close))
-    first = Rule("list", sequence_of((text_of(open), ("rule", _name(found.start, max_items)))))
-    return OrderedItems(kinds, whole, Grammar((first, *rules), "list"))
+    rules = _rules(found, left, bodies, max_items, _piece(separator), _piece(close))
+    first = Rule("list", sequence_of((_piece(open), ("rule", _name(found.start, max_items)))))
+    options = {"max_items": max_items, "separator": separator, "open": open, "close": close}
+    return OrderedItems(kinds, formulas, Grammar((first, *rules), "list"), options)
+
+
+def _piece(given: Constraint | str) -> Body:
+    return text_of(given) if isinstance(given, str) else body_of(as_constraint(given))
+
+
+def _kind(name: str, given: Any) -> Constraint:
+    try:
+        return as_constraint(given)
+    except CombinationError:
+        raise OptionError(
+            f"the items {name!r:.60} are {with_kind(given)}",
+            hint="Give a constraint, such as sg.json_schema(...), sg.regex(...) or sg.constraint_for_type(...).",
+        ) from None
 
 
 def _left(found: Automaton, kinds: int) -> list[int | None]:
@@ -164,7 +224,7 @@ def _fits(needed: int | None, room: int | None) -> bool:
 
 
 def _name(state: int, room: int | None) -> str:
-    return f"items {state}" if room is None else f"items {state} of {room}"
+    return f"__items {state}" if room is None else f"__items {state} of {room}"  # no name for people
 
 
 def _raise_impossible(

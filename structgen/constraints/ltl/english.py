@@ -33,7 +33,7 @@ def _clause(formula: Formula) -> str:
         case "G":
             return _always(args[0])
         case "W" | "U" if args[0].op == "not":
-            never, first = _said(args[0].args[0]), _said(args[1])
+            never, first = _whole(args[0].args[0]), _whole(args[1])
             more = f", and at some point {first}" if formula.op == "U" else ""
             return f"not {never} before {first}{more}"
         case "not":
@@ -41,6 +41,9 @@ def _clause(formula: Formula) -> str:
             if inner.op == "F":
                 return f"never {_said(inner.args[0])}"
     return _said(formula)
+
+
+_UNARY = ("not", "X", "N", "F", "G")
 
 
 def _always(body: Formula) -> str:
@@ -60,7 +63,7 @@ def _always(body: Formula) -> str:
         if effect.op == "N" and effect.args[0].op == "G" and effect.args[0].args[0].op == "not":
             return f"{when}never {_said(effect.args[0].args[0].args[0])} after that"
         return f"{when}{_said(effect)}"
-    return f"always {_said(body)}"
+    return f"always {_said(body) if body.op in _UNARY else _whole(body)}"
 
 
 def _said(formula: Formula) -> str:
@@ -102,6 +105,11 @@ def _said(formula: Formula) -> str:
         case "M":
             return f"{said[1]} up to and with the first {said[0]}, which comes"
     raise AssertionError(formula.op)
+
+
+def _whole(formula: Formula) -> str:
+    """In parentheses, where something else could be read as a part of it."""
+    return _said(formula) if _is_state(formula) else f"({_said(formula)})"
 
 
 def _grouped(formula: Formula) -> str:

@@ -154,12 +154,14 @@ class _Parser:
         found = "the end" if not token.text else f"`{self._text[token.at : token.end]}`"
         if not expected:
             opened = next((one for one in reversed(self._operators) if one.text == "("), None)
-            more = (
-                "the end of the formula" if opened is None else f"`)` for the `(` at column {opened.at + 1}"
-            )
+            more = "the end of the formula" if opened is None else f"`)` for the `(` at position {opened.at}"
             expected = f"an operator or {more}"
         hint = None
-        if token.text == "name" and token.name in _PAST:
+        place = self._tokens.index(token)
+        before = self._tokens[place - 1] if place else token
+        if token.text == "(" and before.text == "name":
+            hint = "The arguments of an action follow its name at once and end with `)`: go(kitchen)."
+        if any(one.text == "name" and one.name in _PAST for one in (before, token)):
             hint = "Operators of the past (Y, S, O, H) are not supported; atoms of these names are written in quotes."
         return _fault(f"expected {expected}, found {found}", self._text, token.at, token.end, hint)
 

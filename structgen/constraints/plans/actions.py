@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from structgen.errors import LimitExceeded, OptionError, a_kind
+from structgen.errors import LimitExceeded, OptionError, a_kind, with_kind
 
 __all__ = ["Action", "Step", "World", "as_steps", "as_world"]
 
@@ -178,6 +178,13 @@ def as_world(world: Any) -> World:
     if world is None:
         return World((), _anything)
     if isinstance(world, World):
+        try:
+            hash(world.start)
+        except TypeError:
+            raise OptionError(
+                f"the start of the world is {with_kind(world.start)}, which is not hashable",
+                hint="States are compared and kept: use a tuple or a frozenset.",
+            ) from None
         return world
     raise OptionError(
         f"the environment is {a_kind(world)}",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import functools
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -21,15 +22,24 @@ from structgen.constraints.ltl import Formula, all_of, least_conflict
 from structgen.constraints.ltl.conflicts import trace_or_conflict
 from structgen.constraints.ltl.formula import as_formula
 from structgen.constraints.ltl.product import NEVER, Place, Product
-from structgen.errors import ConstraintError, LimitExceeded, OptionError, UnsatisfiableFormula
+from structgen.errors import (
+    ConstraintError,
+    LimitExceeded,
+    OptionError,
+    OutputInvalid,
+    UnsatisfiableFormula,
+    with_kind,
+)
 
 from .actions import Step, World, as_steps, as_world, atoms_of
 from .formats import PlanFormat, as_format
-from .moves import WorldMoves
+from .moves import WorldMoves, labels_met
 
 __all__ = ["PlanConstraint", "plan"]
 
 _END = 0
+_LABELS_FROM = 1_000
+"""States of a world that are looked at for labels."""
 
 
 class PlanConstraint(Constraint):
@@ -88,15 +98,18 @@ class PlanConstraint(Constraint):
         return self._source.shortest([self._step(one) for one in after])
 
     def read(self, text: str) -> list[Step]:
-        """The steps of a text of this constraint."""
+        """The steps of a text of this constraint. Whether they are possible and right is not looked at."""
         layout = self.layout
         inside = text[len(layout.open) : len(text) - len(layout.close)]
         if layout.open + inside + layout.close != text:
-            raise OptionError(f"this is no plan in this format: {text!r:.60}")
+            raise OutputInvalid(f"this is no plan in this format: {text!r:.60}")
         found = []
         for piece in inside.split(layout.separator):
             if piece not in self._texts:
-                raise OptionError(f"{piece!r:.60} is no step of this plan")
+                raise OutputInvalid(
+                    f"{piece!r:.60} is no step as this plan writes them",
+                    hint=f"Such as {next(iter(self._texts))!r:.60}, with {layout.separator!r} between two.",
+                )
             found.append(self._texts[piece])
         return found
 
@@ -285,13 +298,16 @@ def plan(
     """
     steps = as_steps(actions)
     world = as_world(environment)
+    if not isinstance(formula, Formula | str | Sequence):
+        raise OptionError(
+            f"formula is {with_kind(formula)}", hint="Give a formula, a list of them, or nothing at all."
+        )
     given = [formula] if isinstance(formula, Formula | str) else list(formula)
     formulas = [part for one in given for part in _parts(as_formula(one))]
-    if world.labels is None:
-        _check_atoms(formulas, steps)
     for name, number in (("max_steps", max_steps), ("budget", budget)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise OptionError(f"{name} is {number!r:.40}; it must be a whole number, 1 or more")
+    _check_atoms(formulas, steps, world)
     found = PlanConstraint(steps, formulas, world, as_format(format), max_steps, budget)
     _check_possible(found)
     return found
@@ -301,25 +317,36 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
     return formula.args if formula.op == "and" else (formula,)
 
 
-def _check_atoms(formulas: Sequence[Formula], steps: Sequence[Step]) -> None:
+def _check_atoms(formulas: Sequence[Formula], steps: Sequence[Step], world: World) -> None:
+    """Names of no action. Labels only the world knows, so a name that is like one that was met is warned of."""
     known = atoms_of(steps)
+    if all(formula.atoms <= known for formula in formulas):
+        return
+    labels = labels_met(WorldMoves(world, steps), len(steps), _LABELS_FROM)
+    bare = {step.name for step in steps}
     for formula in formulas:
-        for name in sorted(formula.atoms - known):
-            near = difflib.get_close_matches(name, known, n=3)
-            text = str(formula)
-            raise OptionError(
-                f"{name!r} is no action: {text!r:.80}",
-                hint=f"Did you mean {' or '.join(near)}?"
+        for name in sorted(formula.atoms - known - labels):
+            near = difflib.get_close_matches(name, known | labels, n=3, cutoff=0.75)
+            is_action = name.partition("(")[0] in bare
+            if world.labels is not None and not is_action and not near:
+                continue
+            told = f"{name!r} is no action{'' if world.labels is None else ' and no label'}: {str(formula)!r:.80}"
+            hint = (
+                f"Did you mean {' or '.join(near)}?"
                 if near
-                else f"There are {', '.join(sorted(known)[:8])}, ...",
+                else f"There are {', '.join(sorted(known)[:8])}, ..."
             )
+            if world.labels is None or is_action:
+                raise OptionError(told, hint=hint)
+            warnings.warn(f"{told}, as far as the world was looked at. {hint}", stacklevel=3)
 
 
 def _check_possible(constraint: PlanConstraint) -> None:
     """No generation is begun that could only fail."""
     product = constraint._source.product
     most = constraint.max_steps
-    if product.within(product.start, NEVER - 1 if most is None else most):
+    is_possible = product.within(product.start, NEVER - 1 if most is None else most)
+    if is_possible:
         return
     numbers = product.completion(product.start)
     if numbers is not None and most is not None and len(numbers) > most:
@@ -330,6 +357,11 @@ def _check_possible(constraint: PlanConstraint) -> None:
         )
     core = _conflict(constraint)
     if core is None:
+        if is_possible is False:  # where there is no limit, why was found out
+            raise UnsatisfiableFormula(
+                f"no plan of {most} steps or fewer satisfies {'; '.join(map(str, constraint.formulas)):.200}",
+                hint="Raise max_steps; whether there are longer ones was not found out.",
+            )
         return
     if not core:
         raise ConstraintError("no step is possible in the start of the environment")

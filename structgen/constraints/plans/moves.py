@@ -13,7 +13,7 @@ from structgen.errors import OptionError, StructgenError
 
 from .actions import Step, World
 
-__all__ = ["WorldMoves"]
+__all__ = ["WorldMoves", "labels_met"]
 
 _MOST_KEPT = 200_000
 
@@ -77,3 +77,20 @@ class WorldMoves:
                 f"the labels of the state {state!r:.60} failed: {type(error).__name__}: {error}",
                 hint="`labels` gives a list of names for each state, empty where there are none.",
             ) from error
+
+
+def labels_met(moves: WorldMoves, steps: int, most: int) -> frozenset[str]:
+    """The labels of the states that are nearest to the start."""
+    if not moves.has_labels:
+        return frozenset()
+    states = [moves.start]
+    met = set(states)
+    found: set[str] = set()
+    for state in states:
+        found |= moves.labels(state)
+        for number in range(steps):
+            there = moves.follow(state, number)
+            if there is not None and there not in met and len(met) < most:
+                met.add(there)
+                states.append(there)
+    return frozenset(found)

@@ -89,3 +89,30 @@ def test_options() -> None:
         sg.ltl_over({"a": "x"}, "F c")
     with pytest.raises(OptionError, match="max_items is 0"):
         sg.ltl_over({"a": "x"}, "F a", max_items=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "said"),
+    [
+        ("[b", None, "the list must satisfy !b W a"),
+        ("[a]", None, "the list must satisfy F b"),
+        ("[a, a, a", 3, "the list must end within 3 items"),
+        ("[c", None, ""),
+        ("[", None, ""),
+    ],
+)
+def test_why_an_item_is_refused(text: str, most: int | None, said: str) -> None:
+    listed = sg.ltl_over({"a": "a", "b": "b"}, ["!b W a", "F b"], max_items=most)
+    told = sg.Matcher(listed, sg.Vocabulary.of_bytes()).explain(text)
+    assert [one.message for one in told.rules] == ([said] if said else [])
+    assert "__" not in str(told)
+
+
+def test_separators_may_be_constraints() -> None:
+    listed = sg.ltl_over(
+        {"a": "a", "b": "b"}, "F b", separator=sg.regex(", ?"), open="", close=sg.regex(r"\.?")
+    )
+    for text in ("a,b", "a, b.", "b"):
+        assert sg.Matcher(listed, sg.Vocabulary.of_bytes()).explain(text).ok
+    with pytest.raises(OptionError, match="the items 'a'"):
+        sg.ltl_over({"a": int}, "F a")  # type: ignore[dict-item]

@@ -211,7 +211,7 @@ def test_dialects() -> None:
     [
         ("G (a -> ", "expected a formula, found the end", 8),
         ("G a)", "expected an operator or the end of the formula, found `)`", 3),
-        ("(a & b", "expected an operator or `)` for the `(` at column 1, found the end", 6),
+        ("(a & b", "expected an operator or `)` for the `(` at position 0, found the end", 6),
         ("a % b", "`%` is no part of a formula", 2),
         ('a & "b', "this quote is never closed", 4),
         ("a & &b", "expected a formula, found `&`", 4),

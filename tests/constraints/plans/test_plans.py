@@ -6,6 +6,7 @@ import itertools
 import json
 import pickle
 import random
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -307,6 +308,30 @@ def test_bad_input() -> None:
         plan(["a"], environment=World(0, broken))
     with pytest.raises(OptionError, match="the environment failed"):
         plan(["a"], environment=World(0, lambda state, step: [state]))
+
+
+def test_names_that_nothing_is_called() -> None:
+    world = sg.World(0, lambda state, step: 1 - state, lambda state: ["lit"] if state else [])
+    with pytest.raises(OptionError, match="no action and no label"):
+        sg.plan({"go": {"to": ["a", "b"]}}, "G !go(c)", environment=world)
+    with pytest.warns(UserWarning, match="Did you mean lit"):
+        sg.plan({"go": {"to": ["a", "b"]}}, "G !litt", environment=world)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sg.plan(
+            {"go": {"to": ["a", "b"]}}, "G !danger", environment=world
+        )  # a label that is never met, perhaps
+    for wrong in (None, 3):
+        with pytest.raises(OptionError, match="formula is"):
+            sg.plan(["a"], wrong)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="not hashable"):
+        sg.plan(["a"], environment=sg.World([], lambda state, step: state))
+
+
+def test_an_end_beyond_the_most_steps_and_the_budget() -> None:
+    far = sg.World(0, lambda state, step: state + 1, lambda state: ["done"] if state == 10**9 else [])
+    with pytest.raises(UnsatisfiableFormula, match="no plan of 50 steps"):
+        sg.plan(["go"], "F done", environment=far, max_steps=50, budget=1_000)
 
 
 def test_an_environment_that_fails_late() -> None:

@@ -1,0 +1,41 @@
+"""Tokens that go on behind the same place, where a monitor has answered already.
+
+Why: where a monitor leaves little or nothing, thousands of tokens that begin alike would be drawn and refused one by
+one.
+Invariant: a token is told only if reading it would refuse it.
+Cost: one reading of each rest; the vocabulary is sorted once.
+"""
+
+from __future__ import annotations
+
+import weakref
+from bisect import bisect_left
+
+from structgen.constraints.expressions import RE
+from structgen.vocabulary import Vocabulary
+
+from .restrictions import restriction
+
+__all__ = ["refused_with"]
+
+_sorted: weakref.WeakKeyDictionary[Vocabulary, list[tuple[bytes, int]]] = weakref.WeakKeyDictionary()
+
+
+def refused_with(head: bytes, expression: RE, vocabulary: Vocabulary) -> set[int]:
+    """Of the tokens that begin with `head` and go on, those whose rest begins no text of `expression`."""
+    tokens = _sorted.get(vocabulary)
+    if tokens is None:
+        texts = ((vocabulary.token_bytes(token), token) for token in range(vocabulary.size))
+        tokens = _sorted[vocabulary] = sorted((text, token) for text, token in texts if text)
+    known: dict[bytes, bool] = {}
+    found = set()
+    for place in range(bisect_left(tokens, (head, -1)), len(tokens)):
+        text, token = tokens[place]
+        if not text.startswith(head):
+            break
+        rest = text[len(head) :]
+        if rest and rest not in known:
+            known[rest] = restriction(expression, rest, 0, vocabulary) is None
+        if rest and known[rest]:
+            found.add(token)
+    return found
