@@ -20,6 +20,7 @@ fault is, sees it, and is told what to do.
     │   │   ├── UnsatisfiableSchema  no value can satisfy the schema
     │   │   └── ReferenceNotFound    a $ref leads nowhere
     │   ├── EmptyConstraint          no text satisfies the constraint
+    │   ├── CanvasInfeasible         start, end, needed; no text of it fits a canvas
     │   ├── CombinationError         an operator (&, |, +) cannot join these constraints
     │   ├── TypeNotSupported         a Python type that has no constraint
     │   └── OptionError              an option has an unknown name or value
@@ -43,6 +44,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "CanvasInfeasible",
     "CombinationError",
     "ConstraintError",
     "DeadEnd",
@@ -282,6 +284,27 @@ class ReferenceNotFound(SchemaError):
 
 class EmptyConstraint(ConstraintError):
     """No text satisfies the constraint (or none that the vocabulary can spell)."""
+
+
+class CanvasInfeasible(ConstraintError):
+    """No text of the constraint agrees with what is fixed of a canvas.
+
+    start, end    the cells, from the first to before the last, that are to blame; None: all that is fixed can stand
+    needed        how many open cells the shortest completion takes, where their number is to blame
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        needed: int | None = None,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.start, self.end, self.needed = start, end, needed
 
 
 class CombinationError(ConstraintError):

@@ -110,6 +110,12 @@ void bind_canvas(nb::module_ &m) {
              return without_gil([&] { return self.commit(cell, token); });
            },
            "cell"_a, "token"_a)
+      .def("reopen",
+           [](Canvas &self, size_t cell) {
+             check_cell(self, cell);
+             self.reopen(cell);
+           },
+           "cell"_a)
       .def("completion",
            [](Canvas &self, std::vector<uint32_t> preferred) -> std::optional<std::vector<int64_t>> {
              const auto found = without_gil([&] { return self.completion(preferred); });

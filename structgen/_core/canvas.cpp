@@ -97,6 +97,21 @@ struct Canvas::Filled {
     has_text = chart.fill(starts, ends);
   }
 
+  // The tokens of a text, as much of `preferred` as is at hand; CLOSED where there is none. For canvases without gaps.
+  std::vector<uint32_t> completion(const CanvasGrammar &g, const std::vector<uint32_t> &preferred, size_t cells) {
+    std::vector<uint32_t> out(cells, CLOSED);
+    uint32_t from = 0, to = 0;
+    bool found = false;
+    for (uint32_t u : starts)
+      for (uint32_t v : ends) {
+        // The longest, so that as much as may be is open to agreement.
+        if (!chart.has(g.start, u, v) || (found && lattice.nodes[to].position >= lattice.nodes[v].position)) continue;
+        from = u, to = v, found = true;
+      }
+    if (found) Derivation(g, chart, reading, lattice.nodes.size(), preferred, out).write(g.start, from, to);
+    return out;
+  }
+
   CanvasLattice lattice;
   CanvasChart chart;
   CanvasReading reading;
@@ -125,20 +140,13 @@ void Canvas::solve() {
   for (auto &mask : masks_) mask.assign(arcs.vocabulary().words(), 0);
   auto closes = static_cast<uint32_t>(form_.cells.size());  // the first cell that a closing token may fill
   witness_.reset();
-  if (completable_ && !has_gap(form_)) witness_.emplace(form_.cells.size(), CLOSED);
+  if (completable_ && !has_gap(form_)) witness_ = filled.completion(g, preferred_, form_.cells.size());
   if (filled.has_text) {
+    filled.chart.find_useful();
     filled.reading.masks(filled.chart, masks_);
-    uint32_t from = 0, to = 0;
-    bool found = false;
     for (uint32_t u : filled.starts)
-      for (uint32_t v : filled.ends) {
-        if (!filled.chart.has(g.start, u, v)) continue;
-        closes = std::min(closes, lattice.nodes[v].position);
-        // The longest, so that as much as may be is open to agreement.
-        if (found && lattice.nodes[to].position >= lattice.nodes[v].position) continue;
-        from = u, to = v, found = true;
-      }
-    if (witness_) Derivation(g, filled.chart, filled.reading, nodes_, preferred_, *witness_).write(g.start, from, to);
+      for (uint32_t v : filled.ends)
+        if (filled.chart.has(g.start, u, v)) closes = std::min(closes, lattice.nodes[v].position);
   }
   for (uint32_t p : lattice.empty_from) closes = std::min(closes, p);
   for (size_t p = closes; p < form_.cells.size() && completable_; ++p)
@@ -164,15 +172,35 @@ bool Canvas::commit(size_t cell, uint32_t token) {
   if (at.kind == CanvasCell::Fixed) return at.token == token;
   if (!known_) solve();
   if (!completable_ || !may_be(cell, token)) return false;
-  if (!solved_ && !(witness_ && (*witness_)[cell] == token)) {
-    solve();
-    if (!may_be(cell, token)) return false;
-  }
-  if (witness_ && (*witness_)[cell] != token) witness_.reset();
+  const bool agrees = witness_ && (*witness_)[cell] == token;
+  CanvasForm before;
+  if (!agrees && !solved_) before = form_;
   at = {CanvasCell::Fixed, token, {}};
   std::erase_if(form_.skips, [&](const auto &skip) { return skip.first <= cell && cell < skip.second; });
-  solved_ = false;
+  if (agrees || solved_) {  // of the masks as they are a token alone is always right
+    if (!agrees) witness_.reset();
+    solved_ = false;
+    return true;
+  }
+  // subtle: whether it can be completed takes half a chart, and masks that are too wide do for the next question.
+  Program::Turn turn(*program_->program);
+  Filled filled(*program_->arcs, form_, limits_);
+  ++charts_;
+  if (!filled.has_text && filled.lattice.empty_from.empty()) {
+    form_ = std::move(before);
+    masks_[cell][token >> 5] &= ~(1u << (token & 31));
+    return false;
+  }
+  witness_.reset();
+  if (!has_gap(form_)) witness_ = filled.completion(program_->arcs->grammar(), preferred_, form_.cells.size());
   return true;
+}
+
+void Canvas::reopen(size_t cell) {
+  CanvasCell &at = form_.cells[cell];
+  if (at.kind != CanvasCell::Fixed) return;
+  at = {};
+  solved_ = known_ = false;  // subtle: what completed the canvas before still does
 }
 
 std::optional<std::vector<uint32_t>> Canvas::completion(const std::vector<uint32_t> &preferred) {
@@ -193,6 +221,7 @@ std::optional<Canvas::Weighed> Canvas::best(const float *log_p, size_t stride) {
   Program::Turn turn(*program_->program);
   Filled filled(*program_->arcs, form_, limits_);
   if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;
+  filled.chart.find_useful();
   CanvasPaths paths(*program_->arcs, form_, filled.lattice, filled.chart, CanvasPaths::Of::Best, log_p, stride);
   if (std::isinf(paths.total())) return std::nullopt;
   return Weighed{paths.read(nullptr, CLOSED), paths.total()};
@@ -204,6 +233,7 @@ std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, s
   CanvasArcs &arcs = *program_->arcs;
   Filled filled(arcs, form_, limits_);
   if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;
+  filled.chart.find_useful();
   CanvasPaths paths(arcs, form_, filled.lattice, filled.chart, CanvasPaths::Of::All, log_p, stride);
   if (std::isinf(paths.total())) return std::nullopt;
   for (size_t i = 0; i < tries; ++i) {
@@ -214,6 +244,7 @@ std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, s
       if (tokens[p] != CLOSED && !is_closing) fixed.cells.push_back({CanvasCell::Fixed, tokens[p], {}});
     }
     Filled one(arcs, fixed, limits_);
+    one.chart.find_useful();
     const double ways =
         CanvasPaths(arcs, fixed, one.lattice, one.chart, CanvasPaths::Of::All, nullptr, 0).total();
     const double u = static_cast<double>(chance() >> 11) * 0x1p-53;

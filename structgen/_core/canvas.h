@@ -39,6 +39,8 @@ class Canvas {
   // Puts a token into an open cell, which is skipped no more; false, and nothing changed, where the canvas could not be
   // completed with it.
   bool commit(size_t cell, uint32_t token);
+  // Takes the token of a cell out again.
+  void reopen(size_t cell);
   // The tokens of some completion, by cell; of the tokens that a cell may have `preferred` ones where that is easy.
   // CLOSED: a closing token or none. Nothing where there is no completion, or a gap that is not closed.
   static constexpr uint32_t CLOSED = UINT32_MAX;

@@ -37,7 +37,6 @@ size_t CanvasChart::bytes(const CanvasGrammar &grammar, size_t nodes) {
 CanvasChart::CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops)
     : g_(grammar), nodes_(nodes), words_((nodes + 63) / 64), loops_(std::move(loops)) {
   inside_.resize(g_.size() * nodes_ * words_);
-  outside_.resize(g_.size() * nodes_ * words_);
   any_.resize(g_.size() * nodes_);
   pending_.resize(g_.size() * words_);
   delta_.resize(words_);
@@ -56,19 +55,17 @@ bool CanvasChart::fill(std::span<const uint32_t> starts, std::span<const uint32_
     }
     fill_inside(u);
   }
-  std::vector<uint64_t> final_nodes(words_);
-  for (uint32_t v : ends) final_nodes[v / 64] |= uint64_t{1} << v % 64;
-  bool found = false;
-  for (uint32_t u : starts) {
-    uint64_t *row = outside(g_.start, u);
-    const uint64_t *in = spans(g_.start, u);
-    for (size_t w = 0; w < words_; ++w) {
-      row[w] |= in[w] & final_nodes[w];
-      found |= row[w] != 0;
-    }
-  }
-  if (!found) return false;
-  loop = 0;
+  texts_.clear();
+  for (uint32_t u : starts)
+    for (uint32_t v : ends)
+      if (has(g_.start, u, v)) texts_.emplace_back(u, v);
+  return !texts_.empty();
+}
+
+void CanvasChart::find_useful() {
+  outside_.assign(g_.size() * nodes_ * words_, 0);
+  for (const auto &[u, v] : texts_) outside(g_.start, u)[v / 64] |= uint64_t{1} << v % 64;
+  size_t loop = 0;
   for (uint32_t u = 0; u < nodes_; ++u) {
     if (loop < loops_.size() && u == loops_[loop].first) {
       const auto [first, end] = loops_[loop++];
@@ -79,7 +76,6 @@ bool CanvasChart::fill(std::span<const uint32_t> starts, std::span<const uint32_
     }
     fill_outside(u);
   }
-  return true;
 }
 
 void CanvasChart::fill_inside(uint32_t u) {

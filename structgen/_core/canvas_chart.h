@@ -25,8 +25,10 @@ class CanvasChart {
     uint64_t *row = inside(terminal, from);
     row[to / 64] |= uint64_t{1} << to % 64;
   }
-  // Finds all spans, then those that are useful; false where no text goes from a start to an end.
+  // Finds all spans; false where no text goes from a start to an end.
   bool fill(std::span<const uint32_t> starts, std::span<const uint32_t> ends);
+  // Finds those that are useful, of a chart that has a text.
+  void find_useful();
 
   const uint64_t *spans(uint32_t symbol, uint32_t from) const { return inside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
   const uint64_t *useful(uint32_t symbol, uint32_t from) const { return outside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
@@ -44,6 +46,7 @@ class CanvasChart {
   size_t nodes_, words_;
   std::vector<std::pair<uint32_t, uint32_t>> loops_;
   std::vector<uint64_t> inside_, outside_;
+  std::vector<std::pair<uint32_t, uint32_t>> texts_;  // from where to where
   std::vector<uint8_t> any_;  // by symbol and node: does some span begin there?
   // Of one node, while it is filled.
   std::vector<uint64_t> pending_, delta_;

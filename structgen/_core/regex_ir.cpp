@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "numbers.h"
 #include "python_source.h"
 
 namespace structgen {
@@ -51,6 +52,7 @@ class Reader {
       for (size_t i = 0; i < list.size(); ++i) texts.emplace_back(list[i].text());
       return space_.literals(texts);
     }
+    if (kind == "number") return number(ir);
     if (kind == "intersect") return space_.intersect(read_all(ir[1], depth));
     if (kind == "complement") return space_.complement(read(ir[1], depth + 1));
     if (kind == "scope") return space_.scope(read(ir[1], depth + 1));
@@ -61,6 +63,18 @@ class Reader {
       return ahead ? space_.look_ahead(body, negative) : space_.look_behind(body, negative);
     }
     first.fail("is no kind of regular expression: " + std::string(kind));
+  }
+
+  // A JSON number: minimum, maximum, the same exclusive, multiple of (texts or None), integral.
+  Re number(const IrPart &ir) {
+    ir.size(7, "a number: its kind, four bounds, a divisor, whether it is whole");
+    NumberBounds bounds;
+    std::optional<std::string> *const texts[] = {&bounds.minimum, &bounds.maximum, &bounds.exclusive_minimum,
+                                                 &bounds.exclusive_maximum, &bounds.multiple_of};
+    for (size_t i = 0; i < 5; ++i)
+      if (const IrPart part = ir[i + 1]; !part.is_none()) *texts[i] = std::string(part.text());
+    bounds.integer = ir[6].boolean();
+    return number_language(space_, bounds);
   }
 
   static std::vector<CodeRange> ranges(const IrPart &list) {

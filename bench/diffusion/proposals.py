@@ -1,0 +1,94 @@
+"""A small reference of the published check for diffusion models (arXiv 2508.10111): proposal by proposal.
+
+What: cells make an automaton over terminals (a fixed cell is one edge, a masked one an edge for each terminal). For
+each proposed token the intersection of the grammar with that automaton is built from the bottom, as Bar-Hillel's
+construction has it, and asked whether the start symbol spans it; a refused token is banned, and the next likeliest
+proposed. Tokens are terminals of SMILES here, which spares it the product with a lexer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+__all__ = ["SMILES", "Proposals"]
+
+Rule = tuple[str, ...]
+
+SMILES: Mapping[str, Sequence[Rule]] = {
+    "chain": [("branched",), ("chain", "more")],
+    "more": [("branched",), ("link", "branched")],
+    "link": [("bond",), ("dot",)],
+    "branched": [("ringed",), ("branched", "branch")],
+    "ringed": [("atom",), ("ringed", "ring")],
+    "ring": [("digit",), ("bond", "digit")],
+    "branch": [("open", "inside")],
+    "inside": [("chain", "close"), ("bond", "closed")],
+    "closed": [("chain", "close")],
+}
+"""Rules of one symbol or two; the start is `chain`."""
+_KINDS = {
+    "atom": re.compile(r"\[[^\]]+\]|Br|Cl|[BCNOPSFIbcnops*]"),
+    "digit": re.compile(r"\d|%[1-9]\d"),
+    "bond": re.compile(r"[-=#$:/\\]"),
+    "dot": re.compile(r"\."),
+    "open": re.compile(r"\("),
+    "close": re.compile(r"\)"),
+}
+
+
+class Proposals:
+    """Answers "can these cells be completed?" from nothing, each time."""
+
+    def __init__(self, tokens: Sequence[str | None], atoms: frozenset[str] | None = None) -> None:
+        """`atoms`: the bracket atoms that are spelled right."""
+        self.kinds: list[str | None] = []
+        for text in tokens:
+            found = None
+            for kind, pattern in _KINDS.items():
+                if text is not None and pattern.fullmatch(text):
+                    found = kind
+            if found == "atom" and atoms is not None and text not in atoms and str(text).startswith("["):
+                found = None
+            self.kinds.append(found)
+        self._units: dict[str, list[str]] = defaultdict(list)
+        self._lefts: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self._rights: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for head, bodies in SMILES.items():
+            for body in bodies:
+                if len(body) == 1:
+                    self._units[body[0]].append(head)
+                else:
+                    self._lefts[body[0]].append((body[1], head))
+                    self._rights[body[1]].append((body[0], head))
+
+    def completable(self, cells: Sequence[int | None]) -> bool:
+        """None: a masked cell."""
+        begins: dict[tuple[str, int], set[int]] = defaultdict(set)
+        ends: dict[tuple[str, int], set[int]] = defaultdict(set)
+        todo: list[tuple[str, int, int]] = []
+
+        def found(symbol: str, start: int, end: int) -> None:
+            if end not in begins[symbol, start]:
+                begins[symbol, start].add(end)
+                ends[symbol, end].add(start)
+                todo.append((symbol, start, end))
+
+        for place, token in enumerate(cells):
+            kind = None if token is None else self.kinds[token]
+            for one in _KINDS if token is None else [kind] if kind else []:
+                found(one, place, place + 1)
+        while todo:
+            symbol, start, end = todo.pop()
+            if (symbol, start, end) == ("chain", 0, len(cells)):
+                return True
+            for head in self._units[symbol]:
+                found(head, start, end)
+            for right, head in self._lefts[symbol]:
+                for behind in tuple(begins[right, end]):
+                    found(head, start, behind)
+            for left, head in self._rights[symbol]:
+                for before in tuple(ends[left, start]):
+                    found(head, before, end)
+        return False

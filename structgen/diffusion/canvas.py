@@ -1,0 +1,347 @@
+"""Texts with holes: which tokens can stand in each cell so that the whole can still be completed.
+
+Why: diffusion models fill cells in any order, and editors have text on both sides of a hole; a mask that looks at the
+left context alone leads into dead ends.
+What: a canvas is a row of cells: fixed tokens, cells that hold one token each, and gaps that hold any number. The core
+reads a grammar on the graph of cells (`canvas.h`), so masks of all cells come out of one chart.
+Invariant: a token is in the mask of a cell iff the canvas with it can be completed. Masks only shrink.
+Cost: see docs/diffusion.md.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen import _core
+from structgen.constraints.base import Constraint
+from structgen.constraints.failures import limit_exceeded
+from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
+from structgen.errors import CombinationError, OptionError, with_kind
+from structgen.matcher import compile_constraint
+from structgen.vocabulary import Vocabulary
+
+from .json_grammar import Note, grammar_of_schema
+
+__all__ = ["GAP", "Canvas", "Gap", "Hole", "Piece"]
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+_PROGRAMS = 16
+
+
+class _Known(NamedTuple):
+    program: _core.CanvasProgram
+    notes: tuple[Note, ...]
+
+
+_programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[Constraint, _Known]] = (
+    weakref.WeakKeyDictionary()
+)
+_OPEN, _GAP = -1, -2
+_NODES, _BYTES = 20_000, 1 << 30
+_MOST_CELLS = 20_000
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Cells that hold one token each: `least` of them, or up to `most`."""
+
+    least: int
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("least", self.least), ("most", self.last)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_CELLS:
+                raise OptionError(
+                    f"{name} of a hole is {value!r:.40}; it is a whole number up to {_MOST_CELLS}"
+                )
+        if self.last < self.least:
+            raise OptionError(f"a hole of {self.least} cells at least has {self.last} at most")
+
+    @property
+    def last(self) -> int:
+        """The most cells."""
+        return self.least if self.most is None else self.most
+
+
+class Gap:
+    """Any number of tokens; there is one, `GAP`."""
+
+    def __repr__(self) -> str:
+        return "GAP"
+
+
+GAP = Gap()
+Piece = int | str | bytes | Hole | Gap
+"""A fixed token, a text, a hole or a gap."""
+
+
+def _limited(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    @wraps(method)
+    def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        try:
+            return method(*args, **kwargs)
+        except _core.LimitError as error:
+            raise limit_exceeded(error, hint="Make the canvas smaller, or fix more of it.") from None
+
+    return limited
+
+
+class Canvas:
+    """A text with holes.
+
+        canvas = Canvas(sg.json_schema(schema), model.vocabulary, ['{"name": "', Hole(4), '"}'])
+
+    Parameters
+    ----------
+    constraint
+        What the whole text is: a regular expression, a grammar (without a contextual lexer or indentation), or a
+        choice.
+    pieces
+        Token ids, texts (which become tokens as the tokenizer splits them), `Hole` and `GAP`.
+    closing
+        Tokens that may fill all cells behind the text, such as the end of text and padding of a diffusion model.
+
+    Raises
+    ------
+    CombinationError
+        For a constraint that cannot be put on a canvas.
+    LimitExceeded
+        Where the canvas has too many places at which terminals may begin (`canvas_nodes`), or its chart is too big
+        (`canvas_bytes`).
+    """
+
+    __slots__ = ("_filled", "_native", "cells", "closing", "constraint", "is_exact", "notes", "vocabulary")
+
+    constraint: Constraint
+    vocabulary: Vocabulary
+    cells: tuple[slice, ...]
+    """Of each piece."""
+    closing: tuple[int, ...]
+    notes: tuple[Note, ...]
+    """Of a JSON Schema: where a canvas knows less than the schema says; empty: it is exact."""
+    is_exact: bool
+    """Does every text that fits fill all cells?"""
+
+    def __init__(
+        self,
+        constraint: Constraint,
+        vocabulary: Vocabulary,
+        pieces: Iterable[Piece],
+        *,
+        closing: Iterable[int] = (),
+    ) -> None:
+        self.constraint = constraint
+        self.vocabulary = vocabulary
+        self.closing = tuple(closing)
+        filled: list[int] = []
+        skips: list[tuple[int, int]] = []
+        cells = []
+        for piece in pieces:
+            start = len(filled)
+            filled += _read(piece, vocabulary)
+            if isinstance(piece, Hole):
+                skips += [(place, len(filled)) for place in range(start + piece.least, len(filled))]
+            cells.append(slice(start, len(filled)))
+        if len(filled) > _MOST_CELLS:
+            raise OptionError(f"a canvas of {len(filled)} cells; at most {_MOST_CELLS} are read")
+        self.cells = tuple(cells)
+        self._filled = filled
+        self.is_exact = not skips and _GAP not in filled
+        program, self.notes = _program(constraint, vocabulary)
+        self._native = _core.Canvas(program, filled, skips, list(self.closing), nodes=_NODES, bytes=_BYTES)
+
+    def __len__(self) -> int:
+        return len(self._filled)
+
+    @property
+    def tokens(self) -> list[int | None]:
+        """What is in each cell; None where it is open."""
+        return [None if token < 0 else token for token in self._filled]
+
+    def is_open(self, cell: int) -> bool:
+        """Is there no token in it yet?"""
+        return self._filled[cell] < 0
+
+    @property
+    def open_cells(self) -> list[int]:
+        """The cells without a token; gaps are none."""
+        return [cell for cell, token in enumerate(self._filled) if token == _OPEN]
+
+    # -- questions
+
+    @_limited
+    def completable(self) -> bool:
+        """Is there a text that agrees with all that is fixed?"""
+        return self._native.completable()
+
+    @_limited
+    def mask(self, cell: int) -> NDArray[np.int32]:
+        """The tokens that may stand in a cell, int32 ``[vocabulary.words]``, least significant bit first."""
+        out = np.zeros(self.vocabulary.words, dtype=np.int32)
+        self._native.mask(cell, out)
+        return out
+
+    @_limited
+    def masks(self) -> NDArray[np.int32]:
+        """The same of all cells, int32 ``[cells, vocabulary.words]``."""
+        out = np.zeros((len(self), self.vocabulary.words), dtype=np.int32)
+        self._native.masks(out)
+        return out
+
+    def allowed(self, cell: int) -> NDArray[np.int64]:
+        """The ids that may stand in a cell, increasing."""
+        bits = np.unpackbits(self.mask(cell).view(np.uint8), bitorder="little")
+        return np.flatnonzero(bits[: self.vocabulary.size])
+
+    @_limited
+    def completion(self, preferred: Sequence[int] = ()) -> list[int | None] | None:
+        """Tokens of some completion by cell (None where a cell stays without one), of `preferred` tokens where that is
+        easy; None where there is none, or a gap is open."""
+        found = self._native.completion(list(preferred))
+        return None if found is None else [None if token < 0 else token for token in found]
+
+    @_limited
+    def best(self, log_p: NDArray[np.float32]) -> tuple[list[int | None], float] | None:
+        """The most likely completion where cells are independent, and the log of its probability.
+
+        `log_p`: float32 ``[cells, vocabulary.size]``; those of fixed cells count for nothing. None where there is no
+        completion. For canvases without gaps.
+        """
+        self._check_weighable()
+        found = self._native.best(_weights(log_p))
+        return None if found is None else ([None if token < 0 else token for token in found[0]], found[1])
+
+    @_limited
+    def draw(self, log_p: NDArray[np.float32], seed: int) -> tuple[list[int | None], float] | None:
+        """One completion, drawn in proportion to its probability; with the log of the sum over all derivations.
+
+        Exact. Where texts of a grammar have several derivations, one is kept with one chance in so many; where that
+        fails a thousand times it is a `LimitExceeded`.
+        """
+        self._check_weighable()
+        found = self._native.draw(_weights(log_p), seed)
+        return None if found is None else ([None if token < 0 else token for token in found[0]], found[1])
+
+    # -- filling
+
+    @_limited
+    def commit(self, cell: int, token: int) -> bool:
+        """Put a token into an open cell; False, and nothing changed, where the canvas could not be completed then."""
+        if not self._native.commit(cell, token):
+            return False
+        self._filled[cell] = token
+        return True
+
+    def reopen(self, cell: int) -> None:
+        """Take the token of a cell out again; nothing where it has none."""
+        self._native.reopen(cell)
+        if self._filled[cell] >= 0:
+            self._filled[cell] = _OPEN
+
+    def fork(self) -> Canvas:
+        """A copy."""
+        other = object.__new__(Canvas)
+        other.constraint, other.vocabulary, other.cells = self.constraint, self.vocabulary, self.cells
+        other.notes = self.notes
+        other.closing, other.is_exact, other._filled = self.closing, self.is_exact, list(self._filled)
+        other._native = self._native.copy()
+        return other
+
+    def text(self, hole: str = "░") -> str:
+        """The text so far, with a mark in place of each open cell."""
+        parts = [
+            "".join(group) if isinstance(group, list) else bytes(group).decode("utf-8", "replace")
+            for group in self._groups(hole)
+        ]
+        return "".join(parts)
+
+    def _groups(self, hole: str) -> list[Any]:
+        groups: list[Any] = [bytearray()]
+        for token in self._filled:
+            if token < 0:
+                groups += [[hole if token == _OPEN else "…"], bytearray()]
+            elif token not in self.closing:
+                groups[-1] += self.vocabulary.token_bytes(token) or b""
+        return groups
+
+    def check(self) -> None:
+        """An error where there is no completion: `CanvasInfeasible`, with what is to blame."""
+        if not self.completable():
+            from .blame import blame
+
+            raise blame(self)
+
+    def __repr__(self) -> str:
+        return f"<canvas of {len(self)} cells, {len(self.open_cells)} open: {self.text()!r:.60}>"
+
+    @property
+    def size(self) -> dict[str, int]:
+        """How many places terminals may begin at, and how many charts were made."""
+        return {"nodes": self._native.nodes, "charts": self._native.charts}
+
+    def _check_weighable(self) -> None:
+        if _GAP in self._filled:
+            raise OptionError(
+                "a canvas with a gap has no most likely completion",
+                hint="Use Hole(least, most) instead of GAP.",
+            )
+
+
+def _program(constraint: Constraint, vocabulary: Vocabulary) -> _Known:
+    """What canvases of a constraint share, from a bounded cache."""
+    known = _programs.setdefault(vocabulary, OrderedDict())
+    found = known.get(constraint)
+    if found is None:
+        # A schema that nothing satisfies is told as such, whatever a canvas could say of it.
+        compiled = compile_constraint(constraint, vocabulary)
+        notes: tuple[Note, ...] = ()
+        if isinstance(constraint, JsonSchemaConstraint):
+            ir, told = grammar_of_schema(constraint.lower()[1])
+            compiled, notes = vocabulary.engine.compile(ir), tuple(told)
+        try:
+            found = known[constraint] = _Known(_core.CanvasProgram(compiled), notes)
+        except ValueError as error:
+            raise CombinationError(
+                f"{error} cannot be put on a canvas: {constraint.describe():.80}",
+                hint="Grammars without a contextual lexer, indentation and other constraints in them can, most "
+                "JSON Schemas, and whatever is regular. Any constraint can be filled from the left: sg.infill.",
+            ) from None
+        if len(known) > _PROGRAMS:
+            known.popitem(last=False)
+    known.move_to_end(constraint)
+    return found
+
+
+def _read(piece: Any, vocabulary: Vocabulary) -> list[int]:
+    if isinstance(piece, Hole):
+        return [_OPEN] * piece.last
+    if isinstance(piece, Gap):
+        return [_GAP]
+    if isinstance(piece, str | bytes):
+        data = piece.encode() if isinstance(piece, str) else piece
+        tokens = vocabulary.encode(piece) or vocabulary.native.fewest_tokens(data)
+        if tokens is None:
+            raise OptionError(f"the tokenizer cannot spell {piece!r:.60}")
+        return list(tokens)
+    if isinstance(piece, int | np.integer) and not isinstance(piece, bool):
+        if not 0 <= piece < vocabulary.size:
+            raise OptionError(f"{piece} is no token; there are {vocabulary.size}")
+        return [int(piece)]
+    raise OptionError(
+        f"a canvas is made of tokens, texts, Hole(...) and GAP, not of {with_kind(piece)}",
+        hint="Such as ['{\"name\": \"', Hole(4), '\"}'].",
+    )
+
+
+def _weights(log_p: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(log_p, dtype=np.float32)

