@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import ltl, monitors
+    from . import diffusion, ltl, monitors
     from .api import generate, run, stream
     from .beam_finding import beam
     from .constraints.base import Constraint
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .constraints.plans import Action, PlanFormat, World, plan
     from .constraints.regex import regex
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
+    from .infilling import infill
     from .known_laws import KnownLaws
     from .matcher import Matcher
     from .models import RPG, load, with_processors, wrap
@@ -102,6 +103,7 @@ _HOMES = {
     "choice": "constraints.choice",
     "code": "monitors",
     "constraint_for_type": "types",
+    "diffusion": "diffusion",
     "dispatch": "constraints.composition",
     "ebnf": "constraints.grammar.constraint",
     "forbid": "constraints.composition",
@@ -109,6 +111,7 @@ _HOMES = {
     "generate": "api",
     "grammar": "shelf",
     "grammars": "shelf",
+    "infill": "infilling",
     "json_schema": "constraints.json_schema",
     "lark": "constraints.grammar.constraint",
     "load": "models",
@@ -171,6 +174,7 @@ __all__ = [
     "choice",
     "code",
     "constraint_for_type",
+    "diffusion",
     "dispatch",
     "ebnf",
     "forbid",
@@ -178,6 +182,7 @@ __all__ = [
     "generate",
     "grammar",
     "grammars",
+    "infill",
     "json_schema",
     "lark",
     "load",

@@ -1,0 +1,117 @@
+"""Infilling from the left: templates, constraints of holes and of the whole, weights by what follows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import structgen as sg
+from structgen.errors import CombinationError, OptionError
+from structgen.infilling import infill
+from structgen.models.memory import DistributionModel
+
+TOKENS = [None, *(bytes([byte]) for byte in range(32, 127)), b"\n", b"ab", b", "]
+VOCABULARY = sg.Vocabulary.from_tokens(TOKENS, [0])
+
+
+def uniform(tokens: Any) -> Any:
+    return np.full(VOCABULARY.size, 1 / VOCABULARY.size)
+
+
+MODEL = DistributionModel(VOCABULARY, uniform)
+
+
+def test_holes_are_filled_under_their_constraints() -> None:
+    for seed in range(20):
+        found = infill(
+            MODEL,
+            "f({{first}}, {{ second }}) = {{first}};",
+            first=sg.regex("[a-c]{1,3}"),
+            second=sg.regex("[0-9]+|, "),
+            seed=seed,
+            prompt="",
+        )
+        assert re.fullmatch(r"f\([a-c]{1,3}, ([0-9]+|, )\) = [a-c]{1,3};", found.text)
+        assert found.text.startswith(f"f({found.holes['first']}, {found.holes['second']}) = ")
+        assert found.method == "left-to-right"
+
+
+def test_what_follows_can_always_follow() -> None:
+    """A hole of any text, and a grammar for the whole: the hole is left only where the rest fits."""
+    likely = np.array([30.0 if set(one or b"") <= set(b"17, ]") else 0.01 for one in TOKENS])
+    likely[[0, TOKENS.index(b"]")]] = 3_000.0
+    model = DistributionModel(VOCABULARY, lambda tokens: likely / likely.sum())
+    for seed in range(12):
+        found = infill(
+            model, "[{{values}}, 7]", within=sg.grammar("json"), seed=seed, prompt="", max_tokens=300
+        )
+        assert sg.Matcher(sg.grammar("json"), VOCABULARY).explain(found.text).ok
+        assert found.text == f"[{found.holes['values']}, 7]"
+
+
+def test_weights_are_the_likelihood_of_what_follows() -> None:
+    """After `x` the model expects `1`, after `y` hardly: holes are drawn by Bayes' rule."""
+
+    def law(tokens: Any) -> Any:
+        text = VOCABULARY.decode(tokens)
+        p = np.full(VOCABULARY.size, 1e-9)
+        ids = {one: place for place, one in enumerate(TOKENS) if one}
+        if text in (b"", b"a"):
+            p[ids[b"a" if not text else b"x"]] = 0.5
+            p[ids[b"b" if not text else b"y"]] = 0.5
+        else:
+            p[ids[b"1"]] = 0.9 if text == b"ax" else 0.1
+            p[ids[b"2"]] = 0.1 if text == b"ax" else 0.9
+        return p / p.sum()
+
+    model = DistributionModel(VOCABULARY, law)
+    counts = {"x": 0, "y": 0}
+    for seed in range(60):
+        found = infill(
+            model,
+            "a{{hole}}1",
+            hole=sg.regex("[xy]"),
+            method="smc",
+            particles=8,
+            seed=seed,
+            prompt="",
+            max_tokens=4,
+        )
+        counts[found.holes["hole"]] += 1
+        assert abs(sum(found.weights) - 1) < 1e-9 and len(found.texts) == len(found.weights)
+    assert 0.75 < counts["x"] / 60 <= 1
+
+
+def test_bad_input() -> None:
+    for template, options, said in (
+        ("no hole", {}, "no hole"),
+        ("{{a}}", {"b": "x"}, "no hole 'b'"),
+        ("{{a}}", {"method": "best"}, "method is 'best'"),
+        ("{{a}}", {"method": "fim"}, "no tokens for filling in the middle"),
+        (3, {}, "template is 3"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            infill(MODEL, template, **options)  # type: ignore[arg-type]
+    with pytest.raises(CombinationError, match="cannot be joined"):
+        infill(MODEL, "{{a}};", a=sg.grammar("json"), within=sg.grammar("sql"))
+
+
+def test_tokens_for_the_middle() -> None:
+    marked = sg.Vocabulary.from_tokens(
+        [*TOKENS, None, None, None], [0],
+        specials={"<fim_prefix>": 99, "<fim_suffix>": 100, "<fim_middle>": 101},
+    )  # fmt: skip
+    asked: list[str] = []
+
+    class Middle(DistributionModel):
+        def encode(self, prompt: Any) -> list[int]:
+            asked.append(prompt)
+            return [0]
+
+    model = Middle(marked, lambda tokens: np.full(marked.size, 1 / marked.size))
+    found = infill(model, "a {{hole}} b", hole=sg.regex("[xy]{2}"), seed=1)
+    assert found.method == "fim" and asked == ["<fim_prefix>a <fim_suffix> b<fim_middle>"]
+    assert found.text == f"a {found.holes['hole']} b"
