@@ -9,6 +9,7 @@ Source: OpenSMILES 1.0 for ring bonds; RDKit's `DetectChemistryProblems` for the
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -28,11 +29,12 @@ class Molecules:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         try:
-            from rdkit import Chem, RDLogger
+            chemistry: Any = importlib.import_module("rdkit.Chem")
+            log: Any = importlib.import_module("rdkit.RDLogger")
         except ImportError:
             raise OptionError("rdkit is not installed", hint="pip install rdkit") from None
-        RDLogger.DisableLog("rdApp.*")  # type: ignore[attr-defined]
-        self._chemistry: Any = Chem
+        log.DisableLog("rdApp.*")  # what it finds wrong is told by `faults`
+        self._chemistry = chemistry
         self._texts = [
             "" if data is None else data.decode("utf-8", "replace")
             for data in map(vocabulary.token_bytes, range(vocabulary.size))
