@@ -13,24 +13,20 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
-from typing import ParamSpec, TypeVar
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
 from structgen.constraints.base import IR, NO_SCHEMA, Constraint
-from structgen.constraints.failures import empty_constraint, limit_exceeded
+from structgen.constraints.failures import empty_constraint, limit_exceeded, with_limits_told
 from structgen.errors import OptionError, VocabularyMismatch, a_kind, with_kind
 from structgen.vocabulary import Vocabulary
 
 from .explanation import Explanation, explain_account, questions_about, stop_of
 
 __all__ = ["Matcher", "compile_constraint", "fill_masks", "open_matcher"]
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
 _PROGRAMS_PER_VOCABULARY = 64
 _MASK_BYTES_PER_VOCABULARY = 12 << 20
@@ -71,17 +67,7 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
     return program
 
 
-def _limited(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """The method, whose limits of the core are `LimitExceeded`."""
-
-    @wraps(method)
-    def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        try:
-            return method(*args, **kwargs)
-        except _core.LimitError as error:
-            raise limit_exceeded(error) from None
-
-    return limited
+_limited = with_limits_told()
 
 
 class Matcher:

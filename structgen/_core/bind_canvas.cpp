@@ -9,18 +9,13 @@
 #include <nanobind/stl/vector.h>
 
 #include "canvas.h"
+#include "without_gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace structgen {
 namespace {
-
-template <class Work>
-auto without_gil(Work work) {
-  nb::gil_scoped_release release;
-  return work();
-}
 
 // A token's id, -1 for an open cell, -2 for a gap; or one of the last two with the words of a mask.
 CanvasCell read_cell(nb::handle given, uint32_t size) {

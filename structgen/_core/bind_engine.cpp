@@ -13,20 +13,13 @@
 #include "matcher.h"
 #include "offers.h"
 #include "schema_ir.h"
+#include "without_gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace structgen {
 namespace {
-
-// Work that takes a turn on a space. Nobody waits for a space with the GIL in hand: `compile` holds a
-// space while it reads Python objects, and would wait for the GIL for ever.
-template <class Work>
-auto without_gil(Work work) {
-  nb::gil_scoped_release release;
-  return work();
-}
 
 // Owns the text space of a vocabulary. A space that has grown past its budget is left to
 // the programs that use it, and new programs begin in a fresh one.

@@ -1,16 +1,9 @@
 #include "canvas_chart.h"
 
-#include <bit>
+#include "bits.h"
 
 namespace structgen {
 namespace {
-
-template <class Visit>
-void each_bit(const uint64_t *row, size_t from, size_t words, const Visit &visit) {
-  for (size_t w = from; w < words; ++w)
-    for (uint64_t rest = row[w]; rest; rest &= rest - 1)
-      visit(static_cast<uint32_t>(w * 64 + static_cast<size_t>(std::countr_zero(rest))));
-}
 
 bool any_bit(const uint64_t *row, size_t from, size_t words) {
   for (size_t w = from; w < words; ++w)
@@ -120,7 +113,8 @@ void CanvasChart::fill_inside(uint32_t u) {
     for (uint32_t head : g_.units_into[symbol]) add(head, delta_.data(), low);
     for (const CanvasGrammar::Into &into : g_.pairs_into[symbol])
       each_bit(delta_.data(), low, words_, [&](uint32_t k) {
-        if (any_[into.right * nodes_ + k]) add(into.head, spans(into.right, k), k / 64);
+        // subtle: around a gap a span may end at a node before that at which it begins.
+        if (any_[into.right * nodes_ + k]) add(into.head, spans(into.right, k), loops_.empty() ? k / 64 : low);
       });
   }
 }
@@ -191,7 +185,7 @@ void CanvasChart::fill_outside(uint32_t u) {
         if (!any_[pair.right * nodes_ + k]) return;
         const uint64_t *in = spans(pair.right, k);
         uint64_t *out = outside(pair.right, k), meets = 0;
-        for (size_t w = k / 64; w < words_; ++w) {
+        for (size_t w = loops_.empty() ? k / 64 : low; w < words_; ++w) {
           const uint64_t both = in[w] & delta_[w];
           meets |= both;
           out[w] |= both;

@@ -1,8 +1,9 @@
 #include "canvas_paths.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+
+#include "bits.h"
 
 namespace structgen {
 namespace {
@@ -10,13 +11,6 @@ namespace {
 constexpr uint32_t NONE = CanvasArcs::NONE;
 
 double uniform(std::mt19937_64 &chance) { return static_cast<double>(chance() >> 11) * 0x1p-53; }
-
-template <class Visit>
-void each_bit(const uint64_t *row, size_t words, const Visit &visit) {
-  for (size_t w = 0; w < words; ++w)
-    for (uint64_t rest = row[w]; rest; rest &= rest - 1)
-      visit(static_cast<uint32_t>(w * 64 + static_cast<size_t>(std::countr_zero(rest))));
-}
 
 // One of several choices with log weights: the best, or one drawn.
 template <class Choice>
@@ -70,7 +64,7 @@ CanvasPaths::CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasL
   for (size_t p = form.cells.size(); p-- > 0;) tail[p] = tail[p + 1] + weigh_closing(p);
   for (uint32_t u = 0; u < nodes_; ++u)
     if (lattice.nodes[u].is_start)
-      each_bit(chart.useful(g_.start, u), chart.words(), [&](uint32_t v) {
+      each_bit(chart.useful(g_.start, u), 0, chart.words(), [&](uint32_t v) {
         if (lattice.nodes[v].is_end) ends_.push_back({u, v, value(full_, g_.start, u, v) + tail[lattice.nodes[v].position]});
       });
   for (uint32_t p : lattice.empty_from) ends_.push_back({NONE, p, tail[p]});
@@ -93,11 +87,9 @@ void CanvasPaths::each_token(const CanvasLattice::Row &row, const CanvasLattice:
   const CanvasArcs::Arc &arc = arcs_.arcs(row.run)[link.arc];
   for (uint32_t id : arc.ids)
     if (cell.allows(id)) visit(id);
-  for (size_t w = 0; w < arc.bits.size(); ++w)
-    for (uint32_t rest = arc.bits[w]; rest; rest &= rest - 1) {
-      const auto id = static_cast<uint32_t>(w * 32 + static_cast<size_t>(std::countr_zero(rest)));
-      if (cell.allows(id)) visit(id);
-    }
+  each_bit(arc.bits.data(), 0, arc.bits.size(), [&](uint32_t id) {
+    if (cell.allows(id)) visit(id);
+  });
 }
 
 float CanvasPaths::weigh_link(const CanvasLattice::Row &row, const CanvasLattice::Link &link) const {
@@ -178,7 +170,7 @@ void CanvasPaths::weigh_spans() {
         const float mine = value(full_, left, u, k);
         if (std::isinf(mine)) continue;
         for (const CanvasGrammar::Into &into : g_.pairs_into[left])
-          each_bit(chart_.useful(into.right, k), chart_.words(), [&](uint32_t v) {
+          each_bit(chart_.useful(into.right, k), 0, chart_.words(), [&](uint32_t v) {
             if (!is_useful(into.head, u, v)) return;
             float &known = value(core_, into.head, u, v);
             known = sum(known, mine + value(full_, into.right, k, v));

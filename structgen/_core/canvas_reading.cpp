@@ -1,7 +1,8 @@
 #include "canvas_reading.h"
 
 #include <algorithm>
-#include <bit>
+
+#include "bits.h"
 
 namespace structgen {
 
@@ -53,10 +54,7 @@ void CanvasReading::tell(CanvasChart &chart) {
   for (const CanvasLattice::Edge &e : lattice_.edges) column(e.terminal, e.to)[e.from / 64] |= uint64_t{1} << e.from % 64;
   for (uint32_t t = 0; t < arcs_.grammar().terminal_count(); ++t)
     for (uint32_t v = 0; v < lattice_.nodes.size(); ++v) {
-      const uint64_t *from = column(t, v);
-      for (size_t w = 0; w < words_; ++w)
-        for (uint64_t rest = from[w]; rest; rest &= rest - 1)
-          chart.add(t, static_cast<uint32_t>(w * 64 + static_cast<size_t>(std::countr_zero(rest))), v);
+      each_bit(column(t, v), 0, words_, [&](uint32_t u) { chart.add(t, u, v); });
     }
 }
 
@@ -65,11 +63,8 @@ void CanvasReading::masks(const CanvasChart &chart, std::vector<std::vector<uint
   std::fill(columns_.begin(), columns_.end(), 0);
   for (uint32_t t = 0; t < arcs_.grammar().terminal_count(); ++t)
     for (uint32_t u = 0; u < lattice_.nodes.size(); ++u) {
-      const uint64_t *to = chart.useful(t, u);
-      for (size_t w = u / 64; w < words_; ++w)
-        for (uint64_t rest = to[w]; rest; rest &= rest - 1)
-          column(t, static_cast<uint32_t>(w * 64 + static_cast<size_t>(std::countr_zero(rest))))[u / 64] |= uint64_t{1}
-                                                                                                            << u % 64;
+      // subtle: around a gap a terminal may end at a node before that at which it began.
+      each_bit(chart.useful(t, u), 0, words_, [&](uint32_t v) { column(t, v)[u / 64] |= uint64_t{1} << u % 64; });
     }
   auto allow = [&](uint32_t p, uint32_t id) { out[p][id >> 5] |= 1u << (id & 31); };
   // Of each row, the nodes from which its run is on the way to a useful end.

@@ -10,20 +10,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from structgen import _core
 from structgen.errors import EmptyConstraint, LimitExceeded, UnsatisfiableSchema
 
 from .base import IR, Constraint
 
-__all__ = ["empty_constraint", "limit_exceeded"]
+__all__ = ["empty_constraint", "limit_exceeded", "with_limits_told"]
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 _LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
 
 
-def limit_exceeded(
-    error: Exception, where: str | None = None, hint: str = "Raise it: vocabulary.with_limits({name}=...)."
-) -> LimitExceeded:
+_RAISED = "Raise it: vocabulary.with_limits({name}=...)."
+
+
+def with_limits_told(
+    hint: str = _RAISED,
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Makes of a method one whose limits of the core are `LimitExceeded`."""
+
+    def told(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        @wraps(method)
+        def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            try:
+                return method(*args, **kwargs)
+            except _core.LimitError as error:
+                raise limit_exceeded(error, hint=hint) from None
+
+        return limited
+
+    return told
+
+
+def limit_exceeded(error: Exception, where: str | None = None, hint: str = _RAISED) -> LimitExceeded:
     """What the core says of a limit, with its name and how to raise it: `hint`, with {name} in it."""
     named = _LIMIT_NAME.search(str(error))
     name = named[1] if named else ""

@@ -12,28 +12,25 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
 from structgen.constraints.base import Constraint
-from structgen.constraints.failures import limit_exceeded
+from structgen.constraints.failures import with_limits_told
 from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.errors import CombinationError, OptionError, with_kind
 from structgen.matcher import compile_constraint
+from structgen.sampling.law import allowed_ids
 from structgen.vocabulary import Vocabulary
 
 from .json_grammar import Note, grammar_of_schema
 
 __all__ = ["GAP", "Canvas", "Gap", "Hole", "Piece"]
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
 _PROGRAMS = 16
 
@@ -85,15 +82,7 @@ Piece = int | str | bytes | Hole | Gap
 """A fixed token, a text, a hole or a gap."""
 
 
-def _limited(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    @wraps(method)
-    def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        try:
-            return method(*args, **kwargs)
-        except _core.LimitError as error:
-            raise limit_exceeded(error, hint="Make the canvas smaller, or fix more of it.") from None
-
-    return limited
+_limited = with_limits_told("Make the canvas smaller, or fix more of it.")
 
 
 class Canvas:
@@ -200,8 +189,7 @@ class Canvas:
 
     def allowed(self, cell: int) -> NDArray[np.int64]:
         """The ids that may stand in a cell, increasing."""
-        bits = np.unpackbits(self.mask(cell).view(np.uint8), bitorder="little")
-        return np.flatnonzero(bits[: self.vocabulary.size])
+        return allowed_ids(self.mask(cell), self.vocabulary.size)
 
     @_limited
     def completion(self, preferred: Sequence[int] = ()) -> list[int | None] | None:

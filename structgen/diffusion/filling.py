@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OptionError
+from structgen.sampling.generation import Timing
 
 from .canvas import Canvas
 from .judging import CanvasMonitor
@@ -28,19 +29,9 @@ from .model import DiffusionModel, check_model, read_logits
 from .options import DecodingOptions
 from .schedules import confidences
 
-__all__ = ["Filling", "Timing", "fill"]
+__all__ = ["Filling", "fill"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass
-class Timing:
-    """Seconds."""
-
-    total: float = 0.0
-    model: float = 0.0
-    constraint: float = 0.0
-    """Masks and commits."""
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,17 @@ def fills(program: Any, size: int, form: Form) -> Iterator[tuple[int, ...]]:
                 yield from ((token, *rest) for rest in closings(place + 1))
 
     yield from ways(0)
+
+
+def satisfiable(name: str, lexing: str, seed: int) -> Iterator[tuple[random.Random, Any, Any, Any]]:
+    """Random grammars that have a text: chance, vocabulary, case and program."""
+    rng = random.Random(f"{name} {lexing} {seed}")
+    known = SCANNERLESS if lexing == "scannerless" else LEXED
+    while True:
+        case = random_case(rng, lexing)
+        program = known.engine.compile(case.ir)
+        if program.empty_parts() is None:
+            yield rng, known, case, program
 
 
 def masks_of(found: Sequence[tuple[int, ...]], count: int) -> list[set[int]]:
@@ -134,13 +146,7 @@ def check_commits(held: Any, form: Form, found: set[tuple[int, ...]], rng: rando
 @pytest.mark.parametrize("seed", range(8))
 def test_random_gaps(lexing: str, seed: int) -> None:
     """A gap is any number of tokens: as many as three, here, which grammars this small do not go beyond."""
-    rng = random.Random(f"gaps {lexing} {seed}")
-    known = SCANNERLESS if lexing == "scannerless" else LEXED
-    for _ in range(12):
-        case = random_case(rng, lexing)
-        program = known.engine.compile(case.ir)
-        if program.empty_parts() is not None:
-            continue
+    for rng, known, case, program in islice(satisfiable("gaps", lexing, seed), 10):
         cells = [rng.choice([OPEN, rng.randrange(1, known.size)]) for _ in range(rng.randint(0, 2))]
         gap = rng.randint(0, len(cells))
         held = canvas(program, ([*cells[:gap], GAP, *cells[gap:]], [], []))
@@ -185,14 +191,8 @@ def log_weight(one: Sequence[int], cells: Sequence[int], log_p: Any) -> float:
 @pytest.mark.parametrize("lexing", ["scannerless", "longest", "ordered"])
 @pytest.mark.parametrize("seed", range(8))
 def test_best_completions(lexing: str, seed: int) -> None:
-    rng = random.Random(f"best {lexing} {seed}")
-    known = SCANNERLESS if lexing == "scannerless" else LEXED
     completed = 0
-    for _ in range(25):
-        case = random_case(rng, lexing)
-        program = known.engine.compile(case.ir)
-        if program.empty_parts() is not None:
-            continue
+    for rng, known, case, program in islice(satisfiable("best", lexing, seed), 20):
         form = random_form(rng, known.size)
         log_p = weights(rng, len(form[0]), known.size)
         found = {one: log_weight(one, form[0], log_p) for one in fills(program, known.size, form)}
@@ -210,14 +210,10 @@ def test_best_completions(lexing: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_drawn_completions_have_the_law_of_the_model(lexing: str, seed: int) -> None:
     """Chi-squared over all canvases of a test together; each fails by chance once in 10,000 runs."""
-    rng = random.Random(f"law {lexing} {seed}")
-    known = SCANNERLESS if lexing == "scannerless" else LEXED
     statistic, freedom = 0.0, 0
-    while freedom < 60:
-        case = random_case(rng, lexing)
-        program = known.engine.compile(case.ir)
-        if program.empty_parts() is not None:
-            continue
+    for rng, known, _, program in satisfiable("law", lexing, seed):
+        if freedom >= 60:
+            break
         form = random_form(rng, known.size)
         log_p = weights(rng, len(form[0]), known.size)
         law = {one: np.exp(log_weight(one, form[0], log_p)) for one in fills(program, known.size, form)}

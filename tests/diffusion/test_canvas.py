@@ -87,3 +87,17 @@ def test_what_no_canvas_takes() -> None:
         Hole(4, 2)
     with pytest.raises(OptionError, match="most of a hole"):
         Hole(0, 10**9)
+
+
+def test_what_a_gap_takes_does_not_depend_on_how_far_it_is() -> None:
+    """Places around a gap lead back to each other, also across the words in which sets of places are kept."""
+    pieces = [bytes([byte]) for byte in range(32, 127)]
+    several = [b"1,", b",1", b"],[", b'","', b'":', b"1]", b"[[", b"]]", b',"a', b"[1,[2", b"]],[["]
+    known = sg.Vocabulary.from_tokens([None, *pieces, *several], [0])
+    found = set()
+    for count in range(80):
+        numbers = [1 + ord(character) - 32 for character in "1," * count]
+        canvas = Canvas(JSON, known, [1 + ord("[") - 32, *numbers, GAP, "]"])
+        found.add(tuple(canvas.allowed(1 + len(numbers))))
+    assert len(found) <= 2  # behind the bracket, and behind a comma
+    assert all(len(one) > 20 for one in found)
