@@ -2,7 +2,8 @@
 states that monitors are in there.
 
 Why: a file that was opened in the document's beginning is open.
-Cost: linear in the document's beginning; contexts are made only for monitors that keep a state.
+Cost: linear in the document's beginning; for monitors that keep a state also a copy of what stands before each name
+that is written where they ask.
 """
 
 from __future__ import annotations
@@ -25,21 +26,25 @@ class Document(NamedTuple):
     after: str
     path: Path | None
     language: Language
-    characters: int
-    """Of `before`."""
+    before_text: str
 
     def context(self, asking: Asking, text: bytes, state: Any, scan: Scan) -> Context:
         """Of a place; `text` is what was generated so far, `scan` the state there or before."""
         whole = self.before[: asking.offset] + text[: max(0, asking.offset - len(self.before))]
-        document = whole.decode("utf-8", "replace")
+        # Copied rather than decoded, where characters are bytes.
+        is_before = asking.offset <= len(self.before) and self.before_text.isascii()
+        document = self.before_text[: asking.offset] if is_before else whole.decode("utf-8", "replace")
+        statement = (
+            scan.statement if document.isascii() else len(whole[: scan.statement].decode("utf-8", "replace"))
+        )
         return Context(
             place=asking.place,
             text=document,
             after=self.after,
             path=self.path,
-            generated=max(0, len(document) - self.characters),
+            generated=max(0, len(document) - len(self.before_text)),
             arguments=scan.lexed.arguments,
-            statement=len(whole[: scan.statement].decode("utf-8", "replace")),
+            statement=statement,
             state=state,
             language=self.language,
         )
@@ -51,6 +56,8 @@ class Beginning(NamedTuple):
     scan: Scan
     states: tuple[Any, ...]
     """Of monitors."""
+    failures: tuple[str, ...] = ()
+    """Errors of monitors on the way; the state stayed what it was."""
 
     @classmethod
     def of(cls, document: Document, scanner: Scanner, monitors: Sequence[Monitor]) -> Beginning:
@@ -60,6 +67,7 @@ class Beginning(NamedTuple):
             number for number, one in enumerate(monitors) if type(one).committed is not Monitor.committed
         }
         scan = scanner.start
+        failures: list[str] = []
         for byte in document.before:
             at = scan
             scan, _, written = scanner.step(scan, byte)
@@ -70,6 +78,6 @@ class Beginning(NamedTuple):
                 context = document.context(one.asking, b"", states[number], at)
                 try:
                     states[number] = monitors[number].committed(context, one.name.decode("utf-8", "replace"))
-                except Exception:  # as in the generated text, the state stays what it was
-                    continue
-        return cls(scan, tuple(states))
+                except Exception as error:
+                    failures.append(f"{type(error).__name__}: {error!s:.120}")
+        return cls(scan, tuple(states), tuple(failures))

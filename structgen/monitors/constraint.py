@@ -270,7 +270,7 @@ def monitored(
     if isinstance(constraint, Monitored):
         raise CombinationError("the constraint is monitored already", hint="Give all monitors in one call.")
     table = language_of(language)
-    document = Document(before.encode(), after, None if path is None else Path(path), table, len(before))
+    document = Document(before.encode(), after, None if path is None else Path(path), table, before)
     scanner = Scanner(table, [one.triggers for one in given])
     return Monitored(
         constraint=text() if constraint is None else as_constraint(constraint),

@@ -57,7 +57,8 @@ _OTHERS = (
 the beginning of one."""
 _WORDS = frozenset(_OTHERS.split())
 _JSON = re.compile(r"(?i)\bjson_(?:each|tree)\b")
-_FROM = re.compile(r"(?i)\bfrom\b")
+_SELECT, _FROM = re.compile(r"(?i)\bselect\b"), re.compile(r"(?i)\bfrom\b")
+_BEHIND_FROM = re.compile(r"(?i)\bfrom\b.*\b(?:where|group|having|order)\b", re.DOTALL)
 _OF_JSON = frozenset(["key", "value", "type", "atom", "id", "parent", "fullkey", "path", "json", "root"])
 """Columns of these two."""
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -126,9 +127,7 @@ class DatabaseMonitor(Monitor):
             for name in match.groups()
             if name
         }
-        # What a query reads from is mostly known behind its FROM only.
-        is_open = _FROM.search(written, max(0, written.lower().rfind("select"))) is None
-        of_json = _OF_JSON if is_open or _JSON.search(written + context.after) else set()
+        of_json = set() if _reads_no_json(written) else _OF_JSON
         return self._expressions(names | aliases | of_json)
 
     def _relations(self, names: set[str]) -> Rest | None:
@@ -210,6 +209,17 @@ class DatabaseMonitor(Monitor):
         """Close a connection of its own."""
         if self._own:
             self._connection.close()
+
+
+def _reads_no_json(written: str) -> bool:
+    """Is this one plain query, of which it is known what it reads from? Words may stand in strings or mean something
+    else, so with two of them nothing is known."""
+    return (
+        _JSON.search(written) is None
+        and len(_SELECT.findall(written)) <= 1
+        and len(_FROM.findall(written)) == 1
+        and _BEHIND_FROM.search(written) is not None
+    )
 
 
 def _names_or(names: Collection[str], functions: frozenset[str], tables: Collection[str] = ()) -> Rest:

@@ -81,6 +81,7 @@ class MonitoredMatcher(Matcher):
         "_active",
         "_frames",
         "_judges",
+        "_passed",
         "_repairs",
         "_restrictions",
         "_settled",
@@ -97,11 +98,15 @@ class MonitoredMatcher(Matcher):
         self._active = [constraint.mode == "always"]
         self._repairs = [0]
         self._restrictions: list[Restriction] = []
-        scan, states = constraint.beginning
-        asking = [(one, name) for one, name in scan.awaited if one.offset + len(name) == scan.length]
-        scan = scan._replace(awaited=tuple(asking))
-        self._frames = [_Frame(scan, states, [one for one, _ in asking], [name for _, name in asking])]
+        scan, states, failures = constraint.beginning
+        for cause in failures:
+            self.report.failed(cause)
+        asking = [one for one, _ in scan.awaited]
+        rests = [constraint.document.before[one.offset :] for one in asking]
+        self._frames = [_Frame(scan, states, asking, rests)]
         self._settled = not asking
+        self._passed: set[int] = set()
+        """Tokens behind which places were passed unasked."""
 
     # -- asking
 
@@ -125,14 +130,23 @@ class MonitoredMatcher(Matcher):
         frame = self._frames[-1]
         if self._active[0] and frame.answers is None:
             self._request(frame)
-        self._settled = True
         length, is_alive = len(self._frames) - 1, True
-        for answer, rest in zip(frame.answers or (), frame.rests, strict=False):
-            expression = answer.expression()
-            # What the document begins with is not to be judged.
-            if expression is not None and not self._restrict(expression, rest, length) and not rest:
-                self._restrictions.append(_nothing(self.vocabulary, length))
-                is_alive = False
+        known = list(self._restrictions)
+        try:
+            for answer, rest in zip(frame.answers or (), frame.rests, strict=False):
+                expression = answer.expression()
+                # What the document begins with is not to be judged.
+                if expression is not None and not self._restrict(expression, rest, length) and not rest:
+                    self._restrictions.append(_nothing(self.vocabulary, length))
+                    is_alive = False
+        except BaseException:  # an answer that is none: the place is not settled, however often one looks
+            self._restrictions = known
+            raise
+        self._settled = True
+        if frame.answers is None:
+            self._passed.add(length)
+        else:
+            self._passed.discard(length)
         return is_alive
 
     def _request(self, frame: _Frame) -> None:
@@ -306,7 +320,8 @@ class MonitoredMatcher(Matcher):
         for one in self._restrictions:
             one.rollback(length)
         # In fallback mode a place that was passed unasked is asked when the text comes back to it.
-        self._settled = not self._frames[-1].asking or self._frames[-1].answers is not None
+        self._settled = not self._frames[-1].asking or length not in self._passed
+        self._passed = {place for place in self._passed if place <= length}
 
     def reset(self) -> None:
         self.rollback(len(self._frames) - 1)
@@ -318,7 +333,7 @@ class MonitoredMatcher(Matcher):
         other._active, other._repairs = self._active, self._repairs
         other._restrictions = [one.fork() for one in self._restrictions]
         other._frames = list(self._frames)
-        other._settled = self._settled
+        other._settled, other._passed = self._settled, set(self._passed)
         return other
 
     # -- what follows for certain

@@ -150,9 +150,11 @@ def _usual(language: str, project: str | Path | None, server: Any) -> list[str]:
 
 def _path(language: str, project: str | Path | None, file: str | Path | None) -> Path:
     """Of the file; one that its language's servers read."""
+    if file is not None and not isinstance(file, str | Path):
+        raise OptionError(f"file is {with_kind(file)}; it is the place of a file")
     path = Path(f"generated.{_SUFFIXES.get(language, 'txt')}" if file is None else file)
     known = _READ.get(language)
-    if known and path.suffix not in known:
+    if known and path.suffix.lower() not in known:
         raise OptionError(
             f"file is {str(file)!r:.80}, which is no {language}", hint=f"Files end in {' or '.join(known)}."
         )
@@ -160,7 +162,7 @@ def _path(language: str, project: str | Path | None, file: str | Path | None) ->
         return path
     folder = Path(os.path.abspath(project))
     whole = Path(os.path.abspath(folder / path))
-    if not whole.is_relative_to(folder):
+    if not whole.is_relative_to(folder) and not whole.resolve().is_relative_to(folder.resolve()):
         raise OptionError(
             f"file is {str(file)!r:.80}, which is not in the project",
             hint="Name it as from the project's folder.",

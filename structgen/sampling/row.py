@@ -328,7 +328,8 @@ class Row:
                     raise StructgenError(f"the mask allows token {token}, but the matcher refuses it")
                 law.exclude(token)
                 redrawn += 1
-                if redrawn % _LOOKED_AT == 0:  # with a token others like it may have been refused
+                # With a token others like it may have been refused. A matcher that verifies tells them.
+                if redrawn % _LOOKED_AT == 0:
                     for one in self._matcher.refused:
                         law.exclude(one)
                 if not law.is_empty:

@@ -34,7 +34,7 @@ from .arguments import arguments_of
 from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of
 from .definitions import Tool, ToolCall, names_of, read_tools
 from .formats import ToolFormat, tool_format
-from .order import Order, OrderFormulas, formulas_of, order_of
+from .order import Order, OrderFormulas, order_of
 from .ordered_calls import CallPieces, ordered_calls
 from .reading import AssistantTurn, TurnReader
 
@@ -85,11 +85,10 @@ class ToolTurn(Composition):
         free = {**self.options, "order": None, "earlier": (), "max_later": None}
         if given is None or not questions[-1](tools(self.tools, **free).lower()):
             return super().broken(stop, questions)
-        formulas = formulas_of(given)
-        alone = [str(one) for one in formulas if not self._goes_on(one, questions[-1])]
+        alone = [str(one) for one in given if not self._goes_on(one, questions[-1])]
         return [
             Broken("", "order", one, message=f"must satisfy {one}", subject="the order of calls")
-            for one in alone or ["; ".join(map(str, formulas))]
+            for one in alone or ["; ".join(map(str, given))]
         ]
 
     def _goes_on(self, formula: Any, question: Callable[[IR], bool]) -> bool:
@@ -135,7 +134,7 @@ def tools(
 
     Raises `UnsatisfiableFormula` where no calls satisfy the order, with as few of the formulas as are in conflict.
     """
-    options = {
+    options: dict[str, Any] = {
         "format": format,
         "tool_choice": tool_choice,
         "parallel": parallel,
@@ -144,8 +143,6 @@ def tools(
         "max_reasoning": max_reasoning,
         "answer": answer,
         "max_text": max_text,
-        "order": order,
-        "earlier": earlier,
         "max_later": max_later,
     }
     chosen, offered = tool_format(format), read_tools(definitions)
@@ -154,6 +151,8 @@ def tools(
     most = most_calls(chosen, parallel, max_calls, tool_choice)
     called = _called(offered, tool_choice)
     ordered = order_of(order, offered, earlier, max_later)
+    options["order"] = None if ordered is None else ordered.formulas
+    options["earlier"] = () if ordered is None else ordered.earlier
     if ordered is not None:
         ordered.check(most if called else 0)
     turn = _Turn(chosen, reasoning, max_text)

@@ -201,6 +201,11 @@ def test_a_database_that_was_closed_is_no_fault_of_the_query() -> None:
         ("SELECT value FROM users, json_each('[1]')", True),
         ("SELECT value FROM users, json_each('[1]') WHERE type = 1", True),
         ("SELECT name FROM users ORDER BY name DESC", True),
+        ("SELECT (SELECT max(id) FROM users), value FROM json_each('[1]')", True),
+        ("SELECT 1 IS DISTINCT FROM 2, value FROM json_each('[1]')", True),
+        ("SELECT 'from', value FROM json_each('[1]')", True),
+        ("SELECT (SELECT name FROM users WHERE id = value) FROM json_each('[1]')", True),
+        ("DELETE FROM users WHERE key = 1", False),
     ],
 )
 def test_words_that_are_columns_elsewhere(query: str, is_right: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import structgen as sg
 from structgen.errors import OptionError
 from structgen.matcher import open_matcher
 from structgen.models.memory import DistributionModel
-from structgen.monitors import Monitor, Names, after, monitored
+from structgen.monitors import Context, Fault, Monitor, Names, after, monitored
 
 from .test_answers import read
 from .worlds import EOS, MEMBERS, SMALL, TOKENS, Members, is_beginning, is_whole, law, vocabulary
@@ -347,6 +348,66 @@ def test_a_monitor_that_leaves_nothing_ends_soon_and_is_named(said: Any) -> None
     result = sg.run(model, "", nothing_fits(said), max_tokens=20, seed=1, max_retries=4)
     assert result.finish == "dead_end" and result.monitors.refused < 500
     assert "monitors refused" in str(result.error)
+
+
+@pytest.mark.parametrize("token", [b"x", b"o"])
+def test_nonsense_that_comes_later_is_an_error_however_often_one_looks(token: bytes) -> None:
+    future: Future[Any] = Future()
+    matcher = nothing_fits(future).open_matcher(BYTES)
+    assert all(map(matcher.advance, b"ab is "))
+    future.set_result(42)
+    for _ in range(3):
+        with pytest.raises(OptionError, match="suggested 42"):
+            matcher.mask()
+        with pytest.raises(OptionError, match="suggested 42"):
+            matcher.advance(ord(token))
+        assert matcher.text == b"ab is "
+
+
+def test_forks_that_come_back_to_a_place_that_was_passed_ask_there() -> None:
+    judging = Judge(["good"])
+    first = monitored(None, judging, language=SMALL, mode="fallback").open_matcher(BYTES)
+    assert all(map(first.advance, b"x."))
+    second = first.fork()
+    for one in (first, second):
+        assert all(map(one.advance, b"bad"))
+    first.went_back()
+    for one in (first, second):
+        one.rollback(3)
+        assert not one.advance(ord("b")) and one.advance(ord("g"))
+
+
+def test_a_place_before_the_text_is_asked_about_behind_blanks() -> None:
+    for before, text, is_right in (
+        ("to:", "hall", True), ("to: ", "hall", True), ("to: ", "zzz", False), ("to:  ha", "ll", True),
+        ("to: zz", "z", True), ("to: hall ", "zzz", True),
+    ):  # fmt: skip
+        constraint = monitored(None, after("to:", lambda context: ["hall"]), before=before)
+        assert read(constraint, text + "\n").endswith("\n") == is_right, (before, text)
+
+
+def test_errors_in_what_stands_before_are_counted() -> None:
+    class Failing(Monitor):
+        def committed(self, context: Context, name: str) -> Any:
+            raise ValueError(name)
+
+    failing = Failing("failing", ("member",))
+    matcher = monitored(None, failing, language=SMALL, before="x.a\ny.b\n").open_matcher(BYTES)
+    assert matcher.report.failures == 2 and matcher.report.causes == {"ValueError: a": 1, "ValueError: b": 1}
+
+
+class Judge(Monitor):
+    """Names behind a dot, and a judge of finished texts."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__("judge", ("member",))
+        self.names = names
+
+    def suggest(self, context: Context) -> Any:
+        return self.names
+
+    def faults(self, context: Context) -> Sequence[Fault]:
+        return [Fault(0, "wrong")] if "bad" in context.text else []
 
 
 def test_nonsense_leaves_the_text_as_it_was() -> None:

@@ -232,6 +232,7 @@ def test_a_missing_server_names_what_installs_it(tmp_path: Path, monkeypatch: py
         ({"monitors": None}, "nobody to ask"),
         ({"monitors": "members", "project": tmp_path}, "Write a list"),
         ({"file": "main.txt", "project": tmp_path}, "no python"),
+        ({"file": 3, "project": tmp_path}, "file is 3"),
         ({"file": "../main.py", "project": tmp_path}, "not in the project"),
         ({"file": "/etc/main.py", "project": tmp_path}, "not in the project"),
     ):

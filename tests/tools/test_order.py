@@ -218,6 +218,14 @@ def test_explanations_do_not_blame_the_order_for_other_faults() -> None:
         assert not told.viable and "order" not in str(told)
 
 
+def test_explanations_are_of_the_turn_as_it_was_made() -> None:
+    earlier: list[str] = []
+    turn = tools(TINY, order=["!b W a", "F a"], earlier=earlier)
+    before = str(sg.Matcher(turn, BYTES).explain('<tool_call>\n{"name": "b"'))
+    earlier.append("a")
+    assert str(sg.Matcher(turn, BYTES).explain('<tool_call>\n{"name": "b"')) == before
+
+
 def test_a_turn_with_rules_is_a_part_like_any_other() -> None:
     turn = tools(TINY, order="!b W a", tool_choice="required", format="mistral")
     both = "Calls: " + turn + "!"

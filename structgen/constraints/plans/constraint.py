@@ -38,8 +38,8 @@ from .moves import WorldMoves, labels_met
 __all__ = ["PlanConstraint", "plan"]
 
 _END = 0
-_LABELS_FROM = 1_000
-"""States of a world that are looked at for labels."""
+_TRIED_FOR_LABELS = 500
+"""Steps of a world that are tried to find out which labels there are."""
 
 
 class PlanConstraint(Constraint):
@@ -136,7 +136,9 @@ class PlanConstraint(Constraint):
         return "The tokenizer cannot spell the steps that are needed."
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
-        """What forbids the step: the world, single formulas, all of them together, or `max_steps`."""
+        """What forbids the step: the world, the steps that are left, single formulas, or all of them together."""
+        most = self.max_steps
+        within = "" if most is None else f" within {most} steps"
 
         def goes_on(formulas: Sequence[Formula], world: World, most: int | None) -> bool:
             budget = self._source.product.budget
@@ -148,13 +150,14 @@ class PlanConstraint(Constraint):
             return []
         if not goes_on((), self.world, None):
             return [_broken("environment", "must be possible in the environment")]
-        alone = [one for one in self.formulas if not goes_on([one], self.world, None)]
+        if most is not None and not goes_on((), self.world, most):
+            return [_broken("max_steps", f"must end{within}", str(most))]
+        # subtle: with the steps that are left, as without them a search may have no end.
+        alone = [one for one in self.formulas if not goes_on([one], self.world, most)]
         if alone:
-            return [_broken("formula", f"must satisfy {one}", str(one)) for one in alone]
-        if not goes_on(self.formulas, self.world, None):
-            together = "; ".join(map(str, self.formulas))
-            return [_broken("formula", f"must satisfy its formulas together: {together:.200}", together)]
-        return [_broken("max_steps", f"must end within {self.max_steps} steps", str(self.max_steps))]
+            return [_broken("formula", f"must satisfy {one}{within}", str(one)) for one in alone]
+        together = "; ".join(map(str, self.formulas))
+        return [_broken("formula", f"must satisfy its formulas together{within}: {together:.200}", together)]
 
     def __repr__(self) -> str:
         return f"<plan: {len(self.steps)} actions, {len(self.formulas)} formulas>"
@@ -307,7 +310,7 @@ def plan(
     for name, number in (("max_steps", max_steps), ("budget", budget)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise OptionError(f"{name} is {number!r:.40}; it must be a whole number, 1 or more")
-    _check_atoms(formulas, steps, world)
+    _check_atoms(formulas, steps, world, max_steps, budget)
     found = PlanConstraint(steps, formulas, world, as_format(format), max_steps, budget)
     _check_possible(found)
     return found
@@ -317,12 +320,17 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
     return formula.args if formula.op == "and" else (formula,)
 
 
-def _check_atoms(formulas: Sequence[Formula], steps: Sequence[Step], world: World) -> None:
+def _check_atoms(
+    formulas: Sequence[Formula], steps: Sequence[Step], world: World, max_steps: int | None, budget: int
+) -> None:
     """Names of no action. Labels only the world knows, so a name that is like one that was met is warned of."""
     known = atoms_of(steps)
     if all(formula.atoms <= known for formula in formulas):
         return
-    labels = labels_met(WorldMoves(world, steps), len(steps), _LABELS_FROM)
+    wanted = frozenset().union(*(formula.atoms for formula in formulas)) - known
+    labels = labels_met(
+        WorldMoves(world, steps), len(steps), wanted, max_steps, min(budget, _TRIED_FOR_LABELS)
+    )
     bare = {step.name for step in steps}
     for formula in formulas:
         for name in sorted(formula.atoms - known - labels):

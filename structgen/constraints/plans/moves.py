@@ -79,18 +79,25 @@ class WorldMoves:
             ) from error
 
 
-def labels_met(moves: WorldMoves, steps: int, most: int) -> frozenset[str]:
-    """The labels of the states that are nearest to the start."""
-    if not moves.has_labels:
-        return frozenset()
-    states = [moves.start]
-    met = set(states)
+def labels_met(
+    moves: WorldMoves, steps: int, wanted: frozenset[str], max_steps: int | None, most: int
+) -> frozenset[str]:
+    """Labels of the states nearest to the start, until those that are wanted were met or `most` steps were tried.
+
+    What fails there was not asked for by a plan, so it counts as not met."""
     found: set[str] = set()
-    for state in states:
-        found |= moves.labels(state)
-        for number in range(steps):
-            there = moves.follow(state, number)
-            if there is not None and there not in met and len(met) < most:
-                met.add(there)
-                states.append(there)
+    states, met = [(moves.start, 0)], set()
+    for state, depth in states if moves.has_labels else ():
+        for number in range(steps) if max_steps is None or depth < max_steps else ():
+            if wanted <= found or most <= 0:
+                return frozenset(found)
+            most -= 1
+            try:
+                there = moves.follow(state, number)
+                if there is not None and there not in met:
+                    found |= moves.labels(there)
+                    met.add(there)
+                    states.append((there, depth + 1))
+            except StructgenError:
+                continue
     return frozenset(found)
