@@ -21,6 +21,7 @@ from structgen.api import run
 from structgen.constraints.base import Constraint, as_constraint
 from structgen.constraints.base import Literal as Text
 from structgen.constraints.composition import text as free_text
+from structgen.constraints.grammar.constraint import DEEPEST, GrammarConstraint
 from structgen.errors import CombinationError, DeadEnd, OptionError, OutputInvalid, with_kind
 from structgen.matcher import Matcher
 from structgen.posterior_sampling import sample
@@ -30,6 +31,8 @@ __all__ = ["Infilling", "Method", "infill"]
 
 Method = Literal["auto", "left-to-right", "fim", "smc"]
 _HOLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_DEEPER = 3
+"""Blocks that a hole may nest more than the template does."""
 _MIDDLE = (
     ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
     ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
@@ -78,8 +81,10 @@ def infill(
         A text with holes, ``{{name}}``.
     **holes
         The constraint of each hole; one that is not named here takes any text.
+        A grammar that reads indentation is indented as the hole is, in blocks like those of the template.
     within
-        What the whole text has to be as well. Holes are regular then (as they are if they take any text).
+        What the whole text has to be as well. Holes are regular then (as they are if they take any text). Of a grammar
+        that reads indentation these are the texts in blocks like those of the template, three deeper at most.
     prompt
         What the model is given before the text; by default the template with blanks, so that it knows what follows. Not
         for "fim".
@@ -87,6 +92,8 @@ def infill(
         "left-to-right"; "fim" with the model's own tokens for filling in the middle (one hole); "smc" weights
         `particles` by how likely what follows each hole is; "auto" takes "fim" where the model has it and there is one
         hole, and "left-to-right" elsewhere.
+    max_tokens
+        Of the whole text. It is closed in time (``close_within_budget``), unless `options` say otherwise.
     options
         Of the generation, such as ``{"temperature": 0}``.
 
@@ -99,8 +106,15 @@ def infill(
     if method not in get_args(Method):
         raise OptionError(f"method is {method!r:.40}; it is one of {', '.join(get_args(Method))}")
     kinds = {name: as_constraint(holes[name]) if name in holes else free_text() for name in names}
+    unit, deepest = _indentation(template)
+    for name, literal in zip(names, pieces, strict=False):
+        line = literal[literal.rfind("\n") + 1 :]
+        kinds[name] = _indented(kinds[name], unit, deepest, line[: len(line) - len(line.lstrip(" \t"))])
+    within = None if within is None else _indented(within, unit, deepest, "")
     whole = _whole(pieces, [kinds[name] for name in names], within)
     chosen = dict(options or {})
+    if method != "smc":
+        chosen.setdefault("close_within_budget", True)
     marks = _marks(model)
     if method == "auto":
         method = "fim" if marks and len(names) == 1 and within is None else "left-to-right"
@@ -135,6 +149,26 @@ def _read(template: str, holes: Mapping[str, Any]) -> tuple[list[str], list[str]
         if name not in names:
             raise OptionError(f"the template has no hole {name!r:.40}", hint=f"There are {', '.join(names)}.")
     return literals, names
+
+
+def _indentation(template: str) -> tuple[str, int]:
+    """What a block of the template is indented by, and how deep blocks may be."""
+    lines = [line for line in template.split("\n") if line.strip()]
+    columns = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
+    opened = [
+        column[len(before) :]
+        for line, before, column in zip(lines, columns, columns[1:], strict=False)
+        if line.rstrip().endswith(":") and column.startswith(before) and len(column) > len(before)
+    ]
+    unit = next(iter(opened), None) or min(filter(None, columns), key=len, default="    ")
+    return unit, max(map(len, columns), default=0) // len(unit) + _DEEPER
+
+
+def _indented(kind: Constraint, unit: str, deepest: int, before: str) -> Constraint:
+    """The same, with the template's indentation where it reads indentation at all."""
+    if isinstance(kind, GrammarConstraint) and kind.reads_indentation:
+        return kind.indented_by(unit, deepest=min(deepest, DEEPEST), before=before)
+    return kind
 
 
 def _whole(pieces: Sequence[str], kinds: Sequence[Constraint], within: Constraint | None) -> Constraint:

@@ -8,39 +8,37 @@ namespace structgen {
 // Lowers the productions of a grammar; `canvas.terminals` are numbered in the order in which they are met.
 class CanvasGrammar::Builder {
  public:
-  Builder(CanvasGrammar &canvas, GrammarControl &control) : canvas_(canvas), control_(control), g_(control.grammar()) {}
+  Builder(CanvasGrammar &canvas, const Grammar &grammar, Lexer &lexer) : canvas_(canvas), lexer_(lexer), g_(grammar) {}
 
   void build() {
     number_terminals();
     const auto rules = static_cast<uint32_t>(g_.rules.size());
-    first_rule_ = canvas_.terminal_count();
-    for (uint32_t i = 0; i < first_rule_ + rules; ++i) new_symbol();
+    canvas_.first_rule = canvas_.terminal_count();
+    for (uint32_t i = 0; i < canvas_.first_rule + rules; ++i) new_symbol();
     if (!ignored_.empty()) {
-      blank_ = new_symbol();
+      canvas_.blank = new_symbol();
       for (uint32_t t : ignored_) {
-        unit(blank_, t);
-        pair(blank_, blank_, t);
+        unit(canvas_.blank, t);
+        pair(canvas_.blank, canvas_.blank, t);
       }
     }
     for (uint32_t r = 0; r < rules; ++r)
       for (Item i : g_.productions(r)) {
         std::vector<Symbol> body;
         for (; g_.symbols[i] != Grammar::END; ++i) body.push_back(g_.symbols[i]);
-        if (!body.empty()) produce(first_rule_ + r, body);
+        if (!body.empty()) produce(canvas_.first_rule + r, body);
       }
-    canvas_.start = first_rule_ + g_.start;
-    if (blank_ != NONE) {
+    canvas_.start = canvas_.first_rule + g_.start;
+    if (canvas_.blank != NONE) {
       const uint32_t start = new_symbol();
       unit(start, canvas_.start);
-      pair(start, blank_, canvas_.start);
-      if (canvas_.accepts_empty) unit(start, blank_);
+      pair(start, canvas_.blank, canvas_.start);
+      if (canvas_.accepts_empty) unit(start, canvas_.blank);
       canvas_.start = start;
     }
   }
 
  private:
-  static constexpr uint32_t NONE = UINT32_MAX;
-
   uint32_t new_symbol() {
     canvas_.units_of.emplace_back();
     canvas_.pairs_of.emplace_back();
@@ -64,13 +62,15 @@ class CanvasGrammar::Builder {
 
   void number_terminals() {
     number_.assign(g_.terminals.size(), NONE);
+    canvas_.behind.assign(g_.terminals.size(), NONE);
     auto take = [&](uint32_t t) {
       if (number_[t] != NONE) return;
       number_[t] = canvas_.terminal_count();
       Terminal made;
       made.special = g_.terminals[t].kind == GrammarTerminal::Special;
+      made.number = t;
       if (made.special) made.token = g_.terminals[t].token;
-      else made.begin = control_.lexer().plain(t);
+      else made.begin = lexer_.plain(t);
       canvas_.terminals.push_back(made);
     };
     for (uint32_t r = 0; r < g_.rules.size(); ++r)
@@ -78,7 +78,7 @@ class CanvasGrammar::Builder {
         for (; g_.symbols[i] != Grammar::END; ++i)
           if (g_.symbols[i] < 0) take(static_cast<uint32_t>(~g_.symbols[i]));
     for (uint32_t t : g_.ignore)
-      if (!control_.lexer().dead()[t]) {
+      if (!lexer_.dead()[t]) {
         take(t);
         ignored_.push_back(number_[t]);
       }
@@ -86,14 +86,14 @@ class CanvasGrammar::Builder {
 
   // A symbol of the grammar, with what may be ignored behind it.
   uint32_t symbol(Symbol s) {
-    if (s >= 0) return first_rule_ + static_cast<uint32_t>(s);
-    const uint32_t t = number_[static_cast<uint32_t>(~s)];
-    if (blank_ == NONE) return t;
-    uint32_t &made = followed_.try_emplace(t, NONE).first->second;
+    if (s >= 0) return canvas_.first_rule + static_cast<uint32_t>(s);
+    uint32_t &made = canvas_.behind[static_cast<uint32_t>(~s)];
     if (made == NONE) {
+      const uint32_t t = number_[static_cast<uint32_t>(~s)];
+      if (canvas_.blank == NONE) return made = t;
       made = new_symbol();
       unit(made, t);
-      pair(made, t, blank_);
+      pair(made, t, canvas_.blank);
     }
     return made;
   }
@@ -120,11 +120,9 @@ class CanvasGrammar::Builder {
   }
 
   CanvasGrammar &canvas_;
-  GrammarControl &control_;
+  Lexer &lexer_;
   const Grammar &g_;
   std::vector<uint32_t> number_, ignored_;
-  uint32_t first_rule_ = 0, blank_ = NONE;
-  std::map<uint32_t, uint32_t> followed_;
   std::map<std::vector<Symbol>, uint32_t> parts_;
 };
 
@@ -167,9 +165,15 @@ CanvasGrammar::CanvasGrammar(const Plan &plan, TextSpace &space) {
       terminals.emplace_back();  // no text begins with it
     } else {
       accepts_empty = g.nullable(static_cast<Symbol>(g.start));
-      Builder(*this, *plan.grammar).build();
+      Builder(*this, g, plan.grammar->lexer()).build();
     }
   }
+  find_neighbours();
+}
+
+CanvasGrammar::CanvasGrammar(const Grammar &grammar, Lexer &lexer)
+    : accepts_empty(grammar.nullable(static_cast<Symbol>(grammar.start))) {
+  Builder(*this, grammar, lexer).build();
   find_neighbours();
 }
 

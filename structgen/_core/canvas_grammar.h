@@ -19,6 +19,7 @@ class CanvasGrammar {
     bool special = false;
     LexemeState begin = Lexemes::DEAD;  // of text
     uint32_t token = 0;                 // of a special token
+    uint32_t number = 0;                // in the grammar
   };
   struct Pair {
     uint32_t left, right;
@@ -30,12 +31,19 @@ class CanvasGrammar {
   // Why a constraint cannot be put on a canvas; empty where it can.
   static std::string obstacle(const Plan &plan);
   CanvasGrammar(const Plan &plan, TextSpace &space);
+  CanvasGrammar(const Grammar &grammar, Lexer &lexer);
 
   uint32_t size() const { return static_cast<uint32_t>(units_of.size()); }
   uint32_t terminal_count() const { return static_cast<uint32_t>(terminals.size()); }
 
+  static constexpr uint32_t NONE = UINT32_MAX;
+
   std::vector<Terminal> terminals;
   uint32_t start = 0;
+  // Of the grammar that it was made of: where its rules begin, its terminals with the text to ignore behind them, and
+  // text to ignore.
+  uint32_t first_rule = 0, blank = NONE;
+  std::vector<uint32_t> behind;
   bool accepts_empty = false;
   // By head.
   std::vector<std::vector<uint32_t>> units_of;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "grammar_search.h"
+#include "grammar_within.h"
 
 namespace structgen {
 namespace {
@@ -39,6 +40,8 @@ GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, 
   if (separates_all) find_separators();
   always_ = separators_.empty() && !g_.contextual && !g_.indentation.active() && fits_everywhere();
 }
+
+GrammarLife::~GrammarLife() = default;
 
 LexemeState GrammarLife::begin(uint32_t t, Re boundary) {
   if (plain_[t] == Lexemes::DEAD) return Lexemes::DEAD;
@@ -217,6 +220,11 @@ bool GrammarLife::empty() {
   const Within within = lexemes_.begin_within(g_.within);
   if (within == Lexemes::DEAD) return true;
   if (within == ANYTHING && always_) return false;
+  if (within != ANYTHING) {
+    chart_ = std::make_unique<Chart>(*this);
+    if (const std::optional<bool> none = chart_->empty()) return *none;
+    chart_.reset();
+  }
   Search search(*this, false, within == ANYTHING ? MOST_STATES : MANY_STATES);
   bool alive = search.from_start(items_.items(items_.start())[0], within), spent = search.spent();
   if (!alive && has_contexts()) {
@@ -324,6 +332,8 @@ bool GrammarLife::other(const EarleySet *set, uint32_t brackets, uint32_t t, Rea
   return alive;
 }
 
+bool GrammarLife::foreseen(LexemeState s, Within within) { return !chart_ || chart_->foreseen(s, within); }
+
 // Does the nearest end of a lexeme lead on? Asked of the set after it, which other lexemes lead to as well.
 bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &end) {
   if (set->accepting && lexemes_.may_end(end.boundary.within)) return true;
@@ -345,6 +355,8 @@ bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_
   const EarleySet *next = after(set, brackets, t, nullptr, scratch);
   const std::optional<uint32_t> open = opened(brackets, t);
   auto lives = [&] {
+    if (chart_)
+      if (const std::optional<bool> known = chart_->alive(next, s, within)) return *known;
     for (const size_t states : {FEW_STATES, MANY_STATES}) {
       const Ends &boundaries = ends(s, within, states);
       if (boundaries.found.empty() && boundaries.all) return false;
@@ -364,9 +376,12 @@ bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_
 
 // What can be written from `set` on, after the ends that there are among so many states of a lexeme.
 template <class EndsOf>
-std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of) {
+std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of,
+                                                Arena &scratch) {
   measure_items();
   if (fewest_after(set) > MOST_WRITTEN) return std::nullopt;
+  if (chart_)
+    if (std::optional<std::string> text = chart_->completion(set, ends_of(MANY_STATES), scratch)) return text;
   for (const size_t states : {FEW_STATES, MANY_STATES}) {
     Search search(*this, true, states);
     if (search.from(set, brackets, ends_of(states)) && !search.spent()) return search.text();
@@ -377,7 +392,7 @@ std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t b
 std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_t brackets, Within within,
                                                    Arena &scratch) {
   const End here{{RegexSpace::EMPTY, within}, {}};
-  std::optional<std::string> found = written(set, brackets, [&](size_t) { return std::span(&here, 1); });
+  std::optional<std::string> found = written(set, brackets, [&](size_t) { return std::span(&here, 1); }, scratch);
   bool spent;
   return found || !has_contexts() ? found : in_contexts(set, RegexSpace::EMPTY, &spent, scratch);
 }
@@ -388,7 +403,7 @@ std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_
   const std::optional<uint32_t> open = opened(brackets, t);
   if (!next || !open) return std::nullopt;
   auto all = [&](size_t states) { return std::span(ends(s, within, states).found); };
-  std::optional<std::string> found = written(next, *open, all);
+  std::optional<std::string> found = written(next, *open, all, scratch);
   if (found || !has_contexts()) return found;
   for (const End &end : all(MANY_STATES)) {
     bool spent;

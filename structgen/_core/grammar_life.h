@@ -11,12 +11,13 @@
 //   3. The rest is a least fixpoint over (symbol, boundary before, boundary after), made as far as one question needs
 //      it; a budget bounds it, past which the answer is "alive" and counted as unproven.
 //
-// Where the whole text must be in a regular language as well (`&`), what that leaves is a part of every boundary, and
-// 3. alone decides: it is then the emptiness of the intersection of a context-free and a regular language
-// (Bar-Hillel, Perles and Shamir, "On formal properties of simple phrase structure grammars", 1961).
+// Where the whole text must be in a regular language as well (`&`), what that leaves is a part of every boundary. Then it is
+// the emptiness of the intersection of a context-free and a regular language: where that one has few states a chart
+// answers exactly (grammar_within.h), otherwise 3. does.
 #pragma once
 
 #include <compare>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -36,6 +37,7 @@ class GrammarLife {
   static constexpr uint32_t FAR = 1'000'000'000;
 
   GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, Earley &earley, size_t budget);
+  ~GrammarLife();
 
   bool always() const { return always_; }
   // A lexeme of `t` where nothing is before it.
@@ -43,6 +45,8 @@ class GrammarLife {
   // Can lexeme `s` of terminal `t`, which began at `set`, be completed and then the text?
   bool lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
               Arena &scratch);
+  // Can a text lead to this pair, as far as is known? Of one that none leads to nothing should be asked.
+  bool foreseen(LexemeState s, Within within);
   // Can the text be completed after terminal `t`, a special token or another constraint, is read at `set`?
   bool other(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch);
   // The same of a lexeme, with a text that does so; none where that is not found.
@@ -81,6 +85,7 @@ class GrammarLife {
     std::unordered_set<Within> all;
   };
   class Search;
+  class Chart;
   static constexpr size_t MOST_ENDS_WITHIN = 2'000;  // where another constraint tells ends apart
   static constexpr size_t MOST_KNOWN = 100'000;
 
@@ -96,7 +101,7 @@ class GrammarLife {
   // `most`: lexeme states to look at. A few are enough to find a completion, all of them to know that there is none.
   const Ends &ends(LexemeState s, Within within, size_t most);
   template <class EndsOf>
-  std::optional<std::string> written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of);
+  std::optional<std::string> written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of, Arena &scratch);
   bool leads_on(const EarleySet *set, uint32_t brackets, const End &end);
   bool lexeme_within(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
                      Arena &scratch);
@@ -141,6 +146,7 @@ class GrammarLife {
   std::unordered_map<Hash128, uint32_t, HashOf128> fewest_after_;
   std::unordered_map<Hash128, bool, HashOf128> places_;
   std::unordered_map<Hash128, Near, HashOf128> near_;
+  std::unique_ptr<Chart> chart_;
   uint64_t unproven_ = 0;
   size_t lengths_steps_ = 0;  // taken to find out how much a set needs
   size_t points_made_ = 0;  // states looked at to find ends of lexemes

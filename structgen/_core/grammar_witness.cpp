@@ -294,9 +294,12 @@ static bool complete_by_search(Automaton &a, Reader &r, const Node *node, std::s
       if (found(g.life().completion(entry.set, entry.brackets, entry.within, r.arena))) return true;
       continue;
     }
-    for (const Lexer::Running &running : g.lexer().running(entry.lex))
-      if (found(g.life().completion(entry.set, entry.brackets, running.terminal, running.lexeme, entry.within, r.arena)))
-        return true;
+    // What may end here is followed first: a letter is a name before it is the beginning of a keyword.
+    for (const bool ends : {true, false})
+      for (const Lexer::Running &running : g.lexer().running(entry.lex))
+        if (g.lexemes().complete(running.lexeme) == ends &&
+            found(g.life().completion(entry.set, entry.brackets, running.terminal, running.lexeme, entry.within, r.arena)))
+          return true;
   }
   return false;
 }

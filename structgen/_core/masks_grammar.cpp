@@ -273,8 +273,11 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarE
   }
   if (std::all_of(both.begin(), both.end(), [](uint32_t word) { return word == 0; })) return;
   const bool few = f.ends.size() * w.ends.size() <= FEW_PAIRS;
+  auto lives_if_met = [&](LexemeState end, Within left) {
+    return g.life().foreseen(end, left == ANYTHING ? left : lexemes.within(left)) && lives(end, left);
+  };
   if (few && std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState end) {
-        return std::all_of(w.ends.begin(), w.ends.end(), [&](Within left) { return lives(end, left); });
+        return std::all_of(w.ends.begin(), w.ends.end(), [&](Within left) { return lives_if_met(end, left); });
       }))
     return add(true, both, {});
   const size_t skip = v_.depth(at);

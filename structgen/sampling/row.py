@@ -35,7 +35,7 @@ Choice = Callable[[StepLaw, float], int | None]
 
 _CHUNK = 128
 _NEAR = 64
-_MAX_REJECTIONS = 512
+_MAX_REJECTIONS = 64
 _LOOKED_AT = 8
 """Refused tokens after which the matcher is asked which others it refuses by now."""
 

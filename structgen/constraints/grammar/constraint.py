@@ -11,10 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from structgen.constraints.base import Constraint
-from structgen.errors import GrammarError, OptionError
+from structgen.errors import GrammarError, OptionError, with_kind
 
 from .ebnf import read_ebnf
 from .gbnf import read_gbnf
+from .indented import Indented
 from .ir import Body, Grammar, Indentation
 from .lowered import Lowered
 from .lowering import GrammarIR, lower
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 
     from .lark_loading import ImportPath
 
-__all__ = ["GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
+__all__ = ["DEEPEST", "GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
 
 LexerRule = Literal["lark", "longest"]
+DEEPEST = 32
+"""Blocks that `GrammarConstraint.indented_by` tells apart at most."""
 
 
 class GrammarConstraint(Lowered):
@@ -64,6 +67,31 @@ class GrammarConstraint(Lowered):
 
     def _bodies(self) -> Iterable[Body]:
         return [rule.body for rule in self.grammar.rules]
+
+    @property
+    def reads_indentation(self) -> bool:
+        """Do the columns of lines count?"""
+        return self._ir[0] == "grammar" and self._ir[1]["indentation"] is not None
+
+    def indented_by(self, unit: str = "    ", *, deepest: int = 8, before: str = "") -> Indented:
+        """Its texts in which each block is indented by `unit`, and no block is more than `deepest` deep.
+
+        For grammars with an indenter, such as ``sg.grammar("python")``. All lines but the first begin with `before`,
+        where the text is a part of an indented one. Such a grammar can be joined with a regular expression, and put on
+        a canvas, which one that reads any indentation cannot.
+        """
+        if not self.reads_indentation:
+            raise OptionError(
+                f"{self.describe()} reads no indentation",
+                hint="Grammars with an `indenter` can be indented by a unit.",
+            )
+        if not isinstance(unit, str) or not unit or unit.strip(" \t"):
+            raise OptionError(f"unit is {with_kind(unit)}; it is spaces or tabs")
+        if not isinstance(before, str) or before.strip(" \t"):
+            raise OptionError(f"before is {with_kind(before)}; it is spaces or tabs, or empty")
+        if isinstance(deepest, bool) or not isinstance(deepest, int) or not 0 <= deepest <= DEEPEST:
+            raise OptionError(f"deepest is {deepest!r:.40}; it is a whole number up to {DEEPEST}")
+        return Indented(self, unit, deepest, before)
 
     def describe(self) -> str:
         return f"the {self.format} grammar of `{self.start}`"

@@ -70,7 +70,9 @@ class Lowered(Constraint):
             raise CombinationError(
                 f"& cannot join {self.describe()} and a regular expression: it {reason}, and within a regular "
                 "language that is not supported",
-                hint="Join the part that it is about; or put the expression into a grammar's own terminals, which "
+                hint="Give its blocks one unit: grammar.indented_by('    ')."
+                if grammar["indentation"] is not None
+                else "Join the part that it is about; or put the expression into a grammar's own terminals, which "
                 "have & and ~ in Lark's notation.",
             )
         return Within(self, expression)

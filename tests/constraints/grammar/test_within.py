@@ -137,3 +137,32 @@ def test_a_completion_that_is_too_long_to_write_is_none() -> None:
     assert Matcher(sg.gbnf(doubling(18)) & sg.regex("(?s).*x"), VOCABULARY).witness_text() is None
     written = Matcher(sg.gbnf(doubling(10)) & sg.regex("(?s).*x"), VOCABULARY).witness_text()
     assert written == b"x" * 1024
+
+
+def test_what_follows_a_hole_is_always_possible() -> None:
+    """Texts on both sides of holes: each beginning that is viable can be completed, and no search gives up."""
+    holes = sg.regex(
+        r"int f\(int a\) \{ if \([^\x00]*\) \{ return \(a; \} [^\x00]* while \(a\[[^\x00]*\] == \"x\"\); \}"
+    )
+    with pytest.raises(EmptyConstraint):  # `return (a;` is in nothing but a string, and `} ` outside of it
+        Matcher(sg.lark(SMALL, lexer="longest") & sg.regex(r"\{ return \(a; \}"), VOCABULARY)
+    matcher = Matcher(sg.grammar("cpp") & holes, VOCABULARY)
+    reading = matcher.fork()
+    for byte in b"int f(int a) { if (a) { return (a; } ":
+        if not reading.advance(byte):
+            break
+    else:
+        pytest.fail("a bracket is open that nothing closes")
+    rest = matcher.witness_text()
+    assert rest is not None and matcher.viable_bytes(rest) == len(rest)
+    assert matcher.unproven == 0
+
+
+SMALL = """
+start: block
+block: "{" statement* "}"
+statement: "return" expression ";" | block
+expression: NAME | "(" expression ")"
+NAME: /[a-z]+/
+%ignore " "
+"""

@@ -1,0 +1,104 @@
+// Is there still a text, where the whole must be in a regular language, too? Exactly, where that has few states.
+//
+// A *place* is what a lexeme leaves that has ended: what must not follow it, and what the regular language leaves. All
+// places that lexemes lead to from the first one are found once, and then between which of them each symbol can stand: that
+// is the chart of a canvas whose nodes are the places (Bar-Hillel, Perles and Shamir, "On formal properties of simple
+// phrase structure grammars", 1961). A question follows the items of an Earley set along the chart's rows; from which
+// places a rule of an older set may end so that the text can be completed is found out backwards, and remembered.
+// Invariant: answers are exact. Where there are too many places there is no chart, and `Search` answers.
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "canvas_chart.h"
+#include "canvas_grammar.h"
+#include "grammar_life.h"
+
+namespace structgen {
+
+class GrammarLife::Chart {
+ public:
+  explicit Chart(GrammarLife &life);
+
+  // No text at all? Nothing: there is no chart.
+  std::optional<bool> empty();
+  // Can the text be completed after `set`, by any of the ends of lexeme `s`? Nothing: there is no chart.
+  std::optional<bool> alive(const EarleySet *set, LexemeState s, Within within);
+  // Some text that completes what is read, a short one, after some of these ends.
+  std::optional<std::string> completion(const EarleySet *set, std::span<const End> ends, Arena &scratch);
+  // Are all places known where the lexeme may end? Not where no text leads to such a pair.
+  bool foreseen(LexemeState s, Within within);
+
+ private:
+  using Bits = std::vector<uint64_t>;
+  struct At {
+    Re after;
+    Within within;
+  };
+  static uint64_t key_of(At at) { return static_cast<uint64_t>(at.after) << 32 | at.within; }
+  struct Place {
+    At at;
+    Bits may;   // terminals that may begin there, of the chart's grammar
+    Bits done;  // of these, those whose arcs are known
+  };
+  struct Arc {
+    uint32_t from, terminal, to;
+  };
+  struct Need {  // a rule may end where this item leads to an end of that goal
+    Item item;
+    uint32_t goal;
+  };
+  struct Goal {
+    const EarleySet *set;
+    uint32_t rule;
+    Hash128 key;
+    bool known = false;
+    Bits bits;
+    std::vector<Need> needs;
+    std::vector<uint32_t> asked_by;
+  };
+
+  uint32_t least_left(Within within);
+  Re canonical(Re after);
+  uint32_t place(At at);
+  const std::vector<At> *ends(LexemeState s, Within within);
+  bool find_places();
+  bool build();
+  std::vector<uint32_t> sorted(std::vector<std::pair<uint32_t, uint32_t>> *loops) const;
+  bool alive(const EarleySet *set, std::span<const uint32_t> places);
+  Bits forward(Item item, Bits at) const;
+  Bits backward(Item item, const Bits &ends) const;
+  const Bits &finishing(const EarleySet *set, uint32_t rule);
+  void solve(std::vector<Goal> &goals);
+  uint32_t symbol(Symbol s) const {
+    return s >= 0 ? grammar_.first_rule + static_cast<uint32_t>(s) : grammar_.behind[static_cast<uint32_t>(~s)];
+  }
+  bool has(const Bits &bits, uint32_t bit) const { return bits[bit / 64] >> bit % 64 & 1; }
+
+  static constexpr size_t MOST_PLACES = 2'000, MOST_ARCS = 1'000'000, MOST_POINTS = 100'000, MOST_IN_ALL = 4'000'000, MOST_FINISHING = 20'000;
+  static constexpr size_t MOST_BYTES = size_t{1} << 28;
+  static constexpr int MOST_BUILT = 8;
+
+  GrammarLife &l_;
+  CanvasGrammar grammar_;
+  std::unordered_map<Re, Re> canonical_;
+  std::vector<std::pair<Re, Re>> representatives_;  // after what they forbid, with any text behind it
+  std::vector<Place> places_;
+  std::unordered_map<uint64_t, uint32_t> index_;
+  std::unordered_map<uint64_t, std::vector<At>> ends_;
+  std::vector<uint32_t> fresh_;  // places whose arcs are not all known
+  std::vector<Arc> arcs_;
+  std::unordered_map<Within, uint32_t> least_left_;
+  size_t points_ = 0;
+  bool usable_ = true;
+  int built_ = 0;
+  std::unique_ptr<CanvasChart> chart_;
+  std::vector<uint32_t> node_of_;  // by place
+  size_t nodes_ = 0, words_ = 0;
+  Bits may_end_;
+  std::unordered_map<Hash128, Bits, HashOf128> finishing_;
+};
+
+}  // namespace structgen

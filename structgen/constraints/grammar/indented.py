@@ -1,0 +1,276 @@
+"""A grammar whose lines are indented, by one unit a block, as a grammar without an indentation.
+
+Why: an indentation is kept on a stack while a text is read from the left, so nothing that looks at both sides of a hole
+can read it. Where every block is indented by the same unit and blocks are nested up to a bound, the column of a line is
+a number that a rule can have in its name, and what is left is a context-free grammar.
+What: a rule that reads lines is told apart by the depth where it begins and by whether a newline was read whose column
+is not known yet; the newline is written, with its column, before the next lexeme. Between brackets a newline of any
+column may follow each lexeme.
+Invariant: the texts are those of the grammar whose blocks are indented so and are nested no deeper, but for a last line
+of blanks alone, and for lines that begin with a backslash (Python refuses these, too, outside of brackets): with it
+the lexeme of a newline is longer, and is one that no rule takes.
+Cost: productions of statements, once for each depth; all others twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from structgen.constraints.base import IR
+from structgen.constraints.expressions import (
+    RE,
+    character_class,
+    concat,
+    intersect,
+    literal,
+    negate_ranges,
+    repeat,
+)
+from structgen.errors import CombinationError
+
+from .lowered import Lowered
+from .lowering import GrammarIR
+
+__all__ = ["Indented"]
+
+_FREE, _PENDING, _ENDED = range(3)
+"""Within a line; behind a newline whose column is not known yet; behind the end of a block on the last line."""
+
+Key = tuple[object, ...]
+Way = tuple[int, int, tuple[object, ...]]
+"""A depth, a state and the symbols on the way there; keys stand for rules, numbers for terminals."""
+
+
+class Indented(Lowered):
+    """The texts of a grammar whose blocks are indented by a unit each. Made by `GrammarConstraint.indented_by`."""
+
+    __slots__ = ("before", "deepest", "grammar", "unit")
+
+    grammar: Lowered
+    unit: str
+    deepest: int
+    before: str
+
+    def __init__(self, grammar: Lowered, unit: str, deepest: int, before: str) -> None:
+        ir: IR = ("grammar", _Blocks(grammar._ir[1], unit, deepest, before).lowered())
+        for name, value in (
+            ("grammar", grammar), ("unit", unit), ("deepest", deepest), ("before", before), ("_ir", ir),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    def describe(self) -> str:
+        return f"{self.grammar.describe()}, indented by {self.unit!r}"
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}, {self.deepest} deep>"
+
+
+class _Blocks:
+    """The productions, by key: ("line", rule), ("bracket", rule), (rule, depth, state, depth, state), ("behind", t)."""
+
+    def __init__(self, ir: GrammarIR, unit: str, deepest: int, before: str) -> None:
+        self._ir = ir
+        self._newline, self._indent, self._dedent, opening, closing, _ = ir["indentation"]
+        self._opening, self._closing = frozenset(opening), frozenset(closing)
+        self._unit, self._deepest, self._before = unit, deepest, before
+        self._bodies: list[list[tuple[int, ...]]] = [[] for _ in ir["rules"]]
+        for head, *body in ir["productions"]:
+            self._bodies[head].append(tuple(body))
+        marks = {~self._newline, ~self._indent, ~self._dedent}
+        self._of_lines = _found(self._bodies, lambda body, found: any(s in marks or s in found for s in body))
+        self._nullable = _found(self._bodies, lambda body, found: all(s in found for s in body))
+        self._asked = False
+        self._ends = self._all_ends()
+
+    # -- what the rules become
+
+    def lowered(self) -> GrammarIR:
+        terminals, number = self._terminals()
+        numbers: dict[Key, int] = {("start",): 0}
+        names = [self._ir["rules"][self._ir["start"]]]
+        productions: list[tuple[int, ...]] = []
+        pending: list[Key] = [("start",)]
+        while pending:
+            key = pending.pop()
+            for body in self._productions(key):
+                symbols = [numbers[key]]
+                for one in body:
+                    if isinstance(one, int):
+                        symbols.append(~number[one])
+                        continue
+                    assert isinstance(one, tuple)
+                    if one not in numbers:
+                        numbers[one] = len(names)
+                        names.append(self._name(one))
+                        pending.append(one)
+                    symbols.append(numbers[one])
+                productions.append(tuple(symbols))
+        return GrammarIR(
+            self._ir,
+            start=0,
+            rules=tuple(names),
+            terminals=terminals,
+            ignore=tuple(number[one] for one in self._ir["ignore"]),
+            indentation=None,
+            productions=tuple(productions),
+        )
+
+    def _name(self, key: Key) -> str:
+        rule = next((part for part in key if isinstance(part, int)), None)
+        known: Sequence[str] = self._ir["rules"]
+        return known[rule] if rule is not None and key[0] != "behind" else ""
+
+    def _productions(self, key: Key) -> Iterator[tuple[object, ...]]:
+        match key:
+            case ("start",):
+                for depth, state in sorted(self._ends.get((self._ir["start"], 0, _FREE), ())):
+                    if depth == 0:
+                        whole = (self._ir["start"], 0, _FREE, depth, state)
+                        yield (whole, ("last",)) if state == _PENDING else (whole,)
+            case ("last",):
+                yield (self._line(0),)
+                if self._before:
+                    yield from ((self._line(depth),) for depth in range(1, self._deepest + 1))
+                    yield (self._newline,)
+            case ("any",):
+                yield from ((self._line(depth),) for depth in range(self._deepest + 1))
+                yield (self._newline,)
+            case ("behind", int(terminal)):
+                yield (terminal,)
+                yield (terminal, ("any",))
+            case ("line" | "bracket", int(rule)):
+                for body in self._bodies[rule]:
+                    for _, _, symbols in self._ways(body, 0, _FREE, int(key[0] == "bracket")):
+                        yield symbols
+            case (int(rule), int(depth), int(state), int(), int()):
+                for body in self._bodies[rule]:
+                    for *end, symbols in self._ways(body, depth, state, 0):
+                        if tuple(end) == key[3:]:
+                            yield symbols
+
+    def _all_ends(self) -> dict[tuple[int, int, int], set[tuple[int, int]]]:
+        """Where rules end that begin at a depth and in a state, as far as the start reaches."""
+        self._ends = {(self._ir["start"], 0, _FREE): set()}
+        grew = True
+        while grew:
+            grew = False
+            for (rule, depth, state), known in list(self._ends.items()):
+                for body in self._bodies[rule]:
+                    found = {way[:2] for way in self._ways(body, depth, state, 0)}
+                    if not found <= known:
+                        known |= found
+                        grew = True
+            grew |= self._asked
+            self._asked = False
+        return self._ends
+
+    def _ways(self, body: Sequence[int], depth: int, state: int, brackets: int) -> list[Way]:
+        """All ways to read a body from a depth and a state, within as many brackets."""
+        first = brackets
+        ways: list[Way] = [(depth, state, ())]
+        for symbol in body:
+            if symbol < 0:
+                terminal = ~symbol
+                brackets += (terminal in self._opening) - (terminal in self._closing)
+                if brackets < first:
+                    raise _unbalanced(self._ir["terminals"][terminal][1])
+                more = partial(self._read, terminal, brackets)
+            else:
+                more = partial(self._derive, symbol, brackets)
+            ways = [
+                (after, now, (*before, *symbols))
+                for depth, state, before in ways
+                for after, now, symbols in more(depth, state)
+            ]
+        if brackets != first:
+            raise _unbalanced("a bracket")
+        return ways
+
+    def _read(self, terminal: int, brackets: int, depth: int, state: int) -> Iterator[Way]:
+        if terminal in (self._newline, self._indent, self._dedent):
+            if brackets:
+                return
+            if terminal == self._newline and state == _FREE:
+                yield depth, _PENDING, ()
+            elif terminal == self._indent and state == _PENDING and depth < self._deepest:
+                yield depth + 1, _PENDING, ()
+            elif terminal == self._dedent and depth:
+                # A block that ends within a line ends with the text.
+                yield depth - 1, _PENDING if state == _PENDING else _ENDED, ()
+        elif state != _ENDED:
+            symbol: object = ("behind", terminal) if brackets else terminal
+            yield depth, _FREE, ((self._line(depth), symbol) if state == _PENDING else (symbol,))
+
+    def _derive(self, rule: int, brackets: int, depth: int, state: int) -> Iterator[Way]:
+        if brackets:
+            if rule not in self._of_lines:
+                yield depth, state, (("bracket", rule),)
+        elif rule not in self._of_lines and state == _FREE:
+            yield depth, state, (("line", rule),)
+        elif rule not in self._of_lines and state == _PENDING and rule not in self._nullable:
+            yield depth, _FREE, (self._line(depth), ("line", rule))
+        else:
+            begun = (rule, depth, state)
+            if begun not in self._ends:
+                self._ends[begun] = set()
+                self._asked = True
+            for end in sorted(self._ends[begun]):
+                yield (*end, ((*begun, *end),))
+
+    # -- lexemes
+
+    def _line(self, depth: int) -> int:
+        """A newline whose column is that of a depth: a terminal behind those that there are."""
+        return len(self._ir["terminals"]) + depth
+
+    def _terminals(self) -> tuple[tuple[tuple[str, str, RE, int], ...], dict[int, int]]:
+        """All terminals, best first, and where each went: newlines with a column go before those with any."""
+        found: list[tuple[str, str, RE, int]] = []
+        number = {}
+        for place, terminal in enumerate(self._ir["terminals"]):
+            if place in (self._indent, self._dedent):
+                continue
+            if place == self._newline:
+                _, _, language, scanner = terminal
+                for depth in range(self._deepest + 1):
+                    number[self._line(depth)] = len(found)
+                    column = self._before + depth * self._unit
+                    found.append(
+                        ("text", f"a line indented by {len(column)}", _ending(language, column), scanner)
+                    )
+                joined = concat([language, literal("\\"), repeat(literal("\r"), 0, 1), literal("\n")])
+                found.append(("text", "a joined line", joined, scanner))
+            number[place] = len(found)
+            found.append(terminal)
+        return tuple(found), number
+
+
+def _ending(newline: RE, column: str) -> RE:
+    """Newlines behind whose last line break this is all."""
+    anything = repeat(character_class(negate_ranges(())), 0, None)
+    return intersect([newline, concat([anything, literal("\n" + column)])])
+
+
+def _unbalanced(name: str) -> CombinationError:
+    return CombinationError(
+        f"a rule opens or closes {name} without its counterpart, so lines cannot be told from what is in brackets",
+        hint="Write both brackets into one rule.",
+    )
+
+
+def _found(
+    bodies: Sequence[Sequence[Sequence[int]]], holds: Callable[[Sequence[int], set[int]], bool]
+) -> set[int]:
+    """The rules with a body for which it holds, given those that are found already."""
+    found: set[int] = set()
+    grew = True
+    while grew:
+        more = {
+            rule
+            for rule, known in enumerate(bodies)
+            if rule not in found and any(holds(body, found) for body in known)
+        }
+        grew = bool(more)
+        found |= more
+    return found
