@@ -44,20 +44,6 @@ GrammarLife::Chart::Chart(GrammarLife &life) : l_(life), grammar_(life.g_, life.
   build();
 }
 
-// Of what forbids the same beginnings one: after all names but those that begin a keyword, and after those.
-Re GrammarLife::Chart::canonical(Re after) {
-  if (auto it = canonical_.find(after); it != canonical_.end()) return it->second;
-  RegexSpace &regex = l_.lexemes_.space().regex();
-  const Re begun = regex.concat(after, RegexSpace::ANY_TEXT);
-  const std::bitset<256> first = l_.lexemes_.first_of(after);
-  for (const auto &[known, representative] : representatives_)
-    if (l_.lexemes_.first_of(representative) == first && l_.inclusion_.included(begun, known) &&
-        l_.inclusion_.included(known, begun))
-      return canonical_[after] = representative;
-  representatives_.emplace_back(begun, after);
-  return canonical_[after] = after;
-}
-
 uint32_t GrammarLife::Chart::place(At at) {
   auto [it, is_new] = index_.try_emplace(key_of(at), static_cast<uint32_t>(places_.size()));
   if (is_new) {
@@ -79,7 +65,7 @@ const std::vector<GrammarLife::Chart::At> *GrammarLife::Chart::ends(LexemeState 
     const auto [lexeme, left] = points[at];
     if (at > MOST_POINTS) return nullptr;
     ++points_;
-    if (l_.lexemes_.complete(lexeme)) found.push_back({canonical(l_.lexemes_.after(lexeme)), left});
+    if (l_.lexemes_.complete(lexeme)) found.push_back({l_.lexemes_.near(l_.lexemes_.after(lexeme)), left});
     std::bitset<256> bytes = l_.lexemes_.first(lexeme);
     if (left != ANYTHING) bytes &= l_.lexemes_.first(left);
     std::pair<LexemeState, Within> last{Lexemes::DEAD, Lexemes::DEAD};
@@ -185,7 +171,7 @@ std::vector<uint32_t> GrammarLife::Chart::sorted(std::vector<std::pair<uint32_t,
 
 bool GrammarLife::Chart::build() {
   finishing_.clear();
-  if (!usable_ || ++built_ > MOST_BUILT || !find_places()) return usable_ = false;
+  if (!find_places()) return usable_ = false;
   nodes_ = places_.size();
   words_ = (nodes_ + 63) / 64;
   if (CanvasChart::bytes(grammar_, nodes_) / 2 > MOST_BYTES) return usable_ = false;
@@ -207,7 +193,8 @@ std::optional<bool> GrammarLife::Chart::empty() {
   if (grammar_.accepts_empty && has(may_end_, node_of_[0])) return false;
   Bits reached(words_);
   merge(reached, chart_->spans(grammar_.start, node_of_[0]));
-  return !meet(reached, may_end_);
+  if (meet(reached, may_end_)) return false;
+  return l_.lexemes_.cuts() ? std::nullopt : std::optional(true);  // it may be what was left out
 }
 
 bool GrammarLife::Chart::foreseen(LexemeState s, Within within) {
@@ -222,13 +209,15 @@ std::optional<bool> GrammarLife::Chart::alive(const EarleySet *set, LexemeState 
     return std::nullopt;
   }
   std::vector<uint32_t> places;
-  for (At at : *found) places.push_back(place(at));
-  if (!fresh_.empty()) {
-    // What is not told from nothing may have been left behind, and then a lexeme leaves something else; all may follow it.
-    for (uint32_t p : fresh_) std::fill(places_[p].may.begin(), places_[p].may.end(), ~uint64_t{0});
-    if (!build()) return std::nullopt;
+  bool all = true;
+  for (At at : *found) {
+    const auto known = index_.find(key_of(at));
+    if (known != index_.end()) places.push_back(known->second);
+    else all = false;
   }
-  return alive(set, places);
+  if (alive(set, places)) return true;
+  // Places that are not known are behind lexemes of which it is left out what follows them (`Lexemes::near`).
+  return all || l_.lexemes_.cuts() ? std::optional(false) : std::nullopt;
 }
 
 bool GrammarLife::Chart::alive(const EarleySet *set, std::span<const uint32_t> places) {
@@ -270,7 +259,7 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
   std::unordered_set<Hash128, HashOf128> met;
   std::unordered_map<Hash128, const EarleySet *, HashOf128> after;
   auto add = [&](const EarleySet *from, uint32_t t, bool is_read, const End &end, const std::string &before) {
-    const At at{canonical(end.boundary.after), end.boundary.within};
+    const At at{l_.lexemes_.near(end.boundary.after), end.boundary.within};
     if (!index_.contains(key_of(at))) return;
     std::string text = before + end.text;
     const size_t length = text.size() + least_left(at.within);

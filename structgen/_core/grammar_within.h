@@ -5,7 +5,9 @@
 // is the chart of a canvas whose nodes are the places (Bar-Hillel, Perles and Shamir, "On formal properties of simple
 // phrase structure grammars", 1961). A question follows the items of an Earley set along the chart's rows; from which
 // places a rule of an older set may end so that the text can be completed is found out backwards, and remembered.
-// Invariant: answers are exact. Where there are too many places there is no chart, and `Search` answers.
+// Invariant: what is alive can be completed. All of it is found, but for texts in which a lexeme stands right before
+// something that begins like a longer one of many states (`Lexemes::near`). Where there are too many places there is no
+// chart, and `Search` answers.
 #pragma once
 
 #include <span>
@@ -61,7 +63,6 @@ class GrammarLife::Chart {
   };
 
   uint32_t least_left(Within within);
-  Re canonical(Re after);
   uint32_t place(At at);
   const std::vector<At> *ends(LexemeState s, Within within);
   bool find_places();
@@ -77,14 +78,11 @@ class GrammarLife::Chart {
   }
   bool has(const Bits &bits, uint32_t bit) const { return bits[bit / 64] >> bit % 64 & 1; }
 
-  static constexpr size_t MOST_PLACES = 2'000, MOST_ARCS = 1'000'000, MOST_POINTS = 100'000, MOST_IN_ALL = 4'000'000, MOST_FINISHING = 20'000;
-  static constexpr size_t MOST_BYTES = size_t{1} << 28;
-  static constexpr int MOST_BUILT = 8;
+  static constexpr size_t MOST_PLACES = 3'000, MOST_ARCS = 1'000'000, MOST_POINTS = 100'000, MOST_IN_ALL = 2'000'000, MOST_FINISHING = 20'000;
+  static constexpr size_t MOST_BYTES = size_t{1} << 26;
 
   GrammarLife &l_;
   CanvasGrammar grammar_;
-  std::unordered_map<Re, Re> canonical_;
-  std::vector<std::pair<Re, Re>> representatives_;  // after what they forbid, with any text behind it
   std::vector<Place> places_;
   std::unordered_map<uint64_t, uint32_t> index_;
   std::unordered_map<uint64_t, std::vector<At>> ends_;
@@ -93,7 +91,6 @@ class GrammarLife::Chart {
   std::unordered_map<Within, uint32_t> least_left_;
   size_t points_ = 0;
   bool usable_ = true;
-  int built_ = 0;
   std::unique_ptr<CanvasChart> chart_;
   std::vector<uint32_t> node_of_;  // by place
   size_t nodes_ = 0, words_ = 0;

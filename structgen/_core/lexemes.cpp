@@ -10,6 +10,9 @@
 namespace structgen {
 namespace {
 
+constexpr uint64_t AFTER = 91;
+constexpr size_t NEAR_READ = 48, NEAR_STATES = 16;  // in which it is decided what must not follow: as met, and merged
+constexpr uint32_t FORBIDDEN = UINT32_MAX - 1, NOWHERE = UINT32_MAX;
 constexpr uint32_t WIDE = Vocabulary::WIDE;  // trie nodes after a lexeme that are walked in place rather than merged
 constexpr uint64_t STATE = 41;
 
@@ -26,7 +29,8 @@ size_t Lexemes::Fragment::memory() const {
          memory_of(beyond);
 }
 
-Lexemes::Lexemes(TextSpace &space) : space_(space), regex_(space.regex()), v_(space.vocabulary()) {
+Lexemes::Lexemes(TextSpace &space)
+    : space_(space), regex_(space.regex()), v_(space.vocabulary()) {
   states_.emplace_back();
   rows_.emplace_back();
   complete_.push_back(false);
@@ -99,6 +103,78 @@ const std::bitset<256> &Lexemes::first_of(Re re) {
     for (size_t b = 0; b < 256; ++b) bytes[b] = row[b] != RegexSpace::EMPTY;
   }
   return first_bytes_[re] = bytes;
+}
+
+Re Lexemes::near(Re after) {
+  if (after == RegexSpace::EMPTY) return after;
+  if (const auto it = near_.find(after); it != near_.end()) return it->second;
+  // The automaton up to where something is forbidden: its states, first met first, and where bytes lead.
+  std::vector<Re> states{after};
+  std::unordered_map<Re, uint32_t> number{{after, 0}};
+  std::vector<std::array<uint32_t, 256>> moves;
+  for (size_t at = 0; at < states.size() && states.size() <= NEAR_READ; ++at) {
+    const structgen::Row &row = regex_.row(states[at]);
+    std::array<uint32_t, 256> &to = moves.emplace_back();
+    for (size_t b = 0; b < 256; ++b) {
+      if (row[b] == RegexSpace::EMPTY) to[b] = NOWHERE;
+      else if (regex_.nullable(row[b])) to[b] = FORBIDDEN;
+      else {
+        const auto [it, is_new] = number.try_emplace(row[b], static_cast<uint32_t>(states.size()));
+        if (is_new) states.push_back(row[b]);
+        to[b] = it->second;
+      }
+    }
+  }
+  auto begun = [&] {
+    cuts_ = true;
+    return near_[after] = near(after, NEAR);
+  };
+  if (states.size() > NEAR_READ) return begun();
+  // States that forbid the same are one (Moore); the numbers of the rest are those in which they are met.
+  std::vector<uint32_t> part(states.size(), 0);
+  for (size_t parts = 0;;) {
+    std::map<std::vector<uint32_t>, uint32_t> known;
+    std::vector<uint32_t> next;
+    for (size_t s = 0; s < states.size(); ++s) {
+      std::vector<uint32_t> seen;
+      for (uint32_t to : moves[s]) seen.push_back(to >= FORBIDDEN ? to : part[to]);
+      next.push_back(known.try_emplace(std::move(seen), static_cast<uint32_t>(known.size())).first->second);
+    }
+    part = std::move(next);
+    if (known.size() == parts) break;
+    parts = known.size();
+  }
+  if (*std::max_element(part.begin(), part.end()) >= NEAR_STATES) return begun();
+  std::vector<uint32_t> order{0}, place(states.size(), NOWHERE);
+  place[part[0]] = 0;
+  Hash128 identity = hash_words(AFTER);
+  for (size_t at = 0; at < order.size(); ++at)
+    for (uint32_t to : moves[order[at]]) {
+      if (to < FORBIDDEN && place[part[to]] == NOWHERE) {
+        place[part[to]] = static_cast<uint32_t>(order.size());
+        order.push_back(to);
+      }
+      identity = extend(identity, to < FORBIDDEN ? place[part[to]] : to);
+    }
+  return near_[after] = alike_.try_emplace(identity, after).first->second;
+}
+
+// By characters, for what a class of ASCII letters leads to at once; behind any other character nothing is told apart.
+Re Lexemes::near(Re after, uint32_t most) {
+  const structgen::Row &row = regex_.row(after);
+  std::map<Re, std::vector<CodeRange>> groups;
+  for (uint32_t b = 0; b < 0x80; ++b) {
+    if (row[b] == RegexSpace::EMPTY) continue;
+    const bool decided = most == 1 || regex_.nullable(row[b]);
+    std::vector<CodeRange> &ranges = groups[decided ? RegexSpace::EPSILON : near(row[b], most - 1)];
+    if (!ranges.empty() && ranges.back().hi + 1 == b) ranges.back().hi = b;
+    else ranges.push_back({b, b});
+  }
+  if (std::any_of(row.begin() + 0x80, row.end(), [](Re to) { return to != RegexSpace::EMPTY; }))
+    groups[RegexSpace::EPSILON].push_back({0x80, 0x10FFFF});
+  std::vector<Re> parts;
+  for (const auto &[behind, ranges] : groups) parts.push_back(regex_.concat(regex_.text_class(ranges), behind));
+  return regex_.alternate(parts);
 }
 
 const Lexemes::State &Lexemes::looked_at(LexemeState s) {

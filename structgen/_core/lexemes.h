@@ -66,6 +66,10 @@ class Lexemes {
     const Re rest = regex_.row(after)[byte];
     return rest == RegexSpace::EMPTY || !regex_.nullable(rest);
   }
+  // One of those that forbid the same, such as what names leave that begin a keyword, and other names. Where many states
+  // decide what is forbidden, as of a raw string that may follow a name `R`, all is that begins like it.
+  Re near(Re after);
+  bool cuts() const { return cuts_; }  // was there such a one?
   Re rest_of(Re after, uint8_t byte) { return after == RegexSpace::EMPTY ? after : regex_.row(after)[byte]; }
   bool nullable(Re re) const { return regex_.nullable(re); }
   Re language(LexemeState s) const { return states_[s].language; }
@@ -167,6 +171,8 @@ class Lexemes {
     if (!st.looked_at && step(s, below->byte) != s) return false;
     return (v_.kinds_of(c) & ~looked_at(s).loops) == 0;
   }
+  static constexpr uint32_t NEAR = 3;  // characters
+  Re near(Re after, uint32_t most);
   Leaves gather(const std::vector<Leave> &found, const std::vector<bool> &known);
   void merge(Leaves &leaves);
 
@@ -180,6 +186,9 @@ class Lexemes {
   std::unordered_map<Hash128, LexemeState, HashOf128> index_;
   std::unordered_map<Re, std::bitset<256>> first_bytes_;
   std::unordered_map<uint64_t, LexemeState> restricted_;
+  std::unordered_map<Re, Re> near_;
+  std::unordered_map<Hash128, Re, HashOf128> alike_;
+  bool cuts_ = false;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
   std::unordered_map<uint64_t, std::vector<Leave>> each_leave_;
   size_t bytes_ = 0, fragment_bytes_ = 0;
