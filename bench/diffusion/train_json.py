@@ -24,7 +24,7 @@ from structgen.progress import ProgressBar
 
 from .json_tokens import JsonTokens, fits, learned
 
-__all__ = ["LENGTH", "main", "schemas"]
+__all__ = ["LENGTH", "is_held_out", "main", "schemas"]
 
 LENGTH = 128
 _SIZE = 1_536
@@ -61,10 +61,13 @@ def schemas(data: Path, *, held_out: bool) -> Iterator[tuple[str, Any]]:
     with gzip.open(data, "rt") as lines:
         for line in lines:
             record = json.loads(line)
-            name = record["_file"]
-            is_out = int(hashlib.sha256(name.encode()).hexdigest(), 16) % _HELD_OUT == 0
-            if is_out == held_out:
-                yield name, record["schema"]
+            if is_held_out(record["_file"]) == held_out:
+                yield record["_file"], record["schema"]
+
+
+def is_held_out(name: str) -> bool:
+    """Is the model not trained on values of the schema of this name?"""
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % _HELD_OUT == 0
 
 
 def _texts(data: Path, count: int, kept: Path) -> list[str]:
@@ -148,11 +151,11 @@ def _train(rows: Sequence[Sequence[int]], tokens: JsonTokens, chosen: Any) -> No
         losses.append(loss.item())
         if step % 200 == 0:
             print(f"step {step}, {elapsed / 60:.1f} min, loss {sum(losses[-200:]) / 200:.3f}", flush=True)
-            _save(model, optimizer, step, time.perf_counter() - begun, chosen.out)
-    _save(model, optimizer, step, time.perf_counter() - begun, chosen.out)
+            _save(model, tokens, optimizer, step, time.perf_counter() - begun, chosen.out)
+    _save(model, tokens, optimizer, step, time.perf_counter() - begun, chosen.out)
 
 
-def _save(model: Any, optimizer: Any, step: int, spent: float, out: Path) -> None:
+def _save(model: Any, tokens: JsonTokens, optimizer: Any, step: int, spent: float, out: Path) -> None:
     import copy
 
     import torch
@@ -162,6 +165,7 @@ def _save(model: Any, optimizer: Any, step: int, spent: float, out: Path) -> Non
         out / "training.pt",
     )
     copy.deepcopy(model).half().save_pretrained(out / "model", safe_serialization=True)
+    tokens.save(out / "model")
 
 
 if __name__ == "__main__":

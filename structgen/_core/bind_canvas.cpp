@@ -118,6 +118,7 @@ void bind_canvas(nb::module_ &m) {
              return told(*found);
            },
            "preferred"_a = std::vector<uint32_t>{})
+      .def("prefer", [](Canvas &self, std::vector<uint32_t> tokens) { self.prefer(std::move(tokens)); }, "tokens"_a)
       .def("best",
            [](Canvas &self, LogP log_p) -> std::optional<std::pair<std::vector<int64_t>, double>> {
              check_weights(self, log_p);

@@ -98,14 +98,22 @@ struct Canvas::Filled {
   }
 
   // The tokens of a text, as much of `preferred` as is at hand; CLOSED where there is none. For canvases without gaps.
-  std::vector<uint32_t> completion(const CanvasGrammar &g, const std::vector<uint32_t> &preferred, size_t cells) {
+  std::vector<uint32_t> completion(const CanvasGrammar &g, const std::vector<uint32_t> &preferred, const CanvasForm &form) {
+    const size_t cells = form.cells.size();
     std::vector<uint32_t> out(cells, CLOSED);
+    // By where the text ends, the cells behind that had better be closed, without those that had better not; where
+    // nothing is preferred the longest, so that as much as may be is open to agreement.
+    std::vector<int64_t> worth(cells + 1);
+    for (size_t p = cells; p-- > 0;) {
+      const bool closes = p < preferred.size() && form.closes_with(preferred[p]);
+      worth[p] = worth[p + 1] + (closes ? 1 : -1);
+    }
     uint32_t from = 0, to = 0;
     bool found = false;
     for (uint32_t u : starts)
       for (uint32_t v : ends) {
-        // The longest, so that as much as may be is open to agreement.
-        if (!chart.has(g.start, u, v) || (found && lattice.nodes[to].position >= lattice.nodes[v].position)) continue;
+        if (!chart.has(g.start, u, v)) continue;
+        if (found && worth[lattice.nodes[to].position] >= worth[lattice.nodes[v].position]) continue;
         from = u, to = v, found = true;
       }
     if (found) Derivation(g, chart, reading, lattice.nodes.size(), preferred, out).write(g.start, from, to);
@@ -140,7 +148,7 @@ void Canvas::solve() {
   for (auto &mask : masks_) mask.assign(arcs.vocabulary().words(), 0);
   auto closes = static_cast<uint32_t>(form_.cells.size());  // the first cell that a closing token may fill
   witness_.reset();
-  if (completable_ && !has_gap(form_)) witness_ = filled.completion(g, preferred_, form_.cells.size());
+  if (completable_ && !has_gap(form_)) witness_ = filled.completion(g, preferred_, form_);
   if (filled.has_text) {
     filled.chart.find_useful();
     filled.reading.masks(filled.chart, masks_);
@@ -172,7 +180,9 @@ bool Canvas::commit(size_t cell, uint32_t token) {
   if (at.kind == CanvasCell::Fixed) return at.token == token;
   if (!known_) solve();
   if (!completable_ || !may_be(cell, token)) return false;
-  const bool agrees = witness_ && (*witness_)[cell] == token;
+  // What the completion at hand leaves behind its text is closed by any token that closes, but for cells that hold none.
+  const bool agrees = witness_ && ((*witness_)[cell] == token || ((*witness_)[cell] == CLOSED && form_.skips.empty() &&
+                                                                  form_.closes_with(token)));
   CanvasForm before;
   if (!agrees && !solved_) before = form_;
   at = {CanvasCell::Fixed, token, {}};
@@ -192,7 +202,7 @@ bool Canvas::commit(size_t cell, uint32_t token) {
     return false;
   }
   witness_.reset();
-  if (!has_gap(form_)) witness_ = filled.completion(program_->arcs->grammar(), preferred_, form_.cells.size());
+  if (!has_gap(form_)) witness_ = filled.completion(program_->arcs->grammar(), preferred_, form_);
   return true;
 }
 
@@ -211,6 +221,8 @@ std::optional<std::vector<uint32_t>> Canvas::completion(const std::vector<uint32
   if (!witness_) solve();
   return witness_;
 }
+
+void Canvas::prefer(std::vector<uint32_t> tokens) { preferred_ = std::move(tokens); }
 
 void Canvas::check_weighable() const {
   if (has_gap(form_)) throw std::invalid_argument("a canvas with a gap has no best completion");

@@ -45,6 +45,8 @@ class Canvas {
   // CLOSED: a closing token or none. Nothing where there is no completion, or a gap that is not closed.
   static constexpr uint32_t CLOSED = UINT32_MAX;
   std::optional<std::vector<uint32_t>> completion(const std::vector<uint32_t> &preferred);
+  // The same tokens for completions that are found from now on, in order to agree with commits to come.
+  void prefer(std::vector<uint32_t> tokens);
   // The best completion under a probability of each token in each cell, with the log of it; nothing where there is none.
   // `log_p`: a row of `stride` numbers for each cell. For canvases without gaps.
   struct Weighed {

@@ -1,6 +1,7 @@
 // A text with holes: cells that hold a token, any token, or any number of them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -22,6 +23,7 @@ struct CanvasForm {
   std::vector<CanvasCell> cells;
   std::vector<std::pair<uint32_t, uint32_t>> skips;  // from before one cell to before a later one, without text
   std::vector<uint32_t> closing;                     // tokens that may fill all cells behind the text
+  bool closes_with(uint32_t token) const { return std::find(closing.begin(), closing.end(), token) != closing.end(); }
 };
 
 struct CanvasLimits {

@@ -198,6 +198,11 @@ class Canvas:
         found = self._native.completion(list(preferred))
         return None if found is None else [None if token < 0 else token for token in found]
 
+    def prefer(self, tokens: Sequence[int]) -> None:
+        """By cell, the tokens that are likely to be committed. Nothing else changes than what commits of them cost: a
+        completion that is at hand agrees with as many as is easy."""
+        self._native.prefer(list(tokens))
+
     @_limited
     def best(self, log_p: NDArray[np.float32]) -> tuple[list[int | None], float] | None:
         """The most likely completion where cells are independent, and the log of its probability.

@@ -207,6 +207,10 @@ class _Run:
             else int(wanted[cell] or 0)
             for row, cell in enumerate(cells)
         ]
+        likely = [0] * len(canvas)
+        for cell, token in zip(cells, tokens, strict=True):
+            likely[cell] = token
+        canvas.prefer(likely)
         sure = confidences(options.schedule, log_p, tokens, cells, chance)
         heap = [(-sure[row], row) for row in range(len(cells))]
         heapq.heapify(heap)

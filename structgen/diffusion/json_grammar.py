@@ -399,7 +399,7 @@ class _Keys:
                     break
         found: Body | None = None
         if ways:
-            made, _ = self.lowering._named((id(self), key), "keys")
+            made, _ = self.lowering._named(object(), "keys")  # one of its own
             self.lowering.rules[made] = choice_of(ways)
             found = ("rule", made)
         self.known[key] = found
