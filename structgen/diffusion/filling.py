@@ -59,6 +59,27 @@ class Filling:
     ended_early: bool = False
     timing: Timing = field(default_factory=Timing)
 
+    def frames(self, count: int = 8, hole: str = "░") -> list[str]:
+        """The canvas while it was filled: so many moments at most, the first and the last of them included."""
+        if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+            raise OptionError(f"count is {count!r:.40}; a canvas has 2 frames at least")
+        whole = self.canvas.tokens
+        moments = sorted({round(n * len(self.order) / (count - 1)) for n in range(count)})
+        shown = []
+        for moment in moments:
+            later = set(self.order[moment:])  # a cell that was taken back is open until it is filled for good
+            shown.append(
+                b"".join(
+                    hole.encode()
+                    if token is None or cell in later
+                    else b""
+                    if token in self.canvas.closing
+                    else self.canvas.vocabulary.token_bytes(token) or b""
+                    for cell, token in enumerate(whole)
+                ).decode("utf-8", "replace")
+            )
+        return shown
+
 
 def fill(
     model: DiffusionModel,

@@ -65,7 +65,14 @@ Needs = frozenset[int]
 def grammar_of_schema(ir: Mapping[str, Any]) -> tuple[IR, list[Note]]:
     """The IR of a grammar of the schema's texts, with what is not exact about it."""
     made = _Lowering(ir)
-    start = made.rule(frozenset([ir["root"]]))
+    try:
+        start = made.rule(frozenset([ir["root"]]))
+    except RecursionError:
+        raise LimitExceeded(
+            "the schema is nested too deeply to become a grammar",
+            limit="recursion",
+            hint="A canvas takes schemas of a few hundred levels.",
+        ) from None
     rules = tuple(Rule(name, body) for name, body in made.rules.items())
     return lower(Grammar((Rule("root", start), *rules), "root")), list(dict.fromkeys(made.notes))
 
@@ -169,8 +176,8 @@ class _Lowering:
                 if any(_may_meet(one, other) for other in seen[:place]):
                     raise _refusal(node, "oneOf over branches that are not told apart by type or constant")
 
-    def _kind_of(self, schema: int) -> tuple[int, frozenset[str] | None]:
-        """The types that a branch may have, and its texts where they are listed."""
+    def _kind_of(self, schema: int, depth: int = 3) -> tuple[int, frozenset[str] | None]:
+        """The types that a branch may have, and its texts where they are listed; looked for so many schemas deep."""
         node = self.nodes[schema]
         met: set[int] = set()
         while isinstance(node, dict) and len(node.get("ref", ())) == 1 and schema not in met:
@@ -183,13 +190,15 @@ class _Lowering:
         has_values = any(key in node for key in ("strings", "numbers", "literals", "values"))
         if has_values and not (node.get("numbers") or node.get("literals") or node.get("values")):
             return _STRING, frozenset(f"{kind} {text}" for kind, text in listed)
-        if node.get("properties") and node.get("types", _ALL) == _OBJECT:
+        if depth and node.get("properties") and node.get("types", _ALL) == _OBJECT:
             for name, inner in node["properties"]:
-                kind, texts = self._kind_of(inner)
-                if name in node.get("required", ()) and texts is not None and kind == _STRING:
+                if name not in node.get("required", ()):
+                    continue
+                kind, texts = self._kind_of(inner, depth - 1)
+                if texts is not None and kind == _STRING:
                     return _OBJECT, frozenset(f"{name}: {text}" for text in texts)
-        if node.get("anyOf") and "types" not in node:
-            kinds = [self._kind_of(one)[0] for one in node["anyOf"][0]]
+        if depth and node.get("anyOf") and "types" not in node:
+            kinds = [self._kind_of(one, depth - 1)[0] for one in node["anyOf"][0]]
             return _union(kinds), None
         return node.get("types", _ALL), None
 

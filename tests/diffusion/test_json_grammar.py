@@ -10,6 +10,7 @@ import pytest
 
 import structgen as sg
 from structgen import _core
+from structgen.diffusion import Canvas, Hole
 from structgen.diffusion.json_grammar import grammar_of_schema
 from structgen.diffusion.json_strings import quoted
 from structgen.errors import CombinationError, LimitExceeded
@@ -171,3 +172,29 @@ def test_strings_are_written_as_json(pattern: str) -> None:
         expected = plain.explain(text).ok
         assert accepts(written, json.dumps(text, ensure_ascii=False).encode()) == expected, text
     assert not accepts(written, b'"\\u0061"') and not accepts(written, b'"\\/"')
+
+
+def test_schemas_that_hold_themselves_and_deep_ones() -> None:
+    """Branches that are told apart by a key behind which the schema begins anew; and more levels than can be followed."""
+    around = {**CLOSED, "properties": {"k": {"$ref": "#"}}, "required": ["k"]}
+    with pytest.raises(CombinationError, match="oneOf"):
+        grammar_of_schema(sg.json_schema({"oneOf": [around, {**around, "minProperties": 1}]}).lower()[1])
+    chain = {
+        f"d{place}": {**CLOSED, "properties": {"k": {"$ref": f"#/$defs/d{place + 1}"}}, "required": ["k"]}
+        for place in range(1_500)
+    }
+    deep = {"$ref": "#/$defs/d0", "$defs": {**chain, "d1500": {"type": "null"}}}
+    with pytest.raises(LimitExceeded, match="nested too deeply"):
+        grammar_of_schema(sg.json_schema(deep).lower()[1])
+
+
+def test_objects_beside_each_other_keep_their_keys() -> None:
+    """Many schemas, one after the other: rules are named by what they are of, not by where that lay in memory."""
+    for size in range(1, 40):
+        names = [f"p{place}" for place in range(size % 7 + 1)]
+        inner = {**CLOSED, "properties": {f"q{size}": {"type": "integer"}}, "required": [f"q{size}"]}
+        schema = {**CLOSED, "properties": dict.fromkeys(names[:2], inner), "required": names[:1]}
+        canvas = Canvas(
+            sg.json_schema(schema, whitespace="compact"), BYTES, [f'{{"p0":{{"q{size}":', Hole(2), "}}"]
+        )
+        assert canvas.completable() and ord("7") in canvas.allowed(len(canvas) - 3), schema
