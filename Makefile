@@ -26,7 +26,7 @@ help:
 	@echo 'make bench      constrained against unconstrained generation, paired runs'
 	@echo 'make wheel      build a wheel into dist/ make clean   remove everything that was built'
 
-develop: $(STAMP)/core
+develop: $(STAMP)/core $(STAMP)/molecules
 
 $(STAMP)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "structgen needs Python 3.11 or newer")'
@@ -44,6 +44,11 @@ $(STAMP)/tools: $(STAMP)/torch pyproject.toml
 
 $(STAMP)/core: $(STAMP)/tools $(CORE_SOURCES)
 	@$(QUIET) 'build the core, install structgen[dev]' $(BIN)/pip install --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+# A masked model of reactions. What it asks for beside its weights is of no use here, and old.
+$(STAMP)/molecules: $(STAMP)/venv
+	@$(QUIET) 'install a model of molecules' $(BIN)/pip install --no-deps rxnmapper
 	@touch $@
 
 test: develop

@@ -376,12 +376,9 @@ bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_
 
 // What can be written from `set` on, after the ends that there are among so many states of a lexeme.
 template <class EndsOf>
-std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of,
-                                                Arena &scratch) {
+std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of) {
   measure_items();
   if (fewest_after(set) > MOST_WRITTEN) return std::nullopt;
-  if (chart_)
-    if (std::optional<std::string> text = chart_->completion(set, ends_of(MANY_STATES), scratch)) return text;
   for (const size_t states : {FEW_STATES, MANY_STATES}) {
     Search search(*this, true, states);
     if (search.from(set, brackets, ends_of(states)) && !search.spent()) return search.text();
@@ -392,7 +389,12 @@ std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t b
 std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_t brackets, Within within,
                                                    Arena &scratch) {
   const End here{{RegexSpace::EMPTY, within}, {}};
-  std::optional<std::string> found = written(set, brackets, [&](size_t) { return std::span(&here, 1); }, scratch);
+  if (chart_) {
+    measure_items();
+    const Chart::Ended end{{RegexSpace::EMPTY, within}, {}};
+    if (auto text = chart_->completion(set, {&end, 1}, scratch)) return text;
+  }
+  std::optional<std::string> found = written(set, brackets, [&](size_t) { return std::span(&here, 1); });
   bool spent;
   return found || !has_contexts() ? found : in_contexts(set, RegexSpace::EMPTY, &spent, scratch);
 }
@@ -402,8 +404,13 @@ std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_
   const EarleySet *next = after(set, brackets, t, nullptr, scratch);
   const std::optional<uint32_t> open = opened(brackets, t);
   if (!next || !open) return std::nullopt;
+  if (chart_) {
+    measure_items();
+    if (const std::vector<Chart::Ended> *ended = chart_->ends(s, within))
+      if (auto text = chart_->completion(next, *ended, scratch)) return text;
+  }
   auto all = [&](size_t states) { return std::span(ends(s, within, states).found); };
-  std::optional<std::string> found = written(next, *open, all, scratch);
+  std::optional<std::string> found = written(next, *open, all);
   if (found || !has_contexts()) return found;
   for (const End &end : all(MANY_STATES)) {
     bool spent;

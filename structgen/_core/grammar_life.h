@@ -101,7 +101,7 @@ class GrammarLife {
   // `most`: lexeme states to look at. A few are enough to find a completion, all of them to know that there is none.
   const Ends &ends(LexemeState s, Within within, size_t most);
   template <class EndsOf>
-  std::optional<std::string> written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of, Arena &scratch);
+  std::optional<std::string> written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of);
   bool leads_on(const EarleySet *set, uint32_t brackets, const End &end);
   bool lexeme_within(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
                      Arena &scratch);

@@ -11,7 +11,6 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t FINISHING = 88;
-constexpr size_t MANY_STATES = 5'000;  // of a lexeme, looked at to find its ends
 constexpr size_t MOST_STEPS = 20'000;  // to a completion
 
 void set_bit(std::vector<uint64_t> &bits, uint32_t bit) { bits[bit / 64] |= uint64_t{1} << bit % 64; }
@@ -55,30 +54,45 @@ uint32_t GrammarLife::Chart::place(At at) {
 }
 
 // The places where a lexeme may end; null where it has too many states.
-const std::vector<GrammarLife::Chart::At> *GrammarLife::Chart::ends(LexemeState s, Within within) {
+const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::ends(LexemeState s, Within within) {
   const uint64_t key = static_cast<uint64_t>(s) << 32 | within;
   if (auto it = ends_.find(key); it != ends_.end()) return &it->second;
-  std::vector<At> found;
-  std::vector<std::pair<LexemeState, Within>> points{{s, within}};
-  std::unordered_map<uint64_t, bool> met{{key, true}};
-  for (size_t at = 0; at < points.size(); ++at) {
-    const auto [lexeme, left] = points[at];
+  struct Point {
+    LexemeState lexeme;
+    Within left;
+    uint32_t from;
+    char byte;
+  };
+  std::vector<Ended> found;
+  std::unordered_set<uint64_t> known, met{key};
+  std::vector<Point> points{{s, within, 0, 0}};  // breadth first
+  auto text = [&](uint32_t at) {
+    std::string read;
+    for (; at; at = points[at].from) read.push_back(points[at].byte);
+    std::reverse(read.begin(), read.end());
+    return read;
+  };
+  for (uint32_t at = 0; at < points.size(); ++at) {
+    const Point now = points[at];
     if (at > MOST_POINTS) return nullptr;
     ++points_;
-    if (l_.lexemes_.complete(lexeme)) found.push_back({l_.lexemes_.near(l_.lexemes_.after(lexeme)), left});
-    std::bitset<256> bytes = l_.lexemes_.first(lexeme);
-    if (left != ANYTHING) bytes &= l_.lexemes_.first(left);
+    if (l_.lexemes_.complete(now.lexeme)) {
+      const At end{l_.lexemes_.near(l_.lexemes_.after(now.lexeme)), now.left};
+      if (known.insert(key_of(end)).second) found.push_back({end, text(at)});
+    }
+    std::bitset<256> bytes = l_.lexemes_.first(now.lexeme);
+    if (now.left != ANYTHING) bytes &= l_.lexemes_.first(now.left);
     std::pair<LexemeState, Within> last{Lexemes::DEAD, Lexemes::DEAD};
     for (size_t b = 0; b < 256; ++b) {
       if (!bytes.test(b)) continue;
-      const std::pair to{l_.lexemes_.step(lexeme, static_cast<uint8_t>(b)), l_.lexemes_.step_within(left, static_cast<uint8_t>(b))};
+      const auto byte = static_cast<uint8_t>(b);
+      const std::pair to{l_.lexemes_.step(now.lexeme, byte), l_.lexemes_.step_within(now.left, byte)};
       if (to.first == Lexemes::DEAD || to.second == Lexemes::DEAD || last == to) continue;
       last = to;
-      if (met.try_emplace(static_cast<uint64_t>(to.first) << 32 | to.second, true).second) points.push_back(to);
+      if (met.insert(static_cast<uint64_t>(to.first) << 32 | to.second).second)
+        points.push_back({to.first, to.second, at, static_cast<char>(b)});
     }
   }
-  std::sort(found.begin(), found.end(), [](At a, At b) { return key_of(a) < key_of(b); });
-  found.erase(std::unique(found.begin(), found.end(), [](At a, At b) { return key_of(a) == key_of(b); }), found.end());
   return &(ends_[key] = std::move(found));
 }
 
@@ -93,10 +107,10 @@ bool GrammarLife::Chart::find_places() {
       set_bit(places_[from].done, t);
       const LexemeState s = l_.begin(grammar_.terminals[t].number, places_[from].at.after);
       if (s == Lexemes::DEAD) continue;
-      const std::vector<At> *to = ends(s, places_[from].at.within);
+      const std::vector<Ended> *to = ends(s, places_[from].at.within);
       if (!to || points_ > MOST_IN_ALL || places_.size() > MOST_PLACES || arcs_.size() > MOST_ARCS) return false;
-      for (At at : *to) {
-        const uint32_t end = place(at);
+      for (const Ended &one : *to) {
+        const uint32_t end = place(one.at);
         arcs_.push_back({from, t, end});
         bool grew = false;
         for (size_t w = 0; w < words; ++w) {
@@ -198,20 +212,21 @@ std::optional<bool> GrammarLife::Chart::empty() {
 }
 
 bool GrammarLife::Chart::foreseen(LexemeState s, Within within) {
-  const std::vector<At> *found = usable_ ? ends(s, within) : nullptr;
-  return !found || std::all_of(found->begin(), found->end(), [&](At at) { return index_.contains(key_of(at)); });
+  const std::vector<Ended> *found = usable_ ? ends(s, within) : nullptr;
+  return !found ||
+         std::all_of(found->begin(), found->end(), [&](const Ended &end) { return index_.contains(key_of(end.at)); });
 }
 
 std::optional<bool> GrammarLife::Chart::alive(const EarleySet *set, LexemeState s, Within within) {
-  const std::vector<At> *found = usable_ ? ends(s, within) : nullptr;
+  const std::vector<Ended> *found = usable_ ? ends(s, within) : nullptr;
   if (!found) {
     usable_ = false;
     return std::nullopt;
   }
   std::vector<uint32_t> places;
   bool all = true;
-  for (At at : *found) {
-    const auto known = index_.find(key_of(at));
+  for (const Ended &end : *found) {
+    const auto known = index_.find(key_of(end.at));
     if (known != index_.end()) places.push_back(known->second);
     else all = false;
   }
@@ -244,7 +259,7 @@ uint32_t GrammarLife::Chart::least_left(Within within) {
 }
 
 // Terminal after terminal, what may be the nearest to the end first; nothing is followed that does not lead there.
-std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, std::span<const End> ends, Arena &scratch) {
+std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch) {
   struct Step {
     const EarleySet *set;  // at the end of `text`, once `read`; before that where its last lexeme began
     uint32_t terminal;
@@ -258,18 +273,16 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
   std::priority_queue<Step> queue;
   std::unordered_set<Hash128, HashOf128> met;
   std::unordered_map<Hash128, const EarleySet *, HashOf128> after;
-  auto add = [&](const EarleySet *from, uint32_t t, bool is_read, const End &end, const std::string &before) {
-    const At at{l_.lexemes_.near(end.boundary.after), end.boundary.within};
+  auto add = [&](const EarleySet *from, uint32_t t, bool is_read, At at, std::string text) {
     if (!index_.contains(key_of(at))) return;
-    std::string text = before + end.text;
     const size_t length = text.size() + least_left(at.within);
     queue.push({from, t, is_read, at, std::move(text), length});
   };
-  for (const End &end : ends) add(set, 0, true, end, {});
+  for (const Ended &end : ended) add(set, 0, true, end.at, end.text);
   if (queue.empty())  // what is not told from nothing was left behind
-    for (const End &end : ends)
+    for (const Ended &end : ended)
       for (const Place &p : places_)
-        if (p.at.within == end.boundary.within) add(set, 0, true, {{p.at.after, p.at.within}, end.text}, {});
+        if (p.at.within == end.at.within) add(set, 0, true, p.at, end.text);
   for (size_t steps = 0; !queue.empty() && steps < MOST_STEPS; ++steps) {
     Step now = queue.top();
     queue.pop();
@@ -292,7 +305,9 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
     auto read = [&](uint32_t t) {
       const LexemeState s = l_.begin(t, now.at.after);
       if (s == Lexemes::DEAD) return;
-      for (const End &end : l_.ends(s, now.at.within, MANY_STATES).found) add(now.set, t, false, end, now.text);
+      const std::vector<Ended> *found = ends(s, now.at.within);
+      if (!found) return;
+      for (const Ended &end : *found) add(now.set, t, false, end.at, now.text + end.text);
     };
     for (uint32_t t : l_.items_.expected(now.set->outlook)) read(t);
     for (uint32_t t : l_.g_.ignore) read(t);

@@ -28,17 +28,23 @@ class GrammarLife::Chart {
   std::optional<bool> empty();
   // Can the text be completed after `set`, by any of the ends of lexeme `s`? Nothing: there is no chart.
   std::optional<bool> alive(const EarleySet *set, LexemeState s, Within within);
+  struct At {
+    Re after;
+    Within within;
+  };
+  struct Ended {
+    At at;
+    std::string text;  // that leads there, a shortest one
+  };
+  // The places where a lexeme may end; null where it has too many states.
+  const std::vector<Ended> *ends(LexemeState s, Within within);
   // Some text that completes what is read, a short one, after some of these ends.
-  std::optional<std::string> completion(const EarleySet *set, std::span<const End> ends, Arena &scratch);
+  std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch);
   // Are all places known where the lexeme may end? Not where no text leads to such a pair.
   bool foreseen(LexemeState s, Within within);
 
  private:
   using Bits = std::vector<uint64_t>;
-  struct At {
-    Re after;
-    Within within;
-  };
   static uint64_t key_of(At at) { return static_cast<uint64_t>(at.after) << 32 | at.within; }
   struct Place {
     At at;
@@ -64,7 +70,6 @@ class GrammarLife::Chart {
 
   uint32_t least_left(Within within);
   uint32_t place(At at);
-  const std::vector<At> *ends(LexemeState s, Within within);
   bool find_places();
   bool build();
   std::vector<uint32_t> sorted(std::vector<std::pair<uint32_t, uint32_t>> *loops) const;
@@ -85,7 +90,7 @@ class GrammarLife::Chart {
   CanvasGrammar grammar_;
   std::vector<Place> places_;
   std::unordered_map<uint64_t, uint32_t> index_;
-  std::unordered_map<uint64_t, std::vector<At>> ends_;
+  std::unordered_map<uint64_t, std::vector<Ended>> ends_;
   std::vector<uint32_t> fresh_;  // places whose arcs are not all known
   std::vector<Arc> arcs_;
   std::unordered_map<Within, uint32_t> least_left_;

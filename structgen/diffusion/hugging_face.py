@@ -133,7 +133,9 @@ def load(
         import torch
         import transformers
     except ImportError as error:
-        raise ModelError(f"{error.name} is not installed", hint="pip install 'structgen[models]'") from None
+        raise ModelError(
+            f"{error.name} is not installed", hint="pip install 'structgen[transformers]'"
+        ) from None
     if threads is not None:
         torch.set_num_threads(threads)
     folder = _folder(name)

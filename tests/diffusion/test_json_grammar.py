@@ -175,7 +175,7 @@ def test_strings_are_written_as_json(pattern: str) -> None:
 
 
 def test_schemas_that_hold_themselves_and_deep_ones() -> None:
-    """Branches that are told apart by a key behind which the schema begins anew; and more levels than can be followed."""
+    """Branches told apart by a key behind which the schema begins anew; and more levels than can be followed."""
     around = {**CLOSED, "properties": {"k": {"$ref": "#"}}, "required": ["k"]}
     with pytest.raises(CombinationError, match="oneOf"):
         grammar_of_schema(sg.json_schema({"oneOf": [around, {**around, "minProperties": 1}]}).lower()[1])
