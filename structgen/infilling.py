@@ -22,7 +22,7 @@ from structgen.constraints.base import Constraint, as_constraint
 from structgen.constraints.base import Literal as Text
 from structgen.constraints.composition import text as free_text
 from structgen.constraints.grammar.constraint import DEEPEST, GrammarConstraint
-from structgen.errors import CombinationError, DeadEnd, OptionError, OutputInvalid, with_kind
+from structgen.errors import CombinationError, DeadEnd, OptionError, OutputInvalid, Truncated, with_kind
 from structgen.matcher import Matcher
 from structgen.posterior_sampling import sample
 from structgen.vocabulary import Vocabulary
@@ -93,7 +93,8 @@ def infill(
         `particles` by how likely what follows each hole is; "auto" takes "fim" where the model has it and there is one
         hole, and "left-to-right" elsewhere.
     max_tokens
-        Of the whole text. It is closed in time (``close_within_budget``), unless `options` say otherwise.
+        Of the whole text. What has come to no end by then is completed in a short way, whatever the model would say;
+        to be told instead, or to end in time, give ``close_within_budget`` among the options.
     options
         Of the generation, such as ``{"temperature": 0}``.
 
@@ -113,8 +114,6 @@ def infill(
     within = None if within is None else _indented(within, unit, deepest, "")
     whole = _whole(pieces, [kinds[name] for name in names], within)
     chosen = dict(options or {})
-    if method != "smc":
-        chosen.setdefault("close_within_budget", True)
     marks = _marks(model)
     if method == "auto":
         method = "fim" if marks and len(names) == 1 and within is None else "left-to-right"
@@ -130,9 +129,24 @@ def infill(
         weights = [float(one) for one in found.weights]
         text = found.texts[int(np.random.default_rng(seed).choice(len(weights), p=weights))]
         return Infilling(text, _split(text, pieces, names, kinds), method, weights, list(found.texts))
-    result = run(model, asked, whole, seed=seed, max_tokens=max_tokens, **chosen)
-    text = result.value
+    text = _written(model, asked, whole, chosen, max_tokens, seed)
     return Infilling(text, _split(text, pieces, names, kinds), method, texts=(text,))
+
+
+def _written(
+    model: Any, asked: str, whole: Constraint, options: dict[str, Any], max_tokens: int, seed: int | None
+) -> str:
+    """A text of the constraint: what the model writes, and where that comes to no end a short way to one."""
+    try:
+        return str(run(model, asked, whole, seed=seed, max_tokens=max_tokens, **options).value)
+    except Truncated as cut:
+        if "close_within_budget" in options:
+            raise
+        matcher = Matcher(whole, model.vocabulary)
+        rest = matcher.witness_text() if all(map(matcher.advance, cut.result.tokens)) else None
+        if rest is None:
+            raise
+        return (matcher.text + rest).decode()
 
 
 def _read(template: str, holes: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -214,9 +228,9 @@ def _in_the_middle(
         raise OptionError('method "fim" fills one hole under its own constraint', hint='Use "left-to-right".')
     prefix, suffix, middle = marks
     asked = f"{prefix}{pieces[0]}{suffix}{pieces[1]}{middle}"
-    result = run(model, asked, kinds[names[0]], seed=seed, max_tokens=max_tokens, **options)
-    text = pieces[0] + result.value + pieces[1]
-    return Infilling(text, {names[0]: result.value}, "fim", texts=(text,))
+    inside = _written(model, asked, kinds[names[0]], options, max_tokens, seed)
+    text = pieces[0] + inside + pieces[1]
+    return Infilling(text, {names[0]: inside}, "fim", texts=(text,))
 
 
 def _split(

@@ -1,10 +1,10 @@
 """Holes in code, filled by SmolLM2 from the left: one, two and three regions, free and under the language's grammar.
 
 Python: functions of the standard library; regions are statements and expressions of theirs. C++: functions of public
-packages, and those of functions.cpp; regions are parts of lines. Both ways keep to the template, and are closed within
-the same number of tokens; "free" takes any text for a hole, "grammar" what leaves the whole a text of the language.
-Judges: `ast.parse` (Python) and tree-sitter (C++), and for functions.cpp `g++ -fsyntax-only`, of which messages about
-syntax count. Restored: holes that hold what stood there.
+packages, and those of functions.cpp; regions are parts of lines. Both ways keep to the template, and are completed in a
+short way after the same number of tokens; "free" takes any text for a hole, "grammar" what leaves the whole a text of
+the language. Judges: `ast.parse` (Python) and tree-sitter (C++), and for functions.cpp `g++ -fsyntax-only`, of which
+messages about syntax count. Restored: holes that hold what stood there.
 """
 
 from __future__ import annotations

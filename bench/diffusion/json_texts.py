@@ -2,7 +2,7 @@
 
 Schemas are those of a MaskBench file that the model has not seen (train_json.py); instances are the valid ones of the
 file. "free" takes what the model likes, "json" puts it on a canvas of JSON, "schema" on one of the schema. Judges:
-`json` and `jsonschema`. Restored is the share of masked tokens that are those of the instance.
+`json` and `jsonschema_rs`. Restored is the share of masked tokens that are those of the instance.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 
 import structgen as sg
 from bench.monitors.tables import wilson
@@ -99,8 +99,7 @@ def _survey(chosen: argparse.Namespace) -> None:
 class _Case:
     def __init__(self, schema: Any, tokens: list[int], constraint: Any) -> None:
         self.schema, self.tokens, self.constraint = schema, tokens, constraint
-        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        self.judge = kind(schema)
+        self.judge = jsonschema_rs.validator_for(schema)
 
     def is_valid(self, text: str) -> tuple[bool, bool]:
         """Is it JSON, and of the schema?"""

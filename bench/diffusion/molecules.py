@@ -110,7 +110,7 @@ def _overhead(name: str, model: Any, chosen: argparse.Namespace) -> None:
             free, ours, drafted, ratios, steps, same = [], [], [], [], [], True
             for number in range(chosen.pairs):
                 middle = _PARTS[number % len(_PARTS)]
-                pieces = [Hole(length // 2), middle, Hole(length - length // 2)]
+                pieces: list[Any] = [Hole(length // 2), middle, Hole(length - length // 2)]
                 canvas = Canvas(sg.grammar("smiles"), model.vocabulary, pieces)
                 seconds = [fill_freely(model, canvas.tokens, tokens_per_step=count)[1] for _ in range(2)]
                 timed = []
