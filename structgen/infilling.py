@@ -31,6 +31,8 @@ __all__ = ["Infilling", "Method", "infill"]
 
 Method = Literal["auto", "left-to-right", "fim", "smc"]
 _HOLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_QUOTED = re.compile(r"\"{3}.*?\"{3}|'{3}.*?'{3}|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", re.S)
+_BRACKETS = re.compile(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}")
 _DEEPER = 3
 """Blocks that a hole may nest more than the template does."""
 _MIDDLE = (
@@ -138,7 +140,7 @@ def _written(
 ) -> str:
     """A text of the constraint: what the model writes, and where that comes to no end a short way to one."""
     try:
-        return str(run(model, asked, whole, seed=seed, max_tokens=max_tokens, **options).value)
+        return run(model, asked, whole, seed=seed, max_tokens=max_tokens, **options).generation.text
     except Truncated as cut:
         if "close_within_budget" in options:
             raise
@@ -167,7 +169,10 @@ def _read(template: str, holes: Mapping[str, Any]) -> tuple[list[str], list[str]
 
 def _indentation(template: str) -> tuple[str, int]:
     """What a block of the template is indented by, and how deep blocks may be."""
-    lines = [line for line in template.split("\n") if line.strip()]
+    code = _QUOTED.sub("''", template)
+    while (bare := _BRACKETS.sub("0", code)) != code:  # columns between brackets are those of no block
+        code = bare
+    lines = [line for line in code.split("\n") if line.strip()]
     columns = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
     opened = [
         column[len(before) :]
@@ -243,10 +248,20 @@ def _split(
     def fits(name: str, inside: str) -> bool:
         return matchers[name].explain(inside).ok
 
+    failed: set[tuple[int, int]] = set()
+
     def rest(place: int, at: int) -> list[str] | None:
         """The holes from one on, whose text begins here."""
         if place == len(names):
             return [] if at == len(text) else None
+        if (place, at) in failed:
+            return None
+        found = holes_from(place, at)
+        if found is None:
+            failed.add((place, at))
+        return found
+
+    def holes_from(place: int, at: int) -> list[str] | None:
         literal = pieces[place + 1]
         last = place + 1 == len(names)
         end = len(text) - len(literal) if last else text.find(literal, at)

@@ -178,6 +178,7 @@ bool Canvas::may_be(size_t cell, uint32_t token) const { return masks_[cell][tok
 bool Canvas::commit(size_t cell, uint32_t token) {
   CanvasCell &at = form_.cells[cell];
   if (at.kind == CanvasCell::Fixed) return at.token == token;
+  if (at.kind == CanvasCell::Gap) throw std::invalid_argument("a gap holds any number of tokens, so none can be put into it");
   if (!known_) solve();
   if (!completable_ || !may_be(cell, token)) return false;
   // What the completion at hand leaves behind its text is closed by any token that closes, but for cells that hold none.
@@ -224,15 +225,18 @@ std::optional<std::vector<uint32_t>> Canvas::completion(const std::vector<uint32
 
 void Canvas::prefer(std::vector<uint32_t> tokens) { preferred_ = std::move(tokens); }
 
-void Canvas::check_weighable() const {
-  if (has_gap(form_)) throw std::invalid_argument("a canvas with a gap has no best completion");
+void Canvas::check_weighable(size_t nodes) const {
+  const size_t bytes = CanvasPaths::bytes(program_->arcs->grammar(), nodes);
+  if (bytes > limits_.bytes)
+    throw LimitError("the weights of a canvas take " + std::to_string(bytes >> 20) + " MiB (limit canvas_bytes)");
 }
 
 std::optional<Canvas::Weighed> Canvas::best(const float *log_p, size_t stride) {
-  check_weighable();
+  if (has_gap(form_)) throw std::invalid_argument("a canvas with a gap has no best completion");
   Program::Turn turn(*program_->program);
   Filled filled(*program_->arcs, form_, limits_);
   if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;
+  check_weighable(filled.lattice.nodes.size());
   filled.chart.find_useful();
   CanvasPaths paths(*program_->arcs, form_, filled.lattice, filled.chart, CanvasPaths::Of::Best, log_p, stride);
   if (std::isinf(paths.total())) return std::nullopt;
@@ -240,11 +244,12 @@ std::optional<Canvas::Weighed> Canvas::best(const float *log_p, size_t stride) {
 }
 
 std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, std::mt19937_64 &chance, size_t tries) {
-  check_weighable();
+  if (has_gap(form_)) throw std::invalid_argument("a canvas with a gap has no best completion");
   Program::Turn turn(*program_->program);
   CanvasArcs &arcs = *program_->arcs;
   Filled filled(arcs, form_, limits_);
   if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;
+  check_weighable(filled.lattice.nodes.size());
   filled.chart.find_useful();
   CanvasPaths paths(arcs, form_, filled.lattice, filled.chart, CanvasPaths::Of::All, log_p, stride);
   if (std::isinf(paths.total())) return std::nullopt;

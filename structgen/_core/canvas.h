@@ -65,7 +65,7 @@ class Canvas {
  private:
   struct Filled;
   void solve();
-  void check_weighable() const;
+  void check_weighable(size_t nodes) const;
   bool may_be(size_t cell, uint32_t token) const;
 
   std::shared_ptr<CanvasProgram> program_;

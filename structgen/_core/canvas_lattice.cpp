@@ -6,6 +6,8 @@ namespace structgen {
 namespace {
 
 constexpr uint32_t NONE = CanvasArcs::NONE;
+constexpr size_t MOST_LISTED = 4'000'000;  // places that others lead to without a token, in all
+constexpr size_t ROW_BYTES = 512;          // with links and what is noted of it, about
 using Kind = CanvasArcs::Kind;
 
 }  // namespace
@@ -67,6 +69,9 @@ class CanvasLattice::Builder {
         if (from == p) add(to);
       std::sort(onward.begin(), onward.end());
       onward.erase(std::unique(onward.begin(), onward.end()), onward.end());
+      listed_ += onward.size();
+      if (listed_ > MOST_LISTED)
+        throw LimitError("a canvas has too many gaps and cells that may hold no token side by side (limit canvas_nodes)");
     }
   }
 
@@ -77,7 +82,7 @@ class CanvasLattice::Builder {
       if (p == size_) continue;
       const CanvasCell &cell = form_.cells[p];
       const bool may_close = std::any_of(form_.closing.begin(), form_.closing.end(), [&](uint32_t id) { return cell.allows(id); });
-      out_.ends_at[p] = out_.ends_at[p + 1] && may_close && cell.kind != CanvasCell::Gap;
+      out_.ends_at[p] = out_.ends_at[p + 1] && (may_close || cell.kind == CanvasCell::Gap);
     }
   }
 
@@ -128,6 +133,9 @@ class CanvasLattice::Builder {
   uint32_t row(uint32_t p, uint32_t run) {
     uint32_t &r = slot(places_[p].row_of_run, run);
     if (r == NONE) {
+      if (rows_.size() * ROW_BYTES > limits_.bytes)
+        throw LimitError("the runs of terminals through a canvas take more than " + std::to_string(limits_.bytes >> 20) +
+                         " MiB (limit canvas_bytes)");
       r = static_cast<uint32_t>(rows_.size());
       rows_.push_back({p, run, {}});
       places_[p].rows.push_back(r);
@@ -252,6 +260,7 @@ class CanvasLattice::Builder {
   CanvasArcs &arcs_;
   const CanvasForm &form_;
   const CanvasLimits &limits_;
+  size_t listed_ = 0;
   const uint32_t size_;
   const size_t words_;
   std::vector<Place> places_;

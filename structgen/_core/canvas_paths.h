@@ -20,6 +20,7 @@ namespace structgen {
 
 class CanvasPaths {
  public:
+  static size_t bytes(const CanvasGrammar &grammar, size_t nodes) { return 2 * sizeof(float) * grammar.size() * nodes * nodes; }
   enum class Of : uint8_t { Best, All };
 
   // `log_p`: for each cell a row with as many numbers as there are tokens; null: every token weighs one.

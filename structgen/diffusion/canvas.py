@@ -57,7 +57,8 @@ class Hole:
 
     def __post_init__(self) -> None:
         for name, value in (("least", self.least), ("most", self.last)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_CELLS:
+            known = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not known or not 0 <= value <= _MOST_CELLS:
                 raise OptionError(
                     f"{name} of a hole is {value!r:.40}; it is a whole number up to {_MOST_CELLS}"
                 )
@@ -109,7 +110,17 @@ class Canvas:
         (`canvas_bytes`).
     """
 
-    __slots__ = ("_filled", "_native", "cells", "closing", "constraint", "is_exact", "notes", "vocabulary")
+    __slots__ = (
+        "_filled",
+        "_native",
+        "_optional",
+        "cells",
+        "closing",
+        "constraint",
+        "is_exact",
+        "notes",
+        "vocabulary",
+    )
 
     constraint: Constraint
     vocabulary: Vocabulary
@@ -132,6 +143,15 @@ class Canvas:
         self.constraint = constraint
         self.vocabulary = vocabulary
         self.closing = tuple(closing)
+        for token in self.closing:
+            if (
+                isinstance(token, bool)
+                or not isinstance(token, int | np.integer)
+                or not 0 <= token < vocabulary.size
+            ):
+                raise OptionError(f"{token!r:.40} in closing is no token; there are {vocabulary.size}")
+        if not isinstance(pieces, Iterable) or isinstance(pieces, str | bytes):
+            raise OptionError(f"pieces is {with_kind(pieces)}; it is a list of tokens, texts, holes and gaps")
         filled: list[int] = []
         skips: list[tuple[int, int]] = []
         cells = []
@@ -147,6 +167,9 @@ class Canvas:
         self._filled = filled
         self.is_exact = not skips and _GAP not in filled
         program, self.notes = _program(constraint, vocabulary)
+        self._optional = (
+            [any(start <= cell < end for start, end in skips) for cell in range(len(filled))] if skips else []
+        )
         self._native = _core.Canvas(program, filled, skips, list(self.closing), nodes=_NODES, bytes=_BYTES)
 
     def __len__(self) -> int:
@@ -196,7 +219,13 @@ class Canvas:
         """Tokens of some completion by cell (None where a cell stays without one), of `preferred` tokens where that is
         easy; None where there is none, or a gap is open."""
         found = self._native.completion(list(preferred))
-        return None if found is None else [None if token < 0 else token for token in found]
+        if found is None:
+            return None
+        told: list[int | None] = [None if token < 0 else token for token in found]
+        for cell, token in enumerate(told):
+            if token is None and not (self._optional and self._optional[cell]):
+                told[cell] = next((one for one in self.closing if one in self.allowed(cell)), None)
+        return told
 
     def prefer(self, tokens: Sequence[int]) -> None:
         """By cell, the tokens that are likely to be committed. Nothing else changes than what commits of them cost: a
@@ -230,6 +259,11 @@ class Canvas:
     @_limited
     def commit(self, cell: int, token: int) -> bool:
         """Put a token into an open cell; False, and nothing changed, where the canvas could not be completed then."""
+        if self._filled[cell] == _GAP:
+            raise OptionError(
+                f"cell {cell} is a gap, which holds any number of tokens",
+                hint="Make a canvas with the token and a GAP on either side.",
+            )
         if not self._native.commit(cell, token):
             return False
         self._filled[cell] = token
@@ -245,7 +279,7 @@ class Canvas:
         """A copy."""
         other = object.__new__(Canvas)
         other.constraint, other.vocabulary, other.cells = self.constraint, self.vocabulary, self.cells
-        other.notes = self.notes
+        other.notes, other._optional = self.notes, self._optional
         other.closing, other.is_exact, other._filled = self.closing, self.is_exact, list(self._filled)
         other._native = self._native.copy()
         return other
@@ -307,7 +341,7 @@ def _program(constraint: Constraint, vocabulary: Vocabulary) -> _Known:
             raise CombinationError(
                 f"{error} cannot be put on a canvas: {constraint.describe():.80}",
                 hint="Grammars without a contextual lexer, indentation and other constraints in them can, most "
-                "JSON Schemas, and whatever is regular. Any constraint can be filled from the left: sg.infill.",
+                "JSON Schemas, and whatever is regular. From the left sg.infill fills templates of any constraints.",
             ) from None
         if len(known) > _PROGRAMS:
             known.popitem(last=False)
@@ -337,4 +371,7 @@ def _read(piece: Any, vocabulary: Vocabulary) -> list[int]:
 
 
 def _weights(log_p: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(log_p, dtype=np.float32)
+    found = np.ascontiguousarray(log_p, dtype=np.float32)
+    if np.isnan(found).any() or np.isposinf(found).any():
+        raise OptionError("log_p has entries that are no logarithm of a probability (nan or inf)")
+    return found

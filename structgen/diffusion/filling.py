@@ -32,6 +32,8 @@ from .schedules import confidences
 __all__ = ["Filling", "fill"]
 
 Array = NDArray[np.float64]
+_NEVER = -1e5
+"""The log of a probability that counts for nothing."""
 
 
 @dataclass
@@ -100,6 +102,8 @@ def fill(
     """
     chosen = DecodingOptions.of(options)
     check_model(model)
+    if isinstance(repairs, bool) or not isinstance(repairs, int) or repairs < 0:
+        raise OptionError(f"repairs is {repairs!r:.40}; it is a whole number, 0 at least")
     if (
         canvas.vocabulary is not model.vocabulary
         and canvas.vocabulary.fingerprint != model.vocabulary.fingerprint
@@ -215,8 +219,9 @@ class _Run:
         options, canvas = self.options, state.canvas
         cells = self._active(canvas)
         log_p = _log_softmax(logits[cells])
-        # The same for the same text, however it was come to.
-        chance = np.random.default_rng([options.seed, self.count - len(canvas.open_cells)])
+        # The same for the same text, however it was come to; another where cells were taken back.
+        again = self.filling.reopened + self.filling.repaired
+        chance = np.random.default_rng([options.seed, self.count - len(canvas.open_cells), again])
         scores = log_p
         if options.temperature:
             scores = log_p / options.temperature + chance.gumbel(size=log_p.shape)
@@ -238,10 +243,9 @@ class _Run:
         threshold = np.inf if options.threshold is None else np.log(max(options.threshold, 1e-300))
         filled: list[int] = []
         while heap:
-            _, row = heap[0]
+            _, row = heapq.heappop(heap)
             if len(filled) >= options.tokens_per_step and log_p[row, tokens[row]] < threshold:
-                break
-            heapq.heappop(heap)
+                continue
             cell = cells[row]
             if self._agrees(state, cell, tokens[row], banned[cell]) and state.commit(cell, tokens[row]):
                 filled.append(cell)
@@ -249,8 +253,8 @@ class _Run:
                 continue
             self.filling.refused += 1
             tokens[row] = _best(scores[row], state.allowed[cell], banned[cell])
-            again = confidences(options.schedule, log_p[[row]], [tokens[row]], [cell], chance)[0]
-            heapq.heappush(heap, (-again if options.schedule != "random" else -sure[row], row))
+            surer = confidences(options.schedule, log_p[[row]], [tokens[row]], [cell], chance)[0]
+            heapq.heappush(heap, (-surer if options.schedule != "random" else -sure[row], row))
         return filled
 
     def _agrees(self, state: _State, cell: int, token: int, banned: set[int]) -> bool:
@@ -269,9 +273,12 @@ class _Run:
         return [cell for cell in cells if cell // self.options.block == block]
 
     def _likeliest(self, canvas: Canvas, logits: NDArray[np.float32]) -> list[int | None]:
-        """The tokens of the most likely completion."""
-        found = canvas.best(_log_softmax(logits).astype(np.float32))
-        assert found is not None  # the canvas can be completed
+        """The tokens of the most likely completion; what the model, or a monitor, rules out is in none but by need."""
+        log_p = np.maximum(_log_softmax(logits), _NEVER).astype(np.float32)
+        for cell, tokens in self.banned.items():
+            log_p[cell, list(tokens)] = 2 * _NEVER
+        found = canvas.best(log_p)
+        assert found is not None  # the canvas can be completed, and all weights are finite
         return found[0]
 
     # -- ways to be faster, and to take back

@@ -119,8 +119,9 @@ def load(
         The text of each token, where the tokenizer's own reading is not that: tokens of WordPiece vocabularies that
         are no words. By default the tokenizer is asked.
     mask_id, closing
-        As the tokenizer says, unless they are given: its mask token; its end of text and padding for models that write
-        texts of any length (LLaDA: ``mask_id=126336``), nothing for models that are told the length.
+        The mask token is what the tokenizer says, unless it is given (LLaDA: ``mask_id=126336``). Closing tokens are
+        none, as for models that are told the length, unless they are given: the end of text and padding of models
+        that write texts of any length.
     shift
         For Dream, whose logits are of the next place.
 

@@ -29,6 +29,8 @@ __all__ = ["Note", "grammar_of_schema"]
 _NULL, _BOOLEAN, _OBJECT, _ARRAY, _NUMBER, _STRING = (1 << bit for bit in range(6))
 _ALL = 63
 _MOST_WAYS = 256
+_MOST_TRIED = 20_000
+"""Branches that are looked at for them, with those that turn out to have no value."""
 _MOST_RULES = 20_000
 _ANY_ORDER = 5
 """Keys that may come in any order: each set of them has a rule."""
@@ -140,14 +142,16 @@ class _Lowering:
         todo: list[tuple[list[int], list[Mapping[str, Any]], frozenset[int]]] = [
             (sorted(needs), [], frozenset())
         ]
+        tried = 0
         while todo:
             pending, own, met = todo.pop()
+            tried += 1
+            if len(ways) > _MOST_WAYS or tried > _MOST_TRIED or len(todo) > _MOST_TRIED:
+                raise LimitExceeded(
+                    f"branches can be taken in more than {_MOST_WAYS} ways", limit="canvas_ways"
+                )
             if not pending:
                 ways.append(own)
-                if len(ways) > _MOST_WAYS:
-                    raise LimitExceeded(
-                        f"branches can be taken in more than {_MOST_WAYS} ways", limit="canvas_ways"
-                    )
                 continue
             first, *rest = pending
             node = self.nodes[first]
@@ -390,7 +394,9 @@ class _Keys:
 
     def _after(self, there: frozenset[str], place: int) -> Body | None:
         """What may come behind these keys; in declared order from a place on."""
-        key: Any = (len(there), place, self.required <= there) if self.in_order else there
+        # How many there are is of interest as far as they are counted.
+        counted = min(len(there), max(1, self.least, self.most or 0))
+        key: Any = (counted, place, self.required <= there) if self.in_order else there
         if key in self.known:
             return self.known[key]
         count = len(there)

@@ -55,7 +55,8 @@ def check_model(model: Any) -> None:
             f"{type(model).__name__} is no diffusion model: it has no {', '.join(missing)}",
             hint="Load one with structgen.diffusion.load, or see DiffusionModel.",
         )
-    if isinstance(model.mask_id, bool) or not isinstance(model.mask_id, int) or model.mask_id < 0:
+    known = isinstance(model.mask_id, int | np.integer) and not isinstance(model.mask_id, bool)
+    if not known or not 0 <= model.mask_id < model.vocabulary.size:
         raise ModelError(
             f"the model has no mask token (mask_id is {model.mask_id!r:.40})",
             hint="Models that write from the left fill holes with sg.infill.",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections import Counter
+
 import numpy as np
 import pytest
 
 import structgen as sg
 from structgen.diffusion import GAP, Canvas, Hole
 from structgen.diffusion.canvas import Piece
-from structgen.errors import CanvasInfeasible, CombinationError, EmptyConstraint, OptionError
+from structgen.errors import CanvasInfeasible, CombinationError, EmptyConstraint, LimitExceeded, OptionError
 
 BYTES = sg.Vocabulary.of_bytes()
 JSON = sg.grammar("json")
@@ -101,3 +105,97 @@ def test_what_a_gap_takes_does_not_depend_on_how_far_it_is() -> None:
         found.add(tuple(canvas.allowed(1 + len(numbers))))
     assert len(found) <= 2  # behind the bracket, and behind a comma
     assert all(len(one) > 20 for one in found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "pieces"),
+    [
+        ("a*", [Hole(1, 2)]),
+        ("", [Hole(3), Hole(0, 1)]),
+        ("(ab)*", [Hole(1), Hole(0, 2), Hole(1)]),
+        ("a+b?", [Hole(0, 3), Hole(1)]),
+    ],
+)
+def test_closed_cells_and_cells_that_hold_none(pattern: str, pieces: list[Hole]) -> None:
+    """All fillings, with closing tokens in all cells behind the text and holes that may be shorter before its end."""
+    vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", None], [2])
+    canvas = Canvas(sg.regex(pattern), vocabulary, pieces, closing=[2])
+    cells = len(canvas)
+    optional = {
+        cell
+        for piece, places in zip(pieces, canvas.cells, strict=True)
+        for cell in range(places.start + piece.least, places.stop)
+    }
+    log_p = np.log(np.random.default_rng(1).dirichlet(np.ones(3), size=cells)).astype(np.float32)
+    weights: dict[tuple[int | None, ...], float] = {}
+    for filled in itertools.product([0, 1, 2, None], repeat=cells):
+        held = [token for token in filled if token is not None]
+        left = [cell for cell, token in enumerate(filled) if token is None]
+        text = "".join("ab"[token] for token in held if token != 2)
+        closed = held.index(2) if 2 in held else len(held)
+        if 2 in filled and None in filled[filled.index(2) :]:
+            continue
+        # Of a hole the last cells are left.
+        in_order = all(
+            cell in optional and (cell + 1 == places.stop or filled[cell + 1] is None)
+            for cell in left
+            for places in canvas.cells
+            if places.start <= cell < places.stop
+        )
+        if in_order and set(held[closed:]) <= {2} and re.fullmatch(pattern, text):
+            weights[filled] = float(
+                sum(log_p[cell, token] for cell, token in enumerate(filled) if token is not None)
+            )
+    best = canvas.best(log_p)
+    assert best is not None and best[1] == pytest.approx(max(weights.values()), abs=1e-4)
+    assert weights[tuple(best[0])] == pytest.approx(best[1], abs=1e-4)
+    total = float(np.logaddexp.reduce(list(weights.values())))
+    counts: Counter[tuple[int | None, ...]] = Counter()
+    draws = 4_000
+    for seed in range(draws):
+        drawn = canvas.draw(log_p, seed)
+        assert drawn is not None and drawn[1] == pytest.approx(total, abs=1e-3)
+        counts[tuple(drawn[0])] += 1
+    # Total variation: the mean over such samples is below sqrt(k / draws) / 2; 4 times that has a tiny chance.
+    distance = sum(abs(counts[one] / draws - np.exp(weight - total)) for one, weight in weights.items()) / 2
+    assert set(counts) <= set(weights) and distance < 2 * np.sqrt(len(weights) / draws)
+
+
+def test_a_gap_takes_no_token() -> None:
+    canvas = Canvas(sg.regex("abbbc"), sg.Vocabulary.of_bytes(), ["a", GAP, "c"])
+    with pytest.raises(OptionError, match="cell 1 is a gap"):
+        canvas.commit(1, ord("b"))
+    assert canvas.completable()
+
+
+def test_what_is_behind_a_text_may_be_closed_before_a_gap() -> None:
+    vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", None], [2])
+    assert Canvas(sg.regex("a"), vocabulary, [Hole(2), GAP], closing=[2]).completable()
+    assert Canvas(sg.regex("a*"), vocabulary, [Hole(2), GAP], closing=[2]).allowed(1).tolist() == [0, 2]
+
+
+def test_completions_close_what_has_to_be_closed() -> None:
+    vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", None], [2])
+    assert Canvas(sg.regex("a"), vocabulary, [Hole(3)], closing=[2]).completion() == [0, 2, 2]
+
+
+def test_bad_arguments_of_canvases() -> None:
+    vocabulary = sg.Vocabulary.of_bytes()
+    for options, said in (({"closing": [999]}, "999 in closing"), ({"closing": ["a"]}, "'a' in closing")):
+        with pytest.raises(OptionError, match=said):
+            Canvas(sg.regex("a"), vocabulary, [Hole(1)], **options)  # type: ignore[arg-type]
+    for pieces in (5, "aa", None):
+        with pytest.raises(OptionError, match="pieces is"):
+            Canvas(sg.regex("a"), vocabulary, pieces)  # type: ignore[arg-type]
+    canvas = Canvas(sg.regex("a*"), vocabulary, [Hole(2)])
+    weights = np.zeros((2, vocabulary.size), dtype=np.float32)
+    for wrong in (np.nan, np.inf):
+        weights[0, 3] = wrong
+        with pytest.raises(OptionError, match="no logarithm"):
+            canvas.best(weights)
+    for many in ([GAP] * 5_000, [Hole(0, 1)] * 10_000):
+        with pytest.raises(LimitExceeded, match="side by side"):
+            Canvas(sg.regex("a*"), vocabulary, many).completable()
+    wide = Canvas(sg.grammar("cpp"), vocabulary, [Hole(24)])
+    with pytest.raises(LimitExceeded, match="canvas_bytes"):
+        wide.best(np.zeros((24, vocabulary.size), dtype=np.float32))

@@ -198,3 +198,20 @@ def test_objects_beside_each_other_keep_their_keys() -> None:
             sg.json_schema(schema, whitespace="compact"), BYTES, [f'{{"p0":{{"q{size}":', Hole(2), "}}"]
         )
         assert canvas.completable() and ord("7") in canvas.allowed(len(canvas) - 3), schema
+
+
+def test_branches_that_lead_nowhere_are_bounded() -> None:
+    groups = [{"anyOf": [{"minLength": i + 1}, {"maxLength": 100 + i}]} for i in range(24)]
+    schema = {"$defs": {"no": False}, "properties": {"b": {"allOf": [*groups, {"$ref": "#/$defs/no"}]}}}
+    with pytest.raises(LimitExceeded, match="branches"):
+        grammar_of_schema(sg.json_schema(schema).lower()[1])
+
+
+def test_objects_of_many_keys() -> None:
+    """In the order of the schema; the rules do not grow with how many came before."""
+    names = [f"k{place}" for place in range(150)]
+    schema = {**CLOSED, "properties": {name: {"type": "null"} for name in names}}
+    canvas = Canvas(
+        sg.json_schema(schema, whitespace="compact"), BYTES, ['{"k3":null,"k149', Hole(2), "null}"]
+    )
+    assert canvas.completable()
