@@ -4,7 +4,7 @@ Python: functions of the standard library; regions are statements and expression
 packages, and those of functions.cpp; regions are parts of lines. Both ways keep to the template, and are completed in a
 short way after the same number of tokens; "free" takes any text for a hole, "grammar" what leaves the whole a text of
 the language. Judges: `ast.parse` (Python) and tree-sitter (C++), and for functions.cpp `g++ -fsyntax-only`, of which
-messages about syntax count. Restored: holes that hold what stood there.
+messages about syntax count. Sources are such as our grammars read. Restored: holes that hold what stood there.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ def _compare(
                     )  # fmt: skip
                 except StructgenError as error:
                     print(f"{type(error).__name__}: {error}: {template!r:.300}")
+                    seconds += time.perf_counter() - begun
                     bar.advance()
                     continue
                 seconds += time.perf_counter() - begun

@@ -185,15 +185,18 @@ def _noise(model: Any, cases: Sequence[_Case], chosen: argparse.Namespace) -> No
     with ProgressBar(len(cases), "from noise", True) as bar:
         for seed, case in enumerate(cases):
             bar.advance()
+            whole_schema = Canvas(
+                case.constraint, model.vocabulary, [Hole(chosen.noise)], closing=model.closing
+            )
+            if not whole_schema.completable():
+                few += 1
+                continue
             for way in rows:
                 if way == "free":
                     filled = fill_freely(model, [None] * chosen.noise, temperature=1.0, seed=seed)[0]
                 else:
                     whole = sg.json_schema(True, whitespace=_WHITESPACE) if way == "json" else case.constraint
                     canvas = Canvas(whole, model.vocabulary, [Hole(chosen.noise)], closing=model.closing)
-                    if not canvas.completable():
-                        few += 1
-                        continue
                     filled = fill(model, canvas, temperature=1.0, seed=seed).tokens
                 rows[way].append((*case.is_valid(_shown(model, filled)), 0.0))
     print(f"\nfrom {chosen.noise} masked cells, temperature 1 ({few} schemas need more cells)\n")

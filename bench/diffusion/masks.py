@@ -9,6 +9,7 @@ that can stand, proposing tokens in a random order.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import statistics
 import time
@@ -112,7 +113,7 @@ def _ms(values: Sequence[float]) -> str:
 
 
 def _high(values: Sequence[float]) -> str:
-    return f"{1000 * sorted(values)[int(0.99 * (len(values) - 1))]:.2f}"
+    return f"{1000 * sorted(values)[math.ceil(0.99 * len(values)) - 1]:.2f}"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from structgen.errors import CanvasInfeasible
+from structgen.errors import CanvasInfeasible, LimitExceeded
 
 if TYPE_CHECKING:
     from .canvas import Canvas
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["blame"]
 
 _MOST = 512
-"""Cells that are tried for each hole."""
+"""Cells that are tried in the holes, at most."""
 
 
 def blame(canvas: Canvas) -> CanvasInfeasible:
     """The error that says why."""
-    from .canvas import GAP, Canvas, Hole
+    from .canvas import GAP, Canvas
 
     filled = canvas.tokens
     count = len(filled)
@@ -40,31 +40,57 @@ def blame(canvas: Canvas) -> CanvasInfeasible:
         at = "begins with" if start == 0 else "ends with" if end == count else "has"
         where = f"cell {start}" if end - start == 1 else f"cells {start} to {end - 1}"
         return CanvasInfeasible(
-            f"no text of {canvas.constraint.describe():.60} {at} {_told(canvas, filled[start:end])} ({where})",
+            f"no text of {canvas.constraint.describe():.60} {at} {_told(canvas, filled[start:end], '░')} ({where})",
             start=start,
             end=end,
             hint="Whatever is around it and in its holes; change what is fixed there.",
         )
-    free = [Hole(0, _MOST) if token is None else token for token in _joined(filled)]
-    wider = Canvas(canvas.constraint, canvas.vocabulary, free)
-    found = wider.best(np.full((len(wider), canvas.vocabulary.size), -1.0, dtype=np.float32))
     open_cells = sum(token is None for token in filled)
+    found = _shortest(canvas)
     if found is None:
         return CanvasInfeasible(
-            f"no text of {canvas.constraint.describe():.60} fits with {_MOST} tokens in each hole or fewer"
+            f"no text of {canvas.constraint.describe():.60} that was found fits what is fixed, with "
+            f"{open_cells} open cells or a few hundred",
+            hint="What is fixed may not go together, or needs longer holes.",
         )
     needed = round(-found[1])
     return CanvasInfeasible(
         f"{open_cells} open cells are {'too few' if needed > open_cells else 'not right'}: "
         f"the shortest completion takes {needed}",
         needed=needed,
-        hint=f"Such as {_told(canvas, found[0])}.",
+        hint=f"Such as {_told(canvas, found[0])}."
+        + (
+            ""
+            if needed > open_cells or canvas.closing
+            else " Closing tokens fill what a shorter text leaves."
+        ),
     )
 
 
-def _told(canvas: Canvas, tokens: Iterable[int | None]) -> str:
-    text = canvas.vocabulary.decode(token for token in tokens if token is not None)
-    return f"{text.decode('utf-8', 'replace')!r:.80}"
+def _shortest(canvas: Canvas) -> tuple[list[int | None], float] | None:
+    """A completion with as few tokens in holes of any length as there can be, and their number, negative."""
+    from .canvas import Canvas, Hole
+
+    joined = _joined(canvas.tokens)
+    holes = joined.count(None)
+    most = 8
+    while holes and most * holes <= _MOST:
+        free = [Hole(0, most) if token is None else token for token in joined]
+        wider = Canvas(canvas.constraint, canvas.vocabulary, free, closing=canvas.closing)
+        try:
+            if wider.completable():
+                return wider.best(np.full((len(wider), canvas.vocabulary.size), -1.0, dtype=np.float32))
+        except LimitExceeded:
+            return None
+        most *= 4
+    return None
+
+
+def _told(canvas: Canvas, tokens: Iterable[int | None], hole: str = "") -> str:
+    parts = [
+        hole.encode() if token is None else canvas.vocabulary.token_bytes(token) or b"" for token in tokens
+    ]
+    return f"{b''.join(parts).decode('utf-8', 'replace')!r:.80}"
 
 
 def _joined(filled: Sequence[int | None]) -> list[int | None]:

@@ -94,8 +94,8 @@ class Canvas:
     Parameters
     ----------
     constraint
-        What the whole text is: a regular expression, a grammar (without a contextual lexer or indentation), or a
-        choice.
+        What the whole text is: a regular expression, a choice, a JSON Schema, or a grammar (without a contextual lexer;
+        one that reads indentation by its `indented_by`).
     pieces
         Token ids, texts (which become tokens as the tokenizer splits them), `Hole` and `GAP`.
     closing
@@ -140,6 +140,11 @@ class Canvas:
         *,
         closing: Iterable[int] = (),
     ) -> None:
+        if not isinstance(constraint, Constraint):
+            raise OptionError(
+                f"constraint is {with_kind(constraint)}, which is no constraint",
+                hint="Make one with sg.regex, sg.choice, sg.json_schema or sg.grammar.",
+            )
         self.constraint = constraint
         self.vocabulary = vocabulary
         self.closing = tuple(closing)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +194,18 @@ def _folder(name: str | os.PathLike[str]) -> str:
     return str(Path(found.submodule_search_locations[0]) / inside)
 
 
+def _spelling(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
+    """Texts as the fewest tokens."""
+
+    def spell(text: str) -> list[int]:
+        found = vocabulary.native.fewest_tokens(text.encode())
+        if found is None:
+            raise OptionError(f"the model's tokens cannot spell {text!r:.60}")
+        return found
+
+    return spell
+
+
 def _of_table(model: Any, file: Path, size: int) -> MaskedModel:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -207,7 +219,7 @@ def _of_table(model: Any, file: Path, size: int) -> MaskedModel:
             f"{file.name} of the model cannot be read: {error!r:.120}",
             hint='It has "tokens", "mask", "closing", "before" and "behind".',
         ) from None
-    return MaskedModel(model, vocabulary, mask_id=mask_id, encode=vocabulary.native.fewest_tokens, **marks)
+    return MaskedModel(model, vocabulary, mask_id=mask_id, encode=_spelling(vocabulary), **marks)
 
 
 def _of_reactions(model: Any, folder: Path, size: int) -> MaskedModel:
@@ -224,5 +236,5 @@ def _of_reactions(model: Any, folder: Path, size: int) -> MaskedModel:
         mask_id=ids["[MASK]"],
         before=[ids["[CLS]"]],
         behind=[ids["[SEP]"]],
-        encode=vocabulary.native.fewest_tokens,
+        encode=_spelling(vocabulary),
     )

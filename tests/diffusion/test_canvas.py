@@ -199,3 +199,18 @@ def test_bad_arguments_of_canvases() -> None:
     wide = Canvas(sg.grammar("cpp"), vocabulary, [Hole(24)])
     with pytest.raises(LimitExceeded, match="canvas_bytes"):
         wide.best(np.zeros((24, vocabulary.size), dtype=np.float32))
+
+
+def test_blame_knows_of_closing_tokens_and_of_large_grammars() -> None:
+    vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", None], [2])
+    with pytest.raises(CanvasInfeasible) as told:
+        Canvas(sg.regex("aaaa"), vocabulary, [Hole(2), 2], closing=[2]).check()
+    assert told.value.needed == 4
+    code = sg.Vocabulary.of_bytes()
+    with pytest.raises(CanvasInfeasible) as told:
+        Canvas(sg.grammar("cpp"), code, ["int f() { return ", Hole(1), "1}"]).check()
+    with pytest.raises(CanvasInfeasible, match="░"):
+        Canvas(sg.regex("a.b|c.d"), code, ["a", Hole(1), "d"]).check()
+    for wrong in (int, {"type": "integer"}):
+        with pytest.raises(OptionError, match="no constraint"):
+            Canvas(wrong, code, [Hole(1)])  # type: ignore[arg-type]
