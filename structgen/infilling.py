@@ -140,7 +140,9 @@ def _written(
 ) -> str:
     """A text of the constraint: what the model writes, and where that comes to no end a short way to one."""
     try:
-        return run(model, asked, whole, seed=seed, max_tokens=max_tokens, **options).generation.text
+        result = run(model, asked, whole, seed=seed, max_tokens=max_tokens, **options)
+        _ = result.value  # which raises what went wrong
+        return result.text
     except Truncated as cut:
         if "close_within_budget" in options:
             raise

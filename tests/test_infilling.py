@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.errors import CombinationError, OptionError
+from structgen.errors import CombinationError, OptionError, Truncated
 from structgen.infilling import infill
 from structgen.models.memory import DistributionModel
 
@@ -115,3 +115,16 @@ def test_tokens_for_the_middle() -> None:
     found = infill(model, "a {{hole}} b", hole=sg.regex("[xy]{2}"), seed=1)
     assert found.method == "fim" and asked == ["<fim_prefix>a <fim_suffix> b<fim_middle>"]
     assert found.text == f"a {found.holes['hole']} b"
+
+
+def test_what_comes_to_no_end_is_completed() -> None:
+    """A model that likes one letter; and where the option is given, what it means stays."""
+    likely = np.array([1e-6 if one != b"a" else 1.0 for one in TOKENS])
+    model = DistributionModel(VOCABULARY, lambda tokens: likely / likely.sum())
+    found = infill(model, "({{x}})", x=sg.regex("a*b?"), max_tokens=9, prompt="", seed=1)
+    assert re.fullmatch(r"\(a{6,9}b?\)", found.text) and found.holes["x"] in found.text
+    with pytest.raises(Truncated):
+        infill(
+            model, "({{x}})", x=sg.regex("a*"), max_tokens=9, prompt="", seed=1,
+            options={"close_within_budget": False},
+        )  # fmt: skip
