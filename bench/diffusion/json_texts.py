@@ -12,7 +12,6 @@ import gzip
 import json
 import random
 import statistics
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from structgen.diffusion import Canvas, Hole, fill, load
 from structgen.errors import StructgenError
 from structgen.progress import ProgressBar
 
-from .free import fill_freely
+from .free import Pair, fill_freely, timed_pair
 from .json_tokens import JsonTokens, fits
 from .train_json import is_held_out
 
@@ -209,31 +208,28 @@ def _overhead(model: Any, cases: Sequence[_Case]) -> None:
     print("|--:|--:|--:|--:|--:|--:|---|")
     for length in (32, 64, 128):
         for count in (1, 4):
-            free, ours, steps, same = [], [], [], True
+            pairs: list[Pair] = []
+            steps, same = [], True
             for case in cases[:8]:
                 canvas = Canvas(case.constraint, model.vocabulary, [Hole(length)], closing=model.closing)
                 if not canvas.completable():
                     continue
                 fill(model, canvas, tokens_per_step=count)
-                free.append(
-                    min(fill_freely(model, [None] * length, tokens_per_step=count)[1] for _ in range(2))
-                )
-                timed = []
-                for _ in range(2):
-                    begun = time.perf_counter()
-                    filled = fill(model, canvas, tokens_per_step=count)
-                    timed.append(time.perf_counter() - begun)
-                ours.append(min(timed))
+                pair = timed_pair(model, canvas, count)
+                pairs.append(pair)
                 if count == 1:
                     quick = fill(model, canvas, draft=4)
-                    steps.append(quick.steps / filled.steps)
-                    same &= quick.tokens == filled.tokens
-            if not free:
+                    steps.append(quick.steps / pair.filling.steps)
+                    same &= quick.tokens == pair.filling.tokens
+            if not pairs:
                 continue
-            times = statistics.median(a / b for a, b in zip(ours, free, strict=True))
+            times = statistics.median(pair.constrained / pair.free for pair in pairs)
             drafted = [f"{statistics.mean(steps):.2f}", str(same)] if steps else ["", ""]
             row = [str(length), str(count)]
-            row += [f"{1e3 * statistics.median(one):.1f}" for one in (free, ours)]
+            row += [
+                f"{1e3 * statistics.median(one):.1f}"
+                for one in zip(*((p.free, p.constrained) for p in pairs), strict=True)
+            ]
             print("| " + " | ".join([*row, f"{times:.2f}", *drafted]) + " |", flush=True)
 
 

@@ -19,7 +19,7 @@ from bench.monitors.tables import wilson
 from structgen.diffusion import Canvas, Hole, Molecules, fill, load
 from structgen.progress import ProgressBar
 
-from .free import fill_freely
+from .free import Pair, fill_freely, timed_pair
 
 __all__ = ["main"]
 
@@ -107,28 +107,26 @@ def _overhead(name: str, model: Any, chosen: argparse.Namespace) -> None:
     print("|--:|--:|--:|--:|--:|--:|--:|---|")
     for length in chosen.lengths:
         for count in (1, 4):
-            free, ours, drafted, ratios, steps, same = [], [], [], [], [], True
+            pairs: list[Pair] = []
+            drafted, steps, same = [], [], True
             for number in range(chosen.pairs):
                 middle = _PARTS[number % len(_PARTS)]
                 pieces: list[Any] = [Hole(length // 2), middle, Hole(length - length // 2)]
                 canvas = Canvas(sg.grammar("smiles"), model.vocabulary, pieces)
-                seconds = [fill_freely(model, canvas.tokens, tokens_per_step=count)[1] for _ in range(2)]
-                timed = []
-                for _ in range(2):
-                    begun = time.perf_counter()
-                    filled = fill(model, canvas, tokens_per_step=count)
-                    timed.append(time.perf_counter() - begun)
-                free.append(min(seconds))
-                ours.append(min(timed))
-                ratios.append(min(timed) / min(seconds))
+                pair = timed_pair(model, canvas, count)
+                pairs.append(pair)
                 if count == 1:
                     begun = time.perf_counter()
                     quick = fill(model, canvas, draft=4)
-                    drafted.append((time.perf_counter() - begun) / min(timed))
-                    steps.append(quick.steps / filled.steps)
-                    same &= quick.tokens == filled.tokens
-            row = [length, count, *(f"{1e3 * statistics.median(one):.1f}" for one in (free, ours))]
-            row.append(f"{statistics.median(ratios):.2f}")
+                    drafted.append((time.perf_counter() - begun) / pair.constrained)
+                    steps.append(quick.steps / pair.filling.steps)
+                    same &= quick.tokens == pair.filling.tokens
+            row = [length, count]
+            row += [
+                f"{1e3 * statistics.median(one):.1f}"
+                for one in zip(*((p.free, p.constrained) for p in pairs), strict=True)
+            ]
+            row.append(f"{statistics.median(p.constrained / p.free for p in pairs):.2f}")
             row += (
                 [f"{statistics.mean(steps):.2f}", f"{statistics.median(drafted):.2f}", same]
                 if steps

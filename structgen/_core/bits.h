@@ -16,4 +16,14 @@ void each_bit(const Word *set, size_t from, size_t words, const Visit &visit) {
       visit(static_cast<uint32_t>(w * BITS + static_cast<size_t>(std::countr_zero(rest))));
 }
 
+// Adds those of `bits`, from word `from` on; were there new ones?
+inline bool merge_bits(uint64_t *to, const uint64_t *bits, size_t from, size_t words) {
+  uint64_t fresh = 0;
+  for (size_t w = from; w < words; ++w) {
+    fresh |= bits[w] & ~to[w];
+    to[w] |= bits[w];
+  }
+  return fresh != 0;
+}
+
 }  // namespace structgen

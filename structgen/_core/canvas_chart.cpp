@@ -11,16 +11,6 @@ bool any_bit(const uint64_t *row, size_t from, size_t words) {
   return false;
 }
 
-// Adds bits; were there new ones?
-bool merge(uint64_t *to, const uint64_t *bits, size_t from, size_t words) {
-  uint64_t fresh = 0;
-  for (size_t w = from; w < words; ++w) {
-    fresh |= bits[w] & ~to[w];
-    to[w] |= bits[w];
-  }
-  return fresh != 0;
-}
-
 }  // namespace
 
 size_t CanvasChart::bytes(const CanvasGrammar &grammar, size_t nodes) {
@@ -126,11 +116,11 @@ bool CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
       const uint64_t *row = spans(symbol, u);
       if (!any_bit(row, 0, words_)) continue;
       if (!any_[symbol * nodes_ + u]) any_[symbol * nodes_ + u] = grew = true;
-      for (uint32_t head : g_.units_into[symbol]) grew |= merge(inside(head, u), row, 0, words_);
+      for (uint32_t head : g_.units_into[symbol]) grew |= merge_bits(inside(head, u), row, 0, words_);
       for (const CanvasGrammar::Into &into : g_.pairs_into[symbol]) {
         std::copy(row, row + words_, delta_.begin());  // subtle: the row may be the one that grows
         each_bit(delta_.data(), 0, words_, [&](uint32_t k) {
-          grew |= merge(inside(into.head, u), spans(into.right, k), 0, words_);
+          grew |= merge_bits(inside(into.head, u), spans(into.right, k), 0, words_);
         });
       }
     }
@@ -207,7 +197,7 @@ bool CanvasChart::fill_outside_loop(uint32_t first, uint32_t end) {
       for (uint32_t unit : g_.units_of[symbol]) {
         const uint64_t *in = spans(unit, u);
         for (size_t w = 0; w < words_; ++w) bits[w] = delta_[w] & in[w];
-        grew |= merge(outside(unit, u), bits.data(), 0, words_);
+        grew |= merge_bits(outside(unit, u), bits.data(), 0, words_);
       }
       for (const CanvasGrammar::Pair &pair : g_.pairs_of[symbol])
         each_bit(spans(pair.left, u), 0, words_, [&](uint32_t k) {
@@ -215,7 +205,7 @@ bool CanvasChart::fill_outside_loop(uint32_t first, uint32_t end) {
           uint64_t meets = 0;
           for (size_t w = 0; w < words_; ++w) meets |= bits[w] = in[w] & delta_[w];
           if (!meets) return;
-          grew |= merge(outside(pair.right, k), bits.data(), 0, words_);
+          grew |= merge_bits(outside(pair.right, k), bits.data(), 0, words_);
           uint64_t &left = outside(pair.left, u)[k / 64];
           const uint64_t bit = uint64_t{1} << k % 64;
           grew |= !(left & bit);

@@ -21,15 +21,7 @@ bool meet(const std::vector<uint64_t> &a, const std::vector<uint64_t> &b) {
   return false;
 }
 
-// Adds bits; were there new ones?
-bool merge(std::vector<uint64_t> &to, const uint64_t *bits) {
-  uint64_t fresh = 0;
-  for (size_t w = 0; w < to.size(); ++w) {
-    fresh |= bits[w] & ~to[w];
-    to[w] |= bits[w];
-  }
-  return fresh != 0;
-}
+bool merge(std::vector<uint64_t> &to, const uint64_t *bits) { return merge_bits(to.data(), bits, 0, to.size()); }
 
 }  // namespace
 
@@ -98,7 +90,6 @@ const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::ends(LexemeSta
 
 // All places that lexemes lead to, with the arcs between them; false where there are too many.
 bool GrammarLife::Chart::find_places() {
-  const size_t words = (grammar_.terminal_count() + 63) / 64;
   while (!fresh_.empty()) {
     const uint32_t from = fresh_.back();
     fresh_.pop_back();
@@ -112,13 +103,7 @@ bool GrammarLife::Chart::find_places() {
       for (const Ended &one : *to) {
         const uint32_t end = place(one.at);
         arcs_.push_back({from, t, end});
-        bool grew = false;
-        for (size_t w = 0; w < words; ++w) {
-          const uint64_t more = grammar_.follow[t][w] & ~places_[end].may[w];
-          places_[end].may[w] |= more;
-          grew |= more != 0;
-        }
-        if (grew) fresh_.push_back(end);
+        if (merge(places_[end].may, grammar_.follow[t].data())) fresh_.push_back(end);
       }
     }
   }
