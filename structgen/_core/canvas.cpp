@@ -87,7 +87,7 @@ Canvas::Canvas(std::shared_ptr<CanvasProgram> program, CanvasForm form, CanvasLi
 // The graph of a form, and its chart.
 struct Canvas::Filled {
   Filled(CanvasArcs &arcs, const CanvasForm &form, const CanvasLimits &limits)
-      : lattice(arcs, form, limits), chart(arcs.grammar(), checked(arcs, limits), CanvasReading::loops(form, lattice)),
+      : lattice(arcs, form, limits), chart(arcs.grammar(), lattice.nodes.size(), CanvasReading::loops(form, lattice), limits.bytes),
         reading(arcs, form, lattice) {
     for (uint32_t i = 0; i < lattice.nodes.size(); ++i) {
       if (lattice.nodes[i].is_start) starts.push_back(i);
@@ -125,14 +125,6 @@ struct Canvas::Filled {
   CanvasReading reading;
   std::vector<uint32_t> starts, ends;
   bool has_text = false;  // other than the empty one
-
- private:
-  size_t checked(const CanvasArcs &arcs, const CanvasLimits &limits) const {
-    const size_t bytes = CanvasChart::bytes(arcs.grammar(), lattice.nodes.size());
-    if (bytes > limits.bytes)
-      throw LimitError("the chart of a canvas takes " + std::to_string(bytes >> 20) + " MiB (limit canvas_bytes)");
-    return lattice.nodes.size();
-  }
 };
 
 void Canvas::solve() {

@@ -1,5 +1,9 @@
 #include "canvas_chart.h"
 
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+
 #include "bits.h"
 
 namespace structgen {
@@ -13,13 +17,11 @@ bool any_bit(const uint64_t *row, size_t from, size_t words) {
 
 }  // namespace
 
-size_t CanvasChart::bytes(const CanvasGrammar &grammar, size_t nodes) {
-  return 2 * grammar.size() * nodes * ((nodes + 63) / 64) * 8;
-}
-
-CanvasChart::CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops)
-    : g_(grammar), nodes_(nodes), words_((nodes + 63) / 64), loops_(std::move(loops)) {
-  inside_.resize(g_.size() * nodes_ * words_);
+CanvasChart::CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops,
+                         size_t most_bytes)
+    : g_(grammar), nodes_(nodes), words_((nodes + 63) / 64), loops_(std::move(loops)), budget_(most_bytes),
+      inside_(words_, &budget_), outside_(words_, &budget_) {
+  inside_.reset(g_.size() * nodes_);
   any_.resize(g_.size() * nodes_);
   pending_.resize(g_.size() * words_);
   delta_.resize(words_);
@@ -31,8 +33,7 @@ bool CanvasChart::fill(std::span<const uint32_t> starts, std::span<const uint32_
   for (auto u = static_cast<uint32_t>(nodes_); u-- > 0;) {
     if (loop > 0 && u + 1 == loops_[loop - 1].second) {
       const auto [first, end] = loops_[--loop];
-      while (fill_inside_loop(first, end)) {
-      }
+      fill_inside_loop(first, end);
       u = first;
       continue;
     }
@@ -46,7 +47,7 @@ bool CanvasChart::fill(std::span<const uint32_t> starts, std::span<const uint32_
 }
 
 void CanvasChart::find_useful() {
-  outside_.assign(g_.size() * nodes_ * words_, 0);
+  outside_.reset(g_.size() * nodes_);
   for (const auto &[u, v] : texts_) outside(g_.start, u)[v / 64] |= uint64_t{1} << v % 64;
   size_t loop = 0;
   for (uint32_t u = 0; u < nodes_; ++u) {
@@ -81,8 +82,8 @@ void CanvasChart::fill_inside(uint32_t u) {
     if (fresh) expect(head);
   };
   for (uint32_t t = 0; t < g_.terminal_count(); ++t) {
+    if (!any_bit(spans(t, u), low, words_)) continue;
     uint64_t *row = inside(t, u);
-    if (!any_bit(row, low, words_)) continue;
     for (size_t w = low; w < words_; ++w) {
       pending_[t * words_ + w] = row[w];
       row[w] = 0;
@@ -109,22 +110,93 @@ void CanvasChart::fill_inside(uint32_t u) {
   }
 }
 
-bool CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
-  bool grew = false;
-  for (uint32_t u = end; u-- > first;)
-    for (uint32_t symbol = 0; symbol < g_.size(); ++symbol) {
-      const uint64_t *row = spans(symbol, u);
-      if (!any_bit(row, 0, words_)) continue;
-      if (!any_[symbol * nodes_ + u]) any_[symbol * nodes_ + u] = grew = true;
-      for (uint32_t head : g_.units_into[symbol]) grew |= merge_bits(inside(head, u), row, 0, words_);
-      for (const CanvasGrammar::Into &into : g_.pairs_into[symbol]) {
-        std::copy(row, row + words_, delta_.begin());  // subtle: the row may be the one that grows
-        each_bit(delta_.data(), 0, words_, [&](uint32_t k) {
-          grew |= merge_bits(inside(into.head, u), spans(into.right, k), 0, words_);
-        });
-      }
+// Of a symbol: nodes whose rows are the same, with that row.
+struct CanvasChart::Alike {
+  std::vector<uint64_t> nodes, row;
+};
+
+// subtle: copies, for the rows grow while they are read.
+std::vector<CanvasChart::Alike> CanvasChart::alike(uint32_t symbol, uint32_t first) const {
+  std::unordered_map<Hash128, uint32_t, HashOf128> known;
+  std::vector<Alike> found;
+  for (uint32_t u = first; u < nodes_; ++u) {
+    const uint64_t *row = spans(symbol, u);
+    if (!any_bit(row, 0, words_)) continue;
+    Hash128 name = hash_words(words_);
+    for (size_t w = 0; w < words_; ++w) name = extend(name, row[w]);
+    const auto [it, is_new] = known.try_emplace(name, static_cast<uint32_t>(found.size()));
+    if (is_new) found.push_back({std::vector<uint64_t>(words_), std::vector<uint64_t>(row, row + words_)});
+    found[it->second].nodes[u / 64] |= uint64_t{1} << u % 64;
+  }
+  return found;
+}
+
+// Symbol after symbol, for as long as one has rows that grew. From most nodes of a loop a symbol spans the same, so rows are put
+// together once for all nodes that are alike.
+void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
+  struct Production {
+    uint32_t left, head;
+  };
+  std::vector<std::vector<Production>> by_right(g_.size());
+  for (uint32_t left = 0; left < g_.size(); ++left)
+    for (const CanvasGrammar::Into &into : g_.pairs_into[left]) by_right[into.right].push_back({left, into.head});
+  std::vector<std::vector<Alike>> classes(g_.size());
+  std::vector<uint8_t> is_known(g_.size());
+  std::deque<uint32_t> queue;
+  std::vector<uint8_t> queued(g_.size());
+  auto expect = [&](uint32_t symbol) {
+    is_known[symbol] = false;
+    if (queued[symbol]) return;
+    queued[symbol] = true;
+    queue.push_back(symbol);
+  };
+  auto classes_of = [&](uint32_t symbol) -> const std::vector<Alike> & {
+    if (!is_known[symbol]) classes[symbol] = alike(symbol, first);
+    is_known[symbol] = true;
+    return classes[symbol];
+  };
+  // subtle: nodes behind the loop are complete, and none leads back from there.
+  auto add = [&](uint32_t head, const std::vector<uint64_t> &nodes, const std::vector<uint64_t> &bits) {
+    bool grew = false;
+    each_bit(nodes.data(), 0, words_, [&](uint32_t u) {
+      if (u >= end) return;
+      const uint64_t *known = spans(head, u);
+      uint64_t more = 0;
+      for (size_t w = 0; w < words_; ++w) more |= bits[w] & ~known[w];
+      if (more) grew = merge_bits(inside(head, u), bits.data(), 0, words_);
+    });
+    if (grew) expect(head);
+  };
+  auto join = [&](uint32_t head, const Alike &left, const std::vector<Alike> &right) {
+    std::fill(delta_.begin(), delta_.end(), 0);
+    for (const Alike &one : right) {
+      uint64_t meets = 0;
+      for (size_t w = 0; w < words_; ++w) meets |= left.row[w] & one.nodes[w];
+      if (meets) merge_bits(delta_.data(), one.row.data(), 0, words_);
     }
-  return grew;
+    add(head, left.nodes, delta_);
+  };
+  for (uint32_t symbol = 0; symbol < g_.size(); ++symbol)
+    for (uint32_t u = first; u < end; ++u)
+      if (any_bit(spans(symbol, u), 0, words_)) {
+        expect(symbol);
+        break;
+      }
+  while (!queue.empty()) {
+    const uint32_t symbol = queue.front();
+    queue.pop_front();
+    queued[symbol] = false;
+    const std::vector<Alike> &mine = classes_of(symbol);
+    for (const Alike &one : mine) {
+      for (uint32_t head : g_.units_into[symbol]) add(head, one.nodes, one.row);
+      for (const CanvasGrammar::Into &into : g_.pairs_into[symbol]) join(into.head, one, into.right == symbol ? mine : classes_of(into.right));
+    }
+    for (const Production &made : by_right[symbol])
+      if (made.left != symbol)
+        for (const Alike &one : classes_of(made.left)) join(made.head, one, mine);
+  }
+  for (uint32_t symbol = 0; symbol < g_.size(); ++symbol)
+    for (uint32_t u = first; u < end; ++u) any_[symbol * nodes_ + u] = any_bit(spans(symbol, u), 0, words_);
 }
 
 void CanvasChart::fill_outside(uint32_t u) {
@@ -135,8 +207,8 @@ void CanvasChart::fill_outside(uint32_t u) {
     queue_.push_back(symbol);
   };
   for (uint32_t symbol = 0; symbol < g_.size(); ++symbol) {
+    if (!any_[symbol * nodes_ + u] || !any_bit(useful(symbol, u), low, words_)) continue;
     uint64_t *row = outside(symbol, u);
-    if (!any_[symbol * nodes_ + u] || !any_bit(row, low, words_)) continue;
     for (size_t w = low; w < words_; ++w) {
       pending_[symbol * words_ + w] = row[w];
       row[w] = 0;
@@ -174,13 +246,14 @@ void CanvasChart::fill_outside(uint32_t u) {
       each_bit(spans(pair.left, u), low, words_, [&](uint32_t k) {
         if (!any_[pair.right * nodes_ + k]) return;
         const uint64_t *in = spans(pair.right, k);
-        uint64_t *out = outside(pair.right, k), meets = 0;
-        for (size_t w = loops_.empty() ? k / 64 : low; w < words_; ++w) {
-          const uint64_t both = in[w] & delta_[w];
-          meets |= both;
-          out[w] |= both;
-        }
-        if (meets) middle[k / 64] |= uint64_t{1} << k % 64, found = true;
+        const size_t from = loops_.empty() ? k / 64 : low;
+        uint64_t meets = 0;
+        for (size_t w = from; w < words_; ++w) meets |= in[w] & delta_[w];
+        if (!meets) return;
+        uint64_t *out = outside(pair.right, k);
+        for (size_t w = from; w < words_; ++w) out[w] |= in[w] & delta_[w];
+        middle[k / 64] |= uint64_t{1} << k % 64;
+        found = true;
       });
       if (found) add(pair.left, middle.data());
     }
@@ -196,8 +269,9 @@ bool CanvasChart::fill_outside_loop(uint32_t first, uint32_t end) {
       std::copy(useful(symbol, u), useful(symbol, u) + words_, delta_.begin());
       for (uint32_t unit : g_.units_of[symbol]) {
         const uint64_t *in = spans(unit, u);
-        for (size_t w = 0; w < words_; ++w) bits[w] = delta_[w] & in[w];
-        grew |= merge_bits(outside(unit, u), bits.data(), 0, words_);
+        uint64_t meets = 0;
+        for (size_t w = 0; w < words_; ++w) meets |= bits[w] = delta_[w] & in[w];
+        if (meets) grew |= merge_bits(outside(unit, u), bits.data(), 0, words_);
       }
       for (const CanvasGrammar::Pair &pair : g_.pairs_of[symbol])
         each_bit(spans(pair.left, u), 0, words_, [&](uint32_t k) {

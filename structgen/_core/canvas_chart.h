@@ -10,42 +10,46 @@
 #include <vector>
 
 #include "canvas_grammar.h"
+#include "span_rows.h"
 
 namespace structgen {
 
 class CanvasChart {
  public:
   // `loops`: ranges of nodes, from the first to before the last, that may lead back to each other.
-  CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops);
+  // Throws LimitError, from here on, where it takes more than `most_bytes`.
+  CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops,
+              size_t most_bytes);
 
-  static size_t bytes(const CanvasGrammar &grammar, size_t nodes);
   size_t words() const { return words_; }
   // A terminal can stand between two nodes.
   void add(uint32_t terminal, uint32_t from, uint32_t to) {
-    uint64_t *row = inside(terminal, from);
-    row[to / 64] |= uint64_t{1} << to % 64;
+    inside(terminal, from)[to / 64] |= uint64_t{1} << to % 64;
   }
   // Finds all spans; false where no text goes from a start to an end.
   bool fill(std::span<const uint32_t> starts, std::span<const uint32_t> ends);
   // Finds those that are useful, of a chart that has a text.
   void find_useful();
 
-  const uint64_t *spans(uint32_t symbol, uint32_t from) const { return inside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
-  const uint64_t *useful(uint32_t symbol, uint32_t from) const { return outside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
+  const uint64_t *spans(uint32_t symbol, uint32_t from) const { return inside_.at(size_t{symbol} * nodes_ + from); }
+  const uint64_t *useful(uint32_t symbol, uint32_t from) const { return outside_.at(size_t{symbol} * nodes_ + from); }
   bool has(uint32_t symbol, uint32_t from, uint32_t to) const { return spans(symbol, from)[to / 64] >> to % 64 & 1; }
 
  private:
-  uint64_t *inside(uint32_t symbol, uint32_t from) { return inside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
-  uint64_t *outside(uint32_t symbol, uint32_t from) { return outside_.data() + (size_t{symbol} * nodes_ + from) * words_; }
+  uint64_t *inside(uint32_t symbol, uint32_t from) { return inside_.make(size_t{symbol} * nodes_ + from); }
+  uint64_t *outside(uint32_t symbol, uint32_t from) { return outside_.make(size_t{symbol} * nodes_ + from); }
   void fill_inside(uint32_t from);
   void fill_outside(uint32_t from);
-  bool fill_inside_loop(uint32_t first, uint32_t end);
+  struct Alike;
+  std::vector<Alike> alike(uint32_t symbol, uint32_t first) const;
+  void fill_inside_loop(uint32_t first, uint32_t end);
   bool fill_outside_loop(uint32_t first, uint32_t end);
 
   const CanvasGrammar &g_;
   size_t nodes_, words_;
   std::vector<std::pair<uint32_t, uint32_t>> loops_;
-  std::vector<uint64_t> inside_, outside_;
+  size_t budget_;
+  SpanRows inside_, outside_;
   std::vector<std::pair<uint32_t, uint32_t>> texts_;  // from where to where
   std::vector<uint8_t> any_;  // by symbol and node: does some span begin there?
   // Of one node, while it is filled.

@@ -406,8 +406,8 @@ std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_
   if (!next || !open) return std::nullopt;
   if (chart_) {
     measure_items();
-    if (const std::vector<Chart::Ended> *ended = chart_->ends(s, within))
-      if (auto text = chart_->completion(next, *ended, scratch)) return text;
+    if (const std::vector<Chart::Ended> *ended = chart_->written(s, within))
+      if (auto text = chart_->completion(next, std::vector(*ended), scratch)) return text;
   }
   auto all = [&](size_t states) { return std::span(ends(s, within, states).found); };
   std::optional<std::string> found = written(next, *open, all);

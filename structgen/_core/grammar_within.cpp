@@ -46,9 +46,17 @@ uint32_t GrammarLife::Chart::place(At at) {
 }
 
 // The places where a lexeme may end; null where it has too many states.
-const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::ends(LexemeState s, Within within) {
+LexemeEnds::Set GrammarLife::Chart::ends(LexemeState s, Within within) {
+  size_t left = MOST_POINTS;
+  LexemeEnds::Set found = l_.lexemes_.ends().of(s, within, &left);
+  points_ += MOST_POINTS - left;
+  return found;
+}
+
+// The same with texts, found breadth first.
+const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::written(LexemeState s, Within within) {
   const uint64_t key = static_cast<uint64_t>(s) << 32 | within;
-  if (auto it = ends_.find(key); it != ends_.end()) return &it->second;
+  if (auto it = written_.find(key); it != written_.end()) return &it->second;
   struct Point {
     LexemeState lexeme;
     Within left;
@@ -67,7 +75,6 @@ const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::ends(LexemeSta
   for (uint32_t at = 0; at < points.size(); ++at) {
     const Point now = points[at];
     if (at > MOST_POINTS) return nullptr;
-    ++points_;
     if (l_.lexemes_.complete(now.lexeme)) {
       const At end{l_.lexemes_.near(l_.lexemes_.after(now.lexeme)), now.left};
       if (known.insert(key_of(end)).second) found.push_back({end, text(at)});
@@ -85,7 +92,8 @@ const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::ends(LexemeSta
         points.push_back({to.first, to.second, at, static_cast<char>(b)});
     }
   }
-  return &(ends_[key] = std::move(found));
+  if (written_.size() > MOST_WRITTEN_ENDS) written_.clear();
+  return &(written_[key] = std::move(found));
 }
 
 // All places that lexemes lead to, with the arcs between them; false where there are too many.
@@ -98,10 +106,10 @@ bool GrammarLife::Chart::find_places() {
       set_bit(places_[from].done, t);
       const LexemeState s = l_.begin(grammar_.terminals[t].number, places_[from].at.after);
       if (s == Lexemes::DEAD) continue;
-      const std::vector<Ended> *to = ends(s, places_[from].at.within);
+      const LexemeEnds::Set to = ends(s, places_[from].at.within);
       if (!to || points_ > MOST_IN_ALL || places_.size() > MOST_PLACES || arcs_.size() > MOST_ARCS) return false;
-      for (const Ended &one : *to) {
-        const uint32_t end = place(one.at);
+      for (const At &one : *to) {
+        const uint32_t end = place(one);
         arcs_.push_back({from, t, end});
         if (merge(places_[end].may, grammar_.follow[t].data())) fresh_.push_back(end);
       }
@@ -173,14 +181,17 @@ bool GrammarLife::Chart::build() {
   if (!find_places()) return usable_ = false;
   nodes_ = places_.size();
   words_ = (nodes_ + 63) / 64;
-  if (CanvasChart::bytes(grammar_, nodes_) / 2 > MOST_BYTES) return usable_ = false;
   std::vector<std::pair<uint32_t, uint32_t>> loops;
   const std::vector<uint32_t> order = sorted(&loops);
   node_of_.resize(nodes_);
   for (uint32_t n = 0; n < nodes_; ++n) node_of_[order[n]] = n;
-  chart_ = std::make_unique<CanvasChart>(grammar_, nodes_, std::move(loops));
-  for (const Arc &arc : arcs_) chart_->add(arc.terminal, node_of_[arc.from], node_of_[arc.to]);
-  chart_->fill({}, {});
+  try {
+    chart_ = std::make_unique<CanvasChart>(grammar_, nodes_, std::move(loops), MOST_BYTES);
+    for (const Arc &arc : arcs_) chart_->add(arc.terminal, node_of_[arc.from], node_of_[arc.to]);
+    chart_->fill({}, {});
+  } catch (const LimitError &) {
+    return usable_ = false;
+  }
   may_end_.assign(words_, 0);
   for (uint32_t p = 0; p < nodes_; ++p)
     if (l_.lexemes_.may_end(places_[p].at.within)) set_bit(may_end_, node_of_[p]);
@@ -197,21 +208,20 @@ std::optional<bool> GrammarLife::Chart::empty() {
 }
 
 bool GrammarLife::Chart::foreseen(LexemeState s, Within within) {
-  const std::vector<Ended> *found = usable_ ? ends(s, within) : nullptr;
-  return !found ||
-         std::all_of(found->begin(), found->end(), [&](const Ended &end) { return index_.contains(key_of(end.at)); });
+  const LexemeEnds::Set found = usable_ ? ends(s, within) : nullptr;
+  return !found || std::all_of(found->begin(), found->end(), [&](const At &end) { return index_.contains(key_of(end)); });
 }
 
 std::optional<bool> GrammarLife::Chart::alive(const EarleySet *set, LexemeState s, Within within) {
-  const std::vector<Ended> *found = usable_ ? ends(s, within) : nullptr;
+  const LexemeEnds::Set found = usable_ ? ends(s, within) : nullptr;
   if (!found) {
     usable_ = false;
     return std::nullopt;
   }
   std::vector<uint32_t> places;
   bool all = true;
-  for (const Ended &end : *found) {
-    const auto known = index_.find(key_of(end.at));
+  for (const At &end : *found) {
+    const auto known = index_.find(key_of(end));
     if (known != index_.end()) places.push_back(known->second);
     else all = false;
   }
@@ -290,7 +300,7 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
     auto read = [&](uint32_t t) {
       const LexemeState s = l_.begin(t, now.at.after);
       if (s == Lexemes::DEAD) return;
-      const std::vector<Ended> *found = ends(s, now.at.within);
+      const std::vector<Ended> *found = written(s, now.at.within);
       if (!found) return;
       for (const Ended &end : *found) add(now.set, t, false, end.at, now.text + end.text);
     };

@@ -17,6 +17,7 @@
 #include "canvas_chart.h"
 #include "canvas_grammar.h"
 #include "grammar_life.h"
+#include "lexeme_ends.h"
 
 namespace structgen {
 
@@ -28,16 +29,13 @@ class GrammarLife::Chart {
   std::optional<bool> empty();
   // Can the text be completed after `set`, by any of the ends of lexeme `s`? Nothing: there is no chart.
   std::optional<bool> alive(const EarleySet *set, LexemeState s, Within within);
-  struct At {
-    Re after;
-    Within within;
-  };
+  using At = LexemeEnds::End;
   struct Ended {
     At at;
     std::string text;  // that leads there, a shortest one
   };
-  // The places where a lexeme may end; null where it has too many states.
-  const std::vector<Ended> *ends(LexemeState s, Within within);
+  // The places where a lexeme may end, with texts; null where it has too many states. Good until it is asked again.
+  const std::vector<Ended> *written(LexemeState s, Within within);
   // Some text that completes what is read, a short one, after some of these ends.
   std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch);
   // Are all places known where the lexeme may end? Not where no text leads to such a pair.
@@ -69,6 +67,7 @@ class GrammarLife::Chart {
   };
 
   uint32_t least_left(Within within);
+  LexemeEnds::Set ends(LexemeState s, Within within);
   uint32_t place(At at);
   bool find_places();
   bool build();
@@ -83,14 +82,14 @@ class GrammarLife::Chart {
   }
   bool has(const Bits &bits, uint32_t bit) const { return bits[bit / 64] >> bit % 64 & 1; }
 
-  static constexpr size_t MOST_PLACES = 3'000, MOST_ARCS = 1'000'000, MOST_POINTS = 100'000, MOST_IN_ALL = 2'000'000, MOST_FINISHING = 20'000;
+  static constexpr size_t MOST_PLACES = 3'000, MOST_ARCS = 1'000'000, MOST_POINTS = 100'000, MOST_IN_ALL = 2'000'000, MOST_FINISHING = 20'000, MOST_WRITTEN_ENDS = 1'000;
   static constexpr size_t MOST_BYTES = size_t{1} << 26;
 
   GrammarLife &l_;
   CanvasGrammar grammar_;
   std::vector<Place> places_;
   std::unordered_map<uint64_t, uint32_t> index_;
-  std::unordered_map<uint64_t, std::vector<Ended>> ends_;
+  std::unordered_map<uint64_t, std::vector<Ended>> written_;
   std::vector<uint32_t> fresh_;  // places whose arcs are not all known
   std::vector<Arc> arcs_;
   std::unordered_map<Within, uint32_t> least_left_;

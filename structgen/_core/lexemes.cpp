@@ -1,5 +1,7 @@
 #include "lexemes.h"
 
+#include "lexeme_ends.h"
+
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -30,11 +32,15 @@ size_t Lexemes::Fragment::memory() const {
 }
 
 Lexemes::Lexemes(TextSpace &space)
-    : space_(space), regex_(space.regex()), v_(space.vocabulary()) {
+    : space_(space), regex_(space.regex()), v_(space.vocabulary()), ends_(std::make_unique<LexemeEnds>(*this)) {
   states_.emplace_back();
   rows_.emplace_back();
   complete_.push_back(false);
 }
+
+Lexemes::~Lexemes() = default;
+
+size_t Lexemes::memory() const { return bytes_ + fragment_bytes_ + ends_->memory(); }
 
 LexemeState Lexemes::begin(Re language, Re beyond, Re earlier) {
   if (earlier != RegexSpace::EMPTY) {
@@ -161,6 +167,8 @@ Re Lexemes::near(Re after) {
 
 // By characters, for what a class of ASCII letters leads to at once; behind any other character nothing is told apart.
 Re Lexemes::near(Re after, uint32_t most) {
+  const uint64_t key = static_cast<uint64_t>(after) << 32 | most;
+  if (const auto it = near_in_.find(key); it != near_in_.end()) return it->second;
   const structgen::Row &row = regex_.row(after);
   std::map<Re, std::vector<CodeRange>> groups;
   for (uint32_t b = 0; b < 0x80; ++b) {
@@ -174,7 +182,7 @@ Re Lexemes::near(Re after, uint32_t most) {
     groups[RegexSpace::EPSILON].push_back({0x80, 0x10FFFF});
   std::vector<Re> parts;
   for (const auto &[behind, ranges] : groups) parts.push_back(regex_.concat(regex_.text_class(ranges), behind));
-  return regex_.alternate(parts);
+  return near_in_[key] = regex_.alternate(parts);
 }
 
 const Lexemes::State &Lexemes::looked_at(LexemeState s) {
@@ -489,6 +497,7 @@ Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found, const std::vect
 }
 
 void Lexemes::make_room() {
+  if (ends_->memory() > space_.limits().fragment_cache_bytes) ends_->clear();
   if (fragment_bytes_ <= space_.limits().fragment_cache_bytes) return;
   fragments_.clear();
   each_leave_.clear();

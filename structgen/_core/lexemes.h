@@ -27,11 +27,14 @@ using LexemeState = uint32_t;
 using Within = LexemeState;
 constexpr Within ANYTHING = UINT32_MAX;
 
+class LexemeEnds;
+
 class Lexemes {
  public:
   static constexpr LexemeState DEAD = 0;
 
   explicit Lexemes(TextSpace &space);
+  ~Lexemes();
 
   // A lexeme of `language`, after which nothing of `beyond` may follow; nothing of `earlier` may begin it, where a
   // lexeme has ended just before.
@@ -121,11 +124,13 @@ class Lexemes {
   // Every trie node below `node` whose byte comes right after a lexeme, with what must not follow it.
   const std::vector<Leave> &each_leave(Vocabulary::Node node, LexemeState s);
 
+  LexemeEnds &ends() { return *ends_; }
+
   TextSpace &space() { return space_; }
   void make_room();  // drops fragments past their budget
   uint64_t generation() const { return generation_; }  // of fragments: those of earlier ones are gone
   void charge_fragments(size_t bytes) { fragment_bytes_ += bytes; }
-  size_t memory() const { return bytes_ + fragment_bytes_; }
+  size_t memory() const;
 
  private:
   using Row = std::array<LexemeState, 256>;
@@ -187,8 +192,10 @@ class Lexemes {
   std::unordered_map<Re, std::bitset<256>> first_bytes_;
   std::unordered_map<uint64_t, LexemeState> restricted_;
   std::unordered_map<Re, Re> near_;
+  std::unordered_map<uint64_t, Re> near_in_;  // so many characters
   std::unordered_map<Hash128, Re, HashOf128> alike_;
   bool cuts_ = false;
+  std::unique_ptr<LexemeEnds> ends_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
   std::unordered_map<uint64_t, std::vector<Leave>> each_leave_;
   size_t bytes_ = 0, fragment_bytes_ = 0;

@@ -1,0 +1,51 @@
+// Rows of bits by symbol and node, of which most are empty: room is taken by those that are not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "regex.h"
+
+namespace structgen {
+
+class SpanRows {
+ public:
+  // `budget`: bytes that are left for rows, counted down by all that share it.
+  SpanRows(size_t words, size_t *budget) : words_(words), budget_(budget), empty_(words) {}
+
+  void reset(size_t count) {
+    charge(count * sizeof(uint64_t *));
+    rows_.assign(count, empty_.data());
+    blocks_.clear();
+    used_ = BLOCK;
+  }
+  const uint64_t *at(size_t i) const { return rows_[i]; }
+  // To be written to; good for as long as all of the rows.
+  uint64_t *make(size_t i) {
+    if (rows_[i] != empty_.data()) return rows_[i];
+    if (used_ == BLOCK) {
+      charge(BLOCK * words_ * sizeof(uint64_t));
+      blocks_.push_back(std::make_unique<uint64_t[]>(BLOCK * words_));
+      used_ = 0;
+    }
+    return rows_[i] = blocks_.back().get() + used_++ * words_;
+  }
+
+ private:
+  static constexpr size_t BLOCK = 256;  // rows
+  void charge(size_t bytes) {
+    if (bytes > *budget_) throw LimitError("the chart of a canvas takes more memory than it may (limit canvas_bytes)");
+    *budget_ -= bytes;
+  }
+
+  size_t words_;
+  size_t *budget_;
+  std::vector<uint64_t> empty_;
+  std::vector<uint64_t *> rows_;
+  std::vector<std::unique_ptr<uint64_t[]>> blocks_;
+  size_t used_ = BLOCK;
+};
+
+}  // namespace structgen
