@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.errors import CombinationError, OptionError, Truncated
+from structgen.errors import CombinationError, EmptyConstraint, OptionError
 from structgen.infilling import infill
 from structgen.models.memory import DistributionModel
 
@@ -92,10 +92,14 @@ def test_bad_input() -> None:
         ("{{a}}", {"method": "best"}, "method is 'best'"),
         ("{{a}}", {"method": "fim"}, "no tokens for filling in the middle"),
         (3, {}, "template is 3"),
+        ("{{a}}", {"within": "cpp"}, "within is the text 'cpp'"),
+        ("{{a}}", {"marks": "<"}, "marks is '<'"),
+        ("{{a}}", {"a": "x", "constraints": {"a": "y"}}, "the hole 'a' has two constraints"),
+        ("{{a}}", {"options": {"max_tokens": 3}}, "'max_tokens' is no option of infill's"),
     ):
         with pytest.raises(OptionError, match=said):
             infill(MODEL, template, **options)  # type: ignore[arg-type]
-    with pytest.raises(CombinationError, match="cannot be joined"):
+    with pytest.raises(CombinationError, match="'a' has a constraint that is no regular"):
         infill(MODEL, "{{a}};", a=sg.grammar("json"), within=sg.grammar("sql"))
 
 
@@ -122,9 +126,67 @@ def test_what_comes_to_no_end_is_completed() -> None:
     likely = np.array([1e-6 if one != b"a" else 1.0 for one in TOKENS])
     model = DistributionModel(VOCABULARY, lambda tokens: likely / likely.sum())
     found = infill(model, "({{x}})", x=sg.regex("a*b?"), max_tokens=9, prompt="", seed=1)
-    assert re.fullmatch(r"\(a{6,9}b?\)", found.text) and found.holes["x"] in found.text
-    with pytest.raises(Truncated):
-        infill(
-            model, "({{x}})", x=sg.regex("a*"), max_tokens=9, prompt="", seed=1,
-            options={"close_within_budget": False},
-        )  # fmt: skip
+    assert found.text == "(" + "a" * 9 + ")" or re.fullmatch(r"\(a{0,9}\)", found.text)
+    assert found.left == ["cut"] and found.holes["x"] in found.text
+    found = infill(model, "({{x}})", x=sg.regex("a{12}b?"), max_tokens=9, prompt="", seed=1)
+    assert found.text == "(" + "a" * 12 + ")" and found.left == ["completed"]
+
+
+def test_a_hole_is_cut_where_what_follows_is_likeliest() -> None:
+    """The model goes on with letters for ever, and expects a semicolon behind `cab` most."""
+    ids = {one: place for place, one in enumerate(TOKENS) if one}
+
+    def law(tokens: Any) -> Any:
+        text = VOCABULARY.decode(tokens)
+        p = np.full(VOCABULARY.size, 1e-6)
+        p[ids[b"abc"[(len(text) + 2) % 3 :][:1]]] = 1.0
+        p[ids[b";"]] = {b"c": 0.01, b"ca": 0.02, b"cab": 0.2, b"cabc": 0.1}.get(text, 0.001)
+        return p / p.sum()
+
+    model = DistributionModel(VOCABULARY, law)
+    found = infill(model, "{{x}};", x=sg.regex("[a-c]*"), max_tokens=9, prompt="", options={"temperature": 0})
+    assert (found.text, found.left) == ("cab;", ["cut"])
+    found = infill(
+        model, "{{x}};", x=sg.regex("[a-c]{4,}"), max_tokens=9, prompt="", options={"temperature": 0}
+    )
+    assert found.text == "cabc;"
+
+
+def test_a_hole_is_left_where_the_rest_can_be_written() -> None:
+    """`)` ends the hole only where no bracket of its own is open; holes with nothing between them are one."""
+    law = np.full(VOCABULARY.size, 1e-9)
+    for one in b"()1+":
+        law[TOKENS.index(bytes([one]))] = 1.0
+    model = DistributionModel(VOCABULARY, lambda tokens: law / law.sum())
+    arithmetic = sg.grammar("arithmetic")
+    for seed in range(20):
+        found = infill(
+            model, "f({{x}}) + g({{a}}{{b}})", within=arithmetic, seed=seed, prompt="", max_tokens=12
+        )
+        assert sg.Matcher(arithmetic, VOCABULARY).explain(found.text).ok
+        x, rest = found.holes["x"], found.holes["a"] + found.holes["b"]
+        assert found.text == f"f({x}) + g({rest})" and len(found.left) == 2
+        assert x.count("(") == x.count(")")
+
+
+def test_where_no_text_fits_is_told() -> None:
+    json = sg.grammar("json")
+    for template, said in (
+        ("}{{x}}", "begins with '}', the template's first literal"),
+        ("[{{x}}, ]{{y}}]", "has ', ]' behind the hole 'x'"),
+        ("[{{x}}, {{y}}}", "ends with '}', the template's last literal"),
+    ):
+        with pytest.raises(EmptyConstraint, match=re.escape(said)):
+            infill(MODEL, template, within=json, x=sg.regex("[0-9]*"))
+
+
+def test_names_of_parameters_and_other_marks() -> None:
+    found = infill(
+        MODEL,
+        "{{seed}}: <<seed>>",
+        constraints={"seed": sg.regex("[0-9]{3}")},
+        marks=("<<", ">>"),
+        seed=1,
+        prompt="",
+    )
+    assert re.fullmatch(r"\{\{seed\}\}: [0-9]{3}", found.text) and found.holes["seed"] == found.text[-3:]

@@ -88,12 +88,11 @@ def _compare(
             for number, (source, picked) in enumerate(cases):
                 template, gone = _template(source, picked)
                 within = sg.grammar(language) if way == "grammar" else None
-                room = len(model.vocabulary.encode(source) or ()) + chosen.room * count
                 begun = time.perf_counter()
                 try:
                     found = sg.infill(
                         model, template, within=within, method="left-to-right",
-                        max_tokens=room, options={"temperature": 0},
+                        max_tokens=chosen.room, options={"temperature": 0},
                     )  # fmt: skip
                 except StructgenError as error:
                     print(f"{type(error).__name__}: {error}: {template!r:.300}")

@@ -42,6 +42,8 @@ class Progress:
     row: int
     text: str
     generation: Generation | None = None
+    tokens: Sequence[int] = ()
+    """Those of the text, as far as they are drawn; good until the next step."""
 
 
 def generate_tokens(
@@ -77,7 +79,7 @@ def generate_steps(
     run = _Run(model, prompts, matchers, options, cancel, drafting)
     for changed in run.rounds():
         for row in changed:
-            yield Progress(row.index, row.text, run.generations.get(row.index))
+            yield Progress(row.index, row.text, run.generations.get(row.index), row.tokens)
 
 
 class _Run:

@@ -1,0 +1,95 @@
+"""A model that is asked about one text again and again, each time from its prompt on.
+
+Why: each hole of a template is a generation of its own behind the same text, which a model should not read anew.
+Invariant: a session's logits are those of its own tokens, as of the model's own sessions.
+Cost: what the last session has read and this one needs is taken over; the rest is taken back, and read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["OneRow"]
+
+
+class OneRow:
+    """The same model for one row at a time: a session ends where the next one starts."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.vocabulary = model.vocabulary
+        self.context_length = model.context_length
+        self._prompt: list[int] | None = None
+        self._read: _Read | None = None
+
+    def encode(self, prompt: Any) -> list[int]:
+        """The model's own."""
+        return list(self._model.encode(prompt))
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> _Plain:
+        """A session over one prompt."""
+        (prompt,) = prompts
+        if self._read is None or self._prompt != list(prompt):
+            self._prompt = list(prompt)
+            self._read = _Read(self._model.start([prompt]))
+        return _Session(self._read) if hasattr(self._read.session, "append_scored") else _Plain(self._read)
+
+
+class _Read:
+    """What the model's session holds behind the prompt."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.tokens: list[int] = []
+        self.first: NDArray[np.float32] = np.array(session.logits())
+        """The logits behind the prompt."""
+
+    def become(self, tokens: Sequence[int]) -> None:
+        shared = 0
+        while shared < min(len(tokens), len(self.tokens)) and tokens[shared] == self.tokens[shared]:
+            shared += 1
+        if shared < len(self.tokens):
+            self.session.rollback(0, len(self.tokens) - shared)
+        if shared < len(tokens):
+            self.session.append([list(tokens[shared:])])
+        self.tokens = list(tokens)
+
+
+class _Plain:
+    """A session that reads when it is asked."""
+
+    def __init__(self, read: _Read) -> None:
+        self._read = read
+        self._tokens: list[int] = []
+
+    def logits(self) -> NDArray[np.float32]:
+        if not self._tokens:
+            return self._read.first
+        self._read.become(self._tokens)
+        logits: NDArray[np.float32] = self._read.session.logits()
+        return logits
+
+    def append(self, tokens: Sequence[Sequence[int]]) -> None:
+        self._tokens += tokens[0]
+
+    def rollback(self, row: int, n: int) -> None:
+        del self._tokens[len(self._tokens) - n :]
+
+    def select(self, rows: Sequence[int]) -> None:
+        if list(rows) != [0]:
+            raise ValueError(f"there is one row, not {list(rows)}")
+
+
+class _Session(_Plain):
+    """The same over a session that scores runs of tokens."""
+
+    def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
+        self._read.become(self._tokens)
+        scores: Sequence[NDArray[np.float32]] = self._read.session.append_scored([list(tokens[0])])
+        self._tokens += tokens[0]
+        self._read.tokens = list(self._tokens)
+        return scores

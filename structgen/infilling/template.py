@@ -1,0 +1,218 @@
+"""A template: literals, the holes between them, and what all of it has to be.
+
+Invariant: ``constraint(text, place)`` is that of all texts that begin with `text` and go on with the holes from `place`
+on and the literals behind them. A hole that takes any text, or a regular expression, can be joined with a grammar for
+the whole.
+Cost: a grammar that reads indentation is rewritten once for each template.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.base import Literal as Text
+from structgen.constraints.composition import text as free_text
+from structgen.constraints.grammar.constraint import DEEPEST, GrammarConstraint
+from structgen.errors import CombinationError, EmptyConstraint, OptionError, OutputInvalid, with_kind
+from structgen.matcher import Matcher, open_matcher
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["Template", "read_template"]
+
+_QUOTED = re.compile(r"\"{3}.*?\"{3}|'{3}.*?'{3}|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", re.S)
+_BRACKETS = re.compile(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}")
+_DEEPER = 3
+"""Blocks that a hole may nest more than the template does."""
+_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Template:
+    """See the module's text."""
+
+    literals: Sequence[str]
+    """One more than there are holes."""
+    names: Sequence[str]
+    kinds: Sequence[Constraint]
+    """Of each hole."""
+    within: Constraint | None
+
+    @property
+    def groups(self) -> Sequence[tuple[int, int]]:
+        """Holes with nothing between them, from the first to before the last: they are written as one."""
+        found: list[tuple[int, int]] = []
+        for place in range(len(self.names)):
+            if place and not self.literals[place]:
+                found[-1] = (found[-1][0], place + 1)
+            else:
+                found.append((place, place + 1))
+        return found
+
+    def shown(self, hole: str = "____") -> str:
+        """The template with blanks."""
+        return hole.join(self.literals)
+
+    def constraint(self, text: str, place: int) -> Constraint:
+        """See the module's text."""
+        whole: Constraint = Text(text)
+        for kind, literal in zip(self.kinds[place:], self.literals[place + 1 :], strict=True):
+            whole = whole + kind
+            whole = whole + literal if literal else whole
+        return whole if self.within is None else self.within & whole
+
+    def fits(self, place: int, end: int, inside: str) -> bool:
+        """Can holes with nothing between them hold this text?"""
+        kind = reduce(lambda left, right: left + right, self.kinds[place:end])
+        return Matcher(kind, _BYTES).explain(inside).ok
+
+    def check(self, vocabulary: Vocabulary) -> None:
+        """Raise where no text fits, and say how far one does."""
+        try:
+            open_matcher(self.constraint(self.literals[0], 0), vocabulary)
+        except EmptyConstraint as error:
+            raise self._where(vocabulary, error) from None
+
+    def _where(self, vocabulary: Vocabulary, error: EmptyConstraint) -> EmptyConstraint:
+        """Up to which literal the template can be filled, if what follows is left open."""
+        if self.within is None:
+            return error
+        of = self.within.describe()
+        for place in range(len(self.literals)):
+            begun = self.literals[place]
+            open_end = Template(
+                [*self.literals[: place + 1], ""],
+                [*self.names[:place], ""],
+                [*self.kinds[:place], free_text()],
+                self.within,
+            )
+            try:
+                open_matcher(open_end.constraint(self.literals[0], 0), vocabulary)
+            except EmptyConstraint:
+                if place == 0:
+                    return EmptyConstraint(
+                        f"no text of {of:.60} begins with {begun[:_SHOWN]!r}, the template's first literal"
+                    )
+                name = self.names[place - 1]
+                return EmptyConstraint(
+                    f"no text of {of:.60} has {begun[:_SHOWN]!r} behind the hole {name!r}, whatever that holds",
+                    hint="Look at that literal, and at what the hole's own constraint leaves.",
+                )
+        return EmptyConstraint(
+            f"no text of {of:.60} ends with {self.literals[-1][-_SHOWN:]!r}, the template's last literal"
+            if self.literals[-1]
+            else f"no text of {of:.60} ends where the template does"
+        )
+
+    def split(self, text: str) -> dict[str, str]:
+        """What each hole holds: of several readings the one with the shortest first holes; of a name that stands twice
+        the first."""
+        matchers = [Matcher(kind, _BYTES) for kind in self.kinds]
+        failed: set[tuple[int, int]] = set()
+
+        def rest(place: int, at: int) -> list[str] | None:
+            """The holes from one on, whose text begins here."""
+            if place == len(self.names):
+                return [] if at == len(text) else None
+            if (place, at) in failed:
+                return None
+            found = holes_from(place, at)
+            if found is None:
+                failed.add((place, at))
+            return found
+
+        def holes_from(place: int, at: int) -> list[str] | None:
+            literal = self.literals[place + 1]
+            last = place + 1 == len(self.names)
+            end = len(text) - len(literal) if last else text.find(literal, at)
+            while end >= at:
+                inside = text[at:end]
+                if text.startswith(literal, end) and matchers[place].explain(inside).ok:
+                    behind = rest(place + 1, end + len(literal))
+                    if behind is not None:
+                        return [inside, *behind]
+                if last:
+                    return None
+                end = text.find(literal, end + 1)
+            return None
+
+        begun = self.literals[0]
+        found = rest(0, len(begun)) if text.startswith(begun) else None
+        if found is None:
+            raise OutputInvalid(
+                "the text does not follow its template", hint="The holes overlap with the literals."
+            )
+        holes: dict[str, str] = {}
+        for name, inside in zip(self.names, found, strict=True):
+            holes.setdefault(name, inside)
+        return holes
+
+
+_BYTES = Vocabulary.of_bytes()
+
+
+def read_template(
+    template: str, constraints: Mapping[str, Any], within: Constraint | None, marks: tuple[str, str]
+) -> Template:
+    """Take a template apart; grammars that read indentation are indented as it is."""
+    if not isinstance(template, str):
+        raise OptionError(f"template is {with_kind(template)}; it is a text")
+    if isinstance(within, str):
+        raise OptionError(
+            f"within is the text {within!r:.40}; it is a constraint", hint=f"sg.grammar({within!r:.40})"
+        )
+    if len(marks) != 2 or not all(isinstance(mark, str) and mark for mark in marks):
+        raise OptionError(f"marks is {marks!r:.60}; it is two texts, such as ('<<', '>>')")
+    opening, closing = map(re.escape, marks)
+    pieces = re.split(rf"{opening}[ \t]*(\w+)[ \t]*{closing}", template)
+    literals, names = pieces[::2], pieces[1::2]
+    if not names:
+        raise OptionError(
+            "the template has no hole",
+            hint=f"Write {marks[0]}name{marks[1]} where something is to be filled in.",
+        )
+    for name in constraints:
+        if name not in names:
+            raise OptionError(f"the template has no hole {name!r:.40}", hint=f"There are {', '.join(names)}.")
+    kinds = [as_constraint(constraints[name]) if name in constraints else free_text() for name in names]
+    unit, deepest = _indentation(template)
+    for place, literal in enumerate(literals[:-1]):
+        line = literal[literal.rfind("\n") + 1 :]
+        kinds[place] = _indented(kinds[place], unit, deepest, line[: len(line) - len(line.lstrip(" \t"))])
+    if within is not None:
+        for name, kind in zip(names, kinds, strict=True):
+            if kind.regular() is None:
+                raise CombinationError(
+                    f"the hole {name!r:.40} has a constraint that is no regular expression, and so cannot be joined "
+                    "with a constraint on the whole text",
+                    hint="Give the hole a regular expression, or leave out `within`.",
+                )
+        within = _indented(within, unit, deepest, "")
+    return Template(literals, names, kinds, within)
+
+
+def _indentation(template: str) -> tuple[str, int]:
+    """What a block of the template is indented by, and how deep blocks may be."""
+    code = _QUOTED.sub("''", template)
+    while (bare := _BRACKETS.sub("0", code)) != code:  # columns between brackets are those of no block
+        code = bare
+    lines = [line for line in code.split("\n") if line.strip()]
+    columns = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
+    opened = [
+        column[len(before) :]
+        for line, before, column in zip(lines, columns, columns[1:], strict=False)
+        if line.rstrip().endswith(":") and column.startswith(before) and len(column) > len(before)
+    ]
+    unit = next(iter(opened), None) or min(filter(None, columns), key=len, default="    ")
+    return unit, max(map(len, columns), default=0) // len(unit) + _DEEPER
+
+
+def _indented(kind: Constraint, unit: str, deepest: int, before: str) -> Constraint:
+    """The same, with the template's indentation where it reads indentation at all."""
+    if isinstance(kind, GrammarConstraint) and kind.reads_indentation:
+        return kind.indented_by(unit, deepest=min(deepest, DEEPEST), before=before)
+    return kind
