@@ -143,7 +143,9 @@ class Canvas:
         if not isinstance(constraint, Constraint):
             raise OptionError(
                 f"constraint is {with_kind(constraint)}, which is no constraint",
-                hint="Make one with sg.regex, sg.choice, sg.json_schema or sg.grammar.",
+                hint=f"sg.grammar({constraint!r:.40})"
+                if isinstance(constraint, str)
+                else "Make one with sg.regex, sg.choice, sg.json_schema or sg.grammar.",
             )
         self.constraint = constraint
         self.vocabulary = vocabulary
@@ -187,7 +189,7 @@ class Canvas:
 
     def is_open(self, cell: int) -> bool:
         """Is there no token in it yet?"""
-        return self._filled[cell] < 0
+        return self._filled[self._cell(cell)] < 0
 
     @property
     def open_cells(self) -> list[int]:
@@ -205,7 +207,7 @@ class Canvas:
     def mask(self, cell: int) -> NDArray[np.int32]:
         """The tokens that may stand in a cell, int32 ``[vocabulary.words]``, least significant bit first."""
         out = np.zeros(self.vocabulary.words, dtype=np.int32)
-        self._native.mask(cell, out)
+        self._native.mask(self._cell(cell), out)
         return out
 
     @_limited
@@ -256,6 +258,7 @@ class Canvas:
         fails a thousand times it is a `LimitExceeded`.
         """
         self._check_weighable()
+        _check_number("seed", seed, 1 << 64)
         found = self._native.draw(_weights(log_p), seed)
         return None if found is None else ([None if token < 0 else token for token in found[0]], found[1])
 
@@ -264,7 +267,8 @@ class Canvas:
     @_limited
     def commit(self, cell: int, token: int) -> bool:
         """Put a token into an open cell; False, and nothing changed, where the canvas could not be completed then."""
-        if self._filled[cell] == _GAP:
+        _check_number("token", token, self.vocabulary.size)
+        if self._filled[self._cell(cell)] == _GAP:
             raise OptionError(
                 f"cell {cell} is a gap, which holds any number of tokens",
                 hint="Make a canvas with the token and a GAP on either side.",
@@ -275,8 +279,8 @@ class Canvas:
         return True
 
     def reopen(self, cell: int) -> None:
-        """Take the token of a cell out again; nothing where it has none."""
-        self._native.reopen(cell)
+        """Take the token of a cell out again, be it one that the canvas was made with; nothing where it has none."""
+        self._native.reopen(self._cell(cell))
         if self._filled[cell] >= 0:
             self._filled[cell] = _OPEN
 
@@ -320,6 +324,10 @@ class Canvas:
     def size(self) -> dict[str, int]:
         """How many places terminals may begin at, and how many charts were made."""
         return {"nodes": self._native.nodes, "charts": self._native.charts}
+
+    def _cell(self, cell: int) -> int:
+        _check_number("cell", cell, len(self))
+        return cell
 
     def _check_weighable(self) -> None:
         if _GAP in self._filled:
@@ -373,6 +381,11 @@ def _read(piece: Any, vocabulary: Vocabulary) -> list[int]:
         f"a canvas is made of tokens, texts, Hole(...) and GAP, not of {with_kind(piece)}",
         hint="Such as ['{\"name\": \"', Hole(4), '\"}'].",
     )
+
+
+def _check_number(name: str, value: Any, end: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < end:
+        raise OptionError(f"{name} is {value!r:.40}; it is a whole number from 0 to {end - 1}")
 
 
 def _weights(log_p: NDArray[np.float32]) -> NDArray[np.float32]:

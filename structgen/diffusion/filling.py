@@ -34,6 +34,8 @@ __all__ = ["Filling", "fill"]
 Array = NDArray[np.float64]
 _NEVER = -1e5
 """The log of a probability that counts for nothing."""
+_MOST_REFUSED = 64
+"""Tokens of one cell that a monitor refuses in one step, before it is overruled."""
 
 
 @dataclass
@@ -58,8 +60,24 @@ class Filling:
     """How often cells were opened again because a monitor found a fault in the finished text."""
     is_right: bool | None = None
     """What the monitor says of the text at last; None: there is none."""
+    faults: list[int] = field(default_factory=list)
+    """The cells that it finds wrong."""
+    overruled: list[int] = field(default_factory=list)
+    """Cells that hold a token which the monitor refused: it refused all that may stand there, or very many."""
     ended_early: bool = False
     timing: Timing = field(default_factory=Timing)
+
+    @property
+    def reason(self) -> str | None:
+        """Why the text is not right; None where it is, or nobody was asked."""
+        if self.is_right is not False:
+            return None
+        told = [f"the monitor finds a fault in {_listed(self.faults)}"]
+        if self.repaired:
+            told.append(f"opened again {self.repaired} times in vain")
+        if self.overruled:
+            told.append(f"it refused what is in {_listed(self.overruled)}, and nearly all else there")
+        return "; ".join(told)
 
     def frames(self, count: int = 8, hole: str = "░") -> list[str]:
         """The canvas while it was filled: so many moments at most, the first and the last of them included."""
@@ -198,6 +216,7 @@ class _Run:
         tokens = [token for token in self.state.canvas.tokens if token is not None]
         faults = set(self.monitor.faults(tokens))
         self.filling.is_right = not faults
+        self.filling.faults = sorted(faults)
         if not faults or self.filling.repaired >= self.repairs:
             return True
         canvas = self.state.canvas
@@ -258,11 +277,17 @@ class _Run:
         return filled
 
     def _agrees(self, state: _State, cell: int, token: int, banned: set[int]) -> bool:
-        """Has the monitor nothing against it, or against all that may stand there?"""
-        if self.monitor is None or token in banned or self.monitor.allows(state.canvas.tokens, cell, token):
+        """Has the monitor nothing against it, or against very many that may stand there?"""
+        if self.monitor is None:
             return True
-        banned.add(token)
-        return False
+        if token not in banned and len(banned) < _MOST_REFUSED:
+            if self.monitor.allows(state.canvas.tokens, cell, token):
+                return True
+            banned.add(token)
+            return False
+        if cell not in self.filling.overruled:
+            self.filling.overruled.append(cell)
+        return True
 
     def _active(self, canvas: Canvas) -> list[int]:
         """The open cells of the first block that has some."""
@@ -348,6 +373,7 @@ class _Run:
         ]
         found = read_logits(self.model, self.before, cells, self.behind)
         self.filling.steps += 1
+        self.filling.timing.forward_passes += 1
         self.filling.timing.model += time.perf_counter() - before
         return found
 
@@ -355,6 +381,11 @@ class _Run:
 def _allowed(canvas: Canvas) -> NDArray[np.bool_]:
     bits = np.unpackbits(canvas.masks().view(np.uint8), axis=1, bitorder="little")
     return bits[:, : canvas.vocabulary.size].astype(bool)
+
+
+def _listed(cells: Sequence[int]) -> str:
+    named = ", ".join(map(str, cells[:8]))
+    return f"cell{'s' * (len(cells) > 1)} {named}{', ...' * (len(cells) > 8)}"
 
 
 def _best(scores: Array, allowed: NDArray[np.bool_], banned: Collection[int] = ()) -> int:

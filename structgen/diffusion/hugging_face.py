@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError
+from structgen.models.loading import looks_local
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["MaskedModel", "load"]
@@ -107,6 +108,7 @@ def load(
     shift: bool = False,
     threads: int | None = None,
     device: str | None = None,
+    trust_remote_code: bool = False,
 ) -> MaskedModel:
     """A masked model from a folder, by its name on a hub, or "rxnfp" and "rxnmapper" (of these packages).
 
@@ -124,6 +126,8 @@ def load(
         that write texts of any length.
     shift
         For Dream, whose logits are of the next place.
+    trust_remote_code
+        Run the Python files that come with the model, as those of LLaDA and Dream do. Only of models that you trust.
 
     Raises
     ------
@@ -140,14 +144,28 @@ def load(
     if threads is not None:
         torch.set_num_threads(threads)
     folder = _folder(name)
+    is_local = Path(folder).exists()
+    if not is_local and looks_local(folder):
+        raise ModelError(
+            f"there is no folder {folder!r}",
+            hint="Give the path of a folder with a masked model, the name of one, or 'rxnfp' or 'rxnmapper'.",
+        )
+    where = {"local_files_only": is_local, "trust_remote_code": trust_remote_code}
     family = _PACKAGES[str(name)][0] if str(name) in _PACKAGES else "Auto"
     kind = getattr(transformers, "AutoModelForMaskedLM" if family == "Auto" else f"{family}ForMaskedLM")
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()  # heads for other tasks are of no use here
     try:
-        config = getattr(transformers, f"{family}Config").from_pretrained(folder)
-        model = kind.from_pretrained(folder, config=config)
+        config = getattr(transformers, f"{family}Config").from_pretrained(folder, **where)
+        if trust_remote_code and "AutoModelForMaskedLM" not in getattr(config, "auto_map", {}):
+            kind = transformers.AutoModel  # as LLaDA and Dream say how they are loaded
+        model = kind.from_pretrained(folder, config=config, **where)
     except (OSError, ValueError) as error:
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                f"the masked model {str(name)!r} comes with Python files of its own",
+                hint="load(..., trust_remote_code=True) runs them; only of models that you trust.",
+            ) from None
         raise ModelError(
             f"cannot load the masked model {str(name)!r}: {str(error).splitlines()[0]:.200}",
             hint="Give a folder with a masked model of transformers, or wrap a module in MaskedModel.",
@@ -164,7 +182,7 @@ def load(
     table_of = Path(folder) / "tokens.json"
     if table_of.is_file():
         return _of_table(model, table_of, size)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **where)
     special = set(tokenizer.all_special_ids)
     ends = [one for one in (tokenizer.eos_token_id, tokenizer.pad_token_id) if one is not None]
     if tokens is None:

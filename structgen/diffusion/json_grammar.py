@@ -470,5 +470,5 @@ def _may_meet(one: tuple[int, frozenset[str] | None], other: tuple[int, frozense
 def _refusal(node: Mapping[str, Any], keyword: str) -> CombinationError:
     return CombinationError(
         f"{keyword} cannot be put on a canvas (at {node.get('pointer', '#')})",
-        hint="A schema is filled from the left under any keyword: sg.infill, or sg.generate.",
+        hint="From the left any keyword is obeyed: sg.generate, or a hole of sg.infill with this schema.",
     )

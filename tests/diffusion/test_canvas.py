@@ -187,8 +187,26 @@ def test_bad_arguments_of_canvases() -> None:
     for pieces in (5, "aa", None):
         with pytest.raises(OptionError, match="pieces is"):
             Canvas(sg.regex("a"), vocabulary, pieces)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="is no constraint") as told:
+        Canvas("json", vocabulary, [Hole(1)])  # type: ignore[arg-type]
+    assert told.value.hint == "sg.grammar('json')"
     canvas = Canvas(sg.regex("a*"), vocabulary, [Hole(2)])
     weights = np.zeros((2, vocabulary.size), dtype=np.float32)
+    for cell in (-1, 2, 1.0, "0", True, None):
+        for ask in (
+            canvas.mask,
+            canvas.allowed,
+            canvas.is_open,
+            canvas.reopen,
+            lambda one: canvas.commit(one, 97),
+        ):
+            with pytest.raises(OptionError, match="cell is .*from 0 to 1"):
+                ask(cell)  # type: ignore[arg-type]
+    for token in (-1, vocabulary.size, 1.5):
+        with pytest.raises(OptionError, match="token is"):
+            canvas.commit(0, token)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="seed is -1"):
+        canvas.draw(weights, -1)
     for wrong in (np.nan, np.inf):
         weights[0, 3] = wrong
         with pytest.raises(OptionError, match="no logarithm"):
@@ -199,6 +217,15 @@ def test_bad_arguments_of_canvases() -> None:
     wide = Canvas(sg.grammar("cpp"), vocabulary, [Hole(24)])
     with pytest.raises(LimitExceeded, match="canvas_bytes"):
         wide.best(np.zeros((24, vocabulary.size), dtype=np.float32))
+
+
+def test_what_a_canvas_was_made_with_can_be_opened() -> None:
+    vocabulary = sg.Vocabulary.of_bytes()
+    canvas = Canvas(sg.regex("ab|cd"), vocabulary, ["a", Hole(1)])
+    assert canvas.allowed(1).tolist() == [ord("b")]
+    canvas.reopen(0)
+    assert canvas.is_open(0) and canvas.allowed(0).tolist() == [ord("a"), ord("c")]
+    assert canvas.commit(0, ord("c")) and canvas.allowed(1).tolist() == [ord("d")]
 
 
 def test_blame_knows_of_closing_tokens_and_of_large_grammars() -> None:

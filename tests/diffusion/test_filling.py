@@ -145,6 +145,50 @@ def test_the_law_of_draws_at_a_high_temperature_covers_the_language() -> None:
     assert texts == {a + b + c for a in "ab" for b in "ab" for c in "ab"}
 
 
+class Against:
+    """A monitor that refuses all, or texts that hold a token."""
+
+    def __init__(self, token: int | None = None) -> None:
+        self.token, self.calls = token, 0
+
+    def allows(self, tokens: Any, cell: int, token: int) -> bool:
+        """Nothing is."""
+        self.calls += 1
+        return self.token is not None
+
+    def faults(self, tokens: Any) -> list[int]:
+        """Where the token stands, or the first cell."""
+        return [0] if self.token is None else [cell for cell, one in enumerate(tokens) if one == self.token]
+
+
+def test_a_monitor_that_refuses_all_is_overruled_and_it_is_told() -> None:
+    monitor = Against()
+    canvas = Canvas(sg.regex("[ab]{4}"), VOCABULARY, [Hole(4)])
+    found = fill(Toy(), canvas, monitor=monitor, repairs=2)
+    assert found.is_right is False and found.faults == [0] and sorted(found.overruled) == [0, 1, 2, 3]
+    assert (
+        found.reason is not None and "fault in cell 0" in found.reason and "2 times in vain" in found.reason
+    )
+    assert monitor.calls <= 3 * 4 * 4 * 2
+    wide = sg.Vocabulary.of_bytes()
+
+    class Wide(Toy):
+        """The same over bytes."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.vocabulary = wide
+
+        def logits(self, rows: Any) -> Any:
+            return np.zeros((*rows.shape, wide.size), dtype=np.float32)
+
+    monitor = Against()
+    found = fill(Wide(), Canvas(sg.regex("[^a]{3}"), wide, [Hole(3)]), monitor=monitor, repairs=0)
+    assert monitor.calls <= 65 * 3 * 3 and len(found.overruled) == 3
+    right = fill(Toy(), canvas, monitor=Against(token=99))
+    assert right.is_right and right.reason is None and not right.overruled
+
+
 def test_bad_input() -> None:
     canvas = Canvas(NESTED, VOCABULARY, [Hole(3)])
     for options, said in (

@@ -124,6 +124,53 @@ def test_logits_of_the_next_place_are_moved() -> None:
     )
 
 
+_OWN_CODE = """
+import torch
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import MaskedLMOutput
+
+
+class OwnConfig(PretrainedConfig):
+    model_type = "own"
+
+    def __init__(self, vocab_size=8, **others):
+        super().__init__(**others)
+        self.vocab_size = vocab_size
+
+
+class OwnModel(PreTrainedModel):
+    config_class = OwnConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.head = torch.nn.Linear(1, config.vocab_size)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None):
+        return MaskedLMOutput(logits=self.head(torch.ones(*input_ids.shape, 1)))
+"""
+
+
+def test_models_with_python_files_of_their_own(tmp_path: Path) -> None:
+    """As LLaDA and Dream come: a configuration that names a class of ``AutoModel`` in a file beside it."""
+    (tmp_path / "own.py").write_text(_OWN_CODE)
+    config = {"model_type": "own", "vocab_size": 16, "architectures": ["OwnModel"],
+              "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    weights = {"head.weight": torch.zeros(16, 1), "head.bias": torch.arange(16.0)}
+    importlib.import_module("safetensors.torch").save_file(
+        weights, tmp_path / "model.safetensors", metadata={"format": "pt"}
+    )
+    tokens = {"tokens": [None, None, *"0123456789[],"], "mask": 0, "closing": [1], "before": [], "behind": []}
+    (tmp_path / "tokens.json").write_text(json.dumps(tokens))
+    with pytest.raises(ModelError, match="Python files of its own"):
+        load(tmp_path)
+    model = load(tmp_path, trust_remote_code=True)
+    filling = fill(model, Canvas(sg.grammar("json"), model.vocabulary, ["[", Hole(6)]))
+    assert isinstance(json.loads(filling.text), list)
+    assert filling.timing.forward_passes == filling.steps == 6
+
+
 def test_prompts() -> None:
     vocabulary = sg.Vocabulary.from_tokens([None, *(bytes([byte]) for byte in b"abcdefg")], [0])
     model = MaskedModel(
@@ -140,8 +187,10 @@ def test_what_is_no_masked_model(tmp_path: Path) -> None:
     for mask_id in (None, 8, -1):
         with pytest.raises(ModelError, match="no mask token"):
             MaskedModel(_Shifted(), vocabulary, mask_id=mask_id)  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="cannot load the masked model"):
+    with pytest.raises(ModelError, match="there is no folder"):
         load(tmp_path / "nothing")
+    with pytest.raises(ModelError, match="cannot load the masked model"):
+        load(tmp_path)
     for name in ("config.json", "model.safetensors"):
         (tmp_path / name).write_bytes((JSON / name).read_bytes())
     (tmp_path / "tokens.json").write_text('{"tokens": ["a"], "mask": 0}')
