@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.errors import CombinationError, EmptyConstraint, OptionError
+from structgen.errors import CombinationError, EmptyConstraint, OptionError, OutputInvalid
 from structgen.infilling import infill
 from structgen.models.memory import DistributionModel
 
@@ -190,3 +191,33 @@ def test_names_of_parameters_and_other_marks() -> None:
         prompt="",
     )
     assert re.fullmatch(r"\{\{seed\}\}: [0-9]{3}", found.text) and found.holes["seed"] == found.text[-3:]
+
+
+def test_a_schema_for_the_whole() -> None:
+    """Keys that the template writes, values that the schema wants, and the end of each known from both sides."""
+    schema = {
+        "type": "object",
+        "properties": {"name": {"enum": ["ab", "abc"]}, "age": {"type": "integer", "minimum": 3, "maximum": 40}},
+        "required": ["name", "age"],
+        "additionalProperties": False,
+    }
+    for seed in range(12):
+        found = infill(
+            MODEL, '{"age":{{age}},{{rest}}}', within=sg.json_schema(schema, whitespace="compact"),
+            seed=seed, prompt="", max_tokens=12,
+        )  # fmt: skip
+        value = json.loads(found.text)
+        assert value["name"] in ("ab", "abc") and 3 <= value["age"] <= 40 and found.notes == ()
+        assert found.holes["rest"] in ('"name":"ab"', '"name":"abc"')
+    with pytest.raises(EmptyConstraint, match="behind the hole 'age'"):
+        infill(MODEL, '{"age":{{age}},"name":"b"}', within=sg.json_schema(schema, whitespace="compact"))
+    with pytest.raises(CombinationError, match="uniqueItems"):
+        infill(MODEL, "[{{x}}]", within=sg.json_schema({"type": "array", "uniqueItems": True}))
+
+
+def test_keys_that_stand_twice_are_told() -> None:
+    loose = sg.json_schema({"type": "object", "additionalProperties": {"const": 1}}, whitespace="compact")
+    found = infill(MODEL, '{"a":1,{{x}}', x="\"b\":1}", within=loose, prompt="")
+    assert found.text == '{"a":1,"b":1}' and [note.kind for note in found.notes] == ["repeats"]
+    with pytest.raises(OutputInvalid, match="not of the schema"):
+        infill(MODEL, '{"a":1,{{x}}', x="\"a\":1}", within=loose, prompt="")

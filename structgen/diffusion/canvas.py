@@ -28,7 +28,8 @@ from structgen.matcher import compile_constraint
 from structgen.sampling.law import allowed_ids
 from structgen.vocabulary import Vocabulary
 
-from .json_grammar import Note, grammar_of_schema
+from .json_grammar import Note
+from .schema_texts import SchemaTexts
 
 __all__ = ["GAP", "Canvas", "Gap", "Hole", "Piece"]
 
@@ -346,8 +347,8 @@ def _program(constraint: Constraint, vocabulary: Vocabulary) -> _Known:
         compiled = compile_constraint(constraint, vocabulary)
         notes: tuple[Note, ...] = ()
         if isinstance(constraint, JsonSchemaConstraint):
-            ir, told = grammar_of_schema(constraint.lower()[1])
-            compiled, notes = vocabulary.engine.compile(ir), tuple(told)
+            texts = SchemaTexts(constraint)
+            compiled, notes = vocabulary.engine.compile(texts.lower()), texts.notes
         try:
             found = known[constraint] = _Known(_core.CanvasProgram(compiled), notes)
         except ValueError as error:

@@ -18,6 +18,7 @@ import numpy as np
 
 from structgen.api import run
 from structgen.constraints.base import Constraint
+from structgen.diffusion.json_grammar import Note
 from structgen.errors import DeadEnd, OptionError, Truncated
 from structgen.matcher import Matcher
 from structgen.posterior_sampling import sample
@@ -54,6 +55,8 @@ class Infilling:
     """Of the particles that were drawn ("smc"), normalised; the text is one of them, drawn by weight."""
     texts: Sequence[str] = field(default=(), repr=False)
     """All of them."""
+    notes: Sequence[Note] = ()
+    """Of a JSON Schema for the whole: where its grammar knows less than the schema says; empty: it is exact."""
 
 
 def infill(
@@ -84,7 +87,8 @@ def infill(
         A grammar that reads indentation is indented as the hole is, in blocks like those of the template.
     within
         What the whole text has to be as well. Holes are regular then (as they are if they take any text). Of a grammar
-        that reads indentation these are the texts in blocks like those of the template, three deeper at most.
+        that reads indentation these are the texts in blocks like those of the template, three deeper at most. A JSON
+        Schema is read as on a canvas (docs/diffusion.md): `Infilling.notes` tells where that is not exact.
     constraints
         The same as `holes`, for holes with names that this function has for its parameters.
     prompt
@@ -108,6 +112,8 @@ def infill(
         Where no text fits, or the constraints cannot be joined.
     Truncated
         Where no way was found to end a hole.
+    OutputInvalid
+        Where a key stands twice that a schema for the whole does not declare: the one thing that is not known before.
     """
     given = _checked(method, holes, constraints, options)
     asked_for = read_template(template, given, within, marks)
@@ -122,7 +128,8 @@ def infill(
     if method == "smc":
         return _by_particles(model, asked, asked_for, particles, max_tokens, seed, chosen)
     text, left = write(model, asked, asked_for, max_tokens, seed, chosen)
-    return Infilling(text, asked_for.split(text), method, left, texts=(text,))
+    asked_for.judge(text)
+    return Infilling(text, asked_for.split(text), method, left, texts=(text,), notes=asked_for.notes)
 
 
 def _checked(
@@ -165,7 +172,8 @@ def _by_particles(
         raise DeadEnd("no particle came to an end", hint="Raise particles or max_tokens.")
     weights = [float(one) for one in found.weights]
     text = found.texts[int(np.random.default_rng(seed).choice(len(weights), p=weights))]
-    return Infilling(text, template.split(text), "smc", (), weights, list(found.texts))
+    template.judge(text)
+    return Infilling(text, template.split(text), "smc", (), weights, list(found.texts), template.notes)
 
 
 def _marks(model: Any) -> tuple[str, str, str] | None:

@@ -18,6 +18,9 @@ from structgen.constraints.base import Constraint, as_constraint
 from structgen.constraints.base import Literal as Text
 from structgen.constraints.composition import text as free_text
 from structgen.constraints.grammar.constraint import DEEPEST, GrammarConstraint
+from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
+from structgen.diffusion.json_grammar import Note
+from structgen.diffusion.schema_texts import SchemaTexts
 from structgen.errors import CombinationError, EmptyConstraint, OptionError, OutputInvalid, with_kind
 from structgen.matcher import Matcher, open_matcher
 from structgen.vocabulary import Vocabulary
@@ -76,6 +79,22 @@ class Template:
             open_matcher(self.constraint(self.literals[0], 0), vocabulary)
         except EmptyConstraint as error:
             raise self._where(vocabulary, error) from None
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Where the grammar of a schema for the whole is not just that schema."""
+        return self.within.notes if isinstance(self.within, SchemaTexts) else ()
+
+    def judge(self, text: str) -> None:
+        """Raise where a finished text is not of the schema, which its grammar may be looser than."""
+        if isinstance(self.within, SchemaTexts) and self.within.notes:
+            told = Matcher(self.within.schema, _BYTES).explain(text)
+            if not told.ok:
+                raise OutputInvalid(
+                    f"what was filled in is not of the schema: {told}",
+                    hint="Its grammar cannot tell whether a key comes twice. Declare the keys that may be there, with "
+                    "additionalProperties: false.",
+                )
 
     def _where(self, vocabulary: Vocabulary, error: EmptyConstraint) -> EmptyConstraint:
         """Up to which literal the template can be filled, if what follows is left open."""
@@ -192,6 +211,8 @@ def read_template(
                     hint="Give the hole a regular expression, or leave out `within`.",
                 )
         within = _indented(within, unit, deepest, "")
+        if isinstance(within, JsonSchemaConstraint):
+            within = SchemaTexts(within)
     return Template(literals, names, kinds, within)
 
 
