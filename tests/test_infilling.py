@@ -197,7 +197,10 @@ def test_a_schema_for_the_whole() -> None:
     """Keys that the template writes, values that the schema wants, and the end of each known from both sides."""
     schema = {
         "type": "object",
-        "properties": {"name": {"enum": ["ab", "abc"]}, "age": {"type": "integer", "minimum": 3, "maximum": 40}},
+        "properties": {
+            "name": {"enum": ["ab", "abc"]},
+            "age": {"type": "integer", "minimum": 3, "maximum": 40},
+        },
         "required": ["name", "age"],
         "additionalProperties": False,
     }
@@ -217,7 +220,7 @@ def test_a_schema_for_the_whole() -> None:
 
 def test_keys_that_stand_twice_are_told() -> None:
     loose = sg.json_schema({"type": "object", "additionalProperties": {"const": 1}}, whitespace="compact")
-    found = infill(MODEL, '{"a":1,{{x}}', x="\"b\":1}", within=loose, prompt="")
+    found = infill(MODEL, '{"a":1,{{x}}', x='"b":1}', within=loose, prompt="")
     assert found.text == '{"a":1,"b":1}' and [note.kind for note in found.notes] == ["repeats"]
     with pytest.raises(OutputInvalid, match="not of the schema"):
-        infill(MODEL, '{"a":1,{{x}}', x="\"a\":1}", within=loose, prompt="")
+        infill(MODEL, '{"a":1,{{x}}', x='"a":1}', within=loose, prompt="")
