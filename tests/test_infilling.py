@@ -12,6 +12,8 @@ import pytest
 import structgen as sg
 from structgen.errors import CombinationError, EmptyConstraint, OptionError, OutputInvalid
 from structgen.infilling import infill
+from structgen.infilling.template import read_template
+from structgen.matcher import open_matcher
 from structgen.models.memory import DistributionModel
 
 TOKENS = [None, *(bytes([byte]) for byte in range(32, 127)), b"\n", b"ab", b", "]
@@ -224,3 +226,23 @@ def test_keys_that_stand_twice_are_told() -> None:
     assert found.text == '{"a":1,"b":1}' and [note.kind for note in found.notes] == ["repeats"]
     with pytest.raises(OutputInvalid, match="not of the schema"):
         infill(MODEL, '{"a":1,{{x}}', x='"a":1}', within=loose, prompt="")
+
+
+def test_several_holes_in_a_function_are_followed_exactly() -> None:
+    """Large enough for the chart of the grammar to need rows that are shared."""
+    source = (
+        "def span_of(start, stop, length):\n"
+        "    # Places are counted from one, as people do who read\n"
+        "    beginning = {{a}}     # the first line that counts\n"
+        "    if not length:\n"
+        "        beginning -= 1        # an empty span begins at the line just before\n"
+        "    if {{b}}:\n"
+        "        {{c}}\n"
+        "    return '{},{}'.format(beginning, length)\n"
+    )
+    template = read_template(source, {}, sg.grammar("python"), ("{{", "}}"))
+    matcher = open_matcher(template.constraint(template.literals[0], 0), sg.Vocabulary.of_bytes())
+    text = source.replace("{{a}}", "start + 1").replace("{{b}}", "length == 1").replace("{{c}}", "return 'x'")
+    for byte in text.encode():
+        assert matcher.advance(byte)
+    assert matcher.is_complete() and matcher.unproven == 0

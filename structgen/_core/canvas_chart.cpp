@@ -19,8 +19,13 @@ bool any_bit(const uint64_t *row, size_t from, size_t words) {
 
 CanvasChart::CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops,
                          size_t most_bytes)
-    : g_(grammar), nodes_(nodes), words_((nodes + 63) / 64), loops_(std::move(loops)), budget_(most_bytes),
-      inside_(words_, &budget_), outside_(words_, &budget_) {
+    : g_(grammar),
+      nodes_(nodes),
+      words_((nodes + 63) / 64),
+      loops_(std::move(loops)),
+      budget_(most_bytes),
+      inside_(words_, &budget_),
+      outside_(words_, &budget_) {
   inside_.reset(g_.size() * nodes_);
   any_.resize(g_.size() * nodes_);
   pending_.resize(g_.size() * words_);
@@ -34,16 +39,23 @@ bool CanvasChart::fill(std::span<const uint32_t> starts, std::span<const uint32_
     if (loop > 0 && u + 1 == loops_[loop - 1].second) {
       const auto [first, end] = loops_[--loop];
       fill_inside_loop(first, end);
+      for (u = end; u-- > first;) settle(u);
       u = first;
       continue;
     }
     fill_inside(u);
+    // Charts without loops are those of canvases, which are small and have to be quick.
+    if (!loops_.empty()) settle(u);
   }
   texts_.clear();
   for (uint32_t u : starts)
     for (uint32_t v : ends)
       if (has(g_.start, u, v)) texts_.emplace_back(u, v);
   return !texts_.empty();
+}
+
+void CanvasChart::settle(uint32_t u) {
+  for (uint32_t symbol = 0; symbol < g_.size(); ++symbol) inside_.settle(size_t{symbol} * nodes_ + u);
 }
 
 void CanvasChart::find_useful() {
@@ -131,8 +143,8 @@ std::vector<CanvasChart::Alike> CanvasChart::alike(uint32_t symbol, uint32_t fir
   return found;
 }
 
-// Symbol after symbol, for as long as one has rows that grew. From most nodes of a loop a symbol spans the same, so rows are put
-// together once for all nodes that are alike.
+// Symbol after symbol, for as long as one has rows that grew. From most nodes of a loop a symbol spans the same, so
+// rows are put together once for all nodes that are alike.
 void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
   struct Production {
     uint32_t left, head;
@@ -189,7 +201,8 @@ void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
     const std::vector<Alike> &mine = classes_of(symbol);
     for (const Alike &one : mine) {
       for (uint32_t head : g_.units_into[symbol]) add(head, one.nodes, one.row);
-      for (const CanvasGrammar::Into &into : g_.pairs_into[symbol]) join(into.head, one, into.right == symbol ? mine : classes_of(into.right));
+      for (const CanvasGrammar::Into &into : g_.pairs_into[symbol])
+        join(into.head, one, into.right == symbol ? mine : classes_of(into.right));
     }
     for (const Production &made : by_right[symbol])
       if (made.left != symbol)

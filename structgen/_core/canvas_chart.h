@@ -1,8 +1,8 @@
 // Which symbols can span which nodes of a canvas, and which of these spans are part of a whole text.
 //
-// A span is a symbol with the nodes between which it stands. A row of bits holds, of a symbol that begins at one node, the
-// nodes where it may end; so a production is applied to all ends at once.
-// Invariant: `useful` are exactly the spans of derivations of the start symbol from a start node to an end node.
+// A span is a symbol with the nodes between which it stands. A row of bits holds, of a symbol that begins at one node,
+// the nodes where it may end; so a production is applied to all ends at once. Invariant: `useful` are exactly the spans
+// of derivations of the start symbol from a start node to an end node.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,7 @@ class CanvasChart {
 
   size_t words() const { return words_; }
   // A terminal can stand between two nodes.
-  void add(uint32_t terminal, uint32_t from, uint32_t to) {
-    inside(terminal, from)[to / 64] |= uint64_t{1} << to % 64;
-  }
+  void add(uint32_t terminal, uint32_t from, uint32_t to) { inside(terminal, from)[to / 64] |= uint64_t{1} << to % 64; }
   // Finds all spans; false where no text goes from a start to an end.
   bool fill(std::span<const uint32_t> starts, std::span<const uint32_t> ends);
   // Finds those that are useful, of a chart that has a text.
@@ -39,6 +37,7 @@ class CanvasChart {
   uint64_t *inside(uint32_t symbol, uint32_t from) { return inside_.make(size_t{symbol} * nodes_ + from); }
   uint64_t *outside(uint32_t symbol, uint32_t from) { return outside_.make(size_t{symbol} * nodes_ + from); }
   void fill_inside(uint32_t from);
+  void settle(uint32_t from);  // nothing is found any more that begins there
   void fill_outside(uint32_t from);
   struct Alike;
   std::vector<Alike> alike(uint32_t symbol, uint32_t first) const;
@@ -51,7 +50,7 @@ class CanvasChart {
   size_t budget_;
   SpanRows inside_, outside_;
   std::vector<std::pair<uint32_t, uint32_t>> texts_;  // from where to where
-  std::vector<uint8_t> any_;  // by symbol and node: does some span begin there?
+  std::vector<uint8_t> any_;                          // by symbol and node: does some span begin there?
   // Of one node, while it is filled.
   std::vector<uint64_t> pending_, delta_;
   std::vector<uint32_t> queue_;

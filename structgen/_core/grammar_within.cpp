@@ -74,7 +74,7 @@ const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::written(Lexeme
   };
   for (uint32_t at = 0; at < points.size(); ++at) {
     const Point now = points[at];
-    if (at > MOST_POINTS) return nullptr;
+    if (at > MOST_WRITTEN) return nullptr;
     if (l_.lexemes_.complete(now.lexeme)) {
       const At end{l_.lexemes_.near(l_.lexemes_.after(now.lexeme)), now.left};
       if (known.insert(key_of(end)).second) found.push_back({end, text(at)});
@@ -209,7 +209,8 @@ std::optional<bool> GrammarLife::Chart::empty() {
 
 bool GrammarLife::Chart::foreseen(LexemeState s, Within within) {
   const LexemeEnds::Set found = usable_ ? ends(s, within) : nullptr;
-  return !found || std::all_of(found->begin(), found->end(), [&](const At &end) { return index_.contains(key_of(end)); });
+  return !found ||
+         std::all_of(found->begin(), found->end(), [&](const At &end) { return index_.contains(key_of(end)); });
 }
 
 std::optional<bool> GrammarLife::Chart::alive(const EarleySet *set, LexemeState s, Within within) {
@@ -249,12 +250,15 @@ bool GrammarLife::Chart::alive(const EarleySet *set, std::span<const uint32_t> p
 uint32_t GrammarLife::Chart::least_left(Within within) {
   if (within == ANYTHING) return 0;
   auto [it, is_new] = least_left_.try_emplace(within, 0);
-  if (is_new) it->second = static_cast<uint32_t>(std::clamp<int64_t>(l_.lexemes_.space().regex().min_length(l_.lexemes_.language(within)), 0, FAR));
+  if (is_new)
+    it->second = static_cast<uint32_t>(
+        std::clamp<int64_t>(l_.lexemes_.space().regex().min_length(l_.lexemes_.language(within)), 0, FAR));
   return it->second;
 }
 
 // Terminal after terminal, what may be the nearest to the end first; nothing is followed that does not lead there.
-std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch) {
+std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, std::span<const Ended> ended,
+                                                          Arena &scratch) {
   struct Step {
     const EarleySet *set;  // at the end of `text`, once `read`; before that where its last lexeme began
     uint32_t terminal;
@@ -406,7 +410,8 @@ void GrammarLife::Chart::solve(std::vector<Goal> &goals) {
     queue.pop_back();
     queued[g] = false;
     bool grew = false;
-    for (const Need &need : goals[g].needs) grew |= merge(goals[g].bits, backward(need.item, goals[need.goal].bits).data());
+    for (const Need &need : goals[g].needs)
+      grew |= merge(goals[g].bits, backward(need.item, goals[need.goal].bits).data());
     if (!grew) continue;
     for (uint32_t by : goals[g].asked_by)
       if (!queued[by]) {

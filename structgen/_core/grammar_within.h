@@ -1,10 +1,10 @@
 // Is there still a text, where the whole must be in a regular language, too? Exactly, where that has few states.
 //
 // A *place* is what a lexeme leaves that has ended: what must not follow it, and what the regular language leaves. All
-// places that lexemes lead to from the first one are found once, and then between which of them each symbol can stand: that
-// is the chart of a canvas whose nodes are the places (Bar-Hillel, Perles and Shamir, "On formal properties of simple
-// phrase structure grammars", 1961). A question follows the items of an Earley set along the chart's rows; from which
-// places a rule of an older set may end so that the text can be completed is found out backwards, and remembered.
+// places that lexemes lead to from the first one are found once, and then between which of them each symbol can stand:
+// that is the chart of a canvas whose nodes are the places (Bar-Hillel, Perles and Shamir, "On formal properties of
+// simple phrase structure grammars", 1961). A question follows the items of an Earley set along the chart's rows; from
+// which places a rule of an older set may end so that the text can be completed is found out backwards, and remembered.
 // Invariant: what is alive can be completed. All of it is found, but for texts in which a lexeme stands right before
 // something that begins like a longer one of many states (`Lexemes::near`). Where there are too many places there is no
 // chart, and `Search` answers.
@@ -82,8 +82,9 @@ class GrammarLife::Chart {
   }
   bool has(const Bits &bits, uint32_t bit) const { return bits[bit / 64] >> bit % 64 & 1; }
 
-  static constexpr size_t MOST_PLACES = 3'000, MOST_ARCS = 1'000'000, MOST_POINTS = 100'000, MOST_IN_ALL = 2'000'000, MOST_FINISHING = 20'000, MOST_WRITTEN_ENDS = 1'000;
-  static constexpr size_t MOST_BYTES = size_t{1} << 26;
+  static constexpr size_t MOST_PLACES = 3'000, MOST_ARCS = 1'000'000, MOST_POINTS = 400'000, MOST_WRITTEN = 100'000,
+                          MOST_IN_ALL = 2'000'000, MOST_FINISHING = 20'000, MOST_WRITTEN_ENDS = 1'000;
+  static constexpr size_t MOST_BYTES = size_t{1} << 28;
 
   GrammarLife &l_;
   CanvasGrammar grammar_;
