@@ -95,13 +95,20 @@ def test_bad_input() -> None:
         ("{{a}}", {"method": "best"}, "method is 'best'"),
         ("{{a}}", {"method": "fim"}, "no tokens for filling in the middle"),
         (3, {}, "template is 3"),
-        ("{{a}}", {"within": "cpp"}, "within is the text 'cpp'"),
+        ("{{a}}", {"within": "cpp"}, "within is 'cpp'"),
         ("{{a}}", {"marks": "<"}, "marks is '<'"),
         ("{{a}}", {"a": "x", "constraints": {"a": "y"}}, "the hole 'a' has two constraints"),
         ("{{a}}", {"options": {"max_tokens": 3}}, "'max_tokens' is no option of infill's"),
+        ("{{a}}", {"within": dict}, "within is .*; it is a constraint"),
+        ("{{a}}", {"max_tokens": 0}, "max_tokens is 0"),
+        ("{{a}}", {"max_tokens": None}, "max_tokens is None"),
+        ("{{a}}", {"constraints": [1]}, "constraints is .*; it is a mapping"),
+        ("{{a}}" * 101, {}, "has 101 holes; at most 100"),
     ):
         with pytest.raises(OptionError, match=said):
             infill(MODEL, template, **options)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="the first argument is"):
+        infill("smollm", "({{a}})")
     with pytest.raises(CombinationError, match="'a' has a constraint that is no regular"):
         infill(MODEL, "{{a}};", a=sg.grammar("json"), within=sg.grammar("sql"))
 
@@ -246,3 +253,79 @@ def test_several_holes_in_a_function_are_followed_exactly() -> None:
     for byte in text.encode():
         assert matcher.advance(byte)
     assert matcher.is_complete() and matcher.unproven == 0
+
+
+def test_a_text_that_is_whole_at_once() -> None:
+    """Holes that hold one text each are written by the first."""
+    found = infill(MODEL, "{{a}}-{{b}}", a="x", b="y", prompt="")
+    assert found.text == "x-y" and found.holes == {"a": "x", "b": "y"} and len(found.left) == 2
+
+
+def test_what_follows_a_hole_is_not_counted_as_the_hole() -> None:
+    """The model writes `abc` and then a literal that is longer than the hole may be."""
+    literal = "=" * 50 + "."
+    ids = {one: place for place, one in enumerate(TOKENS) if one}
+
+    def law(tokens: Any) -> Any:
+        text = VOCABULARY.decode(tokens)
+        written = b"abc" + literal.encode()
+        p = np.full(VOCABULARY.size, 1e-6)
+        p[ids[written[len(text) :][:1]] if len(text) < len(written) else ids[b"z"]] = 1.0
+        return p / p.sum()
+
+    model = DistributionModel(VOCABULARY, law)
+    found = infill(
+        model, "{{a}}" + literal + "{{b}}!", a=sg.regex("[a-c]+"), b=sg.regex("z*"), prompt="",
+        max_tokens=16, options={"temperature": 0},
+    )  # fmt: skip
+    assert found.left[0] == "model" and found.holes["a"] == "abc"
+    law_of_letters = np.array([1.0 if one == b"a" else 1e-6 for one in TOKENS])
+    model = DistributionModel(VOCABULARY, lambda tokens: law_of_letters / law_of_letters.sum())
+    found = infill(model, "{{x}}ab;", x=sg.regex("a*"), max_tokens=9, prompt="", options={"temperature": 0})
+    assert (
+        found.left == ["cut"] and len(found.text) <= 13
+    )  # what may always begin the literal comes to an end
+
+
+def test_an_impossible_template_is_told_whatever_was_read_before() -> None:
+    vocabulary = sg.Vocabulary.of_bytes()
+    source = read_template("x = {{a}}\n", {}, sg.grammar("python"), ("{{", "}}"))
+    open_matcher(source.constraint(source.literals[0], 0), vocabulary)
+    query = read_template(
+        "SELECT {{a}} FROM FROM t", {"a": sg.regex("[a-z]{1,5}")}, sg.grammar("sql"), ("{{", "}}")
+    )
+    with pytest.raises(EmptyConstraint):
+        query.check(vocabulary)
+
+
+def test_notes_of_a_schema_are_told_where_nothing_fits() -> None:
+    keys = [f"k{number}" for number in range(7)]
+    many = {
+        "type": "object",
+        "properties": {key: {"type": "string"} for key in keys},
+        "required": keys,
+        "additionalProperties": False,
+    }
+    with pytest.raises(EmptyConstraint, match="As a grammar the schema is not exact"):
+        infill(MODEL, '{"k6":{{x}}', within=sg.json_schema(many, whitespace="compact"), prompt="")
+    tabs = sg.Vocabulary.from_tokens([None, *(bytes([byte]) for byte in range(32, 127))], [0])
+    model = DistributionModel(tabs, lambda tokens: np.full(tabs.size, 1 / tabs.size))
+    with pytest.raises(EmptyConstraint, match="no token for '\\\\n'"):
+        infill(model, "[1,\n{{x}}]", within=sg.grammar("json"), prompt="")
+
+
+def test_particles_that_are_not_of_the_schema_are_dropped() -> None:
+    loose = sg.json_schema({"type": "object", "additionalProperties": {"const": 1}}, whitespace="compact")
+    for seed in range(6):
+        found = infill(
+            MODEL, '{"a":1,{{x}}', x=sg.regex('"[ab]":1}'), within=loose, method="smc", particles=8,
+            seed=seed, prompt="",
+        )  # fmt: skip
+        assert set(found.texts) == {'{"a":1,"b":1}'} and abs(sum(found.weights) - 1) < 1e-9
+
+
+def test_a_vocabulary_without_an_end() -> None:
+    endless = sg.Vocabulary.from_tokens(TOKENS[1:], [])
+    model = DistributionModel(endless, lambda tokens: np.full(endless.size, 1 / endless.size))
+    found = infill(model, "a{{x}}", x=sg.regex("[a-c]*"), prompt="", max_tokens=5, seed=1)
+    assert re.fullmatch("a[a-c]*", found.text)

@@ -40,6 +40,7 @@ uint32_t GrammarLife::Chart::place(At at) {
   if (is_new) {
     const size_t words = (grammar_.terminal_count() + 63) / 64;
     places_.push_back({at, Bits(words), Bits(words)});
+    cuts_ |= l_.lexemes_.cuts(at.after);
     fresh_.push_back(it->second);
   }
   return it->second;
@@ -204,7 +205,7 @@ std::optional<bool> GrammarLife::Chart::empty() {
   Bits reached(words_);
   merge(reached, chart_->spans(grammar_.start, node_of_[0]));
   if (meet(reached, may_end_)) return false;
-  return l_.lexemes_.cuts() ? std::nullopt : std::optional(true);  // it may be what was left out
+  return cuts_ ? std::nullopt : std::optional(true);  // it may be what was left out
 }
 
 bool GrammarLife::Chart::foreseen(LexemeState s, Within within) {
@@ -228,7 +229,7 @@ std::optional<bool> GrammarLife::Chart::alive(const EarleySet *set, LexemeState 
   }
   if (alive(set, places)) return true;
   // Places that are not known are behind lexemes of which it is left out what follows them (`Lexemes::near`).
-  return all || l_.lexemes_.cuts() ? std::optional(false) : std::nullopt;
+  return all || cuts_ ? std::optional(false) : std::nullopt;
 }
 
 bool GrammarLife::Chart::alive(const EarleySet *set, std::span<const uint32_t> places) {

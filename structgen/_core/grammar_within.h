@@ -82,7 +82,7 @@ class GrammarLife::Chart {
   }
   bool has(const Bits &bits, uint32_t bit) const { return bits[bit / 64] >> bit % 64 & 1; }
 
-  static constexpr size_t MOST_PLACES = 3'000, MOST_ARCS = 1'000'000, MOST_POINTS = 400'000, MOST_WRITTEN = 100'000,
+  static constexpr size_t MOST_PLACES = 8'000, MOST_ARCS = 1'000'000, MOST_POINTS = 400'000, MOST_WRITTEN = 100'000,
                           MOST_IN_ALL = 2'000'000, MOST_FINISHING = 20'000, MOST_WRITTEN_ENDS = 1'000;
   static constexpr size_t MOST_BYTES = size_t{1} << 28;
 
@@ -96,6 +96,7 @@ class GrammarLife::Chart {
   std::unordered_map<Within, uint32_t> least_left_;
   size_t points_ = 0;
   bool usable_ = true;
+  bool cuts_ = false;  // is there a place behind which more is forbidden than what must not come?
   std::unique_ptr<CanvasChart> chart_;
   std::vector<uint32_t> node_of_;  // by place
   size_t nodes_ = 0, words_ = 0;

@@ -63,6 +63,17 @@ LexemeEnds::Set LexemeEnds::of(LexemeState s, Within within, size_t *most) {
     expand(n);
     path.push_back({n, 0});
   };
+  // Also where a limit is met on the way.
+  struct Forgotten {
+    LexemeEnds &of;
+    std::vector<uint32_t> &open;
+    ~Forgotten() {
+      for (uint32_t n : open) {  // asked for anew another time
+        of.nodes_[n].low = 0;
+        of.nodes_[n].to.clear();
+      }
+    }
+  } forgotten{*this, open};
   if (*most > 0) enter(asked);
   std::unordered_map<uint32_t, uint32_t> number{{asked, 1}};
   while (!path.empty()) {
@@ -86,10 +97,6 @@ LexemeEnds::Set LexemeEnds::of(LexemeState s, Within within, size_t *most) {
     const std::vector<uint32_t> part(first, open.end());
     open.erase(first, open.end());
     close(part);
-  }
-  for (uint32_t n : open) {  // asked for anew another time
-    nodes_[n].low = 0;
-    nodes_[n].to.clear();
   }
   return nodes_[asked].ends;
 }

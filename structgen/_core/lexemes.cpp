@@ -132,8 +132,9 @@ Re Lexemes::near(Re after) {
     }
   }
   auto begun = [&] {
-    cuts_ = true;
-    return near_[after] = near(after, NEAR);
+    const Re cut = near(after, NEAR);
+    cut_.insert(cut);
+    return near_[after] = cut;
   };
   if (states.size() > NEAR_READ) return begun();
   // States that forbid the same are one (Moore); the numbers of the rest are those in which they are met.

@@ -15,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "hashing.h"
@@ -72,7 +73,7 @@ class Lexemes {
   // One of those that forbid the same, such as what names leave that begin a keyword, and other names. Where many states
   // decide what is forbidden, as of a raw string that may follow a name `R`, all is that begins like it.
   Re near(Re after);
-  bool cuts() const { return cuts_; }  // was there such a one?
+  bool cuts(Re near) const { return cut_.contains(near); }  // may that forbid more?
   Re rest_of(Re after, uint8_t byte) { return after == RegexSpace::EMPTY ? after : regex_.row(after)[byte]; }
   bool nullable(Re re) const { return regex_.nullable(re); }
   Re language(LexemeState s) const { return states_[s].language; }
@@ -194,7 +195,7 @@ class Lexemes {
   std::unordered_map<Re, Re> near_;
   std::unordered_map<uint64_t, Re> near_in_;  // so many characters
   std::unordered_map<Hash128, Re, HashOf128> alike_;
-  bool cuts_ = false;
+  std::unordered_set<Re> cut_;
   std::unique_ptr<LexemeEnds> ends_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
   std::unordered_map<uint64_t, std::vector<Leave>> each_leave_;

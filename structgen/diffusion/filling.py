@@ -178,6 +178,8 @@ class _Run:
         self.reopened: set[int] = set()
         self.first_open = canvas.open_cells
         self.banned: dict[int, set[int]] = {}
+        self.overruled: dict[int, int] = {}
+        """Tokens that were put in although the monitor refused them, by cell."""
 
     def filled(self) -> Filling:
         begun = time.perf_counter()
@@ -189,6 +191,10 @@ class _Run:
         found.canvas = self.state.canvas
         found.tokens = [token for token in found.canvas.tokens if token is not None]
         found.text = found.canvas.text()
+        # Cells may have been opened again since, and drafts thrown away.
+        found.overruled = [
+            cell for cell, token in sorted(self.overruled.items()) if found.canvas.tokens[cell] == token
+        ]
         found.timing.total = time.perf_counter() - begun
         return found
 
@@ -285,8 +291,8 @@ class _Run:
                 return True
             banned.add(token)
             return False
-        if cell not in self.filling.overruled:
-            self.filling.overruled.append(cell)
+        if not self.monitor.allows(state.canvas.tokens, cell, token):
+            self.overruled[cell] = token
         return True
 
     def _active(self, canvas: Canvas) -> list[int]:

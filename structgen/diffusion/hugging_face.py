@@ -157,7 +157,8 @@ def load(
     transformers.logging.set_verbosity_error()  # heads for other tasks are of no use here
     try:
         config = getattr(transformers, f"{family}Config").from_pretrained(folder, **where)
-        if trust_remote_code and "AutoModelForMaskedLM" not in getattr(config, "auto_map", {}):
+        own = getattr(config, "auto_map", None) or {}
+        if trust_remote_code and "AutoModel" in own and "AutoModelForMaskedLM" not in own:
             kind = transformers.AutoModel  # as LLaDA and Dream say how they are loaded
         model = kind.from_pretrained(folder, config=config, **where)
     except (OSError, ValueError) as error:

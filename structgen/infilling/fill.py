@@ -16,12 +16,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from structgen.api import run
+from structgen.api import check_model, run
 from structgen.constraints.base import Constraint
 from structgen.diffusion.json_grammar import Note
-from structgen.errors import DeadEnd, OptionError, Truncated
+from structgen.errors import DeadEnd, OptionError, Truncated, with_kind
 from structgen.matcher import Matcher
 from structgen.posterior_sampling import sample
+from structgen.requests import whole_number
 
 from .leaving import Leaving, write
 from .template import Template, read_template
@@ -115,7 +116,9 @@ def infill(
     OutputInvalid
         Where a key stands twice that a schema for the whole does not declare: the one thing that is not known before.
     """
+    check_model(model)
     given = _checked(method, holes, constraints, options)
+    max_tokens = whole_number("max_tokens", max_tokens, 1)
     asked_for = read_template(template, given, within, marks)
     asked_for.check(model.vocabulary)
     chosen = dict(options or {})
@@ -141,6 +144,9 @@ def _checked(
     """All constraints of holes."""
     if method not in get_args(Method):
         raise OptionError(f"method is {method!r:.40}; it is one of {', '.join(get_args(Method))}")
+    for which, mapping in (("constraints", constraints), ("options", options)):
+        if mapping is not None and not isinstance(mapping, Mapping):
+            raise OptionError(f"{which} is {with_kind(mapping)}; it is a mapping by name")
     for name in ("max_tokens", "seed", "close_within_budget"):
         if name in (options or {}):
             raise OptionError(
@@ -170,10 +176,9 @@ def _by_particles(
     found = sample(model, asked, whole, n=particles, sampler="smc", seed=seed, max_tokens=room, **options)
     if not len(found.texts):
         raise DeadEnd("no particle came to an end", hint="Raise particles or max_tokens.")
-    weights = [float(one) for one in found.weights]
-    text = found.texts[int(np.random.default_rng(seed).choice(len(weights), p=weights))]
-    template.judge(text)
-    return Infilling(text, template.split(text), "smc", (), weights, list(found.texts), template.notes)
+    weights, texts = template.right_of([float(one) for one in found.weights], found.texts)
+    text = texts[int(np.random.default_rng(seed).choice(len(weights), p=weights))]
+    return Infilling(text, template.split(text), "smc", (), weights, texts, template.notes)
 
 
 def _marks(model: Any) -> tuple[str, str, str] | None:

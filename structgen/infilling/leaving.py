@@ -11,6 +11,7 @@ Cost: one pass a token; where a hole is cut, some more, over what it holds and w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,8 @@ _ASKED_ABOUT = 8
 _LOOKED_INTO = 6
 """Places where more than the first of these is asked about."""
 _FAR = -1e6
+_AT_ONCE = 64
+"""Places whose laws are held at once."""
 _COMPLETED_FROM = 32
 """Places that are tried, from the last one on, to complete a hole."""
 
@@ -49,7 +52,7 @@ def write(
         hole = _Hole(model, asked, template, text, place, end)
         text, way = hole.written(room, {**options, "seed": drawn})
         ways.append(way)
-        if len(hole.text) and text == hole.finished:
+        if hole.finished is not None and text == hole.finished:
             ways += ["model"] * (len(template.groups) - len(ways))
             break
     return text, ways
@@ -68,7 +71,7 @@ class _Hole:
         self._literal = template.literals[end]
         self._is_last = end == len(template.names)
         self._constraint = template.constraint(text, place)
-        self._refused: set[int] = set()
+        self._refused: set[str] = set()
 
     def written(self, room: int, options: dict[str, Any]) -> tuple[str, Leaving]:
         """The text up to the hole's end and the literal behind it."""
@@ -77,7 +80,8 @@ class _Hole:
         # subtle: no token is shorter than a byte, so this is room enough whatever the hole's own is.
         most = len((self.text + rest).encode()) + room * (len(self._template.names) + 1) + 64
         chosen = make_options({**options, "max_tokens": most, "exact_weight": False})
-        before = 0
+        # Tokens up to the hole, and up to where what follows it may begin, with the text up to there.
+        before, within, inside = 0, 0, ""
         for step in generate_steps(self._model, [self._ids], [matcher], chosen):
             if step.generation is not None:
                 if step.generation.finish == "complete":
@@ -86,12 +90,19 @@ class _Hole:
                 if step.generation.finish != "length":
                     raise _failure(self._constraint, step.generation)
             if len(step.text) <= len(self.text):
-                before = len(step.tokens)
+                before, inside = len(step.tokens), step.text
             elif (left := self._left(step.text)) is not None:
                 return left, "model"
-            if len(step.tokens) - before >= room or step.generation is not None:
+            if self._begun(step.text) < len(step.text) - len(inside):
+                within, inside = len(step.tokens), step.text
+            if within - before >= room or step.generation is not None:
                 return self._cut(list(step.tokens), before) or self._completed(step)
         raise AssertionError("a generation ends")
+
+    def _begun(self, text: str) -> int:
+        """The length of the longest end of the text that begins what follows the hole."""
+        most = min(len(self._literal), len(text) - len(self.text))
+        return next((length for length in range(most, 0, -1) if text.endswith(self._literal[:length])), 0)
 
     def _left(self, text: str) -> str | None:
         """The text up to the first place where what follows the hole is written."""
@@ -107,10 +118,10 @@ class _Hole:
             return text if found else None
         at = text.find(self._literal, len(self.text))
         while at >= 0:
-            if at not in self._refused:
+            if text[:at] not in self._refused:
                 if self._can_be(text[len(self.text) : at]):
                     return text[: at + len(self._literal)]
-                self._refused.add(at)
+                self._refused.add(text[:at])
             at = text.find(self._literal, at + 1)
         return None
 
@@ -159,11 +170,17 @@ class _Hole:
         vocabulary = self._model.vocabulary
         follow = vocabulary.encode(self._literal) or Matcher(Text(self._literal), vocabulary).witness() or []
         follow = follow[:_ASKED_ABOUT] or sorted(vocabulary.eos_ids)[:1]
+        if (
+            not follow
+        ):  # nothing follows, and the model has no token for that: the last place is as good as any
+            return [float(count) for count in counts]
         session = self._model.start([self._ids])
         first = min(counts)
         session.append([tokens[:first]])
-        laws = _laws(session, tokens[first : max(counts)])
-        begun = [_log_p(laws[count - first], follow[0]) for count in counts]
+        begun = []
+        for start, end in pairwise([first, *range(first + _AT_ONCE, max(counts), _AT_ONCE), max(counts) + 1]):
+            laws = _laws(session, tokens[start : min(end, max(counts))])
+            begun += [_log_p(laws[count - start], follow[0]) for count in counts if start <= count < end]
         likely = sorted(range(len(counts)), key=lambda at: -begun[at])[:_LOOKED_INTO]
         # The others are behind these, in their own order.
         found = [_FAR + score for score in begun]
@@ -190,7 +207,8 @@ class _Hole:
                 return left, "completed"
         raise Truncated(
             f"no way was found to end the hole after {step.text[-60:]!r}",
-            hint="Raise max_tokens, or give the hole a narrower constraint.",
+            hint="Raise max_tokens, or give the hole a narrower constraint; or nothing fits there, which is not always "
+            "known before.",
             text=step.text,
         )
 

@@ -32,6 +32,8 @@ _BRACKETS = re.compile(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}")
 _DEEPER = 3
 """Blocks that a hole may nest more than the template does."""
 _SHOWN = 40
+_MOST_HOLES = 100
+"""The time to set a template up grows with the square of them."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,22 @@ class Template:
         except EmptyConstraint as error:
             raise self._where(vocabulary, error) from None
 
+    def right_of(self, weights: Sequence[float], texts: Sequence[str]) -> tuple[list[float], list[str]]:
+        """Of weighted texts those that `judge` takes, with weights that sum to 1; raises where it takes none."""
+        kept: list[tuple[float, str]] = []
+        refused: OutputInvalid | None = None
+        for weight, text in zip(weights, texts, strict=True):
+            try:
+                self.judge(text)
+            except OutputInvalid as error:
+                refused = error
+            else:
+                kept.append((weight, text))
+        mass = sum(weight for weight, _ in kept)
+        if not mass and refused is not None:
+            raise refused
+        return [weight / mass for weight, _ in kept], [text for _, text in kept]
+
     @property
     def notes(self) -> tuple[Note, ...]:
         """Where the grammar of a schema for the whole is not just that schema."""
@@ -100,6 +118,22 @@ class Template:
         """Up to which literal the template can be filled, if what follows is left open."""
         if self.within is None:
             return error
+        spelt = "".join(self.literals).encode()
+        if vocabulary.native.fewest_tokens(spelt) is None:
+            missing = sorted(set(spelt) & set(vocabulary.native.missing_bytes()))
+            named = ", ".join(repr(chr(byte)) if byte < 128 else f"0x{byte:02X}" for byte in missing)
+            return EmptyConstraint(
+                f"the tokenizer cannot spell the template: it has no token for {named or 'parts of it'}"
+            )
+        found = self._first_refused(vocabulary)
+        if self.notes:
+            found.hint = (
+                f"As a grammar the schema is not exact: {self.notes[0].message} ({self.notes[0].pointer})."
+            )
+        return found
+
+    def _first_refused(self, vocabulary: Vocabulary) -> EmptyConstraint:
+        assert self.within is not None
         of = self.within.describe()
         for place in range(len(self.literals)):
             begun = self.literals[place]
@@ -180,9 +214,12 @@ def read_template(
     """Take a template apart; grammars that read indentation are indented as it is."""
     if not isinstance(template, str):
         raise OptionError(f"template is {with_kind(template)}; it is a text")
-    if isinstance(within, str):
+    if within is not None and not isinstance(within, Constraint):
         raise OptionError(
-            f"within is the text {within!r:.40}; it is a constraint", hint=f"sg.grammar({within!r:.40})"
+            f"within is {with_kind(within)}; it is a constraint",
+            hint=f"sg.grammar({within!r:.40})"
+            if isinstance(within, str)
+            else "Make one with sg.grammar, sg.json_schema or sg.regex; of a type by sg.constraint_for_type.",
         )
     if len(marks) != 2 or not all(isinstance(mark, str) and mark for mark in marks):
         raise OptionError(f"marks is {marks!r:.60}; it is two texts, such as ('<<', '>>')")
@@ -193,6 +230,11 @@ def read_template(
         raise OptionError(
             "the template has no hole",
             hint=f"Write {marks[0]}name{marks[1]} where something is to be filled in.",
+        )
+    if len(names) > _MOST_HOLES:
+        raise OptionError(
+            f"the template has {len(names)} holes; at most {_MOST_HOLES} are filled",
+            hint="Fill it in parts, one after the other.",
         )
     for name in constraints:
         if name not in names:

@@ -216,3 +216,9 @@ def test_molecules_hold_together() -> None:
         assert filling.is_right is (chemistry.MolFromSmiles(filling.text) is not None)
         assert filling.is_right, filling.text
     assert refused > 0
+
+
+def test_models_without_code_of_their_own_load_all_the_same() -> None:
+    model = load(JSON, trust_remote_code=True)
+    filling = fill(model, Canvas(sg.grammar("json"), model.vocabulary, ["[", Hole(6)]))
+    assert filling.text.startswith("[")
