@@ -11,7 +11,9 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t FINISHING = 88;
-constexpr size_t MOST_STEPS = 20'000;  // to a completion
+// To a completion: a shortest one, and one that is found soon.
+constexpr size_t SHORTEST_STEPS = 1'000, MOST_STEPS = 20'000;
+constexpr size_t HASTE = 8;
 
 void set_bit(std::vector<uint64_t> &bits, uint32_t bit) { bits[bit / 64] |= uint64_t{1} << bit % 64; }
 
@@ -257,25 +259,33 @@ uint32_t GrammarLife::Chart::least_left(Within within) {
   return it->second;
 }
 
-// Terminal after terminal, what may be the nearest to the end first; nothing is followed that does not lead there.
 std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, std::span<const Ended> ended,
                                                           Arena &scratch) {
+  if (!usable_) return std::nullopt;
+  auto found = completion(set, ended, scratch, 1, SHORTEST_STEPS);
+  return found ? found : completion(set, ended, scratch, HASTE, MOST_STEPS);
+}
+
+// Terminal after terminal, what may be the nearest to the end first, where `haste` counts what is left at least so many
+// times (Pohl, "Heuristic search viewed as path finding in a graph", 1970); nothing is followed that does not lead
+// there.
+std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, std::span<const Ended> ended,
+                                                          Arena &scratch, size_t haste, size_t most) {
   struct Step {
     const EarleySet *set;  // at the end of `text`, once `read`; before that where its last lexeme began
     uint32_t terminal;
     bool is_read;
     At at;
     std::string text;
-    size_t length;  // of the whole, at least
+    size_t length;  // of the whole, at least, if there is no haste
     bool operator<(const Step &o) const { return length > o.length; }
   };
-  if (!usable_) return std::nullopt;
   std::priority_queue<Step> queue;
   std::unordered_set<Hash128, HashOf128> met;
   std::unordered_map<Hash128, const EarleySet *, HashOf128> after;
   auto add = [&](const EarleySet *from, uint32_t t, bool is_read, At at, std::string text) {
     if (!index_.contains(key_of(at))) return;
-    const size_t length = text.size() + least_left(at.within);
+    const size_t length = text.size() + haste * least_left(at.within);
     queue.push({from, t, is_read, at, std::move(text), length});
   };
   for (const Ended &end : ended) add(set, 0, true, end.at, end.text);
@@ -283,7 +293,7 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
     for (const Ended &end : ended)
       for (const Place &p : places_)
         if (p.at.within == end.at.within) add(set, 0, true, p.at, end.text);
-  for (size_t steps = 0; !queue.empty() && steps < MOST_STEPS; ++steps) {
+  for (size_t steps = 0; !queue.empty() && steps < most; ++steps) {
     Step now = queue.top();
     queue.pop();
     if (!now.is_read) {
@@ -292,7 +302,7 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
       if (!it->second) continue;
       now.set = it->second;
       now.is_read = true;
-      now.length = std::max(now.length, now.text.size() + l_.fewest_after(now.set));
+      now.length = std::max(now.length, now.text.size() + haste * l_.fewest_after(now.set));
       if (!queue.empty() && now < queue.top()) {
         queue.push(std::move(now));
         continue;

@@ -38,6 +38,8 @@ class GrammarLife::Chart {
   const std::vector<Ended> *written(LexemeState s, Within within);
   // Some text that completes what is read, a short one, after some of these ends.
   std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch);
+  std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch,
+                                        size_t haste, size_t most);
   // Are all places known where the lexeme may end? Not where no text leads to such a pair.
   bool foreseen(LexemeState s, Within within);
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from structgen.constraints.base import Constraint
 from structgen.constraints.base import Literal as Text
 from structgen.errors import EmptyConstraint, Truncated
 from structgen.matcher import Matcher, open_matcher
@@ -23,6 +24,7 @@ from structgen.results import Result
 from structgen.sampling import generate_steps
 from structgen.sampling.options import make_options
 from structgen.types import output_type
+from structgen.vocabulary import Vocabulary
 
 from .one_row import OneRow
 from .template import Template
@@ -37,8 +39,8 @@ _LOOKED_INTO = 6
 _FAR = -1e6
 _AT_ONCE = 64
 """Places whose laws are held at once."""
-_COMPLETED_FROM = 32
-"""Places that are tried, from the last one on, to complete a hole."""
+_COMPLETED_FROM = (1, 2, 3, 5, 9, 17, 33, 1 << 30)
+"""Places from which a hole is completed if it can be: tokens that are left out of what was written, and one more."""
 
 
 def write(
@@ -75,7 +77,7 @@ class _Hole:
 
     def written(self, room: int, options: dict[str, Any]) -> tuple[str, Leaving]:
         """The text up to the hole's end and the literal behind it."""
-        matcher = open_matcher(self._constraint, self._model.vocabulary)
+        matcher = _opened(self._constraint, self._model.vocabulary)
         rest = "".join(self._template.literals[self._end :])
         # subtle: no token is shorter than a byte, so this is room enough whatever the hole's own is.
         most = len((self.text + rest).encode()) + room * (len(self._template.names) + 1) + 64
@@ -194,8 +196,9 @@ class _Hole:
     def _completed(self, step: Any) -> tuple[str, Leaving]:
         """Completed in a short way, from as far on as there is one."""
         matcher = Matcher(self._constraint, self._model.vocabulary)
-        prefixes = list(self._prefixes(step.tokens, 0))[-_COMPLETED_FROM:]
-        for _, text in reversed(prefixes):
+        prefixes = list(self._prefixes(step.tokens, 0))
+        for back in sorted({min(back, len(prefixes)) for back in _COMPLETED_FROM}):
+            text = prefixes[-back][1]
             rest = matcher.witness_text(text.encode())
             if rest is None:
                 continue
@@ -211,6 +214,22 @@ class _Hole:
             "known before.",
             text=step.text,
         )
+
+
+class _Roomy(Matcher):
+    """One that is given room enough, so that nobody has to search for a shortest text beforehand."""
+
+    def least_tokens(self, room: int) -> int | None:
+        """Not known."""
+        return None
+
+
+def _opened(constraint: Constraint, vocabulary: Vocabulary) -> Matcher:
+    return (
+        open_matcher(constraint, vocabulary)
+        if hasattr(constraint, "open_matcher")
+        else _Roomy(constraint, vocabulary)
+    )
 
 
 def _laws(session: Any, tokens: Sequence[int]) -> list[Any]:
