@@ -1,0 +1,1 @@
+"""JSONSchemaBench's axes for any engine and model: coverage, efficiency, quality."""

@@ -1,0 +1,1 @@
+"""A server for one machine with OpenAI's interface."""
