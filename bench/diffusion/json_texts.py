@@ -210,7 +210,7 @@ def _overhead(model: Any, cases: Sequence[_Case]) -> None:
         for count in (1, 4):
             pairs: list[Pair] = []
             steps, same = [], True
-            for case in cases[:8]:
+            for case in cases[:12]:
                 canvas = Canvas(case.constraint, model.vocabulary, [Hole(length)], closing=model.closing)
                 if not canvas.completable():
                     continue
