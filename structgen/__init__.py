@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .posterior import Posterior
     from .posterior_sampling import sample, sample_async
     from .prompts import PromptFunction, prompt
+    from .remote import RemoteModel, connect
     from .results import Result
     from .sampling import (
         AWRS,
@@ -102,6 +103,7 @@ _HOMES = {
     "check": "constraints.json_schema",
     "choice": "constraints.choice",
     "code": "monitors",
+    "connect": "remote",
     "constraint_for_type": "types",
     "diffusion": "diffusion",
     "dispatch": "constraints.composition",
@@ -173,6 +175,7 @@ __all__ = [
     "check",
     "choice",
     "code",
+    "connect",
     "constraint_for_type",
     "diffusion",
     "dispatch",

@@ -8,7 +8,7 @@ Cost: beside the sampling, one reading of the type (kept) and of the constraint 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 
 from structgen.errors import OptionError, PromptError, a_kind
 from structgen.matcher import open_matcher
@@ -22,10 +22,41 @@ from structgen.types import OutputType, output_type
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
 
-__all__ = ["check_model", "generate", "run", "run_batch", "run_encoded", "stream"]
+__all__ = [
+    "AnsweringModel",
+    "answers_itself",
+    "check_model",
+    "encoded",
+    "generate",
+    "run",
+    "run_batch",
+    "run_encoded",
+    "stream",
+]
 
 T = TypeVar("T")
 Cancel = Callable[[], bool]
+
+
+class AnsweringModel(Protocol):
+    """A model that is given prompts and gives texts; nobody sees its tokens and logits (see `structgen.remote`)."""
+
+    def answers(
+        self,
+        prompts: Sequence[Prompt],
+        output: OutputType,
+        options: Sequence[SamplingOptions],
+        *,
+        cancel: Cancel | None = None,
+    ) -> list[Result[Any]]:
+        """One result for each prompt; raises only where it cannot ask at all."""
+        ...
+
+    def answer_steps(
+        self, prompt: Prompt, output: OutputType, options: SamplingOptions, *, cancel: Cancel | None = None
+    ) -> Iterator[Any]:
+        """Steps with the `text` so far; the last one has the `generation`."""
+        ...
 
 
 @overload
@@ -96,18 +127,25 @@ def run_batch(
 ) -> list[Result[Any]]:
     """One result per prompt, drawn together in one batch."""
     check_model(model)
-    return run_encoded(model, [model.encode(prompt) for prompt in prompts], output, options, cancel=cancel)
+    return run_encoded(model, [encoded(model, prompt) for prompt in prompts], output, options, cancel=cancel)
+
+
+def encoded(model: LanguageModel, prompt: Prompt) -> Any:
+    """What `run_encoded` takes: the tokens of a prompt; for a model behind a server the prompt as it is."""
+    return prompt if answers_itself(model) else model.encode(prompt)
 
 
 def run_encoded(
     model: LanguageModel,
-    prompts: Sequence[Sequence[int]],
+    prompts: Sequence[Any],
     output: OutputType,
     options: Sequence[SamplingOptions],
     *,
     cancel: Cancel | None = None,
 ) -> list[Result[Any]]:
-    """The same for prompts that are tokens already."""
+    """The same for prompts that were given to `encoded`."""
+    if answers_itself(model):
+        return model.answers(prompts, output, options, cancel=cancel)
     matchers = [open_matcher(output.constraint, model.vocabulary) for _ in prompts]
     drafting = drafting_of(model, options)
     generations = generate_tokens(model, prompts, matchers, options, cancel=cancel, drafting=drafting)
@@ -131,7 +169,10 @@ def stream(
     kind = _kind(output)
     options.setdefault("exact_weight", False)
     chosen = make_options(options)
-    ids = model.encode(described(prompt, kind) if describe else prompt)
+    asked = described(prompt, kind) if describe else prompt
+    if answers_itself(model):
+        return _partial_values(kind, model.answer_steps(asked, kind, chosen, cancel=cancel))
+    ids = model.encode(asked)
     matcher = open_matcher(kind.constraint, model.vocabulary)
     drafting = drafting_of(model, chosen)
     steps = generate_steps(model, [ids], [matcher], chosen, cancel=cancel, drafting=drafting)
@@ -159,12 +200,28 @@ def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:
             raise result.error
 
 
-def check_model(model: Any) -> None:
-    """Raise where `model` is something else, such as the name of one."""
+def answers_itself(model: Any) -> TypeGuard[AnsweringModel]:
+    """Is it a model behind a server?"""
+    return hasattr(model, "answer_steps")
+
+
+def check_model(model: Any, needs_logits: str = "") -> None:
+    """Raise where `model` is something else, such as the name of one.
+
+    `needs_logits`: the call that asks, if it can do nothing with a model that gives texts only.
+    """
+    if answers_itself(model):
+        if needs_logits:
+            raise OptionError(
+                f"{needs_logits} needs the model's logits at each token, which a server does not give: {model!r}",
+                hint="Load the model here: structgen.load(). Of a server, generate, run, stream and prompt "
+                "functions can ask.",
+            )
+        return
     if not hasattr(model, "start") or not hasattr(model, "vocabulary"):
         raise OptionError(
             f"the first argument is {a_kind(model)}, not a model",
-            hint="Make one with structgen.load() or structgen.wrap(model, tokenizer).",
+            hint="Make one with structgen.load(), structgen.wrap(model, tokenizer) or structgen.connect(url).",
         )
 
 

@@ -71,7 +71,7 @@ def beam(
 
     Raises `DeadEnd` where no text ends within `max_tokens`, `LimitExceeded` where none did before a limit.
     """
-    check_model(model)
+    check_model(model, "beam()")
     if refused:
         raise unknown_option(next(iter(refused)), beam)
     width, groups = whole_number("width", width, 1), whole_number("groups", groups, 1)

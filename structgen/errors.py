@@ -29,6 +29,7 @@ fault is, sees it, and is told what to do.
     ├── VocabularyError              a tokenizer whose tokens have no exact bytes
     │   └── VocabularyMismatch       model, tokenizer and matcher disagree about the vocabulary
     ├── ModelError                   a model cannot be loaded or run
+    │   └── RemoteError              status; a server that runs one cannot be reached, or answers with an error
     ├── LanguageServerMissing        no program that analyses a language is installed
     └── GenerationError              text, result; generation started but cannot end well
         ├── DeadEnd                  no token continues the text
@@ -65,6 +66,7 @@ __all__ = [
     "RegexError",
     "RegexSyntaxError",
     "RegexUnsupported",
+    "RemoteError",
     "SchemaError",
     "SchemaInvalid",
     "StructgenError",
@@ -357,6 +359,16 @@ class VocabularyMismatch(VocabularyError):
 
 class ModelError(StructgenError):
     """A model cannot be loaded or run."""
+
+
+class RemoteError(ModelError):
+    """A server that runs a model cannot be reached, or answers with an error; `status` is that of HTTP, 0 if none."""
+
+    def __init__(
+        self, message: str, *, status: int = 0, where: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.status = status
 
 
 class LanguageServerMissing(StructgenError):

@@ -86,7 +86,7 @@ def sample(
     Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back. An error in the middle, that of a potential
     or of the model, or an interrupt, has the draws so far as its `partial` posterior.
     """
-    check_model(model)
+    check_model(model, "sample()")
     _refuse(refused, temperature)
     chosen = sampler_of(sampler)
     options = SamplingOptions(

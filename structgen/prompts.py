@@ -182,10 +182,10 @@ class PromptFunction(Generic[R]):
     ) -> list[tuple[R | None, StructgenError | None]]:
         """The value or the error of each call of one batch; a prompt that fails does not keep the others."""
         outcomes: list[tuple[R | None, StructgenError | None]] = [(None, None)] * len(calls)
-        encoded: dict[int, list[int]] = {}
+        encoded: dict[int, Any] = {}
         for place, (args, kwargs) in enumerate(calls):
             try:
-                encoded[place] = self.model.encode(self.render(*args, **kwargs))
+                encoded[place] = api.encoded(self.model, self.render(*args, **kwargs))
             except StructgenError as error:
                 outcomes[place] = None, error
         chosen = [options[place] for place in encoded]

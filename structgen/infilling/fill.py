@@ -116,7 +116,7 @@ def infill(
     OutputInvalid
         Where a key stands twice that a schema for the whole does not declare: the one thing that is not known before.
     """
-    check_model(model)
+    check_model(model, "infill()")
     given = _checked(method, holes, constraints, options)
     max_tokens = whole_number("max_tokens", max_tokens, 1)
     asked_for = read_template(template, given, within, marks)

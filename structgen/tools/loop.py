@@ -149,7 +149,7 @@ def run_tools(
         result: Result[str] = api.run(model, list(conversation.messages), turn, **seeded)
         if result.error is not None:
             raise result.error
-        text = model.vocabulary.spelled(result.tokens)
+        text = result.text if api.answers_itself(model) else model.vocabulary.spelled(result.tokens)
         read = turn.read(text)
         if order is not None and read.calls:
             called = [*called, *read.calls]

@@ -57,6 +57,13 @@ class OutputType:
     """Every text is a value, so text that was cut off is one, too."""
     description: str = field(default="", repr=False)
     """What the prompt may tell the model about the form of the answer."""
+    schema: str | None = field(default=None, repr=False)
+    """A JSON Schema of the value, as JSON, for engines that read schemas themselves; None where there is none."""
+
+    @property
+    def is_json(self) -> bool:
+        """Is a text of it JSON?"""
+        return isinstance(self.constraint, JsonSchemaConstraint)
 
     def partial(self, text: str) -> Any:
         """What there is of the value after the beginning of a text."""
@@ -118,6 +125,7 @@ def _from_constraint(constraint: Constraint) -> OutputType:
             constraint=constraint,
             validate=_checked("JSON value", json.loads),
             growing=lambda: GrowingView(Any),
+            schema=constraint.source,
         )
     return _text_type(constraint.describe(), constraint, str)
 
@@ -140,7 +148,8 @@ def _from_pydantic(annotation: Any) -> OutputType:
     constraint = text_constraint(schema, f"the type {name}")
     if constraint is not None:
         validate = adapter.validate_python if _is_text(annotation) else adapter.validate_strings
-        return _text_type(name, constraint, _checked(name, validate), _described_text(schema, adapter))
+        said = _described_text(schema, adapter)
+        return _text_type(name, constraint, _checked(name, validate), said, schema=json.dumps(schema))
     return _json_type(annotation, adapter, adapter.validate_json, annotation)
 
 
@@ -164,6 +173,7 @@ def _json_type(
         validate=_checked(name, parse),
         growing=lambda: GrowingView(shape),
         description=describe_schema(describing_schema(adapter)),
+        schema=constraint.source,
     )
 
 
@@ -173,9 +183,10 @@ def _text_type(
     validate: Callable[[str], Any],
     description: str = "",
     is_free_text: bool = False,
+    schema: str | None = None,
 ) -> OutputType:
     return OutputType(
-        name, constraint, validate, lambda: lambda text: text or None, is_free_text, description
+        name, constraint, validate, lambda: lambda text: text or None, is_free_text, description, schema
     )
 
 

@@ -8,7 +8,9 @@ Cost: reading is linear in the schema; combining is linear in both.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from structgen.constraints.base import IR, Blame, Broken, Constraint, Stop
@@ -31,14 +33,18 @@ __all__ = ["JsonSchemaConstraint", "json_schema"]
 class JsonSchemaConstraint(Constraint):
     """Made by `json_schema`; `&` and `|` with another schema under the same options are schemas again."""
 
-    __slots__ = ("_ir", "options")
+    __slots__ = ("_ir", "options", "source")
 
     options: JsonSchemaOptions
+    source: str | None
+    """The schema as JSON, for engines that read it themselves; None where several were combined, or documents that
+    it refers to were given beside it."""
     _ir: SchemaIR
 
-    def __init__(self, ir: SchemaIR, options: JsonSchemaOptions) -> None:
+    def __init__(self, ir: SchemaIR, options: JsonSchemaOptions, source: str | None = None) -> None:
         object.__setattr__(self, "_ir", ir)
         object.__setattr__(self, "options", options)
+        object.__setattr__(self, "source", source)
 
     def lower(self) -> IR:
         return ("json", self._ir)
@@ -86,6 +92,11 @@ class JsonSchemaConstraint(Constraint):
     def minimal_is_exact(self) -> bool:
         """Whether `minimal` is known to be the shortest."""
         return minimal_text(self, self._ir)[1]
+
+    def written_as(self, options: JsonSchemaOptions) -> JsonSchemaConstraint:
+        """The same schema for texts of another form; what its formats mean stays as it was."""
+        ir = SchemaIR(spelled=self._ir.spelled, **{**self._ir, "options": options.lower()})
+        return JsonSchemaConstraint(ir, replace(options, formats=self.options.formats), self.source)
 
     def _laid_out(self, compact: str) -> str:
         return Whitespace.of(self.options.whitespace).lay_out(compact)
@@ -139,4 +150,15 @@ def json_schema(
     `LimitExceeded` or `OptionError`, of `structgen.errors`. `structgen.check` tells all problems at once.
     """
     chosen = make_options(options)
-    return JsonSchemaConstraint(read_schema(parse_schema(schema), chosen, registry), chosen)
+    ir = read_schema(parse_schema(schema), chosen, registry)
+    return JsonSchemaConstraint(ir, chosen, _source(schema) if registry is None else None)
+
+
+def _source(schema: str | bytes | dict[str, Any] | bool) -> str | None:
+    """A schema that was read, as JSON; None if it holds what only Python can."""
+    if isinstance(schema, (bytes, bytearray)):
+        return schema.decode("utf-8-sig")
+    try:
+        return schema if isinstance(schema, str) else json.dumps(schema)
+    except (TypeError, ValueError, RecursionError):
+        return None

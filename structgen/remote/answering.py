@@ -1,0 +1,346 @@
+"""One answer of a server: ask, judge, tell what was wrong, ask again, within a budget.
+
+What: an attempt sends the constraint in the server's dialect (a weaker one where the server refuses that), reads the
+answer, and has it judged. Where it is wrong the model is shown its answer and what is wrong with it, until it is right
+or the budget of attempts, tokens or seconds is spent.
+Invariant: an answer that is complete has been judged right; what has been asked and answered is all in its `account`.
+Cost: one request an attempt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from structgen.errors import OptionError, OutputInvalid, RemoteError, StructgenError, Truncated
+from structgen.sampling import Finish, Generation, SamplingOptions, Timing
+from structgen.types import OutputType
+
+from .asking import Message, feedback, told
+from .detection import content_of
+from .dialects import Carried, Dialect, carried, weaker
+from .judging import Verdict, judge
+from .transport import Deadline
+
+if TYPE_CHECKING:
+    from .model import RemoteModel
+
+__all__ = ["Account", "Attempt", "Budget", "RemoteStep", "Run"]
+
+_BAD_REQUEST = frozenset({400, 415, 422, 501})
+_MOST_CHARACTERS, _MOST_PER_TOKEN = 1 << 16, 256
+"""Of a streamed answer, and for each token that it may have."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one answer may take."""
+
+    attempts: int
+    seconds: float
+    tokens: int | None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One answer of the server."""
+
+    text: str
+    problem: str
+    """What was wrong with it; empty where it was right."""
+    tokens: int
+    """Generated, as the server counts; an estimate from the length where it does not tell."""
+    seconds: float
+    dialect: str
+    """How structure was asked for; "none" where nothing could be asked for."""
+
+
+@dataclass
+class Account:
+    """What an answer took."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Dialects in which the server refused the constraint, with what it said."""
+
+    @property
+    def tokens(self) -> int:
+        """Generated in all attempts."""
+        return sum(one.tokens for one in self.attempts)
+
+
+@dataclass(frozen=True)
+class RemoteStep:
+    """An answer that grows: its text so far, and at the end what became of it."""
+
+    text: str
+    generation: Generation | None = None
+    account: Account | None = None
+
+
+@dataclass
+class _Reply:
+    """What one request gave."""
+
+    text: str = ""
+    finish: str | None = None
+    refusal: str = ""
+    prompt_tokens: int = 0
+    tokens: int = 0
+
+
+class Run:
+    """One answer on its way."""
+
+    def __init__(
+        self,
+        model: RemoteModel,
+        messages: list[Message],
+        options: SamplingOptions,
+        output: OutputType,
+        deadline: Deadline,
+    ) -> None:
+        self.model, self.messages, self.options, self.output = model, messages, options, output
+        self.deadline = deadline
+        self.account = Account()
+        self.started = time.perf_counter()
+        self.first: float | None = None
+        self.room = options.max_tokens
+        self.reply = _Reply()
+        self.verdict = Verdict("")
+        self.text = ""
+
+    def attempts(self, streaming: bool) -> Iterator[RemoteStep]:
+        budget = self.model.budget
+        extra: list[Message] = []
+        for number in range(budget.attempts):
+            self.room = self._room()
+            if number and not self.room:
+                break
+            yield from self._attempt(number, extra, streaming)
+            if self.verdict.is_right:
+                cut = self.reply.finish == "length" and self.output.is_free_text
+                yield self.ended("length" if cut else "complete")
+                return
+            extra = feedback(self.verdict, self.reply.finish == "length")
+            if not self.deadline.left:
+                break
+        yield self.ended("failed", self._told())
+
+    def _attempt(self, number: int, extra: list[Message], streaming: bool) -> Iterator[RemoteStep]:
+        """Ask once, in the richest dialect that the server takes for this constraint."""
+        name, usual = self.model.known(self.deadline)
+        dialect: Dialect | None = self.model.dialect_for(self.output.constraint, usual)
+        while True:
+            assert dialect is not None
+            part = None if self.output.is_free_text else carried(dialect, self.output)
+            body = self._body(name, dialect, part, number, extra)
+            began = time.perf_counter()
+            self.reply, self.text = _Reply(), ""
+            try:
+                if streaming:
+                    yield from self._streamed(body, part is not None and part.wrapped)
+                else:
+                    self._whole(body)
+            except RemoteError as error:
+                if error.status not in _BAD_REQUEST:
+                    raise
+                if self._length_is_named_otherwise(error):
+                    continue
+                dialect = self._weakened(dialect, part, error)
+                if dialect is None:
+                    raise
+                continue
+            self.verdict = self._judged(part)
+            self._note(began, dialect if part is not None else None)
+            return
+
+    def _weakened(self, dialect: Dialect, part: Carried | None, error: RemoteError) -> Dialect | None:
+        """The next dialect that says something else; None if nothing was asked that could be left out."""
+        if part is None:
+            return None
+        self.account.refused.append(f"{dialect.name}: {error.message}")
+        found = weaker(dialect)
+        while found is not None and (other := carried(found, self.output)) is not None:
+            if other.body != part.body:
+                break
+            found = weaker(found)
+        if found is not None:
+            self.model.remember(self.output.constraint, found)
+        return found
+
+    def _length_is_named_otherwise(self, error: RemoteError) -> bool:
+        """Some servers of the protocol take the newer name of the limit only."""
+        if self.model.length_key == "max_tokens" and "max_completion_tokens" in error.message:
+            self.model.length_key = "max_completion_tokens"
+            return True
+        return False
+
+    def _body(
+        self,
+        name: str,
+        dialect: Dialect,
+        part: Carried | None,
+        number: int,
+        extra: list[Message],
+    ) -> dict[str, Any]:
+        options = self.options
+        enforced = part is not None and part.enforced
+        body: dict[str, Any] = {
+            "model": name,
+            "messages": [*(self.messages if enforced else told(self.messages, self.output)), *extra],
+            self.model.length_key: self.room,
+            "temperature": options.effective_temperature,
+        }
+        if options.top_p is not None:
+            body["top_p"] = options.top_p
+        for key in ("top_k", "min_p"):
+            value = getattr(options, key)
+            if value is not None and key not in dialect.options and key not in self.model.extra:
+                raise OptionError(
+                    f"the server at {self.model.url} is not known to take the sampling option {key!r}",
+                    hint=f"Leave it out, or send it anyway with extra_body={{{key!r}: ...}} of structgen.connect().",
+                )
+            if value is not None:
+                body[key] = value
+        if options.seed is not None:
+            body["seed"] = _seed(options.seed, number)
+        return {**body, **(part.body if part is not None else {}), **self.model.extra}
+
+    def _whole(self, body: dict[str, Any]) -> None:
+        data = self.model.transport.post("/chat/completions", body, self.deadline)
+        self._count(data)
+        self.reply.text, self.reply.finish, message = content_of(data)
+        refusal = message.get("refusal")
+        self.reply.refusal = refusal if isinstance(refusal, str) else ""
+
+    def _streamed(self, body: dict[str, Any], wrapped: bool) -> Iterator[RemoteStep]:
+        body = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        most = _MOST_CHARACTERS + _MOST_PER_TOKEN * self.room
+        for event in self.model.transport.stream("/chat/completions", body, self.deadline):
+            self._count(event)
+            piece = self._piece(event)
+            if not piece:
+                continue
+            if self.first is None:
+                self.first = time.perf_counter() - self.started
+            self.reply.text += piece
+            if len(self.reply.text) > most:
+                raise RemoteError(
+                    f"the answer is longer than {self.room} tokens can be", where=self.model.url
+                )
+            self.text = self.reply.text
+            if not wrapped:
+                yield RemoteStep(self.text)
+
+    def _piece(self, event: Any) -> str:
+        """The text that an event of a stream adds."""
+        if isinstance(event, dict) and event.get("error"):
+            raise RemoteError(
+                f"the server stops with an error: {event['error']!r:.300}", where=self.model.url
+            )
+        choices = event.get("choices") if isinstance(event, dict) else None
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(first, dict):
+            return ""
+        if "message" in first:  # it does not stream
+            text, self.reply.finish, _ = content_of(event)
+            return text
+        if isinstance(first.get("finish_reason"), str):
+            self.reply.finish = first["finish_reason"]
+        delta = first.get("delta")
+        if not isinstance(delta, dict):
+            return ""
+        if isinstance(delta.get("refusal"), str):
+            self.reply.refusal += delta["refusal"]
+        return delta["content"] if isinstance(delta.get("content"), str) else ""
+
+    def _count(self, data: Any) -> None:
+        usage = data.get("usage") if isinstance(data, dict) else None
+        if isinstance(usage, dict):
+            for name, key in (("prompt_tokens", "prompt_tokens"), ("tokens", "completion_tokens")):
+                value = usage.get(key)
+                if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+                    setattr(self.reply, name, value)
+
+    def _judged(self, part: Carried | None) -> Verdict:
+        reply = self.reply
+        if reply.refusal:
+            problem = f"the model refuses: {reply.refusal[:200]}"
+            return Verdict(reply.text, problem, OutputInvalid(problem, text=reply.text))
+        if reply.finish == "length" and not self.output.is_free_text:
+            verdict = judge(self.output, reply.text, wrapped=part is not None and part.wrapped)
+            # A text may be whole where it was cut off; it is taken then, as a local one is at the last token.
+            return verdict if verdict.is_right else self._cut(reply)
+        return judge(self.output, reply.text, wrapped=part is not None and part.wrapped)
+
+    def _cut(self, reply: _Reply) -> Verdict:
+        problem = f"the answer was cut off after {reply.tokens or self._estimate()} tokens"
+        hint = "Raise max_tokens, or ask for less."
+        return Verdict(
+            reply.text, problem, Truncated(f"{problem}: {reply.text[-60:]!r}", text=reply.text, hint=hint)
+        )
+
+    def _estimate(self) -> int:
+        return len(self.reply.text.encode("utf-8", "replace")) // 4 + 1
+
+    def _note(self, began: float, dialect: Dialect | None) -> None:
+        self.text = self.verdict.text
+        tokens = self.reply.tokens or (self._estimate() if self.reply.text else 0)
+        name = "none" if dialect is None else dialect.name
+        seconds = time.perf_counter() - began
+        self.account.attempts.append(Attempt(self.reply.text, self.verdict.problem, tokens, seconds, name))
+
+    def _room(self) -> int:
+        """How many tokens the next attempt may have."""
+        tokens = self.model.budget.tokens
+        if tokens is None:
+            return self.options.max_tokens
+        return max(0, min(self.options.max_tokens, tokens - self.account.tokens))
+
+    def _told(self) -> StructgenError:
+        """The error of the last attempt, with how many there were."""
+        count = len(self.account.attempts)
+        spent = (
+            "seconds"
+            if not self.deadline.left
+            else "attempts"
+            if count >= self.model.budget.attempts
+            else "tokens"
+        )
+        verdict = self.verdict
+        assert verdict.error is not None
+        kind = Truncated if isinstance(verdict.error, Truncated) else OutputInvalid
+        raises = f"The budget of {spent} is spent; structgen.connect(..., {spent}=...) raises it."
+        return kind(
+            f"no right answer in {count} attempt{'s' * (count != 1)}; the last: {verdict.error.message}",
+            text=verdict.text,
+            hint=f"{raises} {verdict.error.hint or ''}".rstrip(),
+        )
+
+    def ended(self, finish: Finish, error: StructgenError | None = None) -> RemoteStep:
+        timing = Timing(first_token=self.first, total=time.perf_counter() - self.started)
+        generation = Generation(
+            text=self.text,
+            tokens=[],
+            finish=finish,
+            logprob=None,
+            log_weight=None,
+            prompt_tokens=self.reply.prompt_tokens,
+            retries=max(0, len(self.account.attempts) - 1),
+            error=error,
+            timing=timing,
+        )
+        return RemoteStep(self.text, generation, self.account)
+
+
+def _seed(seed: Any, attempt: int) -> int:
+    """A server's seed: the user's own in the first attempt, another one, always the same, in each later one."""
+    parts = list(seed) if isinstance(seed, (list, tuple)) else [seed]
+    if len(parts) == 1 and not attempt and int(parts[0]) < 2**63:
+        return int(parts[0])
+    digest = hashlib.sha256(repr([*map(int, parts), attempt]).encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1

@@ -1,0 +1,103 @@
+"""`connect`: an address to a model that typed calls take.
+
+Cost: none before the first call, which asks the server what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from structgen.errors import OptionError, with_kind
+
+from .answering import Budget
+from .dialects import DIALECTS, dialect_named
+from .model import RemoteModel
+from .transport import Transport
+
+__all__ = ["connect"]
+
+_NAMED = {"vllm": "structured_outputs", "structgen": "structured_outputs", "openai": "json_schema"}
+
+
+def connect(
+    url: str,
+    *,
+    model: str | None = None,
+    api_key: str | None = None,
+    dialect: str | None = None,
+    attempts: int = 3,
+    seconds: float = 180.0,
+    tokens: int | None = None,
+    request_seconds: float = 60.0,
+    tries: int = 5,
+    concurrency: int = 8,
+    headers: Mapping[str, str] | None = None,
+    extra_body: Mapping[str, Any] | None = None,
+) -> RemoteModel:
+    """A model behind a server, such as ``connect("http://localhost:8000/v1")``, for typed calls.
+
+    model            its name; may be left out where the server has one model
+    api_key          sent as a bearer token to this server, and nowhere else
+    dialect          how structure is asked for: "structured_outputs" (also "vllm", "structgen"), "sglang",
+                     "llama.cpp", "json_schema" (also "openai"), "json_object", "none"; None finds out
+
+    The budget of one answer:
+
+    attempts         how often the model may be asked; from the second time on it is told what was wrong
+    seconds          for all of it, pauses included
+    tokens           that may be generated in all attempts; None: `max_tokens` in each
+
+    The traffic:
+
+    request_seconds  without a byte from the server until a request is given up and made again
+    tries            how often a request is made while the server is busy or out of reach, with growing pauses
+    concurrency      requests at a time in a batch, as `map` makes them
+    headers          sent with each request
+    extra_body       fields put into the body of each request for an answer
+
+    The server is first asked something by the first call. Raises `OptionError`.
+    """
+    budget = Budget(_whole("attempts", attempts), _positive("seconds", seconds), _tokens(tokens))
+    if model is not None and (not isinstance(model, str) or not model):
+        raise OptionError(f"model is {with_kind(model)}; it is the name of a model on the server")
+    if api_key is not None and (not isinstance(api_key, str) or not api_key.isascii() or "\n" in api_key):
+        raise OptionError("api_key is not a line of ASCII text")
+    chosen = dialect_named(_NAMED.get(dialect, dialect)) if dialect is not None else None
+    for name, given in (("headers", headers), ("extra_body", extra_body)):
+        if given is not None and not isinstance(given, Mapping):
+            raise OptionError(f"{name} is {with_kind(given)}; it is a dict")
+    transport = Transport(
+        url,
+        api_key=api_key,
+        headers=headers,
+        request_seconds=_positive("request_seconds", request_seconds),
+        tries=_whole("tries", tries),
+    )
+    return RemoteModel(
+        transport,
+        model,
+        chosen,
+        budget=budget,
+        concurrency=_whole("concurrency", concurrency),
+        extra_body=extra_body,
+    )
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise OptionError(f"{name} is {value!r:.40}; it is a whole number of 1 or more")
+
+
+def _tokens(value: int | None) -> int | None:
+    return None if value is None else _whole("tokens", value)
+
+
+def _positive(name: str, value: object) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise OptionError(f"{name} is {value!r:.40}; it is a number of seconds above 0")
+
+
+assert set(_NAMED.values()) <= set(DIALECTS)

@@ -1,0 +1,130 @@
+"""Which dialect a server speaks: what its list of models says, then a question whose answer shows it.
+
+Why: a server that does not know a field of a request mostly ignores it in silence, so being accepted proves nothing.
+What: `GET /models` names the model, if none was given, and in ``owned_by`` often the program. Where that is not known,
+each dialect is asked, from the richest on, for a text that no model writes by itself; what comes back shows whether the
+server keeps the model to it.
+Invariant: a dialect that was found has kept a model to a constraint, or is of a program that is known to.
+Cost: at most four requests of a few tokens, once for each connection; none where `dialect` is given.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+from structgen.constraints.choice import choice
+from structgen.errors import RemoteError
+from structgen.types import output_type
+
+from .dialects import DIALECTS, Dialect, carried
+from .transport import Deadline, Transport
+
+__all__ = ["Server", "ask_models", "content_of", "probe"]
+
+_PROGRAMS = {
+    "vllm": "structured_outputs",
+    "structgen": "structured_outputs",
+    "sglang": "sglang",
+    "llamacpp": "llama.cpp",
+}
+_MOST_MODELS = 8
+"""Named in an error."""
+_REFUSED = frozenset({400, 404, 415, 422, 501})
+
+
+class Server:
+    """What `GET /models` tells."""
+
+    def __init__(self, data: Any) -> None:
+        listed = data.get("data") if isinstance(data, dict) else None
+        self.models = [
+            one
+            for one in (listed if isinstance(listed, list) else [])
+            if isinstance(one, dict) and isinstance(one.get("id"), str)
+        ]
+
+    def only_model(self, url: str) -> str:
+        """The model's name where there is one to take."""
+        names = [str(one["id"]) for one in self.models]
+        if len(names) == 1:
+            return names[0]
+        shown = ", ".join(names[:_MOST_MODELS]) + (", ..." if len(names) > _MOST_MODELS else "")
+        raise RemoteError(
+            f"the server has {len(names)} models" + (f": {shown}" if names else " that it tells of"),
+            where=url,
+            hint="Name one with model=.",
+        )
+
+    def dialect(self, model: str) -> Dialect | None:
+        """That of the program, if it is a known one."""
+        for one in self.models:
+            name = one.get("owned_by")
+            if one["id"] == model and isinstance(name, str) and name.lower() in _PROGRAMS:
+                return DIALECTS[_PROGRAMS[name.lower()]]
+        return None
+
+
+def ask_models(transport: Transport, deadline: Deadline) -> Server:
+    """What the server tells of its models; nothing where it has no such list."""
+    try:
+        return Server(transport.get("/models", deadline))
+    except RemoteError as error:
+        if error.status in (403, 404, 405, 501):
+            return Server(None)
+        raise
+
+
+def probe(transport: Transport, model: str, deadline: Deadline) -> Dialect:
+    """The richest dialect in which the server keeps a model to what it is asked for."""
+    for name in ("structured_outputs", "json_schema"):
+        dialect = DIALECTS[name]
+        wanted = f"ok-{secrets.token_hex(3)}"
+        part = carried(dialect, output_type(choice([wanted])))
+        assert part is not None
+        text = _ask(transport, model, part.body, deadline)
+        if text is not None and wanted == (_inside(text) if part.wrapped else text.strip()):
+            return dialect
+    any_object = DIALECTS["json_object"]
+    assert any_object.json_only is not None
+    text = _ask(transport, model, any_object.json_only, deadline)
+    # It may run to the end of its few tokens; no model that is asked to say hello begins so by itself.
+    return any_object if text is not None and text.lstrip()[:1] == "{" else DIALECTS["none"]
+
+
+def content_of(data: Any) -> tuple[str, str | None, Any]:
+    """Text, why it ended, and the message, of an answer that is not streamed."""
+    choices = data.get("choices") if isinstance(data, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    if not isinstance(message, dict) or not isinstance(first, dict):
+        raise RemoteError(f"the server's answer holds no message: {json.dumps(data)[:120]}")
+    content = message.get("content")
+    finish = first.get("finish_reason")
+    return content if isinstance(content, str) else "", finish if isinstance(finish, str) else None, message
+
+
+def _ask(transport: Transport, model: str, part: dict[str, Any], deadline: Deadline) -> str | None:
+    """What the server answers under a constraint; None where it refuses the request."""
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": "Say hello. (Answer in JSON if you must.)"}],
+        "max_tokens": 40,
+        "temperature": 0,
+        **part,
+    }
+    try:
+        return content_of(transport.post("/chat/completions", body, deadline))[0]
+    except RemoteError as error:
+        if error.status in _REFUSED:
+            return None
+        raise
+
+
+def _inside(text: str) -> object:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return data.get("value") if isinstance(data, dict) else None

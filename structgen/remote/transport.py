@@ -1,0 +1,274 @@
+"""Requests to a server that speaks the OpenAI protocol: limits, patience and clear errors, and nothing about answers.
+
+Why: a server is a stranger. It may be busy, slow, gone, or send more than anyone asked for; what is above sees JSON, a
+stream of JSON, or one `RemoteError`.
+What: 408, 409, 425, 429, 5xx, time-outs and lost connections are tried again with growing pauses (as long as
+``Retry-After`` says, if it says so), as often and as long as the caller's deadline allows. Everything else is told at
+once, with what the server said.
+Invariant: no call lasts longer than its deadline by more than the server's last piece, none reads more than
+`MOST_BYTES`; redirects are not followed and the key is in no message.
+Cost: one connection pool a server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.errors import GenerationError, OptionError, RemoteError
+
+__all__ = ["MOST_BYTES", "Cancelled", "Deadline", "Transport"]
+
+MOST_BYTES = 16 << 20
+"""Of one answer."""
+_MOST_ERROR_BYTES = 1 << 16
+_TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_SLICE = 0.25
+"""Seconds between two looks at whether to stop."""
+
+
+class Cancelled(GenerationError):
+    """The caller asked to stop."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When to give up, and whether the caller wants to stop."""
+
+    end: float
+    """On the clock of `time.monotonic`."""
+    cancel: Callable[[], bool] | None = None
+
+    @classmethod
+    def within(cls, seconds: float, cancel: Callable[[], bool] | None = None) -> Deadline:
+        return cls(time.monotonic() + seconds, cancel)
+
+    @property
+    def left(self) -> float:
+        """Seconds, never negative."""
+        return max(0.0, self.end - time.monotonic())
+
+    def check(self) -> None:
+        if self.cancel is not None and self.cancel():
+            raise Cancelled("generation was cancelled")
+        if not self.left:
+            raise RemoteError(
+                "the time for this answer is over",
+                hint="Raise `seconds` of structgen.connect(), or ask for less.",
+            )
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, but not past the end nor through a cancellation."""
+        until = time.monotonic() + seconds
+        while (rest := min(until - time.monotonic(), self.left)) > 0:
+            self.check()
+            time.sleep(min(rest, _SLICE))
+        self.check()
+
+
+class Transport:
+    """One server. Threads may share it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None,
+        headers: Mapping[str, str] | None,
+        request_seconds: float,
+        tries: int,
+    ) -> None:
+        self.url = _checked_url(url)
+        self.tries = tries
+        self.request_seconds = request_seconds
+        sent = {"Accept": "application/json, text/event-stream", **(headers or {})}
+        if api_key is not None:
+            sent["Authorization"] = f"Bearer {api_key}"
+        self._headers = sent
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    def get(self, path: str, deadline: Deadline) -> Any:
+        """The JSON at `path`."""
+        return _json(b"".join(self._patiently("GET", path, None, deadline)), self.url)
+
+    def post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
+        """The JSON that the server answers `body` with."""
+        return _json(b"".join(self._patiently("POST", path, body, deadline)), self.url)
+
+    def stream(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Iterator[Any]:
+        """The JSON of each event of a stream, until ``[DONE]``. A server that does not stream gives one."""
+        buffer, kind = bytearray(), None
+        for piece in self._patiently("POST", path, body, deadline):
+            buffer += piece
+            kind = kind or (b"json" if buffer.lstrip()[:1] == b"{" else b"events" if buffer.strip() else None)
+            while kind == b"events" and (end := buffer.find(b"\n")) >= 0:
+                line = bytes(buffer[:end]).strip()
+                del buffer[: end + 1]
+                if not line.startswith(b"data:"):
+                    continue  # names of events, comments that keep the connection
+                data = line[5:].strip()
+                if data == b"[DONE]":
+                    return
+                yield _json(data, self.url)
+        if kind == b"json":
+            yield _json(bytes(buffer), self.url)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def _patiently(
+        self, method: str, path: str, body: Mapping[str, Any] | None, deadline: Deadline
+    ) -> Iterator[bytes]:
+        """The bytes of the answer; tried again until the first of them has come, never after."""
+        last: RemoteError | None = None
+        for number in range(self.tries):
+            if last is not None:
+                pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (number - 1)) * random.uniform(0.75, 1.25)
+                wanted = getattr(last, "retry_after", None)
+                try:
+                    deadline.pause(pause if wanted is None else max(wanted, 0.0))
+                except RemoteError:
+                    raise last from None  # what the server said last says more than that time is over
+            deadline.check()
+            try:
+                with contextlib.closing(self._once(method, path, body, deadline)) as pieces:
+                    first = next(pieces, b"")
+                    yield first
+                    yield from pieces
+                return
+            except _Again as again:
+                last = again.error
+        assert last is not None
+        raise last
+
+    def _once(
+        self, method: str, path: str, body: Mapping[str, Any] | None, deadline: Deadline
+    ) -> Generator[bytes, None, None]:
+        import httpx2
+
+        began = False
+        timeout = max(0.01, min(self.request_seconds, deadline.left))
+        try:
+            with self._opened().stream(
+                method, f"{self.url}{path}", json=body, headers=self._headers, timeout=timeout
+            ) as response:
+                if response.status_code >= 300:
+                    raise self._refused(response, deadline)
+                read = 0
+                for piece in response.iter_bytes():
+                    read += len(piece)
+                    if read > MOST_BYTES:
+                        raise RemoteError(f"the answer is longer than {MOST_BYTES:,} bytes", where=self.url)
+                    deadline.check()
+                    began = True
+                    yield piece
+        except httpx2.HTTPError as error:
+            what = str(error) or type(error).__name__
+            timed_out = isinstance(error, httpx2.TimeoutException)
+            fault = RemoteError(
+                f"no answer within {timeout:.3g} s" if timed_out else f"the server cannot be reached: {what}",
+                where=self.url,
+                hint="Raise `request_seconds` of structgen.connect()."
+                if timed_out
+                else "Is it running, and is this its address? It ends in /v1 for most servers.",
+            )
+            if began:  # half an answer has been passed on
+                raise fault from error
+            raise _Again(fault) from error
+
+    def _refused(self, response: Any, deadline: Deadline) -> Exception:
+        content = bytearray()
+        for piece in response.iter_bytes():
+            content += piece
+            if len(content) > _MOST_ERROR_BYTES or not deadline.left:
+                break
+        status = response.status_code
+        fault = RemoteError(
+            f"the server answers {status}: {_said(bytes(content))}",
+            status=status,
+            where=self.url,
+            hint=_HINTS.get(status),
+        )
+        if status not in _TRY_AGAIN:
+            return fault
+        fault.retry_after = _seconds(response.headers.get("retry-after"))  # type: ignore[attr-defined]
+        return _Again(fault)
+
+    def _opened(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                try:
+                    import httpx2
+                except ImportError:
+                    raise RemoteError(
+                        "remote models need the package httpx2", hint="pip install 'structgen[remote]'"
+                    ) from None
+                self._client = httpx2.Client(follow_redirects=False)
+            return self._client
+
+
+class _Again(Exception):
+    """A fault that may be gone in a moment."""
+
+    def __init__(self, error: RemoteError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+_HINTS = {
+    401: "Give the right api_key=.",
+    403: "Give an api_key= that may do this.",
+    404: "Check the address (it ends in /v1 for most servers) and the model's name.",
+    429: "The server limits requests: lower `concurrency`, or wait.",
+}
+
+
+def _seconds(header: str | None) -> float | None:
+    try:
+        return None if header is None else min(float(header), 3600.0)
+    except ValueError:
+        return None  # a date: the usual pause will do
+
+
+def _said(content: bytes) -> str:
+    """What an error page says, in one line."""
+    text = content.decode("utf-8", "replace")
+    with contextlib.suppress(ValueError, RecursionError):
+        data = json.loads(text)
+        if isinstance(data, dict):
+            found = data.get("error", data.get("message", data.get("detail")))
+            found = found.get("message", found) if isinstance(found, dict) else found
+            text = found if isinstance(found, str) else json.dumps(found)
+    return " ".join(text.split())[:400] or "nothing more"
+
+
+def _json(data: bytes, url: str) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        shown = data[:80].decode("utf-8", "replace")
+        raise RemoteError(
+            f"the server's answer is not JSON: {shown!r}",
+            where=url,
+            hint="Is this the address of a server with the OpenAI protocol? It ends in /v1 for most.",
+        ) from None
+
+
+def _checked_url(url: object) -> str:
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")) or len(url) < 10:
+        raise OptionError(
+            f"the address is {url!r:.60}; it must begin with http:// or https://",
+            hint='Write, for example, structgen.connect("http://localhost:8000/v1").',
+        )
+    return url.rstrip("/")

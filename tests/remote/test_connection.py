@@ -1,0 +1,447 @@
+"""Remote models over a real socket: typed calls, dialects, the local check, feedback, budgets, faults of servers."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import AfterValidator, BaseModel, Field
+
+import structgen as sg
+from structgen import errors
+from structgen.api import run_batch
+from structgen.remote import RemoteResult
+from structgen.sampling import SamplingOptions
+from structgen.types import output_type
+
+from .http_server import World, dribble, hang_up, serve
+
+pytest.importorskip("httpx2")
+
+Start = Callable[..., World]
+ALL = frozenset({"structured_outputs", "json_schema", "json_object"})
+
+
+class Person(BaseModel):
+    name: Annotated[str, Field(max_length=20, pattern="^[a-z]+$")]
+    age: Annotated[int, Field(ge=0, le=150)]
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Tree(BaseModel):
+    label: Literal["leaf", "node"]
+    below: Annotated[list[Tree], Field(max_length=1)] = []
+
+
+RIGHT = '{"name": "ann", "age": 31}'
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        yield lambda **what: stack.enter_context(serve(World(**what)))
+
+
+def test_the_same_typed_code_runs_against_a_server(start: Start) -> None:
+    world = start(enforces=ALL, owned_by="vllm")
+    with sg.connect(world.url) as model:
+
+        @sg.prompt(model, max_tokens=200)
+        def extract(text: str) -> Person:
+            """Extract the person from: {{ text }}"""
+
+        person = extract("Ann is 31 years old.")
+        assert isinstance(person, Person)
+        assert world.asked[-1]["messages"] == [
+            {"role": "user", "content": "Extract the person from: Ann is 31 years old."}
+        ]
+        assert len(extract.map(["a", "b", "c"], seed=1)) == 3
+        *partial, last = extract.stream("Bob")
+        assert partial and isinstance(last, Person)
+        assert isinstance(sg.generate(model, "A person?", Person, max_tokens=200), Person)
+        assert model.model == "small" and model.dialect == "structured_outputs"
+        assert sg.generate(model, "Say it.", max_tokens=5) == "Hello"
+
+
+async def test_without_blocking(start: Start) -> None:
+    world = start(enforces=ALL, owned_by="vllm")
+    model = sg.connect(world.url)
+
+    @sg.prompt(model, max_tokens=200)
+    def extract(text: str) -> Person:
+        """Extract {{ text }}"""
+
+    assert isinstance(await extract.aio("Ann"), Person)
+    assert isinstance([value async for value in extract.astream("Ann")][-1], Person)
+    model.close()
+
+
+@pytest.mark.parametrize(
+    ("enforces", "found"),
+    [
+        (ALL, "structured_outputs"),
+        (ALL - {"structured_outputs"}, "json_schema"),
+        (frozenset({"json_object"}), "json_object"),
+        (frozenset(), "none"),
+    ],
+)
+def test_what_a_server_can_do_is_found_out(start: Start, enforces: frozenset[str], found: str) -> None:
+    world = start(enforces=enforces)
+    with sg.connect(world.url) as model:
+        assert model.dialect == found
+        asked = len(world.asked)
+        assert asked <= 3
+        assert model.dialect == found and len(world.asked) == asked
+
+
+def test_a_server_that_refuses_what_it_does_not_know_is_found_out_too(start: Start) -> None:
+    def strict(body: dict[str, Any]) -> str:
+        return "unknown field" if "structured_outputs" in body else ""
+
+    world = start(enforces=ALL, refuses=strict)
+    with sg.connect(world.url) as model:
+        assert model.dialect == "json_schema"
+
+
+@pytest.mark.parametrize("dialect", ["structured_outputs", "json_schema"])
+@pytest.mark.parametrize(
+    "output",
+    [
+        Person,
+        list[Person],
+        Tree,
+        Literal["yes", "no"],
+        Colour,
+        datetime.date,
+        bool,
+        int,
+        sg.choice(["a", "b c"]),
+        sg.json_schema({"type": "array", "items": {"enum": [1, "x"]}, "maxItems": 2}, whitespace="compact"),
+    ],
+    ids=str,
+)
+def test_types_are_enforced_by_the_server(start: Start, dialect: str, output: Any) -> None:
+    world = start(enforces=ALL)
+    with sg.connect(world.url, model="small", dialect=dialect, attempts=1) as model:
+        result = sg.run(model, "Well?", output, max_tokens=400, seed=5)
+        kept = output_type(output)
+        if (
+            kept.constraint.lower()[0] == "regex"
+            and output is datetime.date
+            and dialect == "structured_outputs"
+        ):
+            assert result.account.attempts[0].dialect in ("structured_outputs", "none")  # type: ignore[attr-defined]
+        assert result.error is None, result.account  # type: ignore[attr-defined]
+        assert len(world.asked) == 1
+        *_, last = sg.stream(model, "Well?", output, max_tokens=400, seed=5)
+        assert last == result.value
+
+
+def test_regular_expressions_and_grammars(start: Start) -> None:
+    world = start(enforces=ALL)
+    with sg.connect(world.url, model="small", dialect="vllm", attempts=1) as model:
+        assert sg.generate(model, "?", sg.regex("[ab]{3}")) in {
+            a + b + c for a in "ab" for b in "ab" for c in "ab"
+        }
+        assert world.asked[-1]["structured_outputs"] == {"regex": "[ab]{3}"}
+        assert sg.generate(model, "?", sg.gbnf('root ::= "x" | "y"')) in ("x", "y")
+        assert world.asked[-1]["structured_outputs"] == {"grammar": 'root ::= "x" | "y"'}
+
+
+def test_a_pattern_with_flags_is_more_than_its_text(start: Start) -> None:
+    world = start(says=["ABC"])
+    with sg.connect(world.url, model="small", dialect="vllm", attempts=1) as model:
+        assert sg.generate(model, "?", sg.regex("abc", flags=re.IGNORECASE)) == "ABC"
+        assert "structured_outputs" not in world.asked[-1]
+
+
+def test_what_cannot_be_sent_is_checked_and_asked_for_again(start: Start) -> None:
+    both = sg.regex("[a-z]{2,4}") & sg.regex("(?!ab).*")
+    world = start(enforces=ALL, says=["ABC", "abc", "bcd"])
+    with sg.connect(world.url, model="small", dialect="vllm") as model:
+        result = sg.run(model, "Letters.", both)
+        assert isinstance(result, RemoteResult)
+        assert result.value == "bcd"
+        assert [one.text for one in result.account.attempts] == ["ABC", "abc", "bcd"]
+        assert [bool(one.problem) for one in result.account.attempts] == [True, True, False]
+        said = world.asked[-1]["messages"]
+        assert said[-2] == {"role": "assistant", "content": "abc"}
+        assert "That answer is wrong" in said[-1]["content"] and "^" in said[-1]["content"]
+
+
+def test_temporal_logic_is_checked(start: Start) -> None:
+    plan = sg.ltl_over({"backup": '"backup"', "delete": '"delete"'}, "!delete W backup")
+    world = start(enforces=ALL, says=['["delete", "backup"]', '["backup", "delete"]'])
+    with sg.connect(world.url, model="small", dialect="vllm") as model:
+        assert sg.generate(model, "A plan.", plan) == '["backup", "delete"]'
+        assert "!delete W backup" in world.asked[-1]["messages"][-1]["content"]
+
+
+def test_json_of_another_form_is_the_same_value(start: Start) -> None:
+    world = start(
+        says=[
+            '{"age": 31,\n  "name":"ann"}',
+            f"```json\n{RIGHT}\n```",
+            f"  {RIGHT}\n",
+            '{"name": "\\u0061", "age": 3.10e1}',
+        ]
+    )
+    with sg.connect(world.url, model="small", dialect="none", attempts=1) as model:
+        for _ in range(3):
+            assert sg.generate(model, "Who?", Person) == Person(name="ann", age=31)
+        assert sg.generate(model, "Who?", Person) == Person(name="a", age=31)
+        assert "JSON Schema" in world.asked[0]["messages"][-1]["content"]  # nobody else tells the model
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ('{"name": "ann", "age": 151}', "age"),
+        ('{"name": "Ann", "age": 3}', "name"),
+        ('{"name": "ann"}', "age"),
+        ("I think it is Ann.", ""),
+        ("", ""),
+        ('{"name": "ann", "age": 3', "end"),
+    ],
+)
+def test_the_model_is_told_what_was_wrong(start: Start, wrong: str, told: str) -> None:
+    world = start(says=[wrong, RIGHT])
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        assert sg.generate(model, "Who?", Person).name == "ann"
+        assert told in world.asked[-1]["messages"][-1]["content"]
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("must be even")
+    return value
+
+
+def test_validators_of_the_type_are_told_too(start: Start) -> None:
+    world = start(says=["3", "4"])
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        assert sg.generate(model, "A number.", Annotated[int, AfterValidator(even)]) == 4
+        assert "must be even" in world.asked[-1]["messages"][-1]["content"]
+
+
+def test_budgets_end(start: Start) -> None:
+    world = start(says=["no"] * 20)
+    with sg.connect(world.url, model="small", dialect="none", attempts=2) as model:
+        result = sg.run(model, "Who?", Person)
+        assert isinstance(result.error, errors.OutputInvalid)
+        assert "2 attempts" in str(result.error) and "attempts" in str(result.error.hint)
+        assert result.text == "no" and len(world.asked) == 2
+    with sg.connect(world.url, model="small", dialect="none", attempts=9, tokens=5) as model:
+        result = sg.run(model, "Who?", Person)
+        assert isinstance(result.error, errors.Truncated) and "budget of tokens" in str(result.error)
+        assert [body["max_tokens"] for body in world.asked[2:]] == [5, 3, 1]
+
+
+def test_what_is_cut_off_is_asked_for_again(start: Start) -> None:
+    world = start(says=["x" * 50, RIGHT])
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        assert sg.generate(model, "Who?", Person, max_tokens=40).age == 31
+    world.says = ["x" * 50] * 3
+    with (
+        sg.connect(world.url, model="small", dialect="none") as model,
+        pytest.raises(errors.Truncated, match="cut off"),
+    ):
+        sg.generate(model, "Who?", Person, max_tokens=40)
+
+
+def test_a_constraint_that_the_server_refuses_is_asked_for_in_a_weaker_way(start: Start) -> None:
+    def refuses(body: dict[str, Any]) -> str:
+        return "no pattern, please" if "pattern" in str(body.get("structured_outputs", "")) else ""
+
+    world = start(enforces=ALL, refuses=refuses)
+    with sg.connect(world.url, model="small", dialect="vllm") as model:
+        result = sg.run(model, "Who?", Person, max_tokens=200)
+        assert isinstance(result, RemoteResult) and isinstance(result.value, Person)
+        assert result.account.attempts[-1].dialect == "json_schema"
+        assert "no pattern, please" in result.account.refused[0]
+        asked = len(world.asked)
+        sg.generate(model, "Who?", Person, max_tokens=200)
+        assert len(world.asked) == asked + 1, "it is remembered"
+
+
+@pytest.mark.parametrize(
+    "fault", [(429, {"Retry-After": "0"}), (503, {}), hang_up], ids=["429", "503", "hang up"]
+)
+def test_a_busy_server_is_asked_again(start: Start, fault: Any) -> None:
+    world = start(faults=[fault], says=["yes"])
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        assert sg.generate(model, "?", Literal["yes", "no"]) == "yes"
+    world.faults, world.says = [fault], ["no"]
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        assert list(sg.stream(model, "?", Literal["yes", "no"]))[-1] == "no"
+
+
+def test_a_server_that_stays_busy_is_given_up(start: Start) -> None:
+    world = start(faults=[(429, {"Retry-After": "0"})] * 50)
+    with sg.connect(world.url, model="small", dialect="none", tries=3) as model:
+        result = sg.run(model, "?", Person)
+        assert isinstance(result.error, errors.RemoteError)
+        assert result.error.status == 429 and len(world.asked) == 3 and result.finish == "failed"
+
+
+def test_time_is_bounded_whatever_the_server_does(start: Start) -> None:
+    world = start(faults=[dribble, (429, {"Retry-After": "100"})])
+    with sg.connect(world.url, model="small", dialect="none", seconds=0.6) as model:
+        for _ in range(2):
+            began = time.monotonic()
+            assert isinstance(sg.run(model, "?", Person).error, errors.RemoteError)
+            assert time.monotonic() - began < 3
+
+
+def test_cancelling_stops(start: Start) -> None:
+    world = start(faults=[dribble])
+    began = time.monotonic()
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        result = sg.run(model, "?", Person, cancel=lambda: time.monotonic() - began > 0.2)
+        assert result.finish == "cancelled" and time.monotonic() - began < 3
+
+
+def endless(handler: Any) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/event-stream")
+    handler.end_headers()
+    handler.close_connection = True
+    piece = b'data: {"choices": [{"delta": {"content": "' + b"x" * 10_000 + b'"}}]}\n\n'
+    try:
+        while True:
+            handler.wfile.write(piece)
+    except OSError:
+        pass
+
+
+@pytest.mark.parametrize(
+    "content", [b"<html>not found</html>", b"[]", b'{"choices": []}', b'{"choices": [{"message": 3}]}', b""]
+)
+def test_what_is_no_answer_is_told(start: Start, content: bytes) -> None:
+    world = start(faults=[lambda handler: handler.send(200, content)])
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        error = sg.run(model, "?", Person).error
+        assert isinstance(error, errors.RemoteError) and "server" in str(error)
+
+
+def test_more_than_was_asked_for_is_not_read(start: Start) -> None:
+    world = start(faults=[endless])
+    with (
+        sg.connect(world.url, model="small", dialect="none") as model,
+        pytest.raises(errors.RemoteError, match="longer"),
+    ):
+        list(sg.stream(model, "?", str, max_tokens=100))
+
+
+def test_keys_go_to_the_server_and_nowhere_else(start: Start) -> None:
+    world = start(key="secret-key", says=["yes"])
+    with sg.connect(world.url, model="small", dialect="none", api_key="secret-key") as model:
+        assert sg.generate(model, "?", Literal["yes"]) == "yes"
+        assert "secret-key" not in repr(model)
+    with sg.connect(world.url, dialect="none", api_key="other-key") as model:
+        error = sg.run(model, "?", Person).error
+        assert isinstance(error, errors.RemoteError) and error.status == 401
+        assert "other-key" not in str(error) and "api_key" in str(error)
+
+
+def test_the_model_must_be_named_where_there_are_several(start: Start) -> None:
+    world = start(models=("one", "two"))
+    with sg.connect(world.url, dialect="none") as model, pytest.raises(errors.RemoteError, match="one, two"):
+        sg.generate(model, "?", Person)
+
+
+def test_nobody_is_there() -> None:
+    model = sg.connect("http://127.0.0.1:9/v1", model="m", dialect="none", tries=1)
+    with model, pytest.raises(errors.RemoteError, match="cannot be reached"):
+        sg.generate(model, "?", Person)
+
+
+def test_a_batch_is_asked_for_at_once_and_rows_have_their_own_errors(start: Start) -> None:
+    world = start(enforces=ALL, owned_by="vllm", faults=[(400, {})])
+    with sg.connect(world.url, concurrency=4) as model:
+        model.dialect  # noqa: B018  (asks)
+        each = [SamplingOptions(max_tokens=200, seed=i) for i in range(8)]
+        results = run_batch(model, ["?"] * 8, output_type(str), each)
+        assert sorted(result.finish for result in results) == ["complete"] * 7 + ["failed"]
+        assert 1 < world.most_at_once <= 4
+
+
+def test_samplers_and_masks_are_refused_by_name(start: Start) -> None:
+    world = start()
+    model: Any = sg.connect(world.url, model="small", dialect="none")
+    with pytest.raises(errors.OptionError, match=r"sample\(\) needs the model's logits"):
+        sg.sample(model, "?", Person)
+    with pytest.raises(errors.OptionError, match=r"beam\(\) needs"):
+        sg.beam(model, "?", Person)
+    with pytest.raises(errors.OptionError, match=r"infill\(\) needs"):
+        sg.infill(model, "a [[x]] b")
+    with pytest.raises(errors.VocabularyError, match="no vocabulary"):
+        sg.Matcher(sg.regex("a"), model.vocabulary)
+    for name, value in (("close_within_budget", True), ("noise", "uniform")):
+        with pytest.raises(errors.OptionError, match=name):
+            sg.generate(model, "?", Person, **{name: value})
+    with pytest.raises(errors.OptionError, match="top_k"):
+        sg.generate(model, "?", Person, top_k=3)
+    assert not world.asked
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"url": "localhost:8000"},
+        {"dialect": "xml"},
+        {"attempts": 0},
+        {"seconds": 0},
+        {"seconds": float("nan")},
+        {"tokens": -1},
+        {"model": ""},
+        {"api_key": "a\nb"},
+        {"headers": 3},
+        {"concurrency": True},
+    ],
+    ids=str,
+)
+def test_mistakes_of_options_are_told_by_name(wrong: dict[str, Any]) -> None:
+    name = next(iter(wrong))
+    with pytest.raises(errors.OptionError, match="address" if name == "url" else name):
+        sg.connect(**{"url": "http://localhost/v1", **wrong})
+
+
+def test_options_are_sent(start: Start) -> None:
+    world = start(says=["yes"])
+    with sg.connect(world.url, model="small", dialect="none", extra_body={"user": "me"}) as model:
+        sg.generate(model, "?", Literal["yes"], top_p=0.5, seed=7, max_tokens=9)
+        body = world.asked[-1]
+        assert (body["top_p"], body["seed"], body["max_tokens"], body["user"]) == (0.5, 7, 9, "me")
+        assert body["temperature"] == 1.0
+
+
+def test_tools_are_called_through_a_server(start: Start) -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    call = '<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 3}}\n</tool_call>'
+    world = start(says=[call, "It is 5."])
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        talk: Any = sg.run_tools(model, "2 + 3?", [add])
+        assert [result.value for result in talk.results] == [5]
+        assert talk.answer == "It is 5."
+
+
+def test_monitors_are_asked_about_what_came(start: Start) -> None:
+    constraint = sg.monitored(sg.regex("[a-z]{1,8}"), sg.monitors.after("b", lambda context: ["c", "d"]))
+    world = start(says=["abxc", "abc"])
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        assert sg.generate(model, "?", constraint) == "abc"
