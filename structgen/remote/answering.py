@@ -23,13 +23,15 @@ from .asking import Message, feedback, told
 from .detection import content_of
 from .dialects import Carried, Dialect, carried, weaker
 from .judging import Verdict, judge
-from .transport import Deadline
+from .transport import BrokenOff, Deadline
 
 if TYPE_CHECKING:
     from .model import RemoteModel
 
 __all__ = ["Account", "Attempt", "Budget", "RemoteStep", "Run"]
 
+_AFTER_LOSS = 0.1
+"""Seconds, doubled each time."""
 _BAD_REQUEST = frozenset({400, 415, 422, 501})
 _MOST_CHARACTERS, _MOST_PER_TOKEN = 1 << 16, 256
 """Of a streamed answer, and for each token that it may have."""
@@ -134,6 +136,7 @@ class Run:
         """Ask once, in the richest dialect that the server takes for this constraint."""
         name, usual = self.model.known(self.deadline)
         dialect: Dialect | None = self.model.dialect_for(self.output.constraint, usual)
+        lost = 0
         while True:
             assert dialect is not None
             part = None if self.output.is_free_text else carried(dialect, self.output)
@@ -145,6 +148,12 @@ class Run:
                     yield from self._streamed(body, part is not None and part.wrapped)
                 else:
                     self._whole(body)
+            except BrokenOff:
+                lost += 1
+                if lost >= self.model.transport.tries:
+                    raise
+                self.deadline.pause(_AFTER_LOSS * 2**lost)
+                continue
             except RemoteError as error:
                 if error.status not in _BAD_REQUEST:
                     raise
@@ -221,6 +230,8 @@ class Run:
         body = {**body, "stream": True, "stream_options": {"include_usage": True}}
         most = _MOST_CHARACTERS + _MOST_PER_TOKEN * self.room
         for event in self.model.transport.stream("/chat/completions", body, self.deadline):
+            if event is None:
+                return
             self._count(event)
             piece = self._piece(event)
             if not piece:
@@ -235,6 +246,8 @@ class Run:
             self.text = self.reply.text
             if not wrapped:
                 yield RemoteStep(self.text)
+        if self.reply.finish is None:  # neither that nor [DONE]: the server went away
+            raise BrokenOff("the stream ended before the answer did", where=self.model.url)
 
     def _piece(self, event: Any) -> str:
         """The text that an event of a stream adds."""

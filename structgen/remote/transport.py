@@ -23,7 +23,7 @@ from typing import Any
 
 from structgen.errors import GenerationError, OptionError, RemoteError
 
-__all__ = ["MOST_BYTES", "Cancelled", "Deadline", "Transport"]
+__all__ = ["MOST_BYTES", "BrokenOff", "Cancelled", "Deadline", "Transport"]
 
 MOST_BYTES = 16 << 20
 """Of one answer."""
@@ -32,6 +32,10 @@ _TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _SLICE = 0.25
 """Seconds between two looks at whether to stop."""
+
+
+class BrokenOff(RemoteError):
+    """The connection was lost in the middle of an answer."""
 
 
 class Cancelled(GenerationError):
@@ -97,16 +101,16 @@ class Transport:
 
     def get(self, path: str, deadline: Deadline) -> Any:
         """The JSON at `path`."""
-        return _json(b"".join(self._patiently("GET", path, None, deadline)), self.url)
+        return _json(b"".join(self._patiently("GET", path, None, deadline, whole=True)), self.url)
 
     def post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
         """The JSON that the server answers `body` with."""
-        return _json(b"".join(self._patiently("POST", path, body, deadline)), self.url)
+        return _json(b"".join(self._patiently("POST", path, body, deadline, whole=True)), self.url)
 
     def stream(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Iterator[Any]:
-        """The JSON of each event of a stream, until ``[DONE]``. A server that does not stream gives one."""
+        """The JSON of each event of a stream, then None for ``[DONE]``. A server that does not stream gives one."""
         buffer, kind = bytearray(), None
-        for piece in self._patiently("POST", path, body, deadline):
+        for piece in self._patiently("POST", path, body, deadline, whole=False):
             buffer += piece
             kind = kind or (b"json" if buffer.lstrip()[:1] == b"{" else b"events" if buffer.strip() else None)
             while kind == b"events" and (end := buffer.find(b"\n")) >= 0:
@@ -116,10 +120,12 @@ class Transport:
                     continue  # names of events, comments that keep the connection
                 data = line[5:].strip()
                 if data == b"[DONE]":
+                    yield None
                     return
                 yield _json(data, self.url)
         if kind == b"json":
             yield _json(bytes(buffer), self.url)
+            yield None
 
     def close(self) -> None:
         with self._lock:
@@ -128,9 +134,9 @@ class Transport:
                 self._client = None
 
     def _patiently(
-        self, method: str, path: str, body: Mapping[str, Any] | None, deadline: Deadline
+        self, method: str, path: str, body: Mapping[str, Any] | None, deadline: Deadline, *, whole: bool
     ) -> Iterator[bytes]:
-        """The bytes of the answer; tried again until the first of them has come, never after."""
+        """The bytes of the answer; tried again until it is there, or only until its first bytes are (not `whole`)."""
         last: RemoteError | None = None
         for number in range(self.tries):
             if last is not None:
@@ -143,12 +149,18 @@ class Transport:
             deadline.check()
             try:
                 with contextlib.closing(self._once(method, path, body, deadline)) as pieces:
-                    first = next(pieces, b"")
-                    yield first
-                    yield from pieces
+                    if whole:
+                        yield b"".join(pieces)
+                    else:
+                        yield next(pieces, b"")
+                        yield from pieces
                 return
             except _Again as again:
                 last = again.error
+            except BrokenOff as error:
+                if not whole:
+                    raise
+                last = error
         assert last is not None
         raise last
 
@@ -184,7 +196,7 @@ class Transport:
                 else "Is it running, and is this its address? It ends in /v1 for most servers.",
             )
             if began:  # half an answer has been passed on
-                raise fault from error
+                raise BrokenOff(fault.message, where=fault.where, hint=fault.hint) from error
             raise _Again(fault) from error
 
     def _refused(self, response: Any, deadline: Deadline) -> Exception:

