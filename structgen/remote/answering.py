@@ -22,7 +22,7 @@ from structgen.types import OutputType
 from .asking import Message, feedback, told
 from .detection import content_of
 from .dialects import Carried, Dialect, carried, weaker
-from .judging import Verdict, judge
+from .judging import Beginning, Verdict, judge
 from .transport import BrokenOff, Deadline
 
 if TYPE_CHECKING:
@@ -228,6 +228,7 @@ class Run:
 
     def _streamed(self, body: dict[str, Any], wrapped: bool) -> Iterator[RemoteStep]:
         body = {**body, "stream": True, "stream_options": {"include_usage": True}}
+        beginning = Beginning(self.output)
         most = _MOST_CHARACTERS + _MOST_PER_TOKEN * self.room
         for event in self.model.transport.stream("/chat/completions", body, self.deadline):
             if event is None:
@@ -244,8 +245,9 @@ class Run:
                     f"the answer is longer than {self.room} tokens can be", where=self.model.url
                 )
             self.text = self.reply.text
-            if not wrapped:
-                yield RemoteStep(self.text)
+            shown = None if wrapped else beginning(self.text)
+            if shown is not None:
+                yield RemoteStep(shown)
         if self.reply.finish is None:  # neither that nor [DONE]: the server went away
             raise BrokenOff("the stream ended before the answer did", where=self.model.url)
 

@@ -54,6 +54,7 @@ def feedback(verdict: Verdict, was_cut: bool) -> list[Message]:
     """What is said after a wrong answer."""
     shown = verdict.text if len(verdict.text) <= _MOST_QUOTED else verdict.text[:_MOST_QUOTED] + " ..."
     wanted = "Answer again, shorter." if was_cut else "Answer again, and mend exactly that."
+    shown = shown.encode("utf-8", "replace").decode()
     said = f"That answer is wrong: {verdict.problem}\n\n{wanted} Write the answer alone, nothing before or after it."
     return [{"role": "assistant", "content": shown or "(nothing)"}, {"role": "user", "content": said}]
 

@@ -20,12 +20,13 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema import JsonSchemaConstraint
 from structgen.errors import OutputInvalid, StructgenError, show_place
 from structgen.matcher import open_matcher
+from structgen.partial import PartialJson
 from structgen.types import OutputType
 from structgen.vocabulary import Vocabulary
 
 from .dialects import WRAPPED
 
-__all__ = ["Verdict", "judge", "unfenced"]
+__all__ = ["Beginning", "Verdict", "judge", "unfenced"]
 
 _FENCED = re.compile(r"\s*```[\w+.#-]*[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL)
 _TOKENS = re.compile(r'("(?:[^"\\]|\\.)*"?)|[ \t\r\n]+', re.DOTALL)
@@ -45,6 +46,35 @@ class Verdict:
     @property
     def is_right(self) -> bool:
         return self.error is None
+
+
+class Beginning:
+    """What of one growing answer partial values can be made of: of JSON as far as it is JSON, without a code fence."""
+
+    def __init__(self, output: OutputType) -> None:
+        self._parser = PartialJson() if output.is_json else None
+        self._fed = 0
+        self._is_wrong = False
+
+    def __call__(self, text: str) -> str | None:
+        """The part to show of the text so far; None where there is nothing, or nothing right."""
+        if self._parser is None:
+            return text
+        if self._is_wrong:
+            return None
+        start = len(text) - len(text.lstrip())
+        if "```".startswith(text[start : start + 3]):
+            start = text.find("\n", start) + 1
+            if not start:
+                return None
+        inner = text[start:]
+        try:
+            self._parser.feed(inner[self._fed :])
+        except ValueError:
+            self._is_wrong = True
+            return None
+        self._fed = len(inner)
+        return inner
 
 
 def judge(output: OutputType, text: str, *, wrapped: bool = False) -> Verdict:

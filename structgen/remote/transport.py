@@ -92,7 +92,11 @@ class Transport:
         self.url = _checked_url(url)
         self.tries = tries
         self.request_seconds = request_seconds
-        sent = {"Accept": "application/json, text/event-stream", **(headers or {})}
+        sent = {
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            **(headers or {}),
+        }
         if api_key is not None:
             sent["Authorization"] = f"Bearer {api_key}"
         self._headers = sent
@@ -169,11 +173,13 @@ class Transport:
     ) -> Generator[bytes, None, None]:
         import httpx2
 
+        # Escaped, so that half a character in a prompt is the server's to judge.
+        content = None if body is None else json.dumps(body).encode()
         began = False
         timeout = max(0.01, min(self.request_seconds, deadline.left))
         try:
             with self._opened().stream(
-                method, f"{self.url}{path}", json=body, headers=self._headers, timeout=timeout
+                method, f"{self.url}{path}", content=content, headers=self._headers, timeout=timeout
             ) as response:
                 if response.status_code >= 300:
                     raise self._refused(response, deadline)

@@ -235,6 +235,26 @@ def test_validators_of_the_type_are_told_too(start: Start) -> None:
         assert "must be even" in world.asked[-1]["messages"][-1]["content"]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        RIGHT,
+        f"```json\n{RIGHT}\n```",
+        f"  \n```\n{RIGHT}```",
+        f"Sure! {RIGHT}",
+        '{"name": "ann", oh',
+        "{}}",
+        "\ud83d",
+    ],
+)
+def test_streams_of_anything_end_with_the_value(start: Start, said: str) -> None:
+    world = start(says=[said, RIGHT])
+    with sg.connect(world.url, model="small", dialect="none") as model:
+        *partial, last = sg.stream(model, "?", Person)
+        assert last == Person(name="ann", age=31)
+        assert partial and all(isinstance(one, Person) for one in partial)
+
+
 def test_budgets_end(start: Start) -> None:
     world = start(says=["no"] * 20)
     with sg.connect(world.url, model="small", dialect="none", attempts=2) as model:
