@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime
 import enum
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field
 
 import structgen as sg
@@ -19,7 +22,7 @@ from structgen.remote import RemoteResult
 from structgen.sampling import SamplingOptions
 from structgen.types import output_type
 
-from .http_server import World, dribble, half, half_a_stream, hang_up, serve
+from .http_server import Handler, World, dribble, half, half_a_stream, hang_up, serve
 
 pytest.importorskip("httpx2")
 
@@ -490,3 +493,70 @@ def test_monitors_are_asked_about_what_came(start: Start) -> None:
     world = start(says=["abxc", "abc"])
     with sg.connect(world.url, model="small", dialect="none") as model:
         assert sg.generate(model, "?", constraint) == "abc"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "stop", "length", RIGHT, "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "message",
+                    "delta",
+                    "content",
+                    "finish_reason",
+                    "usage",
+                    "completion_tokens",
+                    "error",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+ANSWERS = JSON | st.builds(
+    lambda first, usage: {"choices": [first], "usage": usage},
+    st.fixed_dictionaries({}, optional={"message": JSON, "delta": JSON, "finish_reason": JSON}),
+    JSON,
+)
+
+
+def test_no_answer_of_a_server_is_a_crash() -> None:
+    with (
+        serve(World()) as world,
+        sg.connect(world.url, model="small", dialect="none", attempts=1, tries=1) as model,
+    ):
+
+        @settings(max_examples=60, deadline=None)
+        @given(ANSWERS, st.booleans())
+        def check(answer: Any, streamed: bool) -> None:
+            def say(handler: Any) -> None:
+                events = b"data: " + json.dumps(answer).encode() + b"\n\ndata: [DONE]\n\n"
+                handler.send(200, events if streamed else answer)
+
+            world.faults = [say]
+            result = sg.run(model, "?", Person, cancel=(lambda: False) if streamed else None)
+            assert result.error is None or isinstance(
+                result.error, (errors.RemoteError, errors.GenerationError)
+            )
+            if result.error is None:
+                assert isinstance(result.value, Person)
+
+        check()
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [None, [], {"data": 3}, {"data": [1, {}, {"id": 2}]}, {"data": [{"id": "a", "owned_by": []}]}],
+    ids=str,
+)
+def test_no_list_of_models_is_a_crash(start: Start, monkeypatch: pytest.MonkeyPatch, listed: Any) -> None:
+    world = start(says=["yes"] * 9)
+    monkeypatch.setattr(Handler, "do_GET", lambda handler: handler.send(200, listed))
+    with sg.connect(world.url) as model:
+        result = sg.run(model, "?", Literal["yes"])
+        assert result.error is None or "model" in str(result.error)
