@@ -1,0 +1,74 @@
+"""Figures against cases counted by hand and values from the literature."""
+
+from __future__ import annotations
+
+import pytest
+
+from structgen.evaluation.metrics import Outcome, coverage
+from structgen.evaluation.statistics import (
+    median_interval,
+    paired_difference,
+    percentile,
+    sign_test,
+    wilson,
+)
+
+
+def test_coverage_by_hand() -> None:
+    right = Outcome("ok", ((True, True), (False, False)), (True, True))
+    strict = Outcome("ok", ((True, False),), (True, False))
+    loose = Outcome("ok", ((False, True),))
+    refused = Outcome("refused", ((True, False),), ())
+    hung = Outcome("timeout")
+    told = coverage([right, strict, loose, refused, hung])
+    assert (told.declared.hits, told.declared.total) == (3, 5)
+    assert (told.empirical.hits, told.empirical.total) == (1, 3)
+    assert (told.compliance.hits, told.compliance.total) == (1, 2)
+    assert (told.true.hits, told.true.total) == (1, 4)
+    assert (told.too_strict, told.too_loose) == (1, 1)
+    assert told.statuses == {"ok": 3, "refused": 1, "timeout": 1}
+
+
+def test_a_figure_that_nothing_was_counted_for_is_none() -> None:
+    told = coverage([Outcome("ok")])
+    assert told.declared.value == 1 and told.true.value is None and told.compliance.value is None
+
+
+def test_declared_without_a_text_is_not_empirical() -> None:
+    assert Outcome("ok", None, ()).empirical is False
+
+
+def test_wilson() -> None:  # Newcombe 1998, table I, method 3
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert wilson(15, 148) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+    assert wilson(0, 20) == pytest.approx((0, 0.1611), abs=5e-5)
+    assert wilson(0, 0) == (0, 1)
+
+
+def test_paired_difference() -> None:
+    told = paired_difference(10, 5, 5, 10)
+    assert told[0] == 0 and told[1] == pytest.approx(-told[2])
+    less, low, high = paired_difference(20, 0, 10, 20)
+    assert less == pytest.approx(-0.2) and -1 <= low < less < high < 0
+    assert paired_difference(0, 0, 0, 0) == (0, -1, 1)
+
+
+def test_sign_test() -> None:
+    assert sign_test(0, 5) == pytest.approx(2 / 32)
+    assert sign_test(3, 3) == 1 and sign_test(0, 0) == 1
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    values = [5.0, 1.0, 4.0, 2.0, 3.0]
+    assert [percentile(values, at) for at in (0, 20, 50, 99, 100)] == [1, 1, 3, 5, 5]
+    assert percentile([], 50) is None
+
+
+def test_median_interval() -> None:
+    assert median_interval([3.0, 1.0, 2.0]) == (2, 1, 3)
+    assert median_interval([float(i) for i in range(1, 11)]) == (
+        5.5,
+        2,
+        9,
+    )  # the classical table: ranks 2 and 9
+    assert median_interval([]) is None
