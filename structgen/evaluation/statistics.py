@@ -51,7 +51,8 @@ def sign_test(first: int, second: int) -> float:
     if total == 0:
         return 1.0
     tail = sum(math.comb(total, count) for count in range(fewer + 1))
-    return min(1.0, tail / 2 ** (total - 1))
+    halved: int = 2 ** (total - 1)
+    return min(1.0, tail / halved)
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
