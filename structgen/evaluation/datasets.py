@@ -47,7 +47,7 @@ def read_items(path: str | Path) -> list[Item]:
     """All items of a file; an `OptionError` names the line that is none."""
     file = Path(path)
     try:
-        opened = gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb")
+        opened = gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb")  # noqa: SIM115
         with opened as lines:
             items, number = [], 0
             while line := lines.readline(_LONGEST_LINE):
