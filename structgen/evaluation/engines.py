@@ -109,10 +109,11 @@ class _Listed:
         self.special_token_ids = [i for i, text in enumerate(texts) if text is None]
         self.eos_token_id = vocabulary.eos_ids[0]
         self.bos_token_id = None
+        self._encode = vocabulary.encode
 
     def __call__(self, text: str | bytes) -> list[int]:
-        ids = {text: i for i, text in reversed(list(enumerate(self.tokens)))}
-        return [ids[bytes([byte])] for byte in (text.encode() if isinstance(text, str) else text)]
+        # Subtle: llguidance allows only these tokens where bytes are forced, so they must be the tokenizer's own.
+        return self._encode(text) or []
 
 
 class _LLGuidanceSession:
