@@ -1,0 +1,113 @@
+"""A run on one target: draw an input, let a worker meet it, keep what is new, make small what is found.
+
+Invariant: the seed and the corpus decide which inputs come (but for limits of time); every kind of finding is reported
+once, with the smallest input; what is on disk is complete whenever the run is stopped.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from .corpus import Corpus, Figures, Finding
+from .minimizing import smallest
+from .mutation import mutated
+from .process import Limits, Outcome, Worker
+from .seeds import seeds
+from .writing import written
+
+__all__ = ["run"]
+
+_SAY_EVERY = 60.0
+_FRESH = 0.2
+"""How often an input is written from nothing."""
+
+
+def run(
+    target: str, folder: Path, *, seconds: float, seed: int, limits: Limits, say: Callable[[str], None]
+) -> tuple[Figures, list[Finding]]:
+    """Fuzz a target for that long. Gives the figures of this run and the findings of all runs on the folder."""
+    corpus = Corpus(folder, target)
+    rng = random.Random(f"{target} {seed}")
+    worker = Worker(target, limits)
+    figures = Figures()
+    reported = {finding.kind for finding in corpus.findings()}
+    seen: set[str] = set()
+    known: list[str] = []
+    first = [*seeds(target), *corpus.inputs()]
+    began = time.monotonic()
+    said = began
+    try:
+        while (now := time.monotonic()) - began < seconds:
+            starting = bool(first)
+            text = first.pop() if starting else _next(target, known, rng)
+            outcome = worker.meet(text)
+            _count(figures, outcome)
+            if outcome.done == "finding":
+                if outcome.kind not in reported:
+                    reported.add(outcome.kind)
+                    say(f"finding: {outcome.kind}")
+                    corpus.report(Finding(outcome.kind, text, text, outcome.detail, seed))
+                    small = smallest(text, _shows(worker, outcome.kind))
+                    again = worker.meet(small)
+                    corpus.report(Finding(outcome.kind, small, text, again.detail or outcome.detail, seed))
+                    say(f"  {small!r:.200}")
+            elif starting or not seen.issuperset(outcome.features):
+                known.append(text)
+                if not starting:
+                    corpus.keep(text)
+            seen.update(outcome.features)
+            if now - said > _SAY_EVERY:
+                said = now
+                say(f"{now - began:6.0f} s  {figures.inputs} inputs, {len(known)} kept, {len(seen)} features")
+    finally:
+        figures.seconds = time.monotonic() - began
+        figures.features, figures.peak_mib = len(seen), worker.peak >> 20
+        worker.close()
+        corpus.write(_sum(corpus.figures(), figures))
+    return figures, corpus.findings()
+
+
+def _next(target: str, known: list[str], rng: random.Random) -> str:
+    if target != "core" and (not known or rng.random() < _FRESH):
+        return written(target, rng)
+    recent = known[-200:] if rng.random() < 0.3 else known
+    return mutated(target, recent, rng)
+
+
+def _shows(worker: Worker, kind: str) -> Callable[[str], bool]:
+    return lambda text: worker.meet(text).kind == kind
+
+
+def _count(figures: Figures, outcome: Outcome) -> None:
+    figures.inputs += 1
+    figures.slowest = max(figures.slowest, outcome.seconds)
+    match outcome.done:
+        case "fine":
+            figures.fine += 1
+        case "refused":
+            figures.refused += 1
+            name = outcome.features[0].partition(":")[0] if outcome.features else ""
+            figures.kinds[name] = figures.kinds.get(name, 0) + 1
+        case "slow judge":
+            figures.slow_judge += 1
+        case _:
+            figures.findings += 1
+
+
+def _sum(one: Figures, other: Figures) -> Figures:
+    kinds = {name: one.kinds.get(name, 0) + other.kinds.get(name, 0) for name in {**one.kinds, **other.kinds}}
+    return Figures(
+        inputs=one.inputs + other.inputs,
+        seconds=one.seconds + other.seconds,
+        fine=one.fine + other.fine,
+        refused=one.refused + other.refused,
+        slow_judge=one.slow_judge + other.slow_judge,
+        findings=one.findings + other.findings,
+        features=max(one.features, other.features),
+        slowest=max(one.slowest, other.slowest),
+        peak_mib=max(one.peak_mib, other.peak_mib),
+        kinds=kinds,
+    )

@@ -1,0 +1,198 @@
+"""What is done with one input of a target, inside a worker.
+
+Why: a target is the way of a stranger's text: it is read, lowered, compiled, masks are made, a text is drawn. Where
+there is a second opinion (an exact validator of schemas, Python's `re`, the semantics of traces) the text
+is shown to it.
+Invariant: a check returns, or raises an error of structgen's, on anything; whatever else comes out is a finding.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from structgen.constraints.base import Constraint
+from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
+from structgen.constraints.json_schema import check as check_schema
+from structgen.constraints.json_schema import json_schema
+from structgen.constraints.ltl import automaton, english, parse, questions, simplify
+from structgen.constraints.ltl.empty_trace import holds_on_empty
+from structgen.constraints.regex import regex
+from structgen.vocabulary import Vocabulary
+
+from .core import check_core
+from .walking import Broken, check_matcher, vocabularies
+
+__all__ = ["TARGETS", "Stage"]
+
+Stage = Callable[[str], None]
+"""Called with the name of what begins now, so that a hang can be told from a slow second opinion."""
+
+_LIMITS = {"automaton_states": 20_000, "oracle_budget": 20_000, "emptiness_budget": 20_000}
+_MOST_STATES = 500
+_TRACES = 12
+_EVERY = 250
+"""Constraints on one vocabulary before a new one is made: what an input meets should not depend on many others."""
+
+
+class _Vocabularies:
+    """The same two for a while; small limits, so that what is merely slow is not mistaken for a hang."""
+
+    def __init__(self) -> None:
+        self._used = 0
+        self._known = vocabularies()
+
+    def take(self) -> tuple[Vocabulary, Vocabulary]:
+        if self._used % _EVERY == 0:
+            one, other = self._known
+            self._known = one.with_limits(**_LIMITS), other.with_limits(**_LIMITS)
+        self._used += 1
+        return self._known
+
+
+@cache
+def _vocabularies() -> _Vocabularies:
+    return _Vocabularies()
+
+
+def _dice(text: str) -> random.Random:
+    """The same for the same input, in every process; halves of characters are no hindrance."""
+    return random.Random(text.encode("utf-8", "surrogatepass"))
+
+
+def _walked(constraint: Constraint, text: str, stage: Stage) -> bytes | None:
+    stage("compile")
+    repr(constraint), constraint.describe()
+    rng = _dice(text)
+    return check_matcher(constraint, _vocabularies().take(), rng)
+
+
+def _schema(text: str, stage: Stage) -> None:
+    rng = _dice(text)
+    options: dict[str, Any] = {
+        "whitespace": rng.choice(["flexible", "flexible", "compact", "json.dumps", "indented"]),
+        "escapes": rng.choice(["canonical", "canonical", "all"]),
+        "ordered": rng.random() < 0.2,
+    }
+    stage("report")
+    str(check_schema(text))
+    stage("read")
+    constraint = json_schema(text, **options)
+    found = _walked(constraint, text, stage)
+    if found is not None:
+        stage("second opinion")
+        _judge_json(text, found)
+
+
+def _judge_json(schema: str, found: bytes) -> None:
+    from tests.oracles.ecma_regex import PatternError
+    from tests.oracles.json_text import JSONTextError
+    from tests.oracles.json_text import parse as exactly
+    from tests.oracles.json_validator import SchemaError, Validator
+
+    try:
+        right = Validator(exactly(schema)).accepts(found)
+    except (SchemaError, PatternError, JSONTextError, RecursionError):
+        return
+    except (
+        Exception
+    ):  # the judge reads schemas of the specification only; what it makes of others says nothing
+        return
+    if not right:
+        raise Broken("a finished text satisfies the schema", repr(found))
+
+
+def _regex(text: str, stage: Stage) -> None:
+    rng = _dice(text)
+    dialect: Any = rng.choice(["python", "python", "ecma"])
+    stage("read")
+    constraint = regex(text, dialect=dialect)
+    found = _walked(constraint, text, stage)
+    if found is None or dialect != "python" or len(found) > 60:
+        return
+    stage("second opinion")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            pattern = re.compile(text)
+        except (
+            re.error,
+            OverflowError,
+            RecursionError,
+        ):  # `re` takes fewer: no look-behind of any width
+            return
+    if pattern.fullmatch(found.decode("utf-8", "surrogatepass")) is None:
+        raise Broken("a finished text matches", repr(found))
+
+
+def _lark(text: str, stage: Stage) -> None:
+    rng = _dice(text)
+    lexer: Any = rng.choice(["lark", "longest"])
+    stage("read")
+    _walked(lark(text, lexer=lexer, contextual=rng.random() < 0.3), text, stage)
+
+
+def _gbnf(text: str, stage: Stage) -> None:
+    stage("read")
+    _walked(gbnf(text), text, stage)
+
+
+def _ebnf(text: str, stage: Stage) -> None:
+    stage("read")
+    _walked(ebnf(text), text, stage)
+
+
+def _ltl(text: str, stage: Stage) -> None:
+    from tests.oracles.trace_semantics import holds
+
+    rng = _dice(text)
+    stage("read")
+    formula = parse(text)
+    written = str(formula)
+    if len(written) < 20_000 and parse(written) != formula:
+        raise Broken("what is written is read again as the same", written[:200])
+    english(formula)
+    simple = simplify(formula)
+    alphabet: Any = rng.choice(["one-hot", "propositional"])
+    stage("ask")
+    satisfiable = questions.satisfiable(formula, alphabet=alphabet, most=5_000)
+    trace = questions.example(formula, alphabet=alphabet, most=5_000)
+    if (trace is not None) != satisfiable:
+        raise Broken("there is an example iff it is satisfiable", f"{trace}")
+    stage("automaton")
+    machine = automaton(formula, alphabet=alphabet, most=_MOST_STATES)
+    if trace is not None and not machine.accepts(trace):
+        raise Broken("the automaton accepts the example", f"{trace}")
+    holds_on_empty(formula)
+    stage("second opinion")
+    atoms = sorted(formula.atoms)[:6]
+    if len(written) > 400:
+        return
+    for _ in range(_TRACES):
+        letters = [
+            frozenset(
+                rng.sample(atoms, rng.randint(0, 1 if alphabet == "one-hot" else len(atoms))) if atoms else ()
+            )
+            for _ in range(rng.randint(1, 5))
+        ]
+        right = holds(formula, letters)
+        if machine.accepts(letters) != right or holds(simple, letters) != right:
+            raise Broken(
+                "the automaton and the simpler formula mean the same", f"{[sorted(one) for one in letters]}"
+            )
+
+
+TARGETS: dict[str, Callable[[str, Stage], None]] = {
+    "schema": _schema,
+    "regex": _regex,
+    "lark": _lark,
+    "gbnf": _gbnf,
+    "ebnf": _ebnf,
+    "ltl": _ltl,
+    "core": check_core,
+}
+"""What is done with an input of each."""

@@ -1,0 +1,170 @@
+"""The parent's side of a worker: give it an input, see how it ends, whatever happens to it.
+
+Why: an input may crash the process, loop for ever, or take all memory; the campaign has to go on.
+Invariant: `meet` returns within the limits (CPU time of the worker; six times that in wall time), with the worker alive
+or started anew. A stage called "second opinion" that takes long is the judge's slowness and no finding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Limits", "Outcome", "Worker"]
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SHOWN = 4000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """seconds: CPU time of one input; memory: bytes that the worker may hold; inputs: before a fresh worker starts."""
+
+    seconds: float = 10.0
+    memory: int = 2 << 30
+    inputs: int = 1_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an input ended: "fine", "refused", "slow judge", or "finding" with its kind and an account of it."""
+
+    done: str
+    kind: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+    features: tuple[str, ...] = field(default=(), repr=False)
+
+
+class Worker:
+    """A process that meets the inputs of one target."""
+
+    def __init__(self, target: str, limits: Limits) -> None:
+        self.limits = limits
+        self._target = target
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the worker)
+        self._buffer = b""
+        self._met = 0
+        self.peak = 0
+
+    def meet(self, text: str) -> Outcome:
+        """Give it one input. A worker that ends at an input is started anew for the next."""
+        if self._process is None or self._met >= self.limits.inputs:
+            self.close()
+            self._start()
+        self._met += 1
+        process = self._process
+        assert process is not None and process.stdin is not None
+        before = self._usage()[0]
+        try:
+            process.stdin.write(json.dumps({"text": text}).encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            return self._died("before it was given")
+        began = time.monotonic()
+        stage = "read"
+        while True:
+            for line in self._lines(0.05):
+                if "stage" in line:
+                    stage = line["stage"]
+                elif "done" in line:
+                    spent = self._usage()[0] - before
+                    return Outcome(
+                        line["done"],
+                        line.get("kind", ""),
+                        line.get("detail", ""),
+                        spent,
+                        tuple(line["features"]),
+                    )
+            if process.poll() is not None:
+                return self._died(stage)
+            spent, memory = self._usage()
+            spent -= before
+            self.peak = max(self.peak, memory)
+            if memory > self.limits.memory:
+                return self._stopped(f"memory past {self.limits.memory >> 20} MiB in {stage}", spent)
+            if spent > self.limits.seconds or time.monotonic() - began > 6 * self.limits.seconds:
+                if stage == "second opinion":
+                    self._stopped("", spent)
+                    return Outcome("slow judge", seconds=spent)
+                return self._stopped(f"longer than {self.limits.seconds:g} s in {stage}", spent)
+
+    def close(self) -> None:
+        """End the worker, if there is one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        self._process = None
+
+    def _start(self) -> None:
+        self._errors.seek(0)
+        self._errors.truncate()
+        self._buffer = b""
+        self._met = 0
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.fuzzing.worker", self._target],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=Path(__file__).resolve().parents[2],
+            bufsize=0,
+        )
+        until = time.monotonic() + 120
+        while not any("ready" in line for line in self._lines(0.2)):
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"the worker does not start: {self._said()}")
+
+    def _lines(self, wait: float) -> list[dict[str, Any]]:
+        assert self._process is not None and self._process.stdout is not None
+        if select.select([self._process.stdout], [], [], wait)[0]:
+            self._buffer += os.read(self._process.stdout.fileno(), 1 << 20)
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def _usage(self) -> tuple[float, int]:
+        """CPU seconds and resident bytes of the worker."""
+        assert self._process is not None
+        try:
+            root = Path(f"/proc/{self._process.pid}")
+            fields = (root / "stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / _TICKS, int(
+                (root / "statm").read_text().split()[1]
+            ) * _PAGE
+        except (OSError, IndexError):
+            return 0.0, 0
+
+    def _said(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode("utf-8", "replace")[-_SHOWN:]
+
+    def _died(self, stage: str) -> Outcome:
+        assert self._process is not None
+        code = self._process.wait()
+        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        said = self._said()
+        summary = next((line for line in said.splitlines() if line.startswith("SUMMARY")), "")
+        self.close()
+        return Outcome("finding", f"{how} in {stage} {summary}".strip(), said)
+
+    def _stopped(self, kind: str, spent: float) -> Outcome:
+        """Ask it where it is, then end it."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGUSR1)
+        time.sleep(0.3)
+        said = self._said()
+        self.close()
+        return Outcome("finding", kind, said, spent)
