@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OutputInvalid
+from structgen.notebook import bar, card, plain, table
 from structgen.sampling.drawing import Account, Draw
 from structgen.sampling.law import log_sum_exp
 from structgen.sampling.resampling import effective_size
@@ -167,6 +168,23 @@ class Posterior(Generic[T], Sequence[T]):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.values)
+
+    def _repr_html_(self, rows: int = 20) -> str:
+        cells = [
+            (
+                bar(one.weight),
+                f"{one.weight:.2%}",
+                str(one.draws),
+                f"{one.log_prob:.2f}",
+                plain(one.text, 300),
+            )
+            for one in self.merged[:rows]
+        ]
+        if left := self.merged[rows:]:
+            share = sum(one.weight for one in left)
+            more = f"<i>{len(left):,} more texts</i>"
+            cells.append((bar(share), f"{share:.2%}", str(sum(one.draws for one in left)), "", more))
+        return card("Posterior", repr(self)[11:-1], table(("", "share", "draws", "log p", "text"), cells))
 
     def __repr__(self) -> str:
         top = self.merged[0]

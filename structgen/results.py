@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from structgen.errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated
+from structgen.notebook import card, code, pairs
 from structgen.sampling import Finish, Generation, Timing
 from structgen.types import OutputType
 
@@ -115,6 +116,27 @@ class Result(Generic[T]):
     def monitors(self) -> Any:
         """What monitors did (`structgen.monitors.MonitorReport`); None where there were none."""
         return self.generation.monitors
+
+    def _repr_html_(self) -> str:
+        timing, generation = self.timing, self.generation
+        facts = [("tokens", f"{len(self.tokens)}, {generation.forced_tokens} of them forced")]
+        for name, number in (("log probability", self.logprob), ("log weight", self.log_weight)):
+            facts += [] if number is None else [(name, f"{number:.2f}")]
+        spent = ("prompt", "model", "constraint", "drawing", "drafting")
+        facts += [
+            ("seconds", f"{timing.total:.2f}: " + ", ".join(f"{n} {getattr(timing, n):.2f}" for n in spent))
+        ]
+        if self.error is None:
+            about, parts = (
+                type(self.value).__name__,
+                [code(repr(self.value)), pairs([("text", "")]), code(self.text)],
+            )
+        else:
+            about, parts = (
+                type(self.error).__name__,
+                [code(str(self.error)), pairs([("text", "")]), code(self.text)],
+            )
+        return card(f"Result, {self.finish}", about, *parts, pairs(facts))
 
     def __repr__(self) -> str:
         shown = repr(self.error) if self.error is not None else repr(self.value)

@@ -85,6 +85,18 @@ class Constraint(ABC):
         """A short phrase for messages."""
         return repr(self)
 
+    def written(self) -> list[tuple[str, str]]:
+        """What notebooks show of it beside the description: names and texts, as the user wrote them."""
+        return []
+
+    def _repr_html_(self) -> str:
+        from structgen.notebook import card, code, pairs
+
+        long = [(name, text) for name, text in self.written() if "\n" in text or len(text) > 60]
+        short = [one for one in self.written() if one not in long]
+        parts = [f"{pairs([(name, '')]) if name else ''}{code(text)}" for name, text in long]
+        return card(type(self).__name__.lstrip("_"), self.describe(), pairs(short) if short else "", *parts)
+
     def empty_hint(self) -> str:
         """What to do where no text satisfies it."""
         return "Check for parts that contradict each other, and for characters that the tokenizer lacks."

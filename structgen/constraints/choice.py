@@ -37,6 +37,9 @@ class ChoiceConstraint(Constraint):
         shown = ", ".join(repr(text) for text in self.texts[:4])
         return f"one of {shown}" + (f" and {len(self.texts) - 4} more" if len(self.texts) > 4 else "")
 
+    def written(self) -> list[tuple[str, str]]:
+        return [(f"{len(self.texts)} texts", "\n".join(map(repr, self.texts)))]
+
     def __repr__(self) -> str:
         return f"choice({list(self.texts)!r})"
 

@@ -102,6 +102,9 @@ class GrammarConstraint(Lowered):
             "match; or the tokenizer lacks characters."
         )
 
+    def written(self) -> list[tuple[str, str]]:
+        return [("", self.grammar.source)] if self.grammar.source else []
+
     def __repr__(self) -> str:
         rules = len(self.grammar.rules)
         return f"<{self.format} grammar, start {self.start!r}, {rules} rule{'s' * (rules != 1)}>"

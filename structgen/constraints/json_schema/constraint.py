@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from structgen.constraints.base import IR, Blame, Broken, Constraint, Stop
@@ -126,6 +126,19 @@ class JsonSchemaConstraint(Constraint):
     def describe(self) -> str:
         count = len(self._ir["nodes"])
         return f"a JSON schema of {count} sub-schema" + "s" * (count != 1)
+
+    def written(self) -> list[tuple[str, str]]:
+        usual = make_options({})
+        names = [one.name for one in fields(usual)]
+        chosen = [(name, getattr(self.options, name)) for name in names]
+        chosen = [(name, str(value)) for name, value in chosen if value != getattr(usual, name)]
+        if self.source is None:
+            return chosen
+        try:
+            shown = json.dumps(json.loads(self.source), indent=2, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            shown = self.source
+        return [*chosen, ("", shown)]
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"

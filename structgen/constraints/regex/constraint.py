@@ -50,6 +50,9 @@ class RegexConstraint(Constraint):
         shown = self.pattern if len(self.pattern) <= 40 else self.pattern[:37] + "..."
         return f"the pattern /{shown}/"
 
+    def written(self) -> list[tuple[str, str]]:
+        return [("pattern", self.pattern), ("dialect", self.dialect)]
+
     def __repr__(self) -> str:
         dialect = "" if self.dialect == "python" else f", dialect={self.dialect!r}"
         return f"regex({self.pattern!r}{dialect})"
