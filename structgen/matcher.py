@@ -85,6 +85,15 @@ class Matcher:
         self.vocabulary = vocabulary
         self._native = _core.Matcher(compile_constraint(constraint, vocabulary))
 
+    @classmethod
+    def of_program(cls, constraint: Constraint, vocabulary: Vocabulary, program: _core.Program) -> Matcher:
+        """A matcher of a constraint that is compiled already, over this vocabulary."""
+        made = object.__new__(cls)
+        made.constraint = constraint
+        made.vocabulary = vocabulary
+        made._native = _core.Matcher(program)
+        return made
+
     @property
     def native(self) -> _core.Matcher:
         """The core's matcher, for integrations that fill masks themselves."""

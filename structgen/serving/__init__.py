@@ -1,1 +1,1 @@
-"""What serving engines have in common: requests in, constraints out, within limits. Built by the plugins and the server."""
+"""What serving engines have in common: requests in, constraints out, within limits. For the plugins and the server."""
