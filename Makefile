@@ -43,7 +43,7 @@ $(STAMP)/tools: $(STAMP)/torch pyproject.toml
 	@touch $@
 
 $(STAMP)/core: $(STAMP)/tools $(CORE_SOURCES)
-	@$(QUIET) 'build the core, install structgen[dev]' $(BIN)/pip install --no-build-isolation --editable '.[dev]'
+	@$(QUIET) 'build the core, install structgen-lm[dev]' $(BIN)/pip install --no-build-isolation --config-settings=cmake.define.STRUCTGEN_WARNINGS_ARE_ERRORS=ON --editable '.[dev]'
 	@touch $@
 
 # A masked model of reactions. What it asks for beside its weights is of no use here, and old.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen import __version__
 from structgen.constraints.json_schema import json_schema
 from structgen.errors import UnsatisfiableSchema
 from structgen.matcher import Matcher, compile_constraint
@@ -39,10 +39,7 @@ class MaskbenchEngine:
         self.vocabulary.engine  # noqa: B018  (built here, as the peers build theirs)
 
     def version(self) -> str:
-        try:
-            return version("structgen")
-        except PackageNotFoundError:
-            return "source tree"
+        return __version__
 
     def compile(self, schema: str) -> MaskbenchSession:
         return MaskbenchSession(json_schema(schema), self.vocabulary)

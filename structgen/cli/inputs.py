@@ -250,7 +250,7 @@ def _tokenizer(name: str) -> Any:
     except ImportError:
         raise InputError(
             f"--tokenizer {name!r} is no path, and a name needs transformers",
-            hint="Install it with: pip install 'structgen[transformers]', or use --tokenizer bytes.",
+            hint="Install it with: pip install 'structgen-lm[transformers]', or use --tokenizer bytes.",
         ) from None
     except (OSError, ValueError) as error:
         raise InputError(

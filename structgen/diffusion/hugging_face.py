@@ -139,7 +139,7 @@ def load(
         import transformers
     except ImportError as error:
         raise ModelError(
-            f"{error.name} is not installed", hint="pip install 'structgen[transformers]'"
+            f"{error.name} is not installed", hint="pip install 'structgen-lm[transformers]'"
         ) from None
     if threads is not None:
         torch.set_num_threads(threads)

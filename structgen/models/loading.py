@@ -127,7 +127,7 @@ def _libraries() -> tuple[Any, Any]:
     except ImportError as error:
         raise ModelError(
             f"loading a model needs torch and transformers ({error})",
-            hint="Install them with: pip install 'structgen[demo]'",
+            hint="Install them with: pip install 'structgen-lm[demo]'",
         ) from error
     return torch, transformers
 

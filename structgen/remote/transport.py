@@ -230,7 +230,7 @@ class Transport:
                     import httpx2
                 except ImportError:
                     raise RemoteError(
-                        "remote models need the package httpx2", hint="pip install 'structgen[remote]'"
+                        "remote models need the package httpx2", hint="pip install 'structgen-lm[remote]'"
                     ) from None
                 self._client = httpx2.Client(follow_redirects=False)
             return self._client
