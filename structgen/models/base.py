@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from structgen.vocabulary import Vocabulary
 
 __all__ = [
+    "JoiningSession",
     "LanguageModel",
     "Message",
     "ModelSession",
@@ -72,6 +73,14 @@ class ScoringSession(ModelSession, Protocol):
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
         """`append`, and for each row the logits after each of its new tokens, ``[new tokens, size]``."""
+        ...
+
+
+class JoiningSession(ModelSession, Protocol):
+    """A session that takes in the rows of another one of the same model, as a batch does that never stops."""
+
+    def join(self, other: Any) -> None:
+        """The rows of `other` come behind those that there are; `other` is used up."""
         ...
 
 

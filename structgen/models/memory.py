@@ -142,6 +142,11 @@ class DistributionSession:
         check_decided(self._trees)
         self._rows = [(list(self._rows[row][0]), self._rows[row][1]) for row in rows]
 
+    def join(self, other: DistributionSession) -> None:
+        """See `JoiningSession.join`."""
+        check_decided(self._trees)
+        self._rows += other._rows
+
     def rollback(self, row: int, n: int) -> None:
         """See `ModelSession.rollback`."""
         check_decided(self._trees)

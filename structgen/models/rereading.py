@@ -43,6 +43,14 @@ class RereadingSession(Session):
         self._stale = {place for place, row in enumerate(rows) if row in self._stale}
         self._last, self._array = self._last[list(rows)], None
 
+    def join(self, other: RereadingSession) -> None:
+        """See `JoiningSession.join`."""
+        held = len(self._tokens)
+        self._tokens += other._tokens
+        self._states += other._states
+        self._stale |= {held + row for row in other._stale}
+        self._last, self._array = torch.cat([self._last, other._last]), None
+
     def rollback(self, row: int, n: int) -> None:
         """See `ModelSession.rollback`."""
         self._check_length(row, n)

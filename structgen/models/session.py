@@ -1,11 +1,11 @@
 """Sessions of `transformers` models: batches over a KV cache whose rows grow, branch, step back and leave.
 
-What: `BatchedSession` keeps all rows in one cache. They share its slots: a row that adds fewer tokens than its
-neighbours leaves slots empty before them, and a row that steps back leaves empty ones behind; empty slots are
-masked for that row, and positions count real tokens only. Rows of one length have no empty slots and run
-without a mask, as `transformers` itself would run them. `SeparateSession` reads its rows one by one, for models
-whose memory has no slots to leave empty: sliding windows, recurrent layers, biases by distance. Models without a
-cache that a pass can go on from are left to `RereadingSession`.
+What: `BatchedSession` keeps all rows in one cache, and takes in those of another (`join`). They share its slots: a row
+that adds fewer tokens than its neighbours leaves slots empty before them, and a row that steps back leaves empty ones
+behind; empty slots are masked for that row, and positions count real tokens only. Rows of one length have no empty
+slots and run without a mask, as `transformers` itself would run them. `SeparateSession` reads its rows one by one,
+for models whose memory has no slots to leave empty: sliding windows, recurrent layers, biases by distance. Models
+without a cache that a pass can go on from are left to `RereadingSession`.
 Invariant: a row's logits are those of one forward pass over its own tokens, up to the rounding of the kernels.
 Cost: a forward pass per `append`; a copy of the cache where rows leave or many slots are empty.
 """
@@ -182,6 +182,24 @@ class BatchedSession(Session):
         if self._read_hidden is not None:
             self._read_hidden = self._read_hidden[index]
         self._pack()
+
+    def join(self, other: BatchedSession) -> None:
+        """See `JoiningSession.join`. Of the shorter of the two the slots before its tokens are empty."""
+        self._check_decided()
+        other._check_decided()
+        held = len(self._tokens)
+        slots = max(self._filled.shape[1], other._filled.shape[1])
+        with torch.inference_mode():
+            for mine, theirs in zip(self._cache.layers, other._cache.layers, strict=True):
+                for name in ("keys", "values"):
+                    setattr(mine, name, _stacked(getattr(mine, name), getattr(theirs, name), slots))
+            self._last, self._array = torch.cat([self._last, other._last]), None
+        self._filled = np.concatenate([_widened(self._filled, slots), _widened(other._filled, slots)])
+        self._is_even = bool(self._filled.all())
+        self._tokens += other._tokens
+        self._stale |= {held + row for row in other._stale}
+        self._hidden_at += [[] for _ in other._tokens]
+        self._read_hidden = None
 
     def rollback(self, row: int, n: int) -> None:
         """See `ModelSession.rollback`."""
@@ -428,6 +446,16 @@ class SeparateSession(Session):
         self._stale = {place for place, row in enumerate(rows) if row in self._stale}
         self._last, self._array = self._last[list(rows)], None
 
+    def join(self, other: SeparateSession) -> None:
+        """See `JoiningSession.join`."""
+        held = len(self._tokens)
+        self._caches += other._caches
+        self._owed += other._owed
+        self._fresh += other._fresh
+        self._tokens += other._tokens
+        self._stale |= {held + row for row in other._stale}
+        self._last, self._array = torch.cat([self._last, other._last]), None
+
     def rollback(self, row: int, n: int) -> None:
         """See `ModelSession.rollback`. A memory that cannot step back so far is built again from the tokens."""
         self._check_length(row, n)
@@ -513,6 +541,20 @@ def _shared_length(prompts: Tokens) -> int:
     first, last = min(map(list, prompts)), max(map(list, prompts))
     pairs = zip(first, last, strict=False)
     return next((place for place, (one, other) in enumerate(pairs) if one != other), len(first))
+
+
+def _stacked(one: torch.Tensor, other: torch.Tensor, slots: int) -> torch.Tensor:
+    """Keys or values of two caches, ``[rows, heads, slots, size]``, in one; they end at the same slot."""
+    rows = len(one) + len(other)
+    stacked = one.new_zeros((rows, one.shape[1], slots, one.shape[3]))
+    stacked[: len(one), :, slots - one.shape[2] :] = one
+    stacked[len(one) :, :, slots - other.shape[2] :] = other
+    return stacked
+
+
+def _widened(filled: NDArray[np.bool_], slots: int) -> NDArray[np.bool_]:
+    """With empty slots before the others."""
+    return np.pad(filled, ((0, 0), (slots - filled.shape[1], 0)))
 
 
 def to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:

@@ -32,7 +32,7 @@ from .row import Choice, Row, TokenMatcher
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel
 
-__all__ = ["Progress", "generate_steps", "generate_tokens"]
+__all__ = ["Progress", "failing_alone", "generate_steps", "generate_tokens", "generation_of"]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class _Run:
     def rounds(self) -> Iterator[list[Row]]:
         """After each round the rows that changed; a row that ended is in `generations` by then."""
         for row in self.rows:
-            with _failing_alone(row):
+            with failing_alone(row):
                 row.prepare(self._model.context_length)
         failed = [row for row in self.rows if row.finish is not None]
         active = [row for row in self.rows if row.finish is None]
@@ -143,7 +143,7 @@ class _Run:
         while True:
             before = clock()
             for place, row in enumerate(active):
-                with _failing_alone(row):
+                with failing_alone(row):
                     row.settle(can_score=can_score)
                     row.score_pending(0, logits[place])
             if self._cancel is not None and self._cancel():
@@ -178,7 +178,7 @@ class _Run:
                 self.timing.drafting += clock() - before
             forked = not all(tree.is_chain for tree in trees)
             for place, (row, tree) in enumerate(zip(active, trees, strict=True)):
-                with _failing_alone(row):
+                with failing_alone(row):
                     self._draw(row, scores[place], tree, drafting)
                 path = [] if row.excess else tree.path(row.pending)
                 logits[place] = scores[place][path[-1] + 1 if path else 0]
@@ -293,25 +293,31 @@ class _Run:
         if self._drafting is not None:
             self._drafting.ended(row)
         timing = replace(self.timing, total=elapsed, first_token=self._first.get(row.index))
-        self.generations[row.index] = Generation(
-            text=row.text,
-            tokens=list(row.tokens),
-            finish=row.finish,
-            logprob=row.logprob,
-            log_weight=row.log_weight,
-            end_token=row.end_token,
-            prompt_tokens=len(row.prompt),
-            forced_tokens=row.forced_tokens,
-            drafted_tokens=row.drafted_tokens,
-            taken_tokens=row.taken_tokens,
-            steered=row.steered,
-            retries=row.retries,
-            unproven=row.unproven,
-            monitors=getattr(row.matcher, "report", None),
-            error=row.error,
-            seed=row.seed,
-            timing=timing,
-        )
+        self.generations[row.index] = generation_of(row, timing)
+
+
+def generation_of(row: Row, timing: Timing) -> Generation:
+    """What is told of a row that has ended."""
+    assert row.finish is not None
+    return Generation(
+        text=row.text,
+        tokens=list(row.tokens),
+        finish=row.finish,
+        logprob=row.logprob,
+        log_weight=row.log_weight,
+        end_token=row.end_token,
+        prompt_tokens=len(row.prompt),
+        forced_tokens=row.forced_tokens,
+        drafted_tokens=row.drafted_tokens,
+        taken_tokens=row.taken_tokens,
+        steered=row.steered,
+        retries=row.retries,
+        unproven=row.unproven,
+        monitors=getattr(row.matcher, "report", None),
+        error=row.error,
+        seed=row.seed,
+        timing=timing,
+    )
 
 
 def _choice(drafting: Drafting, row: Row, node: int) -> Choice:
@@ -319,7 +325,7 @@ def _choice(drafting: Drafting, row: Row, node: int) -> Choice:
 
 
 @contextmanager
-def _failing_alone(row: Row) -> Iterator[None]:
+def failing_alone(row: Row) -> Iterator[None]:
     """An error of one row ends that row; the others go on."""
     try:
         yield

@@ -203,6 +203,11 @@ class Row:
         return sum(step[1] for step in steps)
 
     @property
+    def token_logprobs(self) -> list[float | None]:
+        """log p at temperature 1 of each token of the text; None where it was not scored."""
+        return [None if step is None else step[0] for step in self._steps]
+
+    @property
     def unproven(self) -> int:
         """Decisions of the constraint since the start of this row that lacked work budget."""
         return int(getattr(self._matcher, "unproven", 0)) - self._unproven_before

@@ -151,7 +151,7 @@ def test_any_sequence_of_operations(name: str, seed: int) -> None:
 
     rows = [[2, *run(12)] for _ in range(rng.integers(1, 5))]
     session = start_session(model(name), SIZE, rows)
-    operations = ["append", "scored", "rollback", "select", "look"]
+    operations = ["append", "scored", "rollback", "select", "join", "look"]
     if getattr(session, "reads_trees", False):
         operations += ["trees", "trees"]
     for _ in range(14):
@@ -181,6 +181,10 @@ def test_any_sequence_of_operations(name: str, seed: int) -> None:
             chosen = [int(i) for i in rng.integers(0, len(rows), size=rng.integers(1, 5))]
             session.select(chosen)
             rows = [list(rows[i]) for i in chosen]
+        elif operation == "join":
+            others = [[2, *run(12)] for _ in range(rng.integers(1, 3))]
+            session.join(start_session(model(name), SIZE, others))
+            rows = [*rows, *others]
         else:
             assert_exact(session, name, rows)
     assert_exact(session, name, rows)

@@ -1,0 +1,297 @@
+"""A batch that never stops: rows join it between two passes of the model, and leave when they have ended.
+
+Why: a server that waits for a batch to end before it starts the next one lets short answers wait for long ones.
+What: `step` is one round. Rows whose logits have come take their turn (mask, draw, forced tokens; see `Row`), prompts
+that wait are read, a part at a time, and one pass gives every row its new tokens. A row whose turn takes long (a
+constraint that is hard to follow) sits out the passes until it is done; the others go on.
+Invariants: a row's text is what `generate_tokens` draws for it alone (as far as the model's logits do not depend on the
+batch). Rows start in the order in which they were added. An error of one row ends that row alone.
+Cost: beside the model one mask and one softmax a row and token, and a copy of the cache where rows join or leave.
+One thread at a time calls it; turns run on threads of its own while that thread waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import wait
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import ModelError, OptionError
+
+from .loop import failing_alone
+from .row import Row
+from .turns import Turns
+
+__all__ = ["RunningBatch"]
+
+logger = logging.getLogger(__name__)
+
+_SLOW = 0.5
+"""A row whose last turn took more than this share of the patience is not waited for the next time."""
+
+
+_State = Literal["logits", "turning", "turned", "pending"]
+
+
+@dataclass(eq=False)
+class _Seat:
+    """A row in the batch. While it is `turning` it belongs to some thread, and nobody else looks at the row."""
+
+    row: Row
+    logits: NDArray[np.float32]
+    can_score: bool
+    state: _State = "logits"
+    is_new: bool = True
+    is_slow: bool = False
+    seconds: float = 0.0
+    """Of the last turn."""
+
+    def take_turn(self) -> None:
+        """Draw from the logits, and settle what needs no draw."""
+        started = time.perf_counter()
+        try:
+            with failing_alone(self.row):
+                self._draw()
+        except Exception as error:  # subtle: from this thread nobody would ever hear of it
+            logger.exception("a row failed")
+            self.row.fail(ModelError(f"an internal error: {type(error).__name__}: {error}"))
+        self.seconds = time.perf_counter() - started
+        self.state = "turned"
+
+    def _draw(self) -> None:
+        row = self.row
+        if self.is_new:
+            self.is_new = False
+            row.settle(can_score=self.can_score)
+            row.score_pending(0, self.logits)
+            if row.finish is not None or row.pending:
+                return
+        row.draw(self.logits, row.allowed())
+        row.settle(can_score=self.can_score)
+        row.score_pending(0, self.logits)
+
+
+@dataclass
+class _Arrival:
+    """Rows with one prompt, which is being read."""
+
+    rows: list[Row]
+    session: Any = None
+    read: int = 0
+
+
+@dataclass
+class Counts:
+    """What a batch has done so far."""
+
+    passes: int = 0
+    rows: int = 0
+    """Of all passes together: rows that had something to read."""
+    seconds: float = 0.0
+    """In passes."""
+    prompt_tokens: int = 0
+    prompt_seconds: float = 0.0
+    left_behind: int = 0
+    """Turns that were not waited for to their end."""
+    failed: int = 0
+    """Passes that raised."""
+
+
+class RunningBatch:
+    """At most `most_rows` rows of `model`.
+
+    patience       seconds that all others wait for one row's turn
+    prompt_tokens  tokens of prompts that are read between two passes while rows are running
+    """
+
+    def __init__(
+        self, model: Any, *, most_rows: int = 16, patience: float = 0.01, prompt_tokens: int = 64
+    ) -> None:
+        if min(most_rows, prompt_tokens) < 1 or patience <= 0:
+            raise OptionError("most_rows, prompt_tokens and patience must be above 0")
+        self.most_rows = most_rows
+        self.counts = Counts()
+        self._model = model
+        self._patience = patience
+        self._prompt_tokens = prompt_tokens
+        self._turns = Turns(patience, 2 * most_rows)
+        self._waiting: deque[_Arrival] = deque()
+        self._arriving: _Arrival | None = None
+        self._session: Any = None
+        self._seats: list[_Seat] = []
+
+    @property
+    def running(self) -> int:
+        """Rows that draw or whose prompt is being read."""
+        return len(self._seats) + (0 if self._arriving is None else len(self._arriving.rows))
+
+    @property
+    def waiting(self) -> int:
+        """Rows that have not begun."""
+        return sum(len(arrival.rows) for arrival in self._waiting)
+
+    @property
+    def is_idle(self) -> bool:
+        """Is there nothing to do?"""
+        return not self._seats and self._arriving is None and not self._waiting
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Let rows that have one and the same prompt wait for their place. They are `Row.prepare`d."""
+        if not 0 < len(rows) <= self.most_rows:
+            raise OptionError(f"{len(rows)} rows at once; it is 1 to {self.most_rows}")
+        self._waiting.append(_Arrival(list(rows)))
+
+    def drop(self, rows: Iterable[Row]) -> None:
+        """Rows that nobody wants any more leave at once."""
+        gone = {id(row) for row in rows}
+        for arrival in (*self._waiting, *([] if self._arriving is None else [self._arriving])):
+            arrival.rows = [row for row in arrival.rows if id(row) not in gone]
+        self._waiting = deque(arrival for arrival in self._waiting if arrival.rows)
+        if self._arriving is not None and not self._arriving.rows:
+            self._arriving = None
+        self._keep([seat for seat in self._seats if id(seat.row) not in gone])
+
+    def step(self) -> list[Row]:
+        """One round; the rows that went on, of which some may have ended (`finish`) and left."""
+        changed = self._take_turns()
+        self._keep([seat for seat in self._seats if seat.state == "turning" or seat.row.finish is None])
+        changed += self._read_prompts()
+        changed += self._pass()
+        return changed
+
+    def close(self) -> None:
+        """End the threads."""
+        self._turns.close()
+
+    # -- the parts of a round
+
+    def _take_turns(self) -> list[Row]:
+        fresh = [seat for seat in self._seats if seat.state == "logits"]
+        for seat in fresh:
+            seat.state = "turning"
+        slow = [self._turns.start(seat.take_turn) for seat in fresh if seat.is_slow]
+        self._turns.take([seat.take_turn for seat in fresh if not seat.is_slow])
+        if slow:
+            wait(slow, self._patience)  # for all of them together
+        self.counts.left_behind += sum(seat.state == "turning" for seat in fresh)
+        turned = [seat for seat in self._seats if seat.state == "turned"]
+        for seat in turned:
+            seat.is_slow = seat.seconds > _SLOW * self._patience
+            seat.state = "pending"
+        return [seat.row for seat in turned]
+
+    def _keep(self, seats: list[_Seat]) -> None:
+        if len(seats) == len(self._seats):
+            return
+        if seats:
+            places = {id(seat): place for place, seat in enumerate(self._seats)}
+            self._session.select([places[id(seat)] for seat in seats])
+        else:
+            self._session = None
+        self._seats = seats
+
+    def _read_prompts(self) -> list[Row]:
+        """Read as much of the prompts that wait as others have patience for; who is through joins."""
+        failed: list[Row] = []
+        left = self._prompt_tokens if any(seat.state == "pending" for seat in self._seats) else None
+        while left is None or left > 0:
+            if self._arriving is None:
+                if not self._waiting or self.running + len(self._waiting[0].rows) > self.most_rows:
+                    break
+                self._arriving = self._waiting.popleft()
+            arrival = self._arriving
+            prompt = arrival.rows[0].prompt
+            part = prompt[arrival.read :] if left is None else prompt[arrival.read : arrival.read + left]
+            before = time.perf_counter()
+            try:
+                if arrival.session is None:
+                    arrival.session = self._model.start([part])
+                else:
+                    arrival.session.append([part])
+                arrival.read += len(part)
+                if arrival.read == len(prompt):
+                    self._seat(arrival)
+            except Exception as error:
+                logger.exception("reading a prompt failed")
+                failed += self._failed(arrival.rows, error)
+                arrival.read = len(prompt)
+            self.counts.prompt_tokens += len(part)
+            self.counts.prompt_seconds += time.perf_counter() - before
+            if arrival.read == len(prompt):
+                self._arriving = None
+                if left is None:
+                    left = self._prompt_tokens  # there is somebody now who waits
+            left = None if left is None else left - len(part)
+        return failed
+
+    def _seat(self, arrival: _Arrival) -> None:
+        session = arrival.session
+        can_score = hasattr(session, "append_scored")
+        logits = np.array(session.logits()[0], dtype=np.float32)
+        if len(arrival.rows) > 1:
+            session.select([0] * len(arrival.rows))
+        for row in arrival.rows:
+            row.reads_ahead_to = getattr(session, "reads_ahead_to", None)
+        if self._session is None:
+            self._session = session
+        else:
+            self._session.join(session)
+        self._seats += [_Seat(row, logits, can_score=can_score) for row in arrival.rows]
+
+    def _pass(self) -> list[Row]:
+        going = [seat for seat in self._seats if seat.state == "pending"]
+        if not going:
+            if any(seat.state == "turning" for seat in self._seats):
+                time.sleep(min(0.002, self._patience))
+            return []
+        before = time.perf_counter()
+        try:
+            self._advance(going)
+        except Exception as error:
+            # What the session has read is not known any more, so all its rows end.
+            logger.exception("a pass of the model failed")
+            self.counts.failed += 1
+            failed = self._failed([seat.row for seat in self._seats], error)
+            self._seats, self._session = [], None
+            return failed
+        self.counts.passes += 1
+        self.counts.rows += len(going)
+        self.counts.seconds += time.perf_counter() - before
+        return []
+
+    def _advance(self, going: list[_Seat]) -> None:
+        session = self._session
+        for place, seat in enumerate(self._seats):
+            if seat.state == "pending" and seat.row.excess:
+                session.rollback(place, seat.row.excess)
+        pending = [seat.row.pending if seat.state == "pending" else [] for seat in self._seats]
+        places = [place for place, seat in enumerate(self._seats) if seat.state == "pending"]
+        wants_scores = any(len(seat.row.pending) > 1 and seat.row.options.exact_weight for seat in going)
+        if wants_scores and going[0].can_score:
+            inner = session.append_scored(pending)
+            for place, seat in zip(places, going, strict=True):
+                for offset in range(1, len(pending[place])):
+                    seat.row.score_pending(offset, inner[place][offset - 1])
+            last = [logits[-1] if len(logits) else None for logits in inner]
+        else:
+            session.append(pending)
+            last = session.logits()
+        for place, seat in zip(places, going, strict=True):
+            # A turn may outlast the array, which is the session's.
+            seat.logits = np.array(last[place], dtype=np.float32)
+            seat.row.sent()
+            seat.state = "logits"
+
+    @staticmethod
+    def _failed(rows: Iterable[Row], error: Exception) -> list[Row]:
+        listed = list(rows)
+        for row in listed:
+            row.fail(ModelError(f"the model failed: {type(error).__name__}: {error}"))
+        return listed

@@ -1,0 +1,206 @@
+"""A batch that rows join and leave draws what each row would have drawn alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import structgen as sg
+from structgen.errors import OptionError
+from structgen.matcher import Matcher, open_matcher
+from structgen.models.memory import DistributionModel
+from structgen.sampling import SamplingOptions, generate_tokens
+from structgen.sampling.options import row_seed
+from structgen.sampling.row import Row
+from structgen.sampling.running import RunningBatch
+from structgen.sampling.turns import Turns
+from structgen.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary.from_tokens([b"a", b"b", b"ab", b"ba", b"1", None], eos_ids=[5])
+
+
+def law(tokens: tuple[int, ...]) -> list[float]:
+    shares = [1 + (7 * len(tokens) + 3 * sum(tokens) + token * token) % 11 for token in range(6)]
+    return [share / sum(shares) for share in shares]
+
+
+def model() -> DistributionModel:
+    return DistributionModel(VOCABULARY, law)
+
+
+CONSTRAINTS = [sg.regex("(ab|ba){2,9}1"), sg.choice(["ab1", "ba1", "b"]), None, sg.regex("[ab]{3,20}")]
+
+
+def row_of(number: int, among: DistributionModel, **changes: object) -> Row:
+    constraint = CONSTRAINTS[number % len(CONSTRAINTS)]
+    matcher = None if constraint is None else open_matcher(constraint, among.vocabulary)
+    options = SamplingOptions(seed=number, max_tokens=12, exact_weight=number % 3 > 0).replace(**changes)
+    row = Row(number, [0], matcher, options, among.vocabulary, row_seed(options.seed, 0))
+    row.prepare(None)
+    return row
+
+
+def finish(batch: RunningBatch, most: int = 500) -> list[Row]:
+    ended = []
+    for _ in range(most):
+        if batch.is_idle:
+            return ended
+        ended += [row for row in batch.step() if row.finish is not None]
+    raise AssertionError("the batch does not end")
+
+
+def test_rows_draw_what_they_draw_alone() -> None:
+    among = model()
+    rows = [row_of(number, among) for number in range(12)]
+    batch = RunningBatch(among, most_rows=3)
+    ended: list[Row] = []
+    for row in rows:
+        batch.add([row])
+        ended += [one for one in batch.step() if one.finish is not None]
+    ended += finish(batch)
+    assert sorted(row.index for row in ended) == list(range(12))
+    for number, row in enumerate(rows):
+        other = row_of(number, among)
+        matcher = None if other._is_free else other.matcher
+        (alone,) = generate_tokens(among, [[0]], [matcher], [other.options])
+        assert (row.text, row.finish, row.tokens) == (alone.text, alone.finish, alone.tokens)
+        assert row.logprob == (None if alone.logprob is None else pytest.approx(alone.logprob, abs=1e-4))
+    assert batch.counts.rows > batch.counts.passes  # some of them side by side
+    batch.close()
+
+
+def test_rows_of_one_prompt_share_its_reading() -> None:
+    among = model()
+    batch = RunningBatch(among, most_rows=4)
+    rows = [row_of(1, among) for _ in range(3)]
+    batch.add(rows)
+    finish(batch)
+    assert batch.counts.prompt_tokens == 1
+    assert len({row.text for row in rows}) == 1
+    batch.close()
+
+
+def test_rows_wait_for_a_place_in_order() -> None:
+    among = model()
+    batch = RunningBatch(among, most_rows=2)
+    rows = [row_of(2, among, max_tokens=3) for _ in range(5)]
+    for row in rows:
+        batch.add([row])
+    assert batch.waiting == 5
+    batch.step()
+    assert batch.running <= 2
+    ended = finish(batch)
+    assert [id(row) for row in ended] == [id(row) for row in rows]
+    batch.close()
+
+
+def test_a_dropped_row_leaves_and_the_others_go_on() -> None:
+    among = model()
+    batch = RunningBatch(among, most_rows=4)
+    rows = [row_of(number, among) for number in (0, 2, 3)]
+    for row in rows:
+        batch.add([row])
+    batch.step()
+    batch.step()
+    batch.drop([rows[1]])
+    assert {id(row) for row in finish(batch)} <= {id(rows[0]), id(rows[2])}
+    assert rows[1].finish is None and {rows[0].finish, rows[2].finish} <= {"complete", "length"}
+    batch.close()
+
+
+class Slow:
+    """A matcher whose masks take long."""
+
+    def __init__(self, inner: Matcher, seconds: float) -> None:
+        self._inner, self._seconds = inner, seconds
+
+    def mask(self) -> object:
+        time.sleep(self._seconds)
+        return self._inner.mask()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+def test_a_slow_constraint_holds_nobody_up() -> None:
+    among = model()
+    batch = RunningBatch(among, most_rows=4, patience=0.01)
+    slow = row_of(3, among)
+    slow._matcher = Slow(slow.matcher, 0.2)
+    quick = row_of(2, among, max_tokens=30)
+    batch.add([slow])
+    batch.add([quick])
+    gaps = []
+    before = time.perf_counter()
+    while quick.finish is None:
+        if quick in batch.step():
+            gaps.append(time.perf_counter() - before)
+            before = time.perf_counter()
+    assert slow.finish is None and max(gaps) < 0.15, gaps
+    assert batch.counts.left_behind
+    finish(batch, 5000)
+    other = row_of(3, among)
+    (alone,) = generate_tokens(among, [[0]], [other.matcher], [other.options])
+    assert slow.text == alone.text
+    batch.close()
+
+
+class Broken(DistributionModel):
+    def start(self, prompts: object) -> object:
+        raise RuntimeError("out of memory")
+
+
+def test_what_the_model_raises_ends_rows_and_not_the_batch() -> None:
+    broken = Broken(VOCABULARY, law)
+    batch = RunningBatch(broken)
+    batch.add([row_of(0, broken)])
+    (row,) = finish(batch)
+    assert row.finish == "failed" and "out of memory" in str(row.error)
+    assert batch.is_idle
+    batch.close()
+
+
+def test_what_a_matcher_raises_ends_its_row_alone() -> None:
+    among = model()
+    batch = RunningBatch(among)
+    faulty, fine = row_of(3, among), row_of(0, among)
+
+    class Faulty(Slow):
+        def mask(self) -> object:
+            raise KeyError("no")
+
+    faulty._matcher = Faulty(faulty.matcher, 0)
+    batch.add([faulty])
+    batch.add([fine])
+    finish(batch)
+    assert faulty.finish == "failed" and "KeyError" in str(faulty.error)
+    assert fine.finish in ("complete", "length")
+    batch.close()
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(OptionError):
+        RunningBatch(model(), most_rows=0)
+    batch = RunningBatch(model(), most_rows=1)
+    with pytest.raises(OptionError, match="1 to 1"):
+        batch.add([row_of(0, model())] * 2)
+
+
+def test_turns_leave_behind_what_takes_long() -> None:
+    turns = Turns(0.02, 4)
+    seen: list[int] = []
+    free = threading.Event()
+
+    def task(number: int) -> None:
+        if number == 1:
+            free.wait(5)
+        seen.append(number)
+
+    done = turns.take([lambda n=n: task(n) for n in range(4)])  # type: ignore[misc]
+    assert done == [True, False, True, True] and seen == [0, 2, 3]
+    assert turns.take([]) == []
+    free.set()
+    assert turns.take([lambda: None]) == [True]
+    turns.close()
