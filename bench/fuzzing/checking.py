@@ -32,7 +32,12 @@ __all__ = ["TARGETS", "Stage"]
 Stage = Callable[[str], None]
 """Called with the name of what begins now, so that a hang can be told from a slow second opinion."""
 
-_LIMITS = {"automaton_states": 20_000, "oracle_budget": 20_000, "emptiness_budget": 20_000}
+_LIMITS = {
+    "automaton_states": 20_000,
+    "oracle_budget": 20_000,
+    "emptiness_budget": 20_000,
+    "mask_steps": 20_000,
+}
 _MOST_STATES = 500
 _TRACES = 12
 _EVERY = 250
@@ -65,7 +70,7 @@ def _dice(text: str) -> random.Random:
 
 
 def _walked(constraint: Constraint, text: str, stage: Stage) -> bytes | None:
-    stage("compile")
+    stage("walk")
     repr(constraint), constraint.describe()
     rng = _dice(text)
     return check_matcher(constraint, _vocabularies().take(), rng)
@@ -77,6 +82,7 @@ def _schema(text: str, stage: Stage) -> None:
         "whitespace": rng.choice(["flexible", "flexible", "compact", "json.dumps", "indented"]),
         "escapes": rng.choice(["canonical", "canonical", "all"]),
         "ordered": rng.random() < 0.2,
+        "formats": rng.choice(["assert", "annotate"]),
     }
     stage("report")
     str(check_schema(text))
@@ -85,17 +91,17 @@ def _schema(text: str, stage: Stage) -> None:
     found = _walked(constraint, text, stage)
     if found is not None:
         stage("second opinion")
-        _judge_json(text, found)
+        _judge_json(text, found, options["formats"] == "assert")
 
 
-def _judge_json(schema: str, found: bytes) -> None:
+def _judge_json(schema: str, found: bytes, formats: bool) -> None:
     from tests.oracles.ecma_regex import PatternError
     from tests.oracles.json_text import JSONTextError
     from tests.oracles.json_text import parse as exactly
     from tests.oracles.json_validator import SchemaError, Validator
 
     try:
-        right = Validator(exactly(schema)).accepts(found)
+        right = Validator(exactly(schema), formats=formats, later_formats=formats).accepts(found)
     except (SchemaError, PatternError, JSONTextError, RecursionError):
         return
     except (
@@ -112,7 +118,9 @@ def _regex(text: str, stage: Stage) -> None:
     stage("read")
     constraint = regex(text, dialect=dialect)
     found = _walked(constraint, text, stage)
-    if found is None or dialect != "python" or len(found) > 60:
+    if (
+        not found or dialect != "python" or len(found) > 60
+    ):  # before Python 3.14, `re` has no \\B in an empty text
         return
     stage("second opinion")
     with warnings.catch_warnings():

@@ -94,7 +94,16 @@ def _apart(source: str, rng: random.Random) -> None:
     plain = _core.PlainLark.read(source)
     if plain is not None:
         _ = plain.terminals, plain.imports, plain.literals
-    numbers = ["0", "-1.5", "1e3", "0.1", "7", "99999999999999999999", "1e-7", source[:12]]
+    numbers = [
+        "0",
+        "-1.5",
+        "1e3",
+        "0.1",
+        "7",
+        "99999999999999999999",
+        "1e-7",
+        source[:12].encode("ascii", "replace").decode(),
+    ]
     machine = _core.NumberMachine(max_exponent=rng.choice([3, 400]), max_fraction=rng.choice([2, 16]))
     try:
         state = machine.language(
@@ -175,7 +184,7 @@ def _canvas(program: _core.Program, rng: random.Random) -> None:
     canvas.masks(out)
     for cell in range(length):
         bits = np.flatnonzero(np.unpackbits(out[cell].view(np.uint8), bitorder="little"))
-        if cells[cell] < 0 and len(bits):
+        if cells[cell] == -1 and len(bits):
             canvas.commit(cell, int(rng.choice(bits)))
             canvas.completion()
             if rng.random() < 0.3:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -24,6 +25,7 @@ __all__ = ["Limits", "Outcome", "Worker"]
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SHOWN = 4000
+_INNERMOST = re.compile(r'File "[^"]*structgen[^"]*", line \d+ in (\w+)')
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,12 @@ class Worker:
             spent -= before
             self.peak = max(self.peak, memory)
             if memory > self.limits.memory:
-                return self._stopped(f"memory past {self.limits.memory >> 20} MiB in {stage}", spent)
+                return self._stopped(f"memory past {self.limits.memory >> 20} MiB in stage {stage}", spent)
             if spent > self.limits.seconds or time.monotonic() - began > 6 * self.limits.seconds:
                 if stage == "second opinion":
                     self._stopped("", spent)
                     return Outcome("slow judge", seconds=spent)
-                return self._stopped(f"longer than {self.limits.seconds:g} s in {stage}", spent)
+                return self._stopped(f"longer than {self.limits.seconds:g} s in stage {stage}", spent)
 
     def close(self) -> None:
         """End the worker, if there is one."""
@@ -167,4 +169,5 @@ class Worker:
         time.sleep(0.3)
         said = self._said()
         self.close()
-        return Outcome("finding", kind, said, spent)
+        where = _INNERMOST.search(said)  # hangs of different places are different findings
+        return Outcome("finding", kind + (f" in {where[1]}" if where else ""), said, spent)

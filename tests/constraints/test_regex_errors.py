@@ -29,6 +29,7 @@ from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexU
         (r"\x4", 0, "2 hexadecimal digits"),
         (r"\U00110000", 0, "Unicode ends"),
         (r"\N{NO SUCH THING}", 0, "no character named"),
+        ("\\N{\ud800}", 0, "no character named"),
         (r"\777", 0, r"above \377"),
         (r"a\1", 1, "no group 1"),
         ("(?P<1a>b)", 4, "is no identifier"),

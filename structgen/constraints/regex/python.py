@@ -228,7 +228,11 @@ class PythonParser(Parser):
         name = self.pattern[position + 3 : stop]
         try:
             return ord(unicodedata.lookup(name)), stop + 1
-        except (KeyError, TypeError):
+        except (
+            KeyError,
+            TypeError,
+            UnicodeEncodeError,
+        ):  # half a character is no name, and cannot be asked about
             self.fail(f"Unicode has no character named {name!r}", position, stop + 1)
 
     def _set(self, letter: str) -> Ranges:
