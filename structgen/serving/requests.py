@@ -13,6 +13,7 @@ Cost: reading is linear in the request, except for grammars with lark's own load
     choice           a list of texts, or such a list as JSON
     grammar          EBNF (XGrammar), GBNF (llama.cpp) or Lark; found out by how rules are written
     structural_tag   free text with tags in it, in both forms: see `structural_tags`
+    tools, shelf, plan   what our own server takes beyond that: see `own_requests`
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ from structgen.errors import (
 
 __all__ = ["DEFAULT_LIMITS", "KINDS", "Kind", "RequestLimits", "constraint_of", "spec_text"]
 
-Kind = Literal["json", "json_object", "regex", "grammar", "choice", "structural_tag"]
+Kind = Literal[
+    "json", "json_object", "regex", "grammar", "choice", "structural_tag", "tools", "shelf", "plan"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -66,6 +69,8 @@ class RequestLimits:
     """Integers are written without a fraction or an exponent."""
     compile_seconds: float = 5.0
     """For reading, compiling and the first masks of one spec, in its worker."""
+    quick_seconds: float = 0.05
+    """A spec that takes longer keeps its worker only while another one is left for the others."""
     compile_bytes: int = 1 << 30
     """Memory that a worker may take beyond what its vocabulary needs."""
     install_seconds: float = 0.04
@@ -200,6 +205,18 @@ def _structural_tag(spec: Any, limits: RequestLimits, specials: Collection[str])
     return read_structural_tag(tag, limits, specials)
 
 
+_Reader = Callable[[Any, RequestLimits, Collection[str]], Constraint]
+
+
+def _own(kind: str) -> _Reader:
+    def read(spec: Any, limits: RequestLimits, specials: Collection[str]) -> Constraint:
+        from .own_requests import own_constraint
+
+        return own_constraint(kind, spec)
+
+    return read
+
+
 def _parsed(text: str | bytes | bytearray, what: str) -> Any:
     try:
         return json.loads(text)
@@ -209,7 +226,6 @@ def _parsed(text: str | bytes | bytearray, what: str) -> Any:
         raise ConstraintError(f"{what} is JSON, and this is not: {error}") from None
 
 
-_Reader = Callable[[Any, RequestLimits, Collection[str]], Constraint]
 _READERS: Mapping[str, _Reader] = {
     "json": _json,
     "json_object": _json_object,
@@ -217,4 +233,5 @@ _READERS: Mapping[str, _Reader] = {
     "grammar": _grammar,
     "choice": _choice,
     "structural_tag": _structural_tag,
+    **{kind: _own(kind) for kind in ("tools", "shelf", "plan")},
 }
