@@ -15,7 +15,7 @@ PYTEST_ARGS ?= --numprocesses 2
 
 CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/*.h)
 
-.PHONY: help develop test lint types format demo bench sanitize wheel clean
+.PHONY: help develop test lint types format demo bench sanitize fuzz docs wheel clean
 
 help:
 	@echo 'make develop    set up .venv with the native core and all development tools'
@@ -24,6 +24,8 @@ help:
 	@echo 'make sanitize   run the tests of the core under AddressSanitizer and UBSan'
 	@echo 'make demo       a typed object from a real language model, with timings'
 	@echo 'make bench      constrained against unconstrained generation, paired runs'
+	@echo 'make docs       build the documentation site into site/'
+	@echo 'make fuzz       fuzz each front end and the core (FUZZ_MINUTES=60 each)'
 	@echo 'make wheel      build a wheel into dist/ make clean   remove everything that was built'
 
 develop: $(STAMP)/core $(STAMP)/molecules
@@ -76,9 +78,27 @@ demo: develop
 bench: develop
 	@$(BIN)/python -m bench.generation
 
+# The site, into site/. A broken link or reference fails.
+docs: $(STAMP)/docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo site/index.html
+
+$(STAMP)/docs: $(STAMP)/venv pyproject.toml
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' > $@.txt
+	@$(QUIET) 'install mkdocs' $(BIN)/pip install --requirement $@.txt
+	@touch $@
+
+# All targets one after the other; FUZZ_MINUTES each. The core's belongs under the sanitizers: `.ci/sanitize` takes a command.
+FUZZ_MINUTES ?= 60
+FUZZ_SEED    ?= 1
+fuzz: develop
+	@status=0; run="-m bench.fuzzing --minutes $(FUZZ_MINUTES) --seed $(FUZZ_SEED)"; \
+	for target in schema regex lark gbnf ebnf ltl; do $(BIN)/python $$run --target $$target || status=1; done; \
+	.ci/sanitize $(VENV) $$run --target core --memory 8192 --seconds 60 || status=1; exit $$status
+
 wheel: develop
 	@$(QUIET) 'build a wheel' $(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis structgen/_core/*.so
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis structgen/_core/*.so

@@ -1,0 +1,29 @@
+"""What the documentation site needs beside mkdocs: the page of the ready grammars, which lies with them.
+
+Why: pages link to `../grammars/README.md`, which is right where they are read in the repository, and would lead out of the site.
+Invariant: links inside `docs/` are left to mkdocs, whose strict mode checks them; others are never changed in silence.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+_GRAMMARS = Path(__file__).resolve().parents[1] / "grammars" / "README.md"
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds the page."""
+    files.append(File.generated(config, "ready-grammars.md", abs_src_path=str(_GRAMMARS)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Leads links to it, and marks blocks that are not run as what they are, Python."""
+    if page.file.src_uri == "ready-grammars.md":
+        markdown = markdown.replace("](../docs/", "](")
+    return markdown.replace("](../grammars/README.md", "](ready-grammars.md").replace(
+        "```python no-run", "```python"
+    )
