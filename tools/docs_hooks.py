@@ -1,6 +1,6 @@
 """What the documentation site needs beside mkdocs: the page of the ready grammars, which lies with them.
 
-Why: pages link to `../grammars/README.md`, which is right where they are read in the repository, and would lead out of the site.
+Why: pages link to `../grammars/README.md`, which is right in the repository and would lead out of the site.
 Invariant: links inside `docs/` are left to mkdocs, whose strict mode checks them; others are never changed in silence.
 """
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 __all__ = ["Limits", "Outcome", "Worker"]
 
@@ -55,7 +55,7 @@ class Worker:
         self.limits = limits
         self._target = target
         self._process: subprocess.Popen[bytes] | None = None
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the worker)
+        self._errors: IO[bytes] | None = None
         self._buffer = b""
         self._met = 0
         self.peak = 0
@@ -81,26 +81,31 @@ class Worker:
                 if "stage" in line:
                     stage = line["stage"]
                 elif "done" in line:
-                    spent = self._usage()[0] - before
-                    return Outcome(
-                        line["done"],
-                        line.get("kind", ""),
-                        line.get("detail", ""),
-                        spent,
-                        tuple(line["features"]),
-                    )
+                    spent, memory = self._usage()
+                    spent -= before
+                    done, kind = line["done"], line.get("kind", "")
+                    if done != "finding" and (beyond := self._beyond(spent, memory, stage)):
+                        done, kind = "finding", beyond
+                    return Outcome(done, kind, line.get("detail", ""), spent, tuple(line["features"]))
             if process.poll() is not None:
                 return self._died(stage)
             spent, memory = self._usage()
             spent -= before
             self.peak = max(self.peak, memory)
-            if memory > self.limits.memory:
-                return self._stopped(f"memory past {self.limits.memory >> 20} MiB in stage {stage}", spent)
-            if spent > self.limits.seconds or time.monotonic() - began > 6 * self.limits.seconds:
-                if stage == "second opinion":
-                    self._stopped("", spent)
-                    return Outcome("slow judge", seconds=spent)
-                return self._stopped(f"longer than {self.limits.seconds:g} s in stage {stage}", spent)
+            waited = time.monotonic() - began
+            if stage == "second opinion" and max(spent, waited / 6) > self.limits.seconds:
+                self._stopped("", spent)
+                return Outcome("slow judge", seconds=spent)
+            if beyond := self._beyond(max(spent, waited / 6), memory, stage):
+                return self._stopped(beyond, spent)
+
+    def _beyond(self, spent: float, memory: int, stage: str) -> str:
+        """Which limit is passed; a second opinion may take its time."""
+        if memory > self.limits.memory:
+            return f"memory past {self.limits.memory >> 20} MiB in stage {stage}"
+        if spent > self.limits.seconds and stage != "second opinion":
+            return f"longer than {self.limits.seconds:g} s in stage {stage}"
+        return ""
 
     def close(self) -> None:
         """End the worker, if there is one."""
@@ -110,11 +115,12 @@ class Worker:
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
                     pipe.close()
-        self._process = None
+        if self._errors is not None:
+            self._errors.close()
+        self._process = self._errors = None
 
     def _start(self) -> None:
-        self._errors.seek(0)
-        self._errors.truncate()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
         self._buffer = b""
         self._met = 0
         self._process = subprocess.Popen(
@@ -150,6 +156,8 @@ class Worker:
             return 0.0, 0
 
     def _said(self) -> str:
+        if self._errors is None:
+            return ""
         self._errors.seek(0)
         return self._errors.read().decode("utf-8", "replace")[-_SHOWN:]
 

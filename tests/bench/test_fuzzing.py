@@ -1,0 +1,136 @@
+"""The fuzzer: it repeats itself, ends what does not end, and makes small what it finds."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import structgen as sg
+from bench.fuzzing.campaign import run
+from bench.fuzzing.core import altered
+from bench.fuzzing.corpus import Corpus, Finding
+from bench.fuzzing.minimizing import smallest
+from bench.fuzzing.mutation import MOST, WORDS, mutated
+from bench.fuzzing.process import Limits, Worker
+from bench.fuzzing.seeds import seeds
+from bench.fuzzing.walking import Broken, check_matcher, vocabularies
+from bench.fuzzing.writing import written
+from structgen.errors import EmptyConstraint
+
+TARGETS = sorted(WORDS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_same_seed_gives_the_same_inputs(target: str) -> None:
+    known = seeds(target)[:40]
+    assert known
+
+    def some() -> list[str]:
+        rng = random.Random(7)
+        found = [mutated(target, known, rng) for _ in range(40)]
+        return found if target == "core" else [*found, *(written(target, rng) for _ in range(40))]
+
+    assert some() == some()
+    assert len(set(some())) > 35
+    if target == "core":
+        assert all(json.loads(text)["kind"] in WORDS for text in some())
+    else:
+        assert all(len(text) <= MOST for text in some()[:40])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def test_the_smallest_input_is_found() -> None:
+    assert smallest("abcXdefYghi" * 9, lambda text: "X" in text and "Y" in text) in ("XY", "YX")
+    schema = json.dumps(
+        {"properties": {"a": {"type": "string", "not": {"const": 1}}, "b": True}, "required": ["b"]}
+    )
+    assert smallest(schema, lambda text: '"not": {"' in text and _is_json(text)) == '{"not": {"":1}}'
+    tried: list[str] = []
+    smallest("x" * 500, lambda text: tried.append(text) is None and False, tries=20)
+    assert len(tried) == 20
+
+
+def test_altered_trees_are_trees() -> None:
+    tree = sg.json_schema({"type": "array", "items": {"type": "integer"}}).lower()
+    found = [altered(tree, random.Random(seed)) for seed in range(30)]
+    assert tree == sg.json_schema({"type": "array", "items": {"type": "integer"}}).lower()
+    assert sum(one != tree for one in found) > 20
+
+
+def test_walks_give_finished_texts() -> None:
+    known = vocabularies()
+    for seed in range(5):
+        text = check_matcher(sg.json_schema({"type": "array"}), known, random.Random(seed))
+        assert text is not None and isinstance(json.loads(text), list)
+    with pytest.raises(EmptyConstraint):
+        check_matcher(sg.regex("a(?!a)a"), known, random.Random(0))
+    assert Broken("a law", "how").law == "a law"
+
+
+def test_a_corpus_keeps_any_text(tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path, "regex")
+    for text in ("a", "\ud800", "\x00\n\r\n"):
+        corpus.keep(text)
+    assert sorted(Corpus(tmp_path, "regex").inputs()) == ["\x00\n\r\n", "a", "\ud800"]
+    corpus.report(Finding("kind", "\ud800", "long", "detail", 3))
+    corpus.report(Finding("kind", "a", "long", "detail", 3))
+    assert [finding.text for finding in corpus.findings()] == ["a"]
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    found = Worker("regex", Limits())
+    yield found
+    found.close()
+
+
+def test_how_inputs_end(worker: Worker) -> None:
+    assert worker.meet("[a-c]+").done == "fine"
+    refused = worker.meet("(a")
+    assert refused.done == "refused" and refused.features[0].startswith("RegexSyntaxError")
+    assert worker.meet("\ud800").done in ("fine", "refused")
+
+
+def test_a_worker_that_dies_is_a_finding_and_the_next_one_goes_on(worker: Worker) -> None:
+    assert worker.meet("a").done == "fine"
+    assert worker._process is not None
+    worker._process.kill()
+    worker._process.wait()
+    outcome = worker.meet("b")
+    assert outcome.done == "finding" and "SIGKILL" in outcome.kind
+    assert worker.meet("b").done == "fine"
+
+
+def test_what_takes_long_or_much_is_ended() -> None:
+    pattern = "|".join(f"(a{{1,{n}}}b|[c-f]{{2,{n}}})+x" for n in range(20, 190))
+    slow = Worker("regex", Limits(seconds=0.01))
+    outcome = slow.meet(pattern)
+    slow.close()
+    assert outcome.done == "finding" and outcome.kind.startswith("longer than 0.01 s in stage")
+    large = Worker("regex", Limits(memory=1 << 20))
+    outcome = large.meet(pattern)
+    large.close()
+    assert outcome.done == "finding" and outcome.kind.startswith("memory past 1 MiB in stage")
+
+
+def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
+    said: list[str] = []
+    first, findings = run("ltl", tmp_path, seconds=2, seed=3, limits=Limits(), say=said.append)
+    assert findings == [] and said == []
+    assert first.inputs == first.fine + first.refused + first.slow_judge > 50
+    kept = len(list(Corpus(tmp_path, "ltl").inputs()))
+    assert kept > 0
+    second, _ = run("ltl", tmp_path, seconds=1, seed=4, limits=Limits(), say=said.append)
+    assert Corpus(tmp_path, "ltl").figures().inputs == first.inputs + second.inputs
+    assert second.features > 0
