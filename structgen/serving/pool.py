@@ -13,6 +13,7 @@ import pickle
 import select
 import subprocess
 import sys
+from collections.abc import Callable
 from time import monotonic
 from typing import IO, Any
 
@@ -23,43 +24,58 @@ from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import LENGTH, vocabulary_parts
 
-__all__ = ["WorkerProcess"]
+__all__ = ["Preempted", "WorkerProcess"]
 
 _START_SECONDS = 120.0
 _MOST_ANSWER = 256 << 20
+_ASK_AGAIN = 0.02
 _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
 
 
+class Preempted(Exception):
+    """A spec that was not quick had to make way; it may be tried again."""
+
+
 class WorkerProcess:
-    """One worker; used by one thread at a time."""
+    """One worker; used by one thread at a time, but for `close`."""
 
     def __init__(self, vocabulary: Vocabulary, limits: RequestLimits) -> None:
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
         self.starts = 0
 
     def start(self) -> None:
         """Starts the process if it does not run. Raises `LimitExceeded` where it does not get ready."""
         if self._process is not None and self._process.poll() is None:
             return
+        self.kill()
+        if self._closed:
+            raise LimitExceeded("the compiler was closed", limit="closed")
         self._process = subprocess.Popen(
             _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=_environment()
         )
         self.starts += 1
         try:
             ready = self._exchange(self._hello, _START_SECONDS)
-        except TimeoutError:
-            ready = b""
+        except (TimeoutError, OSError):
+            ready = None
         if ready != b"ready":
             self.kill()
             raise LimitExceeded("the process that compiles constraints does not start", limit="worker")
 
-    def ask(self, kind: Kind, spec: Any) -> Trial:
-        """The trial of a spec. Raises the error that it met, or `LimitExceeded` for time or memory."""
+    def ask(self, kind: Kind, spec: Any, may_go_on: Callable[[], bool] = lambda: True) -> Trial:
+        """The trial of a spec. Raises the error that it met, or `LimitExceeded` for time or memory.
+
+        `may_go_on` is asked now and then once it has taken longer than `quick_seconds`; `Preempted` if it says no.
+        """
         self.start()
         try:
-            answer = self._exchange(pickle.dumps((kind, spec)), self._limits.compile_seconds)
+            answer = self._exchange(pickle.dumps((kind, spec)), self._limits.compile_seconds, may_go_on)
+        except Preempted:
+            self.kill()
+            raise
         except TimeoutError:
             self.kill()
             raise LimitExceeded(
@@ -82,6 +98,13 @@ class WorkerProcess:
         assert isinstance(found, Trial)
         return found
 
+    def close(self) -> None:
+        """Ends the process for good, from any thread."""
+        self._closed = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def kill(self) -> None:
         """Ends the process, and waits until it is gone."""
         process, self._process = self._process, None
@@ -94,20 +117,36 @@ class WorkerProcess:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def _exchange(self, data: bytes, seconds: float) -> bytes | None:
+    def _exchange(
+        self, data: bytes, seconds: float, may_go_on: Callable[[], bool] = lambda: True
+    ) -> bytes | None:
         """The answer to a frame; None if the process ended."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         deadline = monotonic() + seconds
-        _write_all(self._process.stdin, LENGTH.pack(len(data)) + data)
-        head = _read_exactly(self._process.stdout, LENGTH.size, deadline)
+        _write_all(process.stdin, LENGTH.pack(len(data)) + data)
+        pause = self._limits.quick_seconds
+        while not _is_ready(process.stdout, min(pause, max(0.0, deadline - monotonic()))):
+            if monotonic() >= deadline:
+                raise TimeoutError
+            if not may_go_on():
+                raise Preempted
+            pause = _ASK_AGAIN
+        head = _read_exactly(process.stdout, LENGTH.size, deadline)
         if head is None:
             return None
         (length,) = LENGTH.unpack(head)
         if length > _MOST_ANSWER:
             return None
-        return _read_exactly(self._process.stdout, length, deadline)
+        return _read_exactly(process.stdout, length, deadline)
+
+
+def _is_ready(pipe: IO[bytes], seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(pipe.fileno(), select.POLLIN | select.POLLHUP)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _environment() -> dict[str, str]:
@@ -129,11 +168,8 @@ def _write_all(pipe: IO[bytes], data: bytes) -> None:
 
 def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes | None:
     parts = bytearray()
-    poll = select.poll()
-    poll.register(pipe.fileno(), select.POLLIN | select.POLLHUP)
     while len(parts) < length:
-        left = deadline - monotonic()
-        if left <= 0 or not poll.poll(left * 1000):
+        if not _is_ready(pipe, max(0.0, deadline - monotonic())):
             raise TimeoutError
         data = os.read(pipe.fileno(), min(1 << 20, length - len(parts)))
         if not data:

@@ -1,0 +1,210 @@
+"""SGLang's interface of constrained decoding, `BaseGrammarBackend` and `BaseGrammarObject`, by structgen.
+
+Why: SGLang has a registry of grammar backends, so nothing of it is changed.
+Invariant: masks are int32 words, least significant bit first, set means allowed, on the CPU until they are moved;
+`copy` has a state of its own; a token that is not allowed raises `ValueError`, upon which SGLang ends that request.
+Cost: that of the matcher; compiling is done in SGLang's threads, and the trial before it in a process of its own.
+Source: sglang/srt/constrained/base_grammar_backend.py and speculative/spec_utils.py of 0.5.23.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from sglang.srt.constrained.base_grammar_backend import (
+    BaseGrammarBackend,
+    BaseGrammarObject,
+    GrammarStats,
+    InvalidGrammarObject,
+    register_grammar_backend,
+)
+
+from structgen.errors import StructgenError
+from structgen.serving.compiler import ConstraintCompiler
+from structgen.serving.requests import Kind
+from structgen.serving.sequence import ConstrainedSequence, fill_rows
+from structgen.serving.settings import read_settings
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["NAME", "StructgenGrammarBackend", "StructgenGrammarObject", "register_backend"]
+
+NAME = "structgen"
+_log = logging.getLogger("sglang.structgen")
+_MOST_FORCED = 256
+"""Bytes of a jump forward."""
+
+
+class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ignore]
+    """The constraint of one request."""
+
+    def __init__(self, sequence: ConstrainedSequence, threads: int, stats: Any = None) -> None:
+        super().__init__()
+        self.sequence = sequence
+        self.grammar_stats = stats
+        self._threads = threads
+
+    def accept_token(self, token: int) -> None:
+        if self.sequence.is_ended:
+            return
+        if not self.sequence.advance(token):
+            raise ValueError(self.sequence.failure or f"token {token} is not allowed by the constraint")
+        self.current_token = token
+
+    def rollback(self, k: int) -> None:
+        self.sequence.rollback(k)
+
+    def is_terminated(self) -> bool:
+        return self.sequence.is_ended
+
+    def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
+        return _mask_of(vocab_size, batch_size)
+
+    def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
+        self.sequence.fill(vocab_mask.numpy(), idx)
+
+    @staticmethod
+    def fill_vocab_mask_batched(entries: Sequence[Any], vocab_mask: torch.Tensor) -> None:
+        """Fills the rows that are listed, those that lie together in one call of the core."""
+        own = [entry.grammar for entry in entries if isinstance(entry.grammar, StructgenGrammarObject)]
+        rows = [entry.row for entry in entries]
+        if len(own) < len(entries) or not rows or rows != list(range(rows[0], rows[0] + len(rows))):
+            for entry in entries:
+                entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
+            return
+        fill_rows([one.sequence for one in own], vocab_mask.numpy()[rows[0] :], own[0]._threads)
+
+    @staticmethod
+    def reset_vocab_mask(vocab_mask: torch.Tensor) -> None:
+        vocab_mask.fill_(-1)
+
+    @staticmethod
+    def move_vocab_mask(vocab_mask: torch.Tensor, device: Any) -> torch.Tensor:
+        return vocab_mask.to(device, non_blocking=True)
+
+    @staticmethod
+    def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
+        """Makes the logits of what is not allowed minus infinity, in place, on the device that they are on."""
+        size = logits.shape[-1]
+        places = torch.arange(size, device=logits.device)
+        words = vocab_mask.to(logits.device)
+        # subtle: a vocabulary that is narrower than the logits is padded; what it does not know is not allowed.
+        covered = min(size, 32 * words.shape[-1])
+        bits = (words[..., places[:covered] // 32] >> (places[:covered] % 32)) & 1
+        logits[..., :covered].masked_fill_(bits == 0, float("-inf"))
+        logits[..., covered:] = float("-inf")
+
+    def copy(self) -> StructgenGrammarObject:
+        stats = None if self.grammar_stats is None else GrammarStats(is_cache_hit=True)
+        return StructgenGrammarObject(self.sequence.fork(), self._threads, stats)
+
+    def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
+        """The text that every continuation begins with, in whole characters."""
+        if self.sequence.is_ended or self.sequence.failure is not None:
+            return None
+        text = self.sequence.matcher.forced_bytes(_MOST_FORCED)
+        shown = text.decode("utf-8", "ignore")
+        # Bytes in the middle that are no character of their own would be dropped by "ignore".
+        return ([], shown) if shown and text.startswith(shown.encode()) else None
+
+    def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
+        return helper[1], -1
+
+    def jump_and_retokenize(
+        self, old_output_ids: list[int], new_output_ids: list[int], next_state: int
+    ) -> None:
+        """The tokens read so far are others now: back to where they differ, and on with the new ones."""
+        same = 0
+        for old, new in zip(old_output_ids, new_output_ids, strict=False):
+            if old != new:
+                break
+            same += 1
+        self.sequence.rollback(len(old_output_ids) - same)
+        for token in new_output_ids[same:]:
+            if not self.sequence.advance(token):
+                raise ValueError(f"token {token} is not allowed by the constraint after a jump forward")
+
+
+class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-ignore]
+    """Made once for a scheduler."""
+
+    def __init__(
+        self, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | int | None = None
+    ) -> None:
+        super().__init__()
+        settings = read_settings()
+        self.settings = settings
+        self.vocabulary = Vocabulary.from_tokenizer(tokenizer, size=vocab_size)
+        given = [eos_token_ids] if isinstance(eos_token_ids, int) else eos_token_ids or ()
+        self._stop_ids = tuple(given)
+        self.compiler = ConstraintCompiler(self.vocabulary, settings.limits, workers=settings.workers)
+        _log.info("structgen constrains structured output, over %r", self.vocabulary)
+
+    def initialize_vocab_mask_buffer(self, name: str, vocab_size: int, max_rows: int, device: Any) -> Any:
+        from sglang.srt.constrained.base_grammar_backend import register_vocab_mask_buffer
+
+        return register_vocab_mask_buffer(name, _mask_of(vocab_size, max_rows), max_rows)
+
+    def dispatch_json(self, key_string: str) -> Any:
+        # SGLang writes "any JSON object" so.
+        return self._dispatched("json_object" if key_string == "$$ANY$$" else "json", key_string)
+
+    def dispatch_regex(self, key_string: str) -> Any:
+        return self._dispatched("regex", key_string)
+
+    def dispatch_ebnf(self, key_string: str) -> Any:
+        return self._dispatched("grammar", key_string)
+
+    def dispatch_structural_tag(self, key_string: str) -> Any:
+        return self._dispatched("structural_tag", key_string)
+
+    def _dispatched(self, kind: Kind, spec: str) -> Any:
+        try:
+            compiled = self.compiler.compile(kind, spec)
+        except StructgenError as error:
+            return InvalidGrammarObject(str(error))
+        stats = GrammarStats(dispatch_type=kind)
+        sequence = ConstrainedSequence(compiled.open(), self._stop_ids)
+        return StructgenGrammarObject(sequence, self.settings.mask_threads, stats)
+
+    def set_cache(self, key: tuple[str, str], value: Any) -> None:
+        """SGLang's own cache has no bound, so it is bounded here; what leaves it is compiled already."""
+        while len(self.cache) >= self.settings.limits.cache_entries:
+            self.cache.pop(next(iter(self.cache)))
+        super().set_cache(key, value)
+
+    def close(self) -> None:
+        self.compiler.close()
+
+
+def register_backend() -> None:
+    """Makes ``--grammar-backend structgen`` known. Raises where SGLang has no registry."""
+    register_grammar_backend(NAME, _made)
+    from sglang.srt import server_args
+
+    server_args.add_grammar_backend_choices([NAME])
+
+
+def _made(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any = None) -> Any:
+    """What SGLang calls. It does not wrap other backends than its own for reasoning, so that is done here."""
+    from sglang.srt.runtime_context import get_serving
+
+    backend = StructgenGrammarBackend(tokenizer, vocab_size, eos_token_ids)
+    if not get_serving().reasoning_parser:
+        return backend
+    from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
+    from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+    parser = ReasoningParser(
+        model_type=get_serving().reasoning_parser, stream_reasoning=False, tokenizer=tokenizer
+    )
+    return ReasonerGrammarBackend(
+        backend, parser, tokenizer, enable_strict_thinking=get_serving().enable_strict_thinking
+    )
+
+
+def _mask_of(vocab_size: int, rows: int) -> torch.Tensor:
+    pinned = torch.cuda.is_available()
+    return torch.full((rows, (vocab_size + 31) // 32), -1, dtype=torch.int32, pin_memory=pinned)

@@ -1,0 +1,24 @@
+"""The structured-output backend `structgen` of vLLM.
+
+    pip install 'structgen-lm' in the environment of vLLM
+    vllm serve MODEL --structured-outputs-config.backend structgen
+
+Why: a plugin, so that every way of starting vLLM (`vllm serve`, `LLM(...)`, Ray) finds it in every process.
+What: `register` is the entry point in the group ``vllm.general_plugins``. It teaches vLLM the name `structgen`; with
+any other backend, vLLM stays as it was. What is changed, and how a version that does not fit is told, is in `patches`.
+Nothing here imports vLLM before `register` is called.
+"""
+
+from __future__ import annotations
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Called by vLLM in each of its processes, possibly several times."""
+    from structgen.serving.settings import read_settings
+
+    from .patches import patch
+
+    read_settings()  # a wrong setting stops the start
+    patch()

@@ -1,0 +1,227 @@
+"""What has to be changed in vLLM for a backend that it does not know, and no more.
+
+Why: vLLM 0.29 to 0.33 have an interface for backends and no registry of them; the names are written out in its code.
+What is changed, each with a check that the place looks as expected:
+
+    StructuredOutputsConfig.backend                 also takes "structgen"
+    SamplingParams._validate_structured_outputs     refuses bad specs with a 400, for "structgen" alone
+    AsyncLLM.generate                               refuses what is known to be bad at once, so that a stream that has
+                                                    not begun is answered with a 400, too
+    AsyncLLM.add_request                            has a spec tried out before, without holding up the event loop
+    StructuredOutputManager.grammar_init            makes `StructgenBackend`
+    StructuredOutputManager.grammar_bitmask         fills all rows of a batch in one call, where no draft or reasoning
+                                                    parser makes rows differ
+
+Invariant: with another backend each of them does what it did. On a vLLM where one does not look as expected nothing is
+changed, a warning says what is missing, and the backend "structgen" is refused by vLLM itself as unknown.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+__all__ = ["NAME", "fits", "patch"]
+
+NAME = "structgen"
+_MARK = "__structgen__"
+_log = logging.getLogger("vllm.structgen")
+
+
+def patch() -> bool:
+    """Changes vLLM, once in a process; False, and nothing changed, where it does not look as expected."""
+    missing = fits()
+    if missing:
+        import vllm
+
+        _log.warning(
+            "the backend structgen is not there: vLLM %s does not look as expected (%s)",
+            vllm.__version__,
+            "; ".join(missing),
+        )
+        return False
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    if hasattr(SamplingParams._validate_structured_outputs, _MARK):
+        return True
+    _patch_config()
+    _replace(SamplingParams, "_validate_structured_outputs", _validate)
+    _replace(AsyncLLM, "generate", _generate)
+    _replace(AsyncLLM, "add_request", _add_request)
+    _replace(StructuredOutputManager, "grammar_init", _grammar_init)
+    _replace(StructuredOutputManager, "grammar_bitmask", _grammar_bitmask)
+    return True
+
+
+def fits() -> list[str]:
+    """What of vLLM does not look as expected; empty if all does."""
+    try:
+        from vllm.config.structured_outputs import StructuredOutputsConfig
+        from vllm.exceptions import VLLMValidationError
+        from vllm.sampling_params import SamplingParams
+        from vllm.v1.engine.async_llm import AsyncLLM
+        from vllm.v1.structured_output import StructuredOutputManager
+        from vllm.v1.structured_output.backend_types import StructuredOutputBackend, StructuredOutputGrammar
+        from vllm.v1.structured_output.request import get_structured_output_key
+    except ImportError as error:
+        return [str(error)]
+    wanted: list[tuple[Any, str, tuple[str, ...]]] = [
+        (
+            SamplingParams,
+            "_validate_structured_outputs",
+            ("model_config", "structured_outputs_config", "tokenizer"),
+        ),
+        (AsyncLLM, "generate", ("prompt", "sampling_params")),
+        (AsyncLLM, "add_request", ("request_id", "prompt", "params")),
+        (StructuredOutputManager, "grammar_init", ("request",)),
+        (
+            StructuredOutputManager,
+            "grammar_bitmask",
+            ("requests", "structured_output_request_ids", "scheduled_spec_decode_tokens"),
+        ),
+        (StructuredOutputBackend, "compile_grammar", ("request_type", "grammar_spec")),
+        (StructuredOutputBackend, "allocate_token_bitmask", ("max_num_seqs",)),
+        (StructuredOutputGrammar, "accept_tokens", ("request_id", "tokens")),
+        (StructuredOutputGrammar, "validate_tokens", ("tokens",)),
+        (StructuredOutputGrammar, "rollback", ("num_tokens",)),
+        (StructuredOutputGrammar, "fill_bitmask", ("bitmask", "batch_index")),
+    ]
+    missing = [problem for kind, name, names in wanted if (problem := _lacks(kind, name, names))]
+    if "backend" not in getattr(StructuredOutputsConfig, "__dataclass_fields__", {}):
+        missing.append("StructuredOutputsConfig has no field `backend`")
+    if not issubclass(VLLMValidationError, Exception) or not callable(get_structured_output_key):
+        missing.append("vllm.exceptions or vllm.v1.structured_output.request have changed")
+    abstract: frozenset[str] = getattr(StructuredOutputGrammar, "__abstractmethods__", frozenset())
+    known = {"accept_tokens", "validate_tokens", "rollback", "fill_bitmask", "is_terminated", "reset"}
+    missing += [f"StructuredOutputGrammar asks for {name}" for name in sorted(abstract - known)]
+    return missing
+
+
+def _lacks(kind: Any, name: str, names: tuple[str, ...]) -> str | None:
+    found = getattr(kind, name, None)
+    if found is None:
+        return f"{kind.__name__} has no {name}"
+    there = list(inspect.signature(found).parameters)[1 : 1 + len(names)]
+    return None if tuple(there) == names else f"{kind.__name__}.{name} takes {', '.join(there)}"
+
+
+def _replace(kind: Any, name: str, make: Callable[[Any], Any]) -> None:
+    original = getattr(kind, name)
+    changed = functools.wraps(original)(make(original))
+    setattr(changed, _MARK, True)
+    setattr(kind, name, changed)
+
+
+def _patch_config() -> None:
+    """`backend` also takes "structgen", from Python and from the command line."""
+    from pydantic.dataclasses import rebuild_dataclass
+    from vllm.config import structured_outputs as module
+
+    config = module.StructuredOutputsConfig
+    names = get_args(config.__dataclass_fields__["backend"].type) or get_args(module.StructuredOutputsBackend)
+    if NAME in names:
+        return
+    wider = Literal[(*names, NAME)]  # type: ignore[valid-type]
+    module.StructuredOutputsBackend = wider
+    config.__annotations__["backend"] = wider
+    config.__dataclass_fields__["backend"].type = wider
+    pydantic_fields = getattr(config, "__pydantic_fields__", {})
+    if "backend" in pydantic_fields:
+        pydantic_fields["backend"].annotation = wider
+    rebuild_dataclass(config, force=True)
+
+
+def _is_ours(config: Any) -> bool:
+    return config is not None and config.backend == NAME
+
+
+def _validate(original: Any) -> Any:
+    def _validate_structured_outputs(
+        self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any
+    ) -> None:
+        if not _is_ours(structured_outputs_config) or self.structured_outputs is None:
+            original(self, model_config, structured_outputs_config, tokenizer)
+            return
+        from .checking import validate
+
+        validate(self, model_config, tokenizer)
+
+    return _validate_structured_outputs
+
+
+def _generate(original: Any) -> Any:
+    def generate(self: Any, prompt: Any, sampling_params: Any, *args: Any, **kwargs: Any) -> Any:
+        if _is_ours(self.vllm_config.structured_outputs_config):
+            from .checking import refuse_at_once
+
+            refuse_at_once(sampling_params, self.vllm_config.model_config)
+        return original(self, prompt, sampling_params, *args, **kwargs)
+
+    return generate
+
+
+def _add_request(original: Any) -> Any:
+    async def add_request(
+        self: Any, request_id: Any, prompt: Any, params: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        if _is_ours(self.vllm_config.structured_outputs_config):
+            from .checking import try_ahead
+
+            await try_ahead(params, self.vllm_config.model_config, self.input_processor)
+        return await original(self, request_id, prompt, params, *args, **kwargs)
+
+    return add_request
+
+
+def _grammar_init(original: Any) -> Any:
+    def grammar_init(self: Any, request: Any) -> None:
+        if (
+            request.structured_output_request is not None
+            and self.backend is None
+            and _is_ours(self.vllm_config.structured_outputs_config)
+        ):
+            from .backend import StructgenBackend
+
+            size = self.vllm_config.model_config.get_vocab_size()
+            self.backend = StructgenBackend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=size)
+            if hasattr(self, "backend_name"):  # 0.33 asks whether a request's name is this one
+                self.backend_name = NAME
+        original(self, request)
+
+    return grammar_init
+
+
+def _grammar_bitmask(original: Any) -> Any:
+    def grammar_bitmask(
+        self: Any,
+        requests: Any,
+        structured_output_request_ids: Any,
+        scheduled_spec_decode_tokens: Any,
+    ) -> Any:
+        if (
+            structured_output_request_ids
+            and self.reasoner_cls is None
+            and _is_ours(self.vllm_config.structured_outputs_config)
+            and not _speculates(self.vllm_config)
+            and not any(scheduled_spec_decode_tokens.values())
+        ):
+            from .backend import StructgenGrammar, fill_batch
+
+            if self._grammar_bitmask is None:
+                most = self.vllm_config.scheduler_config.max_num_seqs
+                self._grammar_bitmask = self.backend.allocate_token_bitmask(most)
+            grammars = [requests[i].structured_output_request.grammar for i in structured_output_request_ids]
+            if all(isinstance(grammar, StructgenGrammar) for grammar in grammars):
+                return fill_batch(self.backend, grammars, self._grammar_bitmask)
+        return original(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens)
+
+    return grammar_bitmask
+
+
+def _speculates(config: Any) -> bool:
+    return bool(getattr(config, "num_speculative_tokens", 0)) or config.speculative_config is not None
