@@ -1,0 +1,81 @@
+"""``python -m bench.vllm_serving``: serves the embedded model by vLLM with the plugin, and checks every answer.
+
+Run by the interpreter of an environment that has vLLM and structgen (`make test-vllm` makes one). Ends with an error if
+an answer was wrong or missing, or if a process of the server is left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+import urllib.request
+
+from .asking import Report, ask_all
+from .cases import draw_cases
+from .server import serve
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=300)
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--poison", type=float, default=0.15, help="share of requests that must be refused")
+    parser.add_argument("--speculation", type=int, default=0, help="n-gram drafts of so many tokens")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--backend", default="structgen")
+    parser.add_argument("--url", help="of a server that runs already")
+    parser.add_argument("--model", default="smollm2")
+    options = parser.parse_args()
+    cases = draw_cases(options.requests, options.seed, options.poison)
+    if options.url:
+        report = asyncio.run(ask_all(options.url, options.model, cases, options.concurrency))
+        return _tell(report)
+    with serve(speculation=options.speculation, backend=options.backend) as server:
+        report = asyncio.run(ask_all(server.url, options.model, cases, options.concurrency))
+        metrics = _metrics(server.root)
+        group = os.getpgid(server.process.pid)
+    left = _left(group)
+    status = _tell(report)
+    print(*metrics, sep="\n")
+    if left:
+        print(f"{len(left)} processes of the server are left behind: {left}")
+    return status or bool(left)
+
+
+def _tell(report: Report) -> int:
+    print(*report.lines(), sep="\n")
+    for fault in report.faults[:20]:
+        print("FAULT", fault)
+    return 0 if report.is_clean else 1
+
+
+def _metrics(root: str) -> list[str]:
+    with urllib.request.urlopen(f"{root}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    wanted = ("structgen:", "vllm:spec_decode_num_drafts_total", "vllm:spec_decode_num_accepted_tokens_total")
+    return [
+        line for line in lines if line.startswith(wanted) and "_bucket" not in line and "_created" not in line
+    ]
+
+
+def _left(group: int) -> list[int]:
+    """Processes of the group that still live, after they had time to end."""
+    for _ in range(20):
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and os.getpgid(int(name)) == group:
+                    found.append(int(name))
+            except ProcessLookupError:
+                pass
+        if not found:
+            return []
+        time.sleep(0.5)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

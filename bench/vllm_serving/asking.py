@@ -1,0 +1,149 @@
+"""Asks a server many requests at once and checks every answer.
+
+Invariant: a case ends in exactly one of the outcomes of `Outcome`; "cut" is an answer that met the token limit and
+whose beginning the constraint allows, by structgen's own matcher over bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Literal
+
+from structgen.errors import StructgenError
+from structgen.matcher import Matcher
+from structgen.serving.requests import constraint_of
+from structgen.vocabulary import Vocabulary
+
+from .cases import MAX_TOKENS, Case
+
+__all__ = ["Outcome", "Report", "ask_all"]
+
+Outcome = Literal["right", "cut", "refused", "wrong", "failed"]
+_PROMPT = "Write something short."
+_bytes = Vocabulary.of_bytes()
+
+
+@dataclass
+class Report:
+    """What came of the requests."""
+
+    outcomes: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    tokens: int = 0
+    refusal_seconds: list[float] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.faults
+
+    def lines(self) -> list[str]:
+        kinds = sorted({kind for kind, _ in self.outcomes})
+        names: tuple[Outcome, ...] = ("right", "cut", "refused", "wrong", "failed")
+        rows = [f"{'':24}" + "".join(f"{name:>9}" for name in names)]
+        for kind in [*kinds, "all"]:
+            counts = [
+                sum(n for (k, o), n in self.outcomes.items() if o == name and kind in (k, "all"))
+                for name in names
+            ]
+            rows.append(f"{kind:24}" + "".join(f"{count:9}" for count in counts))
+        total = sum(self.outcomes.values())
+        rows.append(
+            f"{total} requests in {self.seconds:.0f} s, {self.tokens} tokens, {self.tokens / self.seconds:.0f} a second"
+        )
+        if self.refusal_seconds:
+            ordered = sorted(self.refusal_seconds)
+            rows.append(
+                f"refusals: median {1e3 * ordered[len(ordered) // 2]:.0f} ms, slowest {1e3 * ordered[-1]:.0f} ms"
+            )
+        return rows
+
+
+async def ask_all(
+    url: str, model: str, cases: Sequence[Case], concurrency: int, *, api_key: str = "none"
+) -> Report:
+    """All cases, `concurrency` at a time."""
+    import openai
+
+    report, begin = Report(), perf_counter()
+    gate = asyncio.Semaphore(concurrency)
+    async with openai.AsyncOpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=600) as client:
+
+        async def one(case: Case) -> None:
+            async with gate:
+                started = perf_counter()
+                outcome, told, tokens = await _ask(client, model, case)
+            if outcome == "refused":
+                report.refusal_seconds.append(perf_counter() - started)
+            report.outcomes[case.kind, outcome] += 1
+            report.tokens += tokens
+            if outcome in ("wrong", "failed"):
+                report.faults.append(f"{case.kind}: {told}; asked {case.options!r:.400}")
+
+        await asyncio.gather(*(one(case) for case in cases))
+    report.seconds = perf_counter() - begin
+    return report
+
+
+async def _ask(client: Any, model: str, case: Case) -> tuple[Outcome, str, int]:
+    import openai
+
+    try:
+        text, calls, finish, tokens = await _answer(client, model, case)
+    except openai.BadRequestError as error:
+        return ("refused", "", 0) if case.is_poison else ("failed", str(error)[:300], 0)
+    except openai.APIError as error:
+        return "failed", f"{type(error).__name__} {error}"[:300], 0
+    if finish == "length":
+        return ("cut", "", tokens) if _may_begin(case, text) else ("wrong", f"cut off: {text!r:.200}", tokens)
+    fault = case.fault(text, calls)
+    return ("right", "", tokens) if fault is None else ("wrong", fault, tokens)
+
+
+async def _answer(client: Any, model: str, case: Case) -> tuple[str, list[tuple[str, str]], str | None, int]:
+    options: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": "user", "content": _PROMPT}],
+        "max_tokens": MAX_TOKENS,
+        "temperature": 1.0,
+        "seed": case.seed,
+        **case.options,
+    }
+    if not case.stream:
+        answer = await client.chat.completions.create(**options)
+        choice = answer.choices[0]
+        calls = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
+        return choice.message.content or "", calls, choice.finish_reason, answer.usage.completion_tokens
+    stream = await client.chat.completions.create(
+        **options, stream=True, stream_options={"include_usage": True}
+    )
+    text, finish, tokens = "", None, 0
+    parts: dict[int, list[str]] = {}
+    async for chunk in stream:
+        tokens = chunk.usage.completion_tokens if chunk.usage else tokens
+        if not chunk.choices:
+            continue
+        delta = chunk.choices[0].delta
+        text += delta.content or ""
+        finish = chunk.choices[0].finish_reason or finish
+        for call in delta.tool_calls or []:
+            part = parts.setdefault(call.index, ["", ""])
+            part[0] += (call.function and call.function.name) or ""
+            part[1] += (call.function and call.function.arguments) or ""
+    return text, [(name, arguments) for name, arguments in parts.values()], finish, tokens
+
+
+def _may_begin(case: Case, text: str) -> bool:
+    """Does the constraint allow an answer that begins so? Half a character at the end may be missing."""
+    if case.kind_and_spec is None:
+        return True  # calls are taken apart by the server; what was cut off is not shown
+    kind, spec = case.kind_and_spec
+    try:
+        matcher = Matcher(constraint_of(kind, spec), _bytes)  # type: ignore[arg-type]
+    except StructgenError:
+        return False
+    return matcher.accepts(list(text.rstrip("\ufffd").encode())) == len(text.rstrip("\ufffd").encode())
