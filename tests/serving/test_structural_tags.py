@@ -1,0 +1,178 @@
+"""Structural tags in both forms; where XGrammar is installed, it must say the same of short texts."""
+
+import json
+from itertools import product
+
+import pytest
+
+import structgen as sg
+from structgen.errors import ConstraintError, LimitExceeded
+from structgen.serving.requests import RequestLimits, constraint_of
+
+VOCABULARY = sg.Vocabulary.of_bytes(["<|call|>"])
+X = {"type": "const_string", "value": "x"}
+TAG = {"type": "tag", "begin": "<f>", "content": X, "end": "</f>"}
+
+
+def read(form, **options):
+    return constraint_of("structural_tag", {"type": "structural_tag", "format": form}, **options)
+
+
+def fits(constraint, text: str | list[int]) -> bool:
+    matcher = sg.Matcher(constraint, VOCABULARY)
+    tokens = list(text.encode()) if isinstance(text, str) else text
+    return all(map(matcher.advance, tokens)) and matcher.is_complete()
+
+
+FORMS = {
+    "const_string": X,
+    "any_text": {"type": "any_text"},
+    "any_text_excludes": {"type": "any_text", "excludes": ["x<"]},
+    "any_text_max": {"type": "any_text", "max_chars": 2},
+    "sequence": {"type": "sequence", "elements": [X, TAG]},
+    "or": {"type": "or", "elements": [X, TAG]},
+    "optional": {"type": "optional", "content": TAG},
+    "star": {"type": "star", "content": X},
+    "plus": {"type": "plus", "content": X},
+    "repeat": {"type": "repeat", "min": 1, "max": 2, "content": X},
+    "regex": {"type": "regex", "pattern": "x{2}"},
+    "grammar": {"type": "grammar", "grammar": 'root ::= "x" "x"?'},
+    "tag": TAG,
+    "tag_of_any_text": {"type": "tag", "begin": "<f>", "content": {"type": "any_text"}, "end": "</f>"},
+    "tag_of_two_ends": {"type": "tag", "begin": "<f>", "content": {"type": "any_text"}, "end": ["</f>", "x"]},
+    **{
+        f"triggered_{least}_{once}": {
+            "type": "triggered_tags",
+            "triggers": ["<f"],
+            "tags": [TAG],
+            "at_least_one": least,
+            "stop_after_first": once,
+        }
+        for least in (False, True)
+        for once in (False, True)
+    },
+    **{
+        f"separated_{least}_{once}": {
+            "type": "tags_with_separator",
+            "tags": [TAG],
+            "separator": "x",
+            "at_least_one": least,
+            "stop_after_first": once,
+        }
+        for least in (False, True)
+        for once in (False, True)
+    },
+    "dispatch": {"type": "dispatch", "rules": [["<f>", X]], "loop": True},
+    "dispatch_once": {"type": "dispatch", "rules": [["<f>", X]], "loop": False},
+}
+PIECES = ("x", "<f>", "</f>", "<f", "y")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_xgrammar_says_the_same(name):
+    xgrammar = pytest.importorskip("xgrammar", reason="the peer is not installed")
+    tokens = [bytes([i]) for i in range(256)] + [b"<eos>"]
+    info = xgrammar.TokenizerInfo(tokens, vocab_size=257, stop_token_ids=[256])
+    grammar = xgrammar.Grammar.from_structural_tag(
+        json.dumps({"type": "structural_tag", "format": FORMS[name]})
+    )
+    compiled = xgrammar.GrammarCompiler(info).compile_grammar(grammar)
+    ours = read(FORMS[name])
+    for count in range(4):
+        for pieces in product(PIECES, repeat=count):
+            text = "".join(pieces)
+            theirs = xgrammar.GrammarMatcher(compiled)
+            expected = all(map(theirs.accept_token, text.encode())) and theirs.accept_token(256)
+            assert fits(ours, text) == expected, text
+
+
+def test_the_legacy_form():
+    tag = {
+        "structures": [
+            {"begin": "<f=a>", "schema": {"type": "integer"}, "end": "</f>"},
+            {"begin": "<f=b>", "schema": {"type": "boolean"}, "end": "</f>"},
+        ],
+        "triggers": ["<f="],
+    }
+    constraint = constraint_of("structural_tag", json.dumps(tag))
+    assert fits(constraint, "")
+    assert fits(constraint, "so <f=a>1</f> and <f=b>true</f>.")
+    assert not fits(constraint, "<f=a>true</f>")
+    assert not fits(constraint, "<f=c>1</f>")
+
+
+def test_parameters_as_qwen_writes_them():
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    for form in (
+        {"type": "json_schema", "style": "qwen_xml", "json_schema": schema},
+        {"type": "qwen_xml_parameter", "json_schema": schema},
+    ):
+        assert fits(read(form), "<parameter=city>\nParis\n</parameter>\n")
+        assert not fits(read(form), "")
+
+
+def test_a_special_token_in_a_text_is_that_token():
+    tag = {"type": "tag", "begin": "<|call|>f:", "content": {"type": "any_text"}, "end": "<|call|>"}
+    special = [257, *b"f:ab", 257]
+    assert fits(read(tag, specials=["<|call|>"]), special)
+    assert not fits(read(tag, specials=["<|call|>"]), "<|call|>f:ab<|call|>")
+    assert fits(read(tag), "<|call|>f:ab<|call|>")  # a tokenizer without it reads a text
+    triggered = {"type": "triggered_tags", "triggers": ["<|call|>"], "tags": [tag]}
+    assert fits(read(triggered, specials=["<|call|>"]), [*b"so ", *special, *b"."])
+
+
+def test_white_space_of_json_can_be_limited():
+    form = {"type": "json_schema", "json_schema": {"type": "array"}, "max_whitespace_cnt": 0}
+    assert fits(read(form), "[1,2]")
+    assert not fits(read(form), "[1, 2]")
+    assert fits(read({**form, "max_whitespace_cnt": 1}), "[1, 2]")
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"type": "any_tokens"}, "'any_tokens' of structural tags is not supported"),
+        ({"type": "nothing"}, "'nothing'"),
+        ({"type": ["x"]}, "not supported"),
+        ("x", "a format is an object"),
+        ({"type": "const_string"}, '"value" is a text'),
+        ({"type": "const_string", "value": "x", "values": 1}, "'values' is not supported here"),
+        ({"type": "any_text", "max_tokens": 3}, '"max_tokens" of any_text'),
+        ({"type": "any_text", "excludes": "x"}, "a list of texts"),
+        ({"type": "token", "token": 3}, "tokens by number"),
+        ({"type": "json_schema"}, '"json_schema" is missing'),
+        ({"type": "json_schema", "json_schema": True, "style": "glm_xml"}, "the style 'glm_xml'"),
+        ({"type": "json_schema", "json_schema": True, "excludes": ["x"]}, '"excludes" of a json_schema'),
+        ({"type": "json_schema", "json_schema": {"type": "x"}}, "is not a type"),
+        ({"type": "sequence", "elements": []}, "a list that is not empty"),
+        ({"type": "repeat", "min": -1, "content": X}, '"min" is -1'),
+        ({"type": "tag", "begin": "a", "content": X, "end": []}, "needs an end"),
+        ({"type": "triggered_tags", "triggers": ["<g"], "tags": [TAG]}, "0 triggers"),
+        ({"type": "triggered_tags", "triggers": ["<", "<f"], "tags": [TAG]}, "2 triggers"),
+        ({"type": "triggered_tags", "triggers": [], "tags": [TAG]}, "need a trigger"),
+        ({"type": "triggered_tags", "triggers": ["<f", "<g"], "tags": [TAG]}, "no tag begins with"),
+        ({"type": "dispatch", "rules": [["a"]]}, "a rule is a text and a format"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(form, told):
+    with pytest.raises(ConstraintError) as caught:
+        read(form)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("tag", [{}, [], {"type": "structural_tag"}, {"structures": [1], "triggers": ["a"]}])
+def test_what_is_no_structural_tag(tag):
+    with pytest.raises(ConstraintError):
+        constraint_of("structural_tag", tag)
+
+
+def test_limits():
+    deep: dict = X
+    for _ in range(70):
+        deep = {"type": "optional", "content": deep}
+    with pytest.raises(LimitExceeded) as caught:
+        read(deep)
+    assert caught.value.limit == "max_depth"
+    with pytest.raises(LimitExceeded) as caught:
+        read({"type": "sequence", "elements": [X] * 20}, limits=RequestLimits(max_tags=10))
+    assert caught.value.limit == "max_tags"
