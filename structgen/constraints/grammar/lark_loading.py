@@ -15,6 +15,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from lark.load_grammar import (
     TerminalTreeToPattern,
     ValidateSymbols,
     nr_deepcopy_tree,
+    stdlib_loader,
 )
 
 from structgen.errors import GrammarSyntaxError, LimitExceeded
@@ -70,16 +72,54 @@ class Loaded:
 
 def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Sequence[ImportPath]) -> Loaded:
     """Reads the text with lark; raises errors of ours."""
-    paths = [path if callable(path) else str(path) for path in import_paths]
-    builder = GrammarBuilder(False, paths, {})
+    paths = [*(path if callable(path) else str(path) for path in import_paths), _last_place]
+    builder = _Builder(False, paths, {})
     try:
         builder.load_grammar(rewritten.text, "<string>")
         return _compile(builder, rewritten, start, frozenset(keep))
+    except _Missing as error:
+        missing = FileNotFoundError(ENOENT, "no such grammar", str(error))
+        raise explain(missing, rewritten, list(builder.used_files), _read) from None
     except Exception as error:  # lark raises what Python raises, too: assertions, key errors
         files: list[object] = list(builder.used_files)
         raise explain(error, rewritten, files, _read) from (
             None if isinstance(error, RecursionError) else error
         )
+
+
+class _Builder(GrammarBuilder):
+    """Lark's own, for which ``%import .name`` in a text means the folder of the program that runs.
+
+    Grammars come from strangers: theirs may read what `import_paths` offers, and no other files.
+    Files that are imported are read by builders of lark's own, and may import what lies beside them.
+    """
+
+    def do_import(
+        self,
+        dotted_path: tuple[str, ...],
+        base_path: str | None,
+        aliases: dict[str, str],
+        base_mangle: Callable[[str], str] | None = None,
+    ) -> None:
+        super().do_import(dotted_path, None, aliases, base_mangle)
+
+
+class _Missing(Exception):
+    """A grammar that is nowhere; no `OSError`, after which lark would go on and look in the current folder."""
+
+
+def _last_place(base_path: Any, grammar_path: str) -> tuple[Any, str]:
+    """What lark asks behind the paths that are offered: beside the file that imports, then lark's own grammars."""
+    try:
+        if isinstance(base_path, str):
+            found = Path(base_path) / grammar_path
+            return str(found), found.read_text("utf-8")
+    except OSError:
+        pass
+    try:
+        return stdlib_loader(base_path, grammar_path)
+    except OSError:
+        raise _Missing(grammar_path) from None
 
 
 def _read(file: Any) -> str:

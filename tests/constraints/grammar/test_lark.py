@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import lark
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from lark.indenter import Indenter, PythonIndenter
 from lark.load_grammar import FromPackageLoader, load_grammar
 
+import structgen as sg
 from structgen.constraints.grammar.ir import Grammar, Rule
 from structgen.constraints.grammar.lark import read_lark
 from structgen.constraints.grammar.lark_dialect import rewrite
@@ -169,6 +172,22 @@ def test_imports(tmp_path: Path) -> None:
         assert {rule.name for rule in grammar.rules} == {"start", "_thing", "pair{_thing}"}
         assert grammar.lexer is not None
         assert [one.name for one in grammar.lexer.terminals] == ["NAME", "D", "SEMICOLON"]
+
+
+@pytest.mark.parametrize("lexer", ["ordered", "longest"])
+def test_a_text_reads_no_files_that_are_not_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lexer: Any
+) -> None:
+    """Lark would look in the folder of the program, or the current one."""
+    (tmp_path / "secret.lark").write_text('A: "a"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
+    source = "%import .secret.A\nstart: A"
+    with pytest.raises(GrammarSyntaxError, match="secret"):
+        read(source, lexer=lexer)
+    with pytest.raises(GrammarSyntaxError, match="secret"):
+        sg.lark(source, lexer="longest")
+    assert read(source, lexer=lexer, import_paths=[tmp_path]).lexer is not None
 
 
 def test_import_through_a_loader_of_lark() -> None:
