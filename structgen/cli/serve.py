@@ -1,0 +1,191 @@
+"""``structgen serve``: the OpenAI-compatible server of one model."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, get_args
+
+from structgen.errors import ModelError
+
+from .inputs import InputError, load_model
+
+__all__ = ["add_command"]
+
+_DESCRIPTION = """\
+Serve a model with OpenAI's interface: /v1/chat/completions, /v1/completions, /v1/models; and /health, /metrics.
+
+Requests with different constraints share one batch. docs/server.md says what requests may ask for. The first SIGTERM or
+SIGINT (Ctrl-C) lets running requests end, a second one ends the server at once.
+
+exit status: 0 it was told to stop; 2 it cannot start"""
+
+_KEY_VARIABLE = "STRUCTGEN_API_KEY"
+_EMBEDDED = "SmolLM2-135M-Instruct"
+
+# Of `ServerSettings`: flag, kind, what is told of it.
+_LIMITS = (
+    ("max_rows", int, "texts drawn at a time, in one batch"),
+    ("max_queue", int, "requests open at a time; more get the status 429"),
+    ("max_tokens", int, "the most tokens of an answer"),
+    ("default_tokens", int, "tokens of an answer where a request does not say how many"),
+    ("max_choices", int, "the most answers of one request (n)"),
+    ("max_body", int, "bytes of a request"),
+    ("max_particles", int, "the most particles or lanes of a sampler"),
+    ("request_seconds", float, "after so long a request gets the status 504"),
+    ("drain_seconds", float, "how long running requests may take once the server is to stop"),
+    ("prompt_tokens", int, "tokens of new prompts read between two passes for those who run"),
+    ("compilers", int, "processes that try out constraints"),
+    ("samplers", int, "requests with a sampler that run at a time"),
+)
+_SPEC_LIMITS = (
+    ("compile_seconds", float, "the most time to compile one constraint"),
+    ("cache_entries", int, "compiled constraints that are kept"),
+)
+
+
+def add_command(commands: Any) -> None:
+    """Add ``serve`` to the commands."""
+    from structgen.constraints.json_schema.whitespace import WhitespaceName
+    from structgen.serving.requests import RequestLimits
+
+    parser = commands.add_parser(
+        "serve",
+        help="an OpenAI-compatible server",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--model", metavar="NAME", help="a path or name; the embedded model by default")
+    parser.add_argument("--name", metavar="NAME", help="what clients call it; by default the end of its path")
+    parser.add_argument("--host", default="127.0.0.1", help="address (default 127.0.0.1: this machine alone)")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="port (default 8000; 0: any)")
+    parser.add_argument(
+        "--api-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help=f"a key that opens /v1; repeatable; also from {_KEY_VARIABLE}, where others do not see it",
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of the model")
+    parser.add_argument(
+        "--tool-format", metavar="NAME", help="how the model writes tool calls (default hermes)"
+    )
+    parser.add_argument(
+        "--whitespace",
+        choices=get_args(WhitespaceName),
+        default="json.dumps",
+        help="the form of JSON in answers (default json.dumps: one form, so that much of it need not be drawn)",
+    )
+    parser.add_argument(
+        "--log-level", choices=("warning", "info", "debug"), default="warning", help="info: every request"
+    )
+    group = parser.add_argument_group("limits")
+    defaults = {field.name: field.default for field in dataclasses.fields(RequestLimits)}
+    for name, kind, told in (*_LIMITS, *_SPEC_LIMITS):
+        default = f" (default {defaults[name]})" if name in defaults else ""
+        flag = "--" + name.replace("_", "-")
+        group.add_argument(flag, type=kind, metavar="N" if kind is int else "X", help=told + default)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Load, bind, serve."""
+    missing = [
+        name for name in ("fastapi", "uvicorn", "prometheus_client") if not importlib.util.find_spec(name)
+    ]
+    if missing:
+        raise ModelError(
+            f"the server needs {', '.join(missing)}",
+            hint="Install them with: pip install 'structgen-lm[server]'",
+        )
+    from structgen.server.running import serve
+    from structgen.server.service import Service
+
+    settings = _settings(arguments)
+    door = _bound(arguments.host, arguments.port)
+    started = time.perf_counter()
+    _say(f"loading {arguments.model or 'the embedded model'} ...")
+    if arguments.threads is not None:
+        _set_threads(arguments.threads)
+    model = load_model(arguments.model)
+    service = Service(model, settings)
+    host, port = door.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
+    seconds = time.perf_counter() - started
+
+    def say(text: str) -> None:
+        if text != "ready":
+            _say(text)
+            return
+        keys = (
+            "with an API key" if settings.api_keys else "without a key: whoever reaches the port may come in"
+        )
+        _say(
+            f"{settings.model_name} is served at {url} ({keys}), after {seconds:.1f} s\n"
+            f"  batch of {settings.max_rows}, {settings.max_queue} requests at most, "
+            f"answers of {settings.max_tokens} tokens at most; Ctrl-C ends it\n"
+            f"  try: curl {url}/chat/completions -H 'Content-Type: application/json'"
+            + (' -H "Authorization: Bearer $KEY"' if settings.api_keys else "")
+            + f""" -d '{{"model": "{settings.model_name}", "messages": [{{"role": "user", "content": "A colour?"}}], """
+            '"structured_outputs": {"choice": ["red", "green", "blue"]}}\''
+        )
+
+    return serve(service, [door], say=say, log_level=arguments.log_level)
+
+
+def _settings(arguments: argparse.Namespace) -> Any:
+    from structgen.server.settings import ServerSettings
+    from structgen.serving.requests import RequestLimits
+
+    def given(names: Any) -> dict[str, Any]:
+        return {name: value for name, *_ in names if (value := getattr(arguments, name)) is not None}
+
+    keys = list(arguments.api_key)
+    if (from_environment := os.environ.get(_KEY_VARIABLE)) is not None:
+        keys += [key for key in from_environment.split(",") if key.strip()]
+    named = Path(arguments.model).name if arguments.model else _EMBEDDED
+    chosen = given(_LIMITS)
+    if "default_tokens" not in chosen and "max_tokens" in chosen:
+        chosen["default_tokens"] = min(ServerSettings.default_tokens, chosen["max_tokens"])
+    if arguments.tool_format is not None:
+        chosen["tool_format"] = arguments.tool_format
+    return ServerSettings(
+        model_name=arguments.name or named,
+        api_keys=tuple(key.strip() for key in keys),
+        limits=RequestLimits(whitespace=arguments.whitespace, **given(_SPEC_LIMITS)),
+        **chosen,
+    )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """The socket, before the model is loaded: a port in use is told at once."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        door = socket.socket(family, socket.SOCK_STREAM)
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind((host, port))
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"cannot listen on {host}:{port}: {error}",
+            hint="Give another --host or --port; --port 0 takes any.",
+        ) from None
+    door.set_inheritable(False)
+    return door
+
+
+def _set_threads(count: int) -> None:
+    import torch
+
+    if count < 1:
+        raise InputError(f"--threads is {count}; it is 1 or more")
+    torch.set_num_threads(count)
+
+
+def _say(text: str) -> None:
+    print(f"structgen: {text}", file=sys.stderr, flush=True)

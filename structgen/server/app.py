@@ -1,0 +1,348 @@
+"""The application: routes of OpenAI's interface, keys, limits, streams, errors.
+
+Invariant: the event loop does nothing that takes long; whatever happens to a connection, its request leaves.
+Everything that goes wrong is told in OpenAI's shape.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from .answers import Answer, Streamed, choice_of, failure, shown_call
+from .errors import ApiError, bad_request
+from .fields import parse_body
+from .protocol import Asked, Endpoint, read_request
+from .service import Running, Service
+
+__all__ = ["make_app"]
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+_BODY_SECONDS = 60.0
+_GONE = 499  # what web servers write down where the client has left
+
+
+class _ClientGone(Exception):
+    """Nobody waits for the answer."""
+
+
+def make_app(service: Service, *, owns: bool = True) -> FastAPI:
+    """The application of a service, which it starts and closes unless somebody else `owns` it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if owns:
+            service.start()
+        yield
+        if owns:
+            await asyncio.to_thread(service.close)
+
+    app = FastAPI(title="structgen", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.service = service
+
+    @app.post("/v1/chat/completions")
+    async def chat(request: Request) -> Response:
+        return await _answered(service, request, "chat")
+
+    @app.post("/v1/completions")
+    async def completions(request: Request) -> Response:
+        return await _answered(service, request, "completion")
+
+    @app.get("/v1/models")
+    async def models() -> Response:
+        return JSONResponse({"object": "list", "data": [_model(service)]})
+
+    @app.get("/v1/models/{name:path}")
+    async def model(name: str) -> Response:
+        if name != service.settings.model_name:
+            raise ApiError(404, f"there is no model {name!r:.80}", param="model", code="model_not_found")
+        return JSONResponse(_model(service))
+
+    @app.get("/health")
+    async def health() -> Response:
+        if service.is_closed:
+            return JSONResponse({"status": "the model's thread has ended"}, 503)
+        if service.is_draining:
+            return JSONResponse({"status": "draining", "open": service.open}, 503)
+        return JSONResponse({"status": "ok", "open": service.open})
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(service.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.exception_handler(ApiError)
+    async def told(request: Request, error: ApiError) -> Response:
+        return JSONResponse(error.body, error.status, error.headers)
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        return JSONResponse(ApiError(error.status_code, message).body, error.status_code)
+
+    app.add_middleware(_Gate, service=service)
+    return app
+
+
+class _Gate:
+    """Keys, counting, and the answer where something unforeseen happened."""
+
+    def __init__(self, app: Any, service: Service) -> None:
+        self._app, self._service = app, service
+        self._keys = [_digest(key.encode()) for key in service.settings.api_keys]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        endpoint = _endpoint(scope["path"])
+        status = 0
+
+        async def counted(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            if scope["path"].startswith("/v1") and not self._may_enter(scope):
+                error = ApiError(
+                    401, "this server needs an API key: Authorization: Bearer KEY", code="invalid_api_key"
+                )
+                await JSONResponse(error.body, 401, error.headers)(scope, receive, counted)
+            else:
+                await self._app(scope, receive, counted)
+        except Exception:
+            logger.exception("a request failed")
+            if status:
+                raise
+            error = ApiError(500, "an internal error; the server's log says more", code="internal_error")
+            await JSONResponse(error.body, 500)(scope, receive, counted)
+        finally:
+            self._service.metrics.requests.labels(endpoint, str(status or _GONE)).inc()
+
+    def _may_enter(self, scope: Any) -> bool:
+        if not self._keys:
+            return True
+        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        kind, _, key = given.partition(b" ")
+        digest = _digest(key.strip())
+        # subtle: every key is compared, so that the time says nothing.
+        found = [hmac.compare_digest(digest, one) for one in self._keys]
+        return kind.lower() == b"bearer" and any(found)
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()
+
+
+def _endpoint(path: str) -> str:
+    known = ("/v1/chat/completions", "/v1/completions", "/v1/models", "/health", "/metrics")
+    return path if path in known else "other"
+
+
+def _model(service: Service) -> dict[str, Any]:
+    return {
+        "id": service.settings.model_name,
+        "object": "model",
+        "created": 0,
+        "owned_by": "structgen",
+        "max_model_len": service.model.context_length,
+    }
+
+
+# -- one request
+
+
+async def _answered(service: Service, request: Request, endpoint: Endpoint) -> Response:
+    body = await _body(request, service.settings.max_body)
+    asked = read_request(parse_body(body), endpoint, service.settings)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(service.admitted())
+        deadline = asyncio.get_running_loop().time() + service.settings.request_seconds
+        try:
+            if asked.stream:
+                running = await _unless_gone(request, _begun(service, asked), deadline)
+                stack.callback(service.leave, running)
+                return _Stream(_events(service, asked, running, deadline), stack.pop_all())
+            answer = await _unless_gone(request, _whole(service, asked), deadline)
+        except _ClientGone:
+            return Response(status_code=_GONE)
+        return JSONResponse(answer)
+
+
+async def _begun(service: Service, asked: Asked) -> Running:
+    prompt, compiled = await service.prepare(asked)
+    return await service.submit(asked, prompt, compiled)
+
+
+async def _whole(service: Service, asked: Asked) -> dict[str, Any]:
+    answer = Answer(asked)
+    if asked.sampler is not None:
+        prompt, compiled = await service.prepare(asked)
+        choices, drawn, details = await service.sample(asked, prompt, compiled)
+        service.metrics.tokens.inc(drawn)
+        return answer.whole(choices, _usage(len(prompt), drawn), details)
+    running = await _begun(service, asked)
+    try:
+        ticket = running.ticket
+        assert ticket is not None
+        while not ticket.is_done:
+            await running.change()
+        if (error := failure(ticket)) is not None:
+            raise error
+        vocabulary = service.model.vocabulary
+        choices = [choice_of(asked, ticket, place, vocabulary) for place in range(asked.n)]
+        return answer.whole(choices, _usage(len(ticket.rows[0].prompt), sum(ticket.drawn)))
+    finally:
+        service.leave(running)
+
+
+async def _events(service: Service, asked: Asked, running: Running, deadline: float) -> AsyncIterator[bytes]:
+    """Server-sent events; an error in the middle is an event, too, and the last one."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            async for part in _parts(service, asked, running):
+                yield _event(part)
+        yield b"data: [DONE]\n\n"
+    except TimeoutError:
+        yield _event(_too_long(service).body)
+    except ApiError as error:
+        yield _event(error.body)
+    except Exception:
+        logger.exception("a stream failed")
+        yield _event(ApiError(500, "an internal error; the server's log says more").body)
+
+
+async def _parts(service: Service, asked: Asked, running: Running) -> AsyncIterator[dict[str, Any]]:
+    answer, ticket = Answer(asked), running.ticket
+    assert ticket is not None
+    streamed = Streamed(asked)
+    sent = [""] * asked.n
+    is_open = [True] * asked.n
+    if answer.is_chat:
+        for place in range(asked.n):
+            yield answer.chunk(place, {"role": "assistant", "content": ""})
+    while any(is_open):
+        await running.change()
+        for place in range(asked.n):
+            if not is_open[place]:
+                continue
+            finish, text = ticket.finish[place], ticket.settled[place]
+            if finish is not None and (error := failure(ticket)) is not None:
+                raise error
+            choice = None if finish is None else choice_of(asked, ticket, place, service.model.vocabulary)
+            shown = streamed.shown(text, whole=False) if choice is None else choice.text
+            if not shown.startswith(sent[place]):
+                message = "the text went back from a dead end, behind what was sent already"
+                raise ApiError(422, message, code="dead_end")
+            if len(shown) > len(sent[place]):
+                new = shown[len(sent[place]) :]
+                sent[place] = shown
+                yield answer.chunk(place, {"content": new} if answer.is_chat else new)
+            if choice is None:
+                continue
+            is_open[place] = False
+            if choice.calls:
+                calls = [shown_call(call, index) for index, call in enumerate(choice.calls)]
+                yield answer.chunk(place, {"tool_calls": calls})
+            logprobs = None
+            if choice.logprobs is not None:
+                logprobs = answer.shown_logprobs(choice.logprobs)
+            yield answer.chunk(
+                place,
+                {} if answer.is_chat else "",
+                choice.reason,
+                logprobs=logprobs,
+                structgen=choice.details,
+            )
+    if asked.include_usage:
+        yield answer.usage_chunk(_usage(len(ticket.rows[0].prompt), sum(ticket.drawn)))
+
+
+def _event(part: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+
+
+class _Stream(StreamingResponse):
+    """Whatever happens to the connection, `stack` is closed: even if nothing of the stream was asked for."""
+
+    def __init__(self, events: AsyncIterator[bytes], stack: AsyncExitStack) -> None:
+        super().__init__(
+            events,
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
+        )
+        self._stack = stack
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._stack.aclose()
+
+
+# -- parts
+
+
+async def _body(request: Request, most: int) -> bytes:
+    too_large = ApiError(413, f"the body has more than {most:,} bytes", code="body_too_large")
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length[:20]) > most:
+        raise too_large
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise too_large
+                parts.append(part)
+    except TimeoutError:
+        raise ApiError(408, "the body did not come in time") from None
+    if not size:
+        raise bad_request(None, "the body is empty; it is a JSON object")
+    return b"".join(parts)
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, T], deadline: float) -> T:
+    """What `work` gives, unless the client hangs up or the time is over before."""
+    service: Service = request.app.state.service
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_until_gone(request.receive))
+    try:
+        left = deadline - asyncio.get_running_loop().time()
+        await asyncio.wait({task, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise _ClientGone if gone.done() else _too_long(service)
+    finally:
+        for one in (task, gone):
+            if not one.done():
+                one.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await one
+
+
+async def _until_gone(receive: Callable[[], Awaitable[Any]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _too_long(service: Service) -> ApiError:
+    seconds = service.settings.request_seconds
+    return ApiError(504, f"the answer was not there within {seconds:g} seconds", code="timeout")
+
+
+def _usage(prompt: int, drawn: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt, "completion_tokens": drawn, "total_tokens": prompt + drawn}

@@ -1,0 +1,209 @@
+"""The thread that runs the model: requests come in from any thread, their texts are told as they grow.
+
+Why: the event loop must never wait for a forward pass, and a model is used by one thread at a time.
+What: a `Ticket` is one request: rows with one prompt. It waits for its place, its rows join the running batch
+(`structgen.sampling.running`), and each time they went on `changed` is called in this thread. Its texts are whole
+snapshots, so a client that reads slowly makes nothing pile up.
+`call` lets other threads run something between two passes: samplers that drive the model themselves share it with the
+batch that way, a pass each in turn.
+Invariant: every ticket that was taken ends, by its texts or by an `error`, but those that were cancelled.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from structgen.errors import GenerationError, StructgenError
+from structgen.sampling.row import Row
+from structgen.sampling.running import RunningBatch
+
+from .settings import ServerSettings
+from .text import RowText
+
+__all__ = ["Engine", "Ticket"]
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Ticket:
+    """One request. All but `changed` is written by the model's thread alone."""
+
+    def __init__(self, rows: Sequence[Row], texts: Sequence[RowText], changed: Callable[[], None]) -> None:
+        self.rows, self.texts, self.changed = list(rows), list(texts), changed
+        self.settled = [""] * len(rows)
+        """Of each row as much text as will stay."""
+        self.finish: list[str | None] = [None] * len(rows)
+        """`Finish` of each row; "stop" where a stop string ended it."""
+        self.drawn = [0] * len(rows)
+        """Tokens so far."""
+        self.started = time.perf_counter()
+        self.first_token: float | None = None
+        """Seconds until the first token of any row."""
+        self.gaps: list[float] = []
+        """Seconds between the rounds in which the first row went on."""
+        self._last = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        return None not in self.finish
+
+    @property
+    def error(self) -> StructgenError | None:
+        """What ended a row."""
+        return next((row.error for row in self.rows if row.error is not None), None)
+
+    def went_on(self, place: int) -> None:
+        row, text = self.rows[place], self.texts[place]
+        now = time.perf_counter()
+        if self.first_token is None and (row.tokens or row.finish is not None):
+            self.first_token = now - self.started
+        if place == 0:
+            if self._last:
+                self.gaps.append(now - self._last)
+            self._last = now
+        text.follow(row.tokens)
+        finish = "stop" if text.stopped else row.finish
+        self.drawn[place] = len(row.tokens)
+        # subtle: whoever sees the finish sees the whole text.
+        self.settled[place] = text.settled if finish is None else text.text
+        self.finish[place] = finish
+
+
+class Engine:
+    """Of one model. `start` it, `close` it."""
+
+    def __init__(self, model: Any, settings: ServerSettings) -> None:
+        self.model = model
+        self.batch = RunningBatch(
+            model,
+            most_rows=settings.max_rows,
+            patience=settings.patience,
+            prompt_tokens=settings.prompt_tokens,
+        )
+        self._wake = threading.Condition()
+        self._new: deque[Ticket] = deque()
+        self._gone: deque[Ticket] = deque()
+        self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._of: dict[int, tuple[Ticket, int]] = {}
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="structgen-model", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def submit(self, ticket: Ticket) -> None:
+        """Take a request; its rows are prepared."""
+        self._put(self._new, ticket)
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Nobody wants it any more; its rows leave at the next round."""
+        self._put(self._gone, ticket)
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function on the model's thread, between two passes; what it gives or raises."""
+        future: Future[T] = Future()
+        self._put(self._calls, (function, future))
+        return future.result()
+
+    def close(self, seconds: float = 10.0) -> None:
+        """End the thread; what is under way ends with an error."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        self.batch.close()
+
+    def _put(self, where: deque[Any], what: Any) -> None:
+        with self._wake:
+            if self._closing:
+                raise GenerationError("the server is shutting down")
+            where.append(what)
+            self._wake.notify()
+
+    # -- on the model's thread
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._new or self._gone or self._calls or self._closing) and self.batch.is_idle:
+                    self._wake.wait()
+                if self._closing:
+                    break
+                new, self._new = self._new, deque()
+                gone, self._gone = self._gone, deque()
+                call = self._calls.popleft() if self._calls else None
+            try:
+                self._round(new, gone, call)
+            except Exception as error:  # subtle: without this thread nothing would ever be answered again
+                logger.exception("a round failed")
+                self._fail_all(error)
+        self._fail_all(GenerationError("the server is shutting down"))
+
+    def _round(
+        self,
+        new: deque[Ticket],
+        gone: deque[Ticket],
+        call: tuple[Callable[[], Any], Future[Any]] | None,
+    ) -> None:
+        for ticket in new:
+            for place, row in enumerate(ticket.rows):
+                self._of[id(row)] = (ticket, place)
+            self.batch.add(ticket.rows)
+        for ticket in gone:
+            self._forget(ticket.rows)
+        if call is not None:
+            function, future = call
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+        if self.batch.is_idle:
+            return
+        told: dict[int, Ticket] = {}
+        for row in self.batch.step():
+            known = self._of.get(id(row))
+            if known is None:
+                continue
+            ticket, place = known
+            ticket.went_on(place)
+            told[id(ticket)] = ticket
+            if row.finish is not None:
+                del self._of[id(row)]
+            elif ticket.finish[place] is not None:
+                self._forget([row])
+        for ticket in told.values():
+            ticket.changed()
+
+    def _forget(self, rows: Sequence[Row]) -> None:
+        self.batch.drop(rows)
+        for row in rows:
+            self._of.pop(id(row), None)
+
+    def _fail_all(self, error: Exception) -> None:
+        """After a fault in this program, or at the end: every ticket is told."""
+        with self._wake:
+            tickets = {id(ticket): ticket for ticket in (*self._new, *(one for one, _ in self._of.values()))}
+            self._new.clear()
+            calls, self._calls = self._calls, deque()
+        for _, future in calls:
+            future.set_exception(GenerationError(str(error)))
+        for ticket in tickets.values():
+            self.batch.drop(ticket.rows)
+            for place, row in enumerate(ticket.rows):
+                self._of.pop(id(row), None)
+                if ticket.finish[place] is None:
+                    row.error = GenerationError(f"the server could not go on: {error}")
+                    ticket.finish[place] = "failed"
+            ticket.changed()

@@ -1,0 +1,60 @@
+"""Errors as OpenAI's interface tells them: a status, and a body that names the parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structgen.errors import LimitExceeded, PromptError, StructgenError
+
+__all__ = ["ApiError", "bad_request", "of_error"]
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    413: "invalid_request_error",
+    422: "generation_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "unavailable_error",
+    504: "timeout_error",
+}
+
+
+class ApiError(Exception):
+    """What a client is told instead of an answer."""
+
+    def __init__(
+        self, status: int, message: str, *, param: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+
+    @property
+    def body(self) -> dict[str, Any]:
+        kind = _TYPES.get(self.status, "invalid_request_error")
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        if self.status in (429, 503):
+            return {"Retry-After": "1"}
+        return {"WWW-Authenticate": "Bearer"} if self.status == 401 else {}
+
+
+def bad_request(param: str | None, message: str, code: str | None = None) -> ApiError:
+    """A request that cannot be answered as it is."""
+    return ApiError(400, message, param=param, code=code)
+
+
+def of_error(error: StructgenError, param: str | None) -> ApiError:
+    """What the library says of a request, before anything is generated."""
+    if isinstance(error, LimitExceeded) and error.limit in ("worker", "closed", "max_pending", "compiler"):
+        return ApiError(503, str(error), param=param, code=error.limit)
+    if isinstance(error, PromptError):
+        param = "messages"
+    if isinstance(error, LimitExceeded) and error.limit == "context_length":
+        return bad_request("messages", str(error), "context_length_exceeded")
+    code = "limit_exceeded" if isinstance(error, LimitExceeded) else "invalid_constraint" if param else None
+    return bad_request(param, str(error), code)

@@ -1,0 +1,140 @@
+"""Reads a request's JSON object key by key: what is not read is refused by name.
+
+Invariant: a key is used, or it says what happens anyway, or the request is refused; none is passed over.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from structgen.errors import with_kind
+
+from .errors import ApiError, bad_request
+
+__all__ = ["Fields", "parse_body"]
+
+_DEEPEST = 200
+
+
+def parse_body(data: bytes) -> dict[str, Any]:
+    """The object that a body is."""
+    try:
+        body = json.loads(data, parse_constant=_no_constant)
+    except RecursionError:
+        raise bad_request(None, "the body is nested too deep") from None
+    except ValueError as error:  # JSON, UTF-8, and numbers of too many digits
+        raise bad_request(None, f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise bad_request(None, f"the body is {with_kind(body)}, not an object")
+    if _is_deep(body, _DEEPEST):
+        raise bad_request(None, f"the body is nested more than {_DEEPEST} levels deep")
+    return body
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _is_deep(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+class Fields:
+    """The keys of one object; `where` is what errors call it."""
+
+    def __init__(self, given: Mapping[str, Any], where: str = "") -> None:
+        self._given = dict(given)
+        self._where = f"{where}." if where else ""
+        self._known: list[str] = []
+
+    def name(self, key: str) -> str:
+        """What errors call a key."""
+        return self._where + key
+
+    def take(self, key: str) -> Any:
+        """The value of a key; None where it is not given."""
+        self._known.append(key)
+        return self._given.pop(key, None)
+
+    def number(
+        self, key: str, low: float, high: float = math.inf, *, whole: bool = False, default: Any = None
+    ) -> Any:
+        """A number from `low` to `high`."""
+        value = self.take(key)
+        if value is None:
+            return default
+        kinds = (int,) if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+            what = "a whole number" if whole else "a number"
+            most = "" if high == math.inf else f" to {high:g}"
+            least = f" of {low:g} or more" if high == math.inf else f" from {low:g}"
+            raise bad_request(self.name(key), f"{self.name(key)} is {value!r:.60}; it is {what}{least}{most}")
+        return value
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """True or false."""
+        value = self.take(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise bad_request(self.name(key), f"{self.name(key)} is {value!r:.60}; it is true or false")
+        return value
+
+    def text(self, key: str) -> str | None:
+        value = self.take(key)
+        if value is not None and not isinstance(value, str):
+            raise bad_request(self.name(key), f"{self.name(key)} is {with_kind(value)}, not a text")
+        return value
+
+    def object(self, key: str) -> Fields | None:
+        """An object, to be read in its turn."""
+        value = self.take(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise bad_request(self.name(key), f"{self.name(key)} is {with_kind(value)}, not an object")
+        return Fields(value, self.name(key))
+
+    def only(self, key: str, allowed: Sequence[Any], why: str) -> None:
+        """A key that is taken where it asks for what happens anyway."""
+        value = self.take(key)
+        if value is not None and value not in allowed:
+            raise bad_request(
+                self.name(key), f"{self.name(key)}={json.dumps(value)[:60]} is not supported: {why}"
+            )
+
+    def ignored(self, *keys: str) -> None:
+        """Keys that say nothing about the answer."""
+        for key in keys:
+            self.take(key)
+
+    def rest(self) -> dict[str, Any]:
+        """All that was not taken."""
+        rest, self._given = self._given, {}
+        return rest
+
+    def end(self) -> None:
+        """Nothing else may be there."""
+        for key, value in self._given.items():
+            if value is not None:
+                raise self._unknown(key)
+
+    def _unknown(self, key: str) -> ApiError:
+        near = difflib.get_close_matches(key, self._known, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        message = f"{self.name(key)!r:.80} is not supported by this server.{hint}"
+        return bad_request(self.name(key), message, "unsupported_parameter")

@@ -1,0 +1,323 @@
+"""What a request asks for: the fields of OpenAI's interface, vLLM's and our own, read into one record.
+
+    OpenAI    messages or prompt, response_format, tools, tool_choice, n, stop, seed, temperature, ...
+    vLLM      structured_outputs (and the older guided_*), top_k, min_p
+    our own   structgen: a grammar of the shelf, plans and orders of calls by temporal logic, samplers
+
+Invariant: what cannot be done is refused by the name of its field. A request has one constraint at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from structgen.errors import StructgenError, with_kind
+from structgen.sampling.options import SamplingOptions
+from structgen.serving.requests import Kind
+
+from .errors import bad_request
+from .fields import Fields
+from .sampler_fields import SamplerAsked, read_sampler
+from .settings import ServerSettings
+from .tool_fields import ToolsAsked, read_messages, read_tools_asked
+
+__all__ = ["Asked", "Spec", "read_request"]
+
+Endpoint = Literal["chat", "completion"]
+_MOST_STOPS = 16
+_LONGEST_STOP = 1_000
+_TO_UNSIGNED = 1 << 64
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A constraint as it was asked for."""
+
+    kind: Kind
+    spec: Any
+    param: str
+    """The field that it came from."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request."""
+
+    endpoint: Endpoint
+    model: str
+    prompt: Any
+    """Messages; or, of a completion, a text or token ids."""
+    options: SamplingOptions
+    n: int = 1
+    stops: tuple[str, ...] = ()
+    spec: Spec | None = None
+    tools: ToolsAsked | None = None
+    sampler: SamplerAsked | None = None
+    stream: bool = False
+    include_usage: bool = False
+    logprobs: bool = False
+    details: bool = False
+    """Is the answer to say what only we know (`structgen`)?"""
+
+
+def read_request(body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSettings) -> Asked:
+    """Raises `ApiError`."""
+    fields = Fields(body)
+    model = fields.text("model")
+    if model is None:
+        raise bad_request("model", "model is missing")
+    stream = fields.flag("stream")
+    told = fields.object("stream_options")
+    include_usage = False
+    if told is not None:
+        if not stream:
+            raise bad_request("stream_options", "stream_options are for requests with stream=true")
+        include_usage = told.flag("include_usage")
+        told.only("include_obfuscation", [False], "nothing is padded")
+        told.end()
+    n = fields.number("n", 1, settings.max_choices, whole=True, default=1)
+    stops = _stops(fields)
+    own = fields.object("structgen")
+    details = own is not None
+    logprobs = _logprobs(fields, endpoint)
+    tools = None
+    if endpoint == "chat":
+        tools = read_tools_asked(fields, own, settings)
+        prompt = read_messages(fields, tools)
+    else:
+        prompt = _prompt(fields)
+        fields.only("echo", [False], "the prompt is not part of an answer")
+        fields.only("best_of", [1], "ask for n answers, or for a sampler (structgen.sampler)")
+        fields.only("suffix", [""], "completions go on from a prompt")
+    spec = _constraint(fields, own, tools)
+    sampler = None if own is None else read_sampler(own, settings)
+    options = _options(fields, own, settings, endpoint, wants_scores=logprobs or details, sampler=sampler)
+    _no_more(fields)
+    if own is not None:
+        own.end()
+    fields.end()
+    if stops and spec is not None:
+        raise bad_request(
+            "stop",
+            "stop cannot be combined with structured outputs or tools: an answer that is cut off there is none of "
+            "those that were asked for. Let the constraint itself say where it ends.",
+        )
+    if sampler is not None:
+        for name, is_given in (("stream", stream), ("stop", stops), ("logprobs", logprobs)):
+            if is_given:
+                raise bad_request(name, f"{name} cannot be combined with structgen.sampler")
+    return Asked(
+        endpoint,
+        model,
+        prompt,
+        options,
+        n,
+        stops,
+        spec,
+        tools,
+        sampler,
+        stream,
+        include_usage,
+        logprobs,
+        details,
+    )
+
+
+# -- parts
+
+
+def _prompt(fields: Fields) -> Any:
+    prompt = fields.take("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
+        prompt = prompt[0]
+    if isinstance(prompt, str) and prompt:
+        return prompt
+    if isinstance(prompt, list) and prompt and all(type(one) is int and one >= 0 for one in prompt):
+        return prompt
+    raise bad_request(
+        "prompt", "prompt is a text that is not empty, or token ids; one of them in each request"
+    )
+
+
+def _stops(fields: Fields) -> tuple[str, ...]:
+    given = fields.take("stop")
+    stops = [given] if isinstance(given, str) else [] if given is None else given
+    if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops):
+        raise bad_request("stop", "stop is a text or a list of texts, none of them empty")
+    if len(stops) > _MOST_STOPS or any(len(one) > _LONGEST_STOP for one in stops):
+        raise bad_request("stop", f"stop has at most {_MOST_STOPS} texts of {_LONGEST_STOP} characters")
+    return tuple(stops)
+
+
+def _logprobs(fields: Fields, endpoint: Endpoint) -> bool:
+    why = "only the tokens that were drawn are scored"
+    if endpoint == "chat":
+        fields.only("top_logprobs", [0], why)
+        return fields.flag("logprobs")
+    value = fields.take("logprobs")
+    if value is not None and (isinstance(value, bool) or value != 0):
+        raise bad_request("logprobs", f"logprobs={value!r:.40} is not supported: {why} (logprobs=0)")
+    return value is not None
+
+
+_STRUCTURED: dict[str, Kind] = {
+    "json": "json",
+    "regex": "regex",
+    "choice": "choice",
+    "grammar": "grammar",
+    "json_object": "json_object",
+    "structural_tag": "structural_tag",
+}
+
+
+def _constraint(fields: Fields, own: Fields | None, tools: ToolsAsked | None) -> Spec | None:
+    found = [
+        *_response_format(fields),
+        *_structured_outputs(fields),
+        *_guided(fields),
+        *([] if own is None else _own(own, tools)),
+    ]
+    if tools is not None:
+        found.append(Spec("tools", tools.spec, "tools"))
+    if len(found) > 1:
+        params = " and ".join(one.param for one in found)
+        raise bad_request(found[1].param, f"{params} are given; a request has one constraint")
+    return found[0] if found else None
+
+
+def _response_format(fields: Fields) -> list[Spec]:
+    given = fields.object("response_format")
+    if given is None:
+        return []
+    kind = given.take("type")
+    found: list[Spec] = []
+    if kind == "json_object":
+        found = [Spec("json_object", None, "response_format")]
+    elif kind == "json_schema":
+        inner = given.object("json_schema")
+        schema = None if inner is None else inner.take("schema")
+        if inner is None or not isinstance(schema, dict | bool):
+            raise bad_request("response_format.json_schema.schema", "json_schema has no schema")
+        inner.ignored("name", "description")
+        inner.flag("strict")  # every schema is followed strictly
+        inner.end()
+        found = [Spec("json", schema, "response_format")]
+    elif kind == "structural_tag":
+        return [Spec("structural_tag", {"type": kind, **given.rest()}, "response_format")]
+    elif kind != "text":
+        raise bad_request(
+            "response_format.type",
+            f"response_format.type is {kind!r:.60}; it is text, json_object, json_schema or structural_tag",
+        )
+    given.end()
+    return found
+
+
+def _structured_outputs(fields: Fields) -> list[Spec]:
+    given = fields.object("structured_outputs")
+    if given is None:
+        return []
+    found = []
+    for key, kind in _STRUCTURED.items():
+        value = given.take(key)
+        if value is not None and not (key == "json_object" and value is False):
+            found.append(Spec(kind, value, given.name(key)))
+    given.only("disable_any_whitespace", [False], "white space is bounded, but not forbidden")
+    given.only("disable_fallback", [True, False], "")
+    given.end()
+    if len(found) != 1:
+        raise bad_request("structured_outputs", f"structured_outputs has one of {', '.join(_STRUCTURED)}")
+    return found
+
+
+def _guided(fields: Fields) -> list[Spec]:
+    found = []
+    for key in ("json", "regex", "choice", "grammar"):
+        value = fields.take(f"guided_{key}")
+        if value is not None:
+            found.append(Spec(_STRUCTURED[key], value, f"guided_{key}"))
+    return found
+
+
+def _own(own: Fields, tools: ToolsAsked | None) -> list[Spec]:
+    """Our own constraints: ``grammar`` (a text, or {"name": ...} of the shelf) and ``plan``."""
+    found = []
+    grammar = own.take("grammar")
+    if isinstance(grammar, str):
+        found.append(Spec("grammar", grammar, "structgen.grammar"))
+    elif isinstance(grammar, dict):
+        found.append(Spec("shelf", grammar, "structgen.grammar"))
+    elif grammar is not None:
+        raise bad_request(
+            "structgen.grammar", f"structgen.grammar is {with_kind(grammar)}, not a text or an object"
+        )
+    formulas, plan = own.take("ltl"), own.take("plan")
+    if plan is not None:
+        if not isinstance(plan, dict):
+            raise bad_request("structgen.plan", f"structgen.plan is {with_kind(plan)}, not an object")
+        found.append(
+            Spec("plan", plan if formulas is None else {**plan, "formulas": formulas}, "structgen.plan")
+        )
+    elif formulas is not None:
+        if tools is None:
+            raise bad_request(
+                "structgen.ltl",
+                "structgen.ltl needs tools, whose calls it orders, or structgen.plan with actions",
+            )
+        tools.spec["order"] = formulas
+    return found
+
+
+def _options(
+    fields: Fields,
+    own: Fields | None,
+    settings: ServerSettings,
+    endpoint: Endpoint,
+    *,
+    wants_scores: bool,
+    sampler: SamplerAsked | None,
+) -> SamplingOptions:
+    most = fields.number("max_tokens", 1, settings.max_tokens, whole=True)
+    if endpoint == "chat":
+        newer = fields.number("max_completion_tokens", 1, settings.max_tokens, whole=True)
+        if None not in (most, newer) and most != newer:
+            raise bad_request("max_tokens", "max_tokens and max_completion_tokens differ")
+        most = newer if most is None else most
+    seed = fields.number("seed", -(1 << 63), (1 << 64) - 1, whole=True)
+    own_seed = None if own is None else own.number("seed", -(1 << 63), (1 << 64) - 1, whole=True)
+    seed = own_seed if seed is None else seed
+    top_k = fields.number("top_k", -1, whole=True)
+    min_p = fields.number("min_p", 0, 1)
+    try:
+        return SamplingOptions(
+            temperature=fields.number("temperature", 0, 1000, default=1.0),
+            top_p=fields.number("top_p", 1e-9, 1),
+            top_k=None if top_k in (None, -1, 0) else top_k,
+            min_p=min_p if min_p else None,
+            seed=seed if seed is None else seed % _TO_UNSIGNED,
+            max_tokens=settings.default_tokens if most is None else most,
+            close_within_budget=False if own is None else own.flag("close_within_budget"),
+            exact_weight=wants_scores,
+            speculate=False,
+        )
+    except StructgenError as error:
+        raise bad_request(None, str(error)) from None
+
+
+def _no_more(fields: Fields) -> None:
+    """What others know and we do only in one way."""
+    fields.ignored(
+        "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "request_id"
+    )
+    fields.only("store", [False], "nothing is stored")
+    fields.only("service_tier", ["auto", "default"], "there is one tier")
+    fields.only("modalities", [["text"]], "answers are texts")
+    fields.only("frequency_penalty", [0], "laws are not penalised")
+    fields.only("presence_penalty", [0], "laws are not penalised")
+    fields.only("repetition_penalty", [1], "laws are not penalised")
+    fields.only("logit_bias", [{}], "laws are not biased; a constraint can forbid texts")
+    fields.only("min_tokens", [0], "a constraint can ask for longer texts")
+    fields.only("ignore_eos", [False], "texts end where the model ends them")
+    fields.only("skip_special_tokens", [True], "special tokens are no text")

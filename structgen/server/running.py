@@ -1,0 +1,96 @@
+"""The application under uvicorn, until it is told to stop.
+
+The first SIGTERM or SIGINT drains: new requests get the status 503, `/health` says so, and running ones are answered;
+when none is left or `drain_seconds` are over, the server ends. A second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from .app import make_app
+from .service import Service
+
+__all__ = ["serve"]
+
+_KEEP_ALIVE = 30
+_LOOK = 0.05
+
+
+def serve(
+    service: Service,
+    sockets: list[socket.socket],
+    *,
+    say: Callable[[str], None] = lambda text: None,
+    log_level: str = "warning",
+) -> int:
+    """Answer until a signal comes; the exit status."""
+    config = uvicorn.Config(
+        make_app(service),
+        log_level=log_level,
+        access_log=log_level in ("info", "debug", "trace"),
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=int(service.settings.drain_seconds) + 1,
+        limit_concurrency=2 * service.settings.max_queue + 64,
+        server_header=False,
+    )
+    _Server(config, service, say).run(sockets)
+    return 0
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, service: Service, say: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._service, self._say = service, say
+        self._draining: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Instead of uvicorn's, which would close the door before anybody could be told."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            self._say("ready")
+
+    def _stop(self) -> None:
+        if self._draining is not None:
+            self._say("stopped at once")
+            sys.stderr.flush()
+            os._exit(1)
+        self._service.is_draining = True
+        running = self._service.open
+        self._say(
+            f"draining: {running} requests are being answered, for {self._service.settings.drain_seconds:g} s at most; "
+            "another signal ends at once"
+            if running
+            else "stopping"
+        )
+        self._draining = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        clock: Any = asyncio.get_running_loop().time
+        end = clock() + self._service.settings.drain_seconds
+        while self._service.open and clock() < end:
+            await asyncio.sleep(_LOOK)
+        if self._service.open:
+            self._say(f"{self._service.open} requests were not answered in time")
+            self.force_exit = True
+        self.should_exit = True

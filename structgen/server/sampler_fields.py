@@ -1,0 +1,81 @@
+"""``structgen.sampler``: which sampler draws the answers, with its options and limits.
+
+Invariant: options are those of the samplers themselves, checked by them; how many particles, lanes and draws there may
+be is bounded by the server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from structgen.errors import StructgenError
+from structgen.sampling.samplers import MH, SMC, Sampler, sampler_of
+
+from .errors import bad_request
+from .fields import Fields
+from .settings import ServerSettings
+
+__all__ = ["SamplerAsked", "read_sampler"]
+
+_BOUNDED = ("particles", "lanes", "proposals", "probes")
+_PROPOSALS = ("local", "masking", "awrs", "asap")
+
+
+@dataclass(frozen=True)
+class SamplerAsked:
+    """For `structgen.sample`."""
+
+    name: str
+    sampler: Sampler
+    limits: dict[str, Any]
+    """`max_seconds`, `max_calls`, `max_attempts`, as far as they are given."""
+
+
+def read_sampler(own: Fields, settings: ServerSettings) -> SamplerAsked | None:
+    """The sampler, if one is asked for."""
+    given = own.take("sampler")
+    limits = {
+        "max_seconds": own.number("max_seconds", 0, settings.request_seconds),
+        "max_calls": own.number("max_calls", 1, whole=True),
+        "max_attempts": own.number("max_attempts", 1, whole=True),
+    }
+    limits = {name: value for name, value in limits.items() if value is not None}
+    if given is None:
+        if limits:
+            raise bad_request(f"structgen.{next(iter(limits))}", "this is an option of structgen.sampler")
+        return None
+    options = dict(given) if isinstance(given, dict) else {"name": given}
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise bad_request(
+            "structgen.sampler", 'structgen.sampler is a name, or an object such as {"name": "smc"}'
+        )
+    return SamplerAsked(name, _made(name, options, settings), limits)
+
+
+def _made(name: str, options: dict[str, Any], settings: ServerSettings) -> Sampler:
+    try:
+        kind = type(sampler_of(name))
+        known = [one.name for one in fields(kind) if one.name != "critic"]
+        for option, value in options.items():
+            where = f"structgen.sampler.{option}"
+            if option not in known:
+                takes = ", ".join(known) or "none"
+                raise bad_request(where, f"{name} has no option {option!r:.60}; its options are {takes}")
+            if option in _BOUNDED and isinstance(value, int) and value > settings.max_particles:
+                raise bad_request(where, f"{where} is {value}; it is {settings.max_particles} at most here")
+        if kind is SMC and "proposal" in options:
+            if options["proposal"] not in _PROPOSALS:
+                raise bad_request(
+                    "structgen.sampler.proposal", f"the proposal of smc is one of {', '.join(_PROPOSALS)}"
+                )
+            options = {**options, "proposal": sampler_of(options["proposal"])}
+        made: Sampler = kind(**options)
+    except StructgenError as error:
+        raise bad_request("structgen.sampler", str(error)) from None
+    except TypeError:
+        raise bad_request("structgen.sampler", f"the options of {name} have values of wrong kinds") from None
+    if isinstance(made, MH) and made.proposals > settings.max_particles:
+        raise bad_request("structgen.sampler.proposals", f"at most {settings.max_particles} proposals")
+    return made

@@ -1,0 +1,314 @@
+"""From a request that was read to its texts: compile, encode, wait for a place, follow.
+
+Why: all that may take long happens in threads of its own (the compiler's, one for prompts, the engine's, one for
+samplers), so the event loop only passes things on.
+Invariants: a request that ends in any way, by an error or because its client has gone too, leaves nothing behind. At
+most `max_queue` requests are open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from structgen.errors import DeadEnd, LimitExceeded, StructgenError
+from structgen.posterior_sampling import sample
+from structgen.sampling.options import row_seed
+from structgen.sampling.row import Row
+from structgen.serving.compiler import Compiled, ConstraintCompiler
+from structgen.vocabulary import Vocabulary
+
+from .answers import Choice, whole_turn
+from .engine import Engine, Ticket
+from .errors import ApiError, bad_request, of_error
+from .metrics import Metrics
+from .protocol import Asked
+from .settings import ServerSettings
+from .shared_model import SharedModel
+from .text import RowText
+
+__all__ = ["Running", "Service"]
+
+T = TypeVar("T")
+_MOST_SHOWN = 10
+
+
+class Running:
+    """A ticket, and the event loop's view of it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self.ticket: Ticket | None = None
+
+    def tell(self) -> None:
+        """From the engine's thread: something has changed."""
+        try:
+            self._loop.call_soon_threadsafe(self._event.set)
+        except RuntimeError:
+            return  # the loop has ended, and nobody listens
+
+    async def change(self) -> None:
+        """Wait for it."""
+        await self._event.wait()
+        self._event.clear()
+
+
+class Service:
+    """One model with its engine and its compiler."""
+
+    def __init__(self, model: Any, settings: ServerSettings) -> None:
+        self.model, self.settings = model, settings
+        self.engine = Engine(model, settings)
+        self.compiler = ConstraintCompiler(model.vocabulary, settings.limits, settings.compilers)
+        self.metrics = Metrics(self.engine, self.compiler)
+        self.is_draining = False
+        self.open = 0
+        self._next = 0
+        # subtle: tokenizers are not made for two threads at a time.
+        self._prompts = ThreadPoolExecutor(1, "structgen-prompts")
+        self._opening = ThreadPoolExecutor(2, "structgen-opening")
+        self._samplers = ThreadPoolExecutor(settings.samplers, "structgen-samplers")
+        self._specials = {i: text.encode() for text, i in model.vocabulary.specials.items()}
+
+    def start(self) -> None:
+        self.engine.start()
+
+    def close(self) -> None:
+        """End all threads and processes."""
+        self.is_draining = True
+        self.engine.close()
+        self.compiler.close()
+        for threads in (self._prompts, self._opening, self._samplers):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    @asynccontextmanager
+    async def admitted(self) -> AsyncIterator[None]:
+        """A place for one request; raises where there is none."""
+        if self.is_draining:
+            raise ApiError(503, "the server is shutting down and takes no more requests", code="draining")
+        if self.open >= self.settings.max_queue:
+            raise ApiError(
+                429,
+                f"{self.open} requests are open, and more are not taken; try again later",
+                code="queue_full",
+            )
+        self.open += 1
+        self.metrics.open.set(self.open)
+        try:
+            yield
+        finally:
+            self.open -= 1
+            self.metrics.open.set(self.open)
+
+    async def prepare(self, asked: Asked) -> tuple[list[int], Compiled | None]:
+        """The prompt's tokens and the compiled constraint. Raises `ApiError`."""
+        self._check_model(asked)
+        kind = "none" if asked.spec is None else asked.spec.kind
+        self.metrics.constraints.labels(kind).inc()
+        encoding = self._in_thread(self._prompts, lambda: self._encode(asked))
+        if asked.spec is None:
+            return await encoding, None
+        future = self.compiler.submit(asked.spec.kind, asked.spec.spec)
+        compiling = asyncio.wrap_future(future)
+        try:
+            # subtle: both are waited for, so that no error goes unheard.
+            prompt, compiled = await asyncio.gather(encoding, compiling, return_exceptions=True)
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        if isinstance(prompt, BaseException):
+            raise prompt
+        if isinstance(compiled, StructgenError):
+            raise of_error(compiled, asked.spec.param) from None
+        if isinstance(compiled, BaseException):
+            raise compiled
+        return prompt, compiled
+
+    async def submit(self, asked: Asked, prompt: list[int], compiled: Compiled | None) -> Running:
+        """Let the request join the batch."""
+        running = Running()
+        self._next += 1
+        number = self._next
+        try:
+            rows = await self._in_thread(
+                self._opening, lambda: self._rows(asked, prompt, compiled, number << 8)
+            )
+        except StructgenError as error:
+            raise self._refused(error, asked) from None
+        spell = self._spelled if asked.tools is not None else self.model.vocabulary.decode
+        texts = [RowText(spell, asked.stops) for _ in rows]
+        running.ticket = Ticket(rows, texts, running.tell)
+        try:
+            self.engine.submit(running.ticket)
+        except StructgenError as error:
+            raise ApiError(503, str(error), code="draining") from None
+        return running
+
+    def leave(self, running: Running) -> None:
+        """The request has ended, one way or another."""
+        ticket = running.ticket
+        if ticket is None:
+            return
+        if not ticket.is_done:
+            try:
+                self.engine.cancel(ticket)
+            except StructgenError:
+                return
+        metrics = self.metrics
+        metrics.tokens.inc(sum(ticket.drawn))
+        metrics.prompt_tokens.inc(len(ticket.rows[0].prompt))
+        if ticket.first_token is not None:
+            metrics.first_token.observe(ticket.first_token)
+        for gap in ticket.gaps:
+            metrics.gap.observe(gap)
+        if ticket.is_done:
+            metrics.total.observe(time.perf_counter() - ticket.started)
+            metrics.forced.inc(sum(row.forced_tokens for row in ticket.rows))
+
+    async def sample(
+        self, asked: Asked, prompt: list[int], compiled: Compiled | None
+    ) -> tuple[list[Choice], int, dict[str, Any]]:
+        """The answers of a sampler, the tokens that they have, and what it says of them."""
+        stopped = False
+
+        def draw() -> tuple[list[Choice], int, dict[str, Any]]:
+            return self._draw(asked, prompt, compiled, lambda: stopped or self.is_closed)
+
+        try:
+            return await self._in_thread(self._samplers, draw)
+        except LimitExceeded as error:
+            raise ApiError(422, str(error), code=error.limit or "limit_exceeded") from None
+        except DeadEnd as error:
+            raise ApiError(422, str(error), code="dead_end") from None
+        except StructgenError as error:
+            raise self._refused(error, asked) from None
+        finally:
+            stopped = True
+
+    @property
+    def is_closed(self) -> bool:
+        return not self.engine.is_alive
+
+    # -- in threads
+
+    async def _in_thread(self, threads: ThreadPoolExecutor, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(threads, function)
+
+    def _encode(self, asked: Asked) -> list[int]:
+        vocabulary = self.model.vocabulary
+        if asked.endpoint == "chat":
+            try:
+                found: list[int] = self.model.encode(asked.prompt)
+            except StructgenError as error:
+                raise of_error(error, "messages") from None
+        elif isinstance(asked.prompt, str):
+            found = list(self.model.tokenizer.encode(asked.prompt))
+        else:
+            found = list(asked.prompt)
+            if max(found) >= vocabulary.size:
+                raise bad_request("prompt", f"the token {max(found)} is none of {vocabulary.size}")
+        length = self.model.context_length
+        if not found:
+            raise bad_request("prompt", "the prompt has no tokens")
+        if length is not None and len(found) >= length:
+            raise bad_request(
+                "messages" if asked.endpoint == "chat" else "prompt",
+                f"the prompt has {len(found)} tokens, the model's context {length}",
+                "context_length_exceeded",
+            )
+        return found
+
+    def _rows(self, asked: Asked, prompt: list[int], compiled: Compiled | None, index: int) -> list[Row]:
+        vocabulary = self.model.vocabulary
+        rows = []
+        seed = row_seed(asked.options.seed, 0)
+        for place in range(asked.n):
+            matcher = None if compiled is None else self.compiler.open(compiled)
+            own = row_seed(seed, place)
+            row = Row(index + place, prompt, matcher, asked.options, vocabulary, own)
+            row.prepare(self.model.context_length)
+            rows.append(row)
+        return rows
+
+    def _draw(
+        self, asked: Asked, prompt: list[int], compiled: Compiled | None, cancel: Callable[[], bool]
+    ) -> tuple[list[Choice], int, dict[str, Any]]:
+        assert asked.sampler is not None
+        vocabulary: Vocabulary = self.model.vocabulary if compiled is None else compiled.vocabulary
+        shared: Any = SharedModel(self.model, vocabulary, self.engine.call, prompt)
+        options = asked.options
+        if options.truncates:
+            raise bad_request("top_p", "top_k, top_p and min_p cannot be combined with structgen.sampler")
+        if not options.effective_temperature:
+            raise bad_request("temperature", "a sampler needs a temperature above 0")
+        limits = {"max_seconds": self.settings.request_seconds, **asked.sampler.limits}
+        posterior = sample(
+            shared,
+            "",
+            str if compiled is None else compiled.constraint,
+            n=asked.n,
+            sampler=asked.sampler.sampler,
+            temperature=options.effective_temperature,
+            max_tokens=options.max_tokens,
+            seed=options.seed,
+            cancel=cancel,
+            speculate=False,
+            **limits,
+        )
+        weights = posterior.weights
+        if len(posterior.draws) == asked.n and np.ptp(posterior.log_weights) < 1e-9:
+            places: Sequence[int] = range(asked.n)
+        else:
+            random = np.random.default_rng(options.seed)
+            places = [int(one) for one in random.choice(len(weights), size=asked.n, p=weights)]
+        choices, tokens = [], 0
+        for place in places:
+            draw = posterior.draws[place]
+            tokens += len(draw.tokens)
+            spelled = self._spelled(draw.tokens).decode("utf-8", "replace")
+            text, calls = whole_turn(asked, spelled if asked.tools is not None else posterior.texts[place])
+            details = {"weight": float(weights[place]), "logprob": _finite(draw.log_prob)}
+            choices.append(Choice(text, "tool_calls" if calls else "stop", calls, details=details))
+        account = posterior.account
+        told = {
+            "sampler": asked.sampler.name,
+            "draws": len(posterior.draws),
+            "effective": float(posterior.ess),
+            "log_z": _finite(posterior.log_z),
+            "model_calls": account.calls,
+            "stopped": account.stopped,
+            "texts": [
+                {"text": one.text, "weight": one.weight, "draws": one.draws}
+                for one in posterior.merged[:_MOST_SHOWN]
+            ],
+        }
+        return choices, tokens, told
+
+    # -- parts
+
+    def _spelled(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of a text in which special tokens stand by their names, as tool calls are read."""
+        token_bytes, names = self.model.vocabulary.token_bytes, self._specials
+        return b"".join([names[i] if i in names else token_bytes(i) or b"" for i in tokens])
+
+    def _check_model(self, asked: Asked) -> None:
+        name = self.settings.model_name
+        if asked.model != name:
+            raise ApiError(
+                404, f"there is no model {asked.model!r:.80}; this server has {name!r}", param="model",
+                code="model_not_found",
+            )  # fmt: skip
+
+    def _refused(self, error: StructgenError, asked: Asked) -> ApiError:
+        return of_error(error, None if asked.spec is None else asked.spec.param)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,78 @@
+"""What whoever runs the server may choose: one frozen record, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from structgen.errors import OptionError
+from structgen.serving.requests import RequestLimits
+from structgen.tools import FORMATS
+
+__all__ = ["ServerSettings"]
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Limits bound what one request, and all of them together, can take."""
+
+    model_name: str = "structgen"
+    """What clients call the model."""
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    """Each opens ``/v1``; none: everybody may come in."""
+    max_rows: int = 16
+    """Texts that are drawn at a time, in one batch."""
+    max_queue: int = 256
+    """Requests that are waiting or being answered; more get the status 429."""
+    max_body: int = 1 << 20
+    """Bytes of a request."""
+    max_tokens: int = 4096
+    """The most tokens of an answer."""
+    default_tokens: int = 512
+    """Where a request does not say how many. (OpenAI's default is the model's context.)"""
+    max_choices: int = 8
+    """The most answers of one request, `n`."""
+    max_particles: int = 64
+    """The most particles, lanes or draws of a sampler."""
+    request_seconds: float = 300.0
+    """After so long a request is given up with the status 504."""
+    drain_seconds: float = 30.0
+    """How long running requests may take to end once the server is told to stop."""
+    patience: float = 0.01
+    """Seconds that all wait for the mask of one; who takes longer sits out a pass of the model."""
+    prompt_tokens: int = 64
+    """Tokens of new prompts that are read between two passes for those who run."""
+    tool_format: str = "hermes"
+    """How the model writes tool calls: a name of `structgen.tools.FORMATS`."""
+    samplers: int = 1
+    """Requests with a sampler of their own that run at a time."""
+    compilers: int = 1
+    """Processes that try out constraints."""
+    limits: RequestLimits = field(default_factory=lambda: RequestLimits(whitespace="json.dumps"))
+    """Of constraints."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value: Any = getattr(self, one.name)
+            if one.type in ("int", "float"):
+                least = 0 if one.name in ("compilers", "drain_seconds") else 1 if one.type == "int" else 1e-6
+                whole = one.type == "float" or isinstance(value, int)
+                if (
+                    not isinstance(value, int | float)
+                    or isinstance(value, bool)
+                    or not whole
+                    or value < least
+                ):
+                    raise OptionError(
+                        f"{one.name} is {value!r:.40}; it must be a number of {least:g} or more"
+                    )
+        if self.max_choices > self.max_rows:
+            object.__setattr__(self, "max_choices", self.max_rows)
+        if self.default_tokens > self.max_tokens:
+            object.__setattr__(self, "default_tokens", self.max_tokens)
+        if self.tool_format not in FORMATS:
+            raise OptionError(
+                f"there is no tool format {self.tool_format!r:.40}", hint=f"There are {', '.join(FORMATS)}."
+            )
+        if any(not key.strip() for key in self.api_keys):
+            raise OptionError("an API key is empty", hint="Leave keys out to let everybody in.")

