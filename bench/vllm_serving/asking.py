@@ -110,9 +110,10 @@ async def _answer(client: Any, model: str, case: Case) -> tuple[str, list[tuple[
         "messages": [{"role": "user", "content": _PROMPT}],
         "max_tokens": MAX_TOKENS,
         "temperature": 1.0,
-        "seed": case.seed,
         **case.options,
     }
+    if case.seed is not None:
+        options["seed"] = case.seed
     if not case.stream:
         answer = await client.chat.completions.create(**options)
         choice = answer.choices[0]

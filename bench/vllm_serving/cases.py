@@ -12,7 +12,7 @@ import json
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jsonschema_rs
@@ -50,7 +50,7 @@ class Case:
     """What structgen calls it, to check answers that were cut off."""
     is_poison: bool = False
     stream: bool = False
-    seed: int = 0
+    seed: int | None = 0
 
 
 @dataclass
@@ -62,21 +62,18 @@ class _Draw:
         return f"{self.random.choice(_WORDS)}_{self.random.randrange(1000)}"
 
 
-def draw_cases(count: int, seed: int, poison: float) -> list[Case]:
-    """`count` requests, of which the share `poison` must be refused."""
+def draw_cases(count: int, seed: int, poison: float, *, seeded: bool = True) -> list[Case]:
+    """`count` requests, of which the share `poison` must be refused; `seeded`: they send a seed of their own."""
     draw = random.Random(seed)
-    return [draw_poison(draw) if draw.random() < poison else draw_case(draw) for _ in range(count)]
+    made = [draw_poison(draw) if draw.random() < poison else draw_case(draw) for _ in range(count)]
+    return made if seeded else [replace(case, seed=None) for case in made]
 
 
 def draw_case(draw: random.Random) -> Case:
     make = draw.choice(
         (_schema, _schema, _schema, _object, _regex, _choice, _ebnf, _lark, _named_tool, _required, _tag)
     )
-    return _with(make(draw), stream=draw.random() < 0.4, seed=draw.randrange(1 << 30))
-
-
-def _with(case: Case, *, stream: bool, seed: int) -> Case:
-    return Case(case.kind, case.options, case.fault, case.kind_and_spec, case.is_poison, stream, seed)
+    return replace(make(draw), stream=draw.random() < 0.4, seed=draw.randrange(1 << 30))
 
 
 # What must be answered.

@@ -204,6 +204,7 @@ class Trials(ABC, Generic[Outcome]):
             worker.start()
         while (job := self._next()) is not None:
             self._finish(job, worker)
+        worker.kill()
 
     def _next(self) -> Job[Outcome] | None:
         with self._lock:
@@ -257,8 +258,8 @@ class Trials(ABC, Generic[Outcome]):
             if job.is_slow:
                 self._places += 1
                 self._lock.notify()
-            if self._in_flight.get(job.key) is job:
-                del self._in_flight[job.key]
+            if self._in_flight.pop(job.key, None) is None:
+                return  # closed meanwhile, and all who waited were told
             self._count(outcome, seconds)
             if getattr(outcome, "limit", "") not in _PASSING:
                 self._known[job.key] = outcome

@@ -1,0 +1,210 @@
+"""Specs tried out in processes of their own: what comes back, limits, isolation, and that nothing is left behind."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import structgen as sg
+from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenError
+from structgen.serving.checker import SpecChecker
+from structgen.serving.compiler import ConstraintCompiler
+from structgen.serving.pool import Preempted, WorkerProcess
+from structgen.serving.requests import RequestLimits
+from structgen.serving.trials import SECONDS
+
+BYTES = sg.Vocabulary.of_bytes()
+# Its automaton is built quickly, but reading it takes lark's loader seconds.
+SLOW = "start: a+\na: " + " | ".join(f'"{i}" a?' for i in range(20_000))
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    with ConstraintCompiler(BYTES, RequestLimits(compile_seconds=30.0), workers=1) as made:
+        yield made
+
+
+def test_a_compiled_spec_opens_matchers(compiler):
+    compiled = compiler.compile("regex", "ab?")
+    first, second = compiled.open(), compiler.open(compiled)
+    assert first.advance(ord("a"))
+    assert second.tokens == []
+    assert first.is_complete()
+    assert compiled.constraint.describe() == "the pattern /ab?/"
+
+
+def test_a_known_spec_is_a_hit_and_so_is_a_known_error(compiler):
+    before = compiler.stats
+    assert compiler.compile("choice", ["a", "b"]) is compiler.compile("choice", ["a", "b"])
+    with pytest.raises(SchemaError):
+        compiler.compile("json", {"type": "objct"})
+    with pytest.raises(SchemaError, match="did you mean"):
+        compiler.compile("json", {"type": "objct"})
+    after = compiler.stats
+    assert (after.hits - before.hits, after.misses - before.misses) == (2, 2)
+    assert after.refused - before.refused == 2
+    assert sum(after.compile_seconds) - sum(before.compile_seconds) == 2
+    assert len(after.compile_seconds) == len(SECONDS) + 1
+
+
+def test_equal_specs_in_flight_are_compiled_once(compiler):
+    before = compiler.stats
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: compiler.compile("regex", "(joined){1,50}"), range(8)))
+    assert len({id(one) for one in found}) == 1
+    after = compiler.stats
+    assert after.misses - before.misses == 1
+    assert (after.joined - before.joined) + (after.hits - before.hits) == 7
+
+
+def test_errors_keep_their_place_across_the_process(compiler):
+    with pytest.raises(StructgenError) as caught:
+        compiler.compile("regex", "a(")
+    assert "at position 1" in str(caught.value)
+
+
+def test_text_and_value_are_different_specs(compiler):
+    assert compiler.compile("json", "true").open().advance(ord("1"))
+    assert compiler.compile("json", True).open().advance(ord("1"))
+
+
+def test_a_spec_that_takes_too_long_is_stopped_and_the_next_one_is_served():
+    limits = RequestLimits(compile_seconds=0.5)
+    with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
+        compiler.compile("regex", "a")  # the process is there
+        begin = time.monotonic()
+        with pytest.raises(LimitExceeded) as caught:
+            compiler.compile("grammar", SLOW)
+        assert caught.value.limit == "compile_seconds"
+        assert time.monotonic() - begin < 3
+        assert compiler.compile("regex", "b").open().advance(ord("b"))
+        stats = compiler.stats
+        assert (stats.timed_out, stats.worker_starts) == (1, 2)
+        begin = time.monotonic()
+        with pytest.raises(LimitExceeded):
+            compiler.compile("grammar", SLOW)  # remembered
+        assert time.monotonic() - begin < 0.1
+
+
+def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
+    limits = RequestLimits(compile_seconds=20.0)
+    with SpecChecker(BYTES, limits, workers=2) as checker:
+        for one in checker._workers:
+            one_started = time.monotonic()
+            while one._process is None and time.monotonic() - one_started < 20:
+                time.sleep(0.01)
+        checker.check("regex", "warm")
+        slow = [checker.submit("grammar", SLOW + f' | "{i}x"') for i in range(2)]
+        time.sleep(0.3)  # one has the place for slow ones, the other one is set aside when somebody comes
+        begin = time.monotonic()
+        checker.check("regex", "quick")
+        # Where the second slow one had begun, it makes way, and its process is started again.
+        assert time.monotonic() - begin < 5
+        assert not any(one.done() for one in slow) or checker.stats.preempted <= 2
+        checker.close()
+        assert all(isinstance(one.exception(5), LimitExceeded) or one.result(0) for one in slow)
+
+
+def test_memory_is_bounded():
+    limits = RequestLimits(compile_bytes=8 << 20, compile_seconds=20.0)
+    with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
+        with pytest.raises(LimitExceeded) as caught:
+            compiler.compile("choice", [f"{i:050d}" for i in range(15_000)])
+        assert caught.value.limit == "compile_bytes"
+        assert compiler.compile("regex", "a").open().advance(ord("a"))
+
+
+def test_what_takes_long_to_build_is_refused():
+    limits = RequestLimits(install_seconds=1e-7)
+    with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
+        with pytest.raises(LimitExceeded) as caught:
+            compiler.compile("regex", "a")
+        assert caught.value.limit == "install_seconds"
+
+
+def test_a_spec_with_a_slow_mask_has_an_engine_of_its_own():
+    limits = RequestLimits(slow_mask_seconds=1e-9)
+    with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
+        compiled = compiler.compile("regex", "ab")
+        assert compiled.is_slow
+        assert compiled.vocabulary.engine is not compiler.vocabulary.engine
+        assert compiled.vocabulary.native is compiler.vocabulary.native
+        assert compiler.stats.slow == 1
+
+
+def test_what_is_kept_is_bounded():
+    with ConstraintCompiler(BYTES, RequestLimits(cache_entries=4), workers=0) as compiler:
+        for i in range(20):
+            compiler.compile("regex", f"a{i}")
+        assert compiler.stats.entries == 4
+        assert compiler.stats.misses == 20
+
+
+def test_too_many_that_wait_are_refused():
+    limits = RequestLimits(max_pending=1, compile_seconds=20.0)
+    with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
+        first = compiler.submit("grammar", SLOW)
+        with pytest.raises(LimitExceeded) as caught:
+            compiler.compile("regex", "a")
+        assert caught.value.limit == "max_pending"
+        compiler.close()
+        assert isinstance(first.exception(5), LimitExceeded)
+
+
+def test_closing_ends_processes_and_threads():
+    compiler = ConstraintCompiler(BYTES, workers=2)
+    compiler.compile("regex", "a")
+    threads = [one for one in threading.enumerate() if one.name == "structgen-trials"]
+    processes = [worker._process.pid for worker in compiler._workers if worker._process is not None]
+    assert processes
+    compiler.close()
+    compiler.close()
+    for pid in processes:
+        deadline = time.monotonic() + 5
+        while os.path.exists(f"/proc/{pid}/exe") and _lives(pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not _lives(pid)
+    assert not any(one.is_alive() for one in threads if one in compiler._threads)
+    with pytest.raises(LimitExceeded, match="closed"):
+        compiler.compile("regex", "b")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_a_process_that_was_killed_is_started_again():
+    worker = WorkerProcess(BYTES, RequestLimits())
+    try:
+        worker.start()
+        worker._process.kill()
+        worker._process.wait()
+        assert worker.ask("regex", "a").slowest_mask >= 0
+        assert worker.starts == 2
+    finally:
+        worker.close()
+        worker.kill()
+
+
+def test_a_spec_makes_way_when_it_is_told_to():
+    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=20.0, quick_seconds=0.01))
+    try:
+        worker.start()
+        with pytest.raises(Preempted):
+            worker.ask("grammar", SLOW, lambda: False)
+        assert worker.ask("regex", "a").seconds > 0
+    finally:
+        worker.close()
+        worker.kill()
+
+
+@pytest.mark.parametrize("workers", [-1, True, 65, "2"])
+def test_workers_are_checked(workers):
+    with pytest.raises(OptionError, match="workers"):
+        ConstraintCompiler(BYTES, workers=workers)

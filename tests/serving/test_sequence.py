@@ -1,0 +1,126 @@
+"""One request's constraint as engines drive it, against a matcher that tries every token."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structgen as sg
+from structgen.serving.sequence import ConstrainedSequence, fill_rows
+
+BYTES = sg.Vocabulary.of_bytes()
+EOS, STOP = 256, ord("!")
+WORDS = (BYTES.size + 31) // 32
+
+
+def sequence(pattern: str = "ab+c?", stop=()) -> ConstrainedSequence:
+    return ConstrainedSequence(sg.Matcher(sg.regex(pattern), BYTES), stop)
+
+
+def row_of(one: ConstrainedSequence) -> set[int]:
+    out = np.zeros((1, WORDS), np.int32)
+    one.fill(out, 0)
+    bits = np.unpackbits(out.view(np.uint8), bitorder="little")
+    return {int(i) for i in np.flatnonzero(bits) if i < BYTES.size}
+
+
+def test_the_end_is_allowed_where_the_text_is_complete():
+    one = sequence()
+    assert row_of(one) == {ord("a")}
+    assert not one.advance(EOS)
+    assert one.advance(ord("a"))
+    assert one.advance(ord("b"))
+    assert row_of(one) == {ord("b"), ord("c"), EOS}
+    assert one.advance(EOS)
+    assert one.is_ended
+    assert row_of(one) == set(range(BYTES.size))
+    assert one.advance(ord("z"))  # not looked at any more
+
+
+def test_a_stop_token_of_the_request_is_an_end_like_others():
+    one = sequence(stop=[STOP, EOS, 9999])
+    for token in b"ab":
+        assert one.advance(token)
+    assert STOP in row_of(one)
+    assert one.accepted([ord("b"), STOP]) == 2
+    assert one.accepted([ord("b"), STOP, ord("b")]) == 2
+    assert one.advance(STOP)
+    assert one.is_ended
+    one.rollback(1)
+    assert not one.is_ended
+    assert one.advance(ord("c"))
+
+
+def test_a_stop_token_that_is_text_is_no_text_any_more():
+    one = sequence("a!b", stop=[STOP])
+    assert one.advance(ord("a"))
+    # Nothing else can follow: the row allows everything, since an engine must draw, and what it draws is refused.
+    assert row_of(one) == set(range(BYTES.size))
+    assert one.failure is not None
+    assert not one.advance(STOP)
+    one.reset()
+    assert one.failure is None
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([*b"abc", EOS, STOP]), max_size=8), st.data())
+def test_validating_does_not_advance_and_rolling_back_undoes(tokens, data):
+    one = sequence("a(b|c){0,3}", stop=[STOP])
+    count = one.accepted(tokens)
+    assert one.matcher.tokens == []
+    rows = [row_of(one)]
+    read = 0
+    for token in tokens:
+        if one.is_ended or not one.advance(token):
+            break
+        read += 1
+        rows.append(row_of(one))
+    assert read == count
+    for token, row in zip(tokens[:read], rows, strict=False):
+        assert token in row
+    back = data.draw(st.integers(0, read))
+    one.rollback(back)
+    assert row_of(one) == rows[read - back]
+
+
+def test_a_fork_has_a_state_of_its_own():
+    one = sequence()
+    one.advance(ord("a"))
+    other = one.fork()
+    other.advance(ord("b"))
+    assert row_of(one) == {ord("b")}
+    assert row_of(other) != row_of(one)
+
+
+@pytest.mark.parametrize("stop", [(), (STOP,)])
+def test_rows_of_a_batch_are_those_of_each(stop):
+    many = [sequence("ab"), sequence("x*", stop), sequence("[0-9]{2}"), sequence("ab")]
+    many[3].advance(ord("a"))
+    many[3].advance(ord("b"))
+    many[3].advance(EOS)
+    out = np.zeros((5, WORDS), np.int32)
+    fill_rows(many, out, 2)
+    for row, one in enumerate(many):
+        alone = np.zeros((1, WORDS), np.int32)
+        one.fill(alone, 0)
+        assert (out[row] == alone[0]).all()
+    assert not out[4].any()
+
+
+def test_a_limit_that_is_met_ends_one_request_and_no_other():
+    tight = BYTES.with_limits(automaton_states=12)
+    bad = ConstrainedSequence(sg.Matcher(sg.regex("(a|b)*a(a|b){12}"), tight))
+    good = sequence()
+    out = np.zeros((2, WORDS), np.int32)
+    for token in b"aababaabbabababbabaababababab":
+        fill_rows([bad, good], out, 1)
+        if bad.failure is not None or not bad.advance(token):
+            break
+    assert bad.failure is not None
+    assert "automaton_states" in bad.failure
+    fill_rows([bad, good], out, 1)
+    assert (out[0] == -1).all()
+    assert not bad.advance(ord("a"))
+    assert bad.accepted([ord("a")]) == 0
+    assert good.failure is None
+    assert row_of(good) == {ord("a")}
