@@ -35,7 +35,7 @@ def run(
     figures = Figures()
     reported = {finding.kind for finding in corpus.findings()}
     seen: set[str] = set()
-    known: list[str] = []
+    known: dict[bool, list[str]] = {True: [], False: []}  # by whether they were fine
     first = [*seeds(target), *corpus.inputs()]
     began = time.monotonic()
     said = began
@@ -55,13 +55,14 @@ def run(
                     corpus.report(Finding(outcome.kind, small, text, again.detail or outcome.detail, seed))
                     say(f"  {small!r:.200}")
             elif starting or not seen.issuperset(outcome.features):
-                known.append(text)
+                known[outcome.done == "fine"].append(text)
                 if not starting:
                     corpus.keep(text)
             seen.update(outcome.features)
             if now - said > _SAY_EVERY:
                 said = now
-                say(f"{now - began:6.0f} s  {figures.inputs} inputs, {len(known)} kept, {len(seen)} features")
+                kept = sum(map(len, known.values()))
+                say(f"{now - began:6.0f} s  {figures.inputs} inputs, {kept} kept, {len(seen)} features")
     finally:
         figures.seconds = time.monotonic() - began
         figures.features, figures.peak_mib = len(seen), worker.peak >> 20
@@ -70,11 +71,12 @@ def run(
     return figures, corpus.findings()
 
 
-def _next(target: str, known: list[str], rng: random.Random) -> str:
-    if target != "core" and (not known or rng.random() < _FRESH):
+def _next(target: str, known: dict[bool, list[str]], rng: random.Random) -> str:
+    """Mostly near an input that was fine: what is near a refused one is refused, too, as a rule."""
+    parents = known[rng.random() < 0.8] or known[True] or known[False]
+    if target != "core" and (not parents or rng.random() < _FRESH):
         return written(target, rng)
-    recent = known[-200:] if rng.random() < 0.3 else known
-    return mutated(target, recent, rng)
+    return mutated(target, parents[-200:] if rng.random() < 0.3 else parents, rng)
 
 
 def _shows(worker: Worker, kind: str) -> Callable[[str], bool]:

@@ -62,12 +62,18 @@ def mutated(target: str, known: Sequence[str], rng: random.Random) -> str:
         if target == "schema" and rng.random() < 0.6:
             text = _altered_json(text, known, rng)
         else:
-            text = _altered_text(text, known, WORDS[target], rng)
+            rules = target in ("lark", "gbnf", "ebnf") and rng.random() < 0.4
+            text = _altered_text(text, known, WORDS[target], rng, rules=rules)
     return text[:MOST]
 
 
-def _altered_text(text: str, known: Sequence[str], words: Sequence[str], rng: random.Random) -> str:
-    parts = _WORD.findall(text) if rng.random() < 0.6 else list(text)
+def _altered_text(
+    text: str, known: Sequence[str], words: Sequence[str], rng: random.Random, rules: bool = False
+) -> str:
+    """With `rules` lines are what is moved about, otherwise words or characters."""
+    parts = (
+        text.splitlines(keepends=True) if rules else _WORD.findall(text) if rng.random() < 0.7 else list(text)
+    )
     at = rng.randrange(len(parts) + 1)
     end = min(len(parts), at + rng.choice((1, 1, 2, 5, 20)))
     match rng.randrange(9):
