@@ -10,6 +10,7 @@ on SIGUSR1 the stack of Python is written to standard error.
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import json
 import os
@@ -27,6 +28,7 @@ from .walking import Broken
 
 __all__ = ["main"]
 
+_PR_SET_PDEATHSIG = 1
 _ROOT = f"{os.sep}structgen{os.sep}"
 
 
@@ -94,6 +96,8 @@ def _met(target: str, text: str, answer: Any) -> dict[str, Any]:
 def main() -> None:
     """Serves until standard input ends."""
     target = sys.argv[1]
+    if sys.platform == "linux":  # an input that hangs must not outlive a campaign that was killed
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     warnings.simplefilter("ignore")
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
