@@ -165,12 +165,15 @@ def _settings(arguments: argparse.Namespace) -> Any:
 
 def _bound(host: str, port: int) -> socket.socket:
     """The socket, before the model is loaded: a port in use is told at once."""
+    door: socket.socket | None = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         door = socket.socket(family, socket.SOCK_STREAM)
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind((host, port))
     except (OSError, OverflowError) as error:
+        if door is not None:
+            door.close()
         raise InputError(
             f"cannot listen on {host}:{port}: {error}",
             hint="Give another --host or --port; --port 0 takes any.",

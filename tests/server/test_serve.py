@@ -1,0 +1,164 @@
+"""`structgen serve` as a process: it starts, says what it is, drains, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from structgen.cli import main
+
+from .conftest import until
+
+BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Count."}]}
+
+
+class Process:
+    """One server process, and what it has said."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        self.said: list[str] = []
+        command = [sys.executable, "-m", "structgen", "serve", "--port", "0", "--name", "tiny", *arguments]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        until(lambda: self.url is not None or self.process.poll() is not None, 90)
+        assert self.url is not None, self.text
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.said)
+
+    @property
+    def url(self) -> str | None:
+        found = re.search(r"served at (http://[^ ]+)/v1", self.text)
+        return found and found[1]
+
+    def post(self, **fields: Any) -> tuple[int, Any]:
+        request = urllib.request.Request(
+            f"{self.url}/v1/chat/completions",
+            json.dumps({**BODY, **fields}).encode(),
+            {"Authorization": "Bearer secret"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    def children(self) -> list[int]:
+        """Processes that it started."""
+        found = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                parts = stat.read_text().rpartition(")")[2].split()
+                if int(parts[1]) == self.process.pid:
+                    found.append(int(stat.parent.name))
+        return found
+
+    def end(self) -> int:
+        status = self.process.wait(30)
+        self._reader.join(5)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return status
+
+
+@pytest.fixture
+def process() -> Iterator[Process]:
+    started = Process(STRUCTGEN_API_KEY="secret")
+    yield started
+    if started.process.poll() is None:
+        started.process.kill()
+        started.end()
+
+
+def test_sigterm_lets_running_requests_end(process: Process) -> None:
+    children = process.children()
+    assert children, "there is no process that compiles"
+    assert "with an API key" in process.text and "secret" not in process.text
+    found: list[tuple[int, Any]] = []
+    regex = {"structured_outputs": {"regex": "[a-z]{150}"}, "max_tokens": 150}
+    thread = threading.Thread(target=lambda: found.append(process.post(**regex)))
+    thread.start()
+    until(lambda: running(process) == 1)
+    process.process.send_signal(signal.SIGTERM)
+    until(lambda: "draining: 1 requests" in process.text)
+    status, body = process.post()
+    assert status == 503 and body["error"]["code"] == "draining"
+    thread.join(60)
+    status, body = found[0]
+    assert status == 200 and re.fullmatch("[a-z]{150}", body["choices"][0]["message"]["content"])
+    assert process.end() == 0
+    assert "Traceback" not in process.text
+    until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+
+
+def test_a_second_signal_ends_at_once(process: Process) -> None:
+    children = process.children()
+    thread = threading.Thread(target=lambda: interrupted(process))
+    thread.start()
+    until(lambda: running(process) == 1)
+    process.process.send_signal(signal.SIGTERM)
+    until(lambda: "draining" in process.text)
+    before = time.monotonic()
+    process.process.send_signal(signal.SIGTERM)
+    assert process.end() == 1 and time.monotonic() - before < 5
+    thread.join(10)
+    until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+
+
+def running(process: Process) -> int:
+    with urllib.request.urlopen(f"{process.url}/health") as answer:
+        found: int = json.loads(answer.read())["open"]
+        return found
+
+
+def interrupted(process: Process) -> None:
+    with contextlib.suppress(OSError):
+        process.post(structured_outputs={"regex": "[a-z]{9000}"}, max_tokens=4000)
+
+
+def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        door.listen()
+        assert main(["serve", "--port", str(door.getsockname()[1])]) == 2
+    assert "cannot listen" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--max-rows", "0"], "max_rows is 0"),
+        (["--tool-format", "klingon"], "klingon"),
+        (["--api-key", " "], "key is empty"),
+        (["--request-seconds", "-1"], "request_seconds"),
+    ],
+)
+def test_bad_options_are_told(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", "0", *arguments]) == 2
+    assert told in capsys.readouterr().err
