@@ -1,0 +1,218 @@
+"""The plugin against the interface of an installed vLLM; served answers are checked by `make test-vllm`."""
+
+import asyncio
+import inspect
+import threading
+import time
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+if find_spec("vllm") is None:
+    pytest.skip("vLLM is not installed; make test-vllm runs these", allow_module_level=True)
+
+from vllm.config import StructuredOutputsConfig
+from vllm.exceptions import VLLMValidationError
+from vllm.sampling_params import SamplingParams, StructuredOutputsParams
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.structured_output import StructuredOutputManager
+from vllm.v1.structured_output.backend_types import StructuredOutputBackend, StructuredOutputGrammar
+from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Option
+
+from structgen.integrations.vllm import backend as plugin
+from structgen.integrations.vllm import checking, patches, register
+from structgen.models.embedded import embedded_directory
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    register()
+    register()  # vLLM calls it in each process, possibly again
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(embedded_directory()))
+
+
+@pytest.fixture(scope="module")
+def backend(tokenizer):
+    config = SimpleNamespace(structured_outputs_config=StructuredOutputsConfig(backend="structgen"))
+    made = plugin.StructgenBackend(config, tokenizer=tokenizer, vocab_size=49152)
+    yield made
+    made.destroy()
+
+
+def test_this_vllm_looks_as_expected():
+    assert patches.fits() == []
+
+
+def test_what_is_missing_is_told_and_nothing_is_changed(monkeypatch):
+    monkeypatch.delattr(StructuredOutputManager, "grammar_bitmask")
+    assert any("grammar_bitmask" in problem for problem in patches.fits())
+    assert patches.patch() is False
+
+
+def test_a_changed_signature_is_told(monkeypatch):
+    monkeypatch.setattr(StructuredOutputManager, "grammar_init", lambda self, other: None)
+    assert any("grammar_init takes other" in problem for problem in patches.fits())
+
+
+def test_the_name_is_taken_and_others_are_not():
+    assert StructuredOutputsConfig(backend="structgen").backend == "structgen"
+    assert StructuredOutputsConfig().backend == "auto"
+    with pytest.raises(ValueError, match="structgen"):
+        StructuredOutputsConfig(backend="nothing")  # type: ignore[arg-type]
+
+
+def test_the_classes_are_whole():
+    assert not plugin.StructgenGrammar.__abstractmethods__
+    assert not plugin.StructgenBackend.__abstractmethods__
+    for name, base in inspect.getmembers(StructuredOutputGrammar, inspect.isfunction):
+        if not name.startswith("_"):
+            own = inspect.signature(getattr(plugin.StructgenGrammar, name)).parameters
+            assert list(own) == list(inspect.signature(base).parameters), name
+    compile_own = inspect.signature(plugin.StructgenBackend.compile_grammar).parameters
+    assert list(compile_own) == list(inspect.signature(StructuredOutputBackend.compile_grammar).parameters)
+
+
+@pytest.mark.parametrize("option", list(Option))
+def test_every_kind_has_a_name(option):
+    assert option in plugin.KIND_OF
+
+
+def _row(grammar, backend):
+    bitmask = backend.allocate_token_bitmask(2)
+    grammar.fill_bitmask(bitmask, 1)
+    assert (bitmask[0] == -1).all()
+    return bitmask[1].numpy().copy()
+
+
+def test_drafts_are_validated_without_advancing_and_rolled_back(backend, tokenizer):
+    grammar = backend.compile_grammar(Option.REGEX, "(red|green) [0-9]{3}", {tokenizer.eos_token_id})
+    text = tokenizer.encode("red 123", add_special_tokens=False)
+    first = _row(grammar, backend)
+    assert grammar.validate_tokens([*text, tokenizer.eos_token_id]) == [*text, tokenizer.eos_token_id]
+    wrong = tokenizer.encode("blue", add_special_tokens=False)
+    assert grammar.validate_tokens([text[0], *wrong]) == text[:1]
+    assert (_row(grammar, backend) == first).all()
+    assert grammar.accept_tokens("r", text[:2])
+    grammar.rollback(2)
+    assert (_row(grammar, backend) == first).all()
+    assert grammar.accept_tokens("r", [*text, tokenizer.eos_token_id])
+    assert grammar.is_terminated()
+    assert (_row(grammar, backend) == -1).all()
+    assert grammar.validate_tokens(text) == []
+    grammar.rollback(1)
+    assert not grammar.is_terminated()
+    grammar.reset()
+    assert (_row(grammar, backend) == first).all()
+    assert not grammar.accept_tokens("r", wrong)
+
+
+def test_stop_tokens_of_a_request_are_masked_until_the_text_is_complete(backend, tokenizer):
+    (stop,) = tokenizer.encode("!", add_special_tokens=False)
+    grammar = backend.compile_grammar(Option.REGEX, "[a-z]{2,4}", {tokenizer.eos_token_id, stop})
+
+    def allows(token):
+        return bool(_row(grammar, backend)[token // 32] >> (token % 32) & 1)
+
+    assert not allows(stop)
+    assert grammar.accept_tokens("r", tokenizer.encode("ab", add_special_tokens=False))
+    assert allows(stop)
+    assert grammar.accept_tokens("r", [stop])
+    assert grammar.is_terminated()
+
+
+def test_a_batch_has_the_rows_of_each(backend):
+    specs = ["[a-z]+", "[0-9]{2}", "(x|y)z", "[a-z]+"]
+    grammars = [backend.compile_grammar(Option.REGEX, spec, set()) for spec in specs]
+    bitmask = backend.allocate_token_bitmask(8)
+    out = plugin.fill_batch(backend, grammars, bitmask)
+    assert out.shape == (4, backend.vocabulary.words)
+    for row, grammar in enumerate(grammars):
+        assert (out[row] == _row(grammar, backend)).all()
+
+
+def _engine():
+    config = SimpleNamespace(structured_outputs_config=StructuredOutputsConfig(backend="structgen"))
+    return SimpleNamespace(vllm_config=config)
+
+
+def _model():
+    return SimpleNamespace(is_diffusion=False, get_vocab_size=lambda: 49152)
+
+
+def test_bad_requests_are_refused_in_the_front_end(tokenizer):
+    model, config = _model(), StructuredOutputsConfig(backend="structgen")
+
+    def validated(**wanted):
+        params = SamplingParams(structured_outputs=StructuredOutputsParams(**wanted))
+        params._validate_structured_outputs(model, config, tokenizer)
+        return params.structured_outputs
+
+    try:
+        assert validated(json={"type": "object"})._backend == "structgen"
+        assert validated(choice=["a", "b"])._backend == "structgen"
+        for wanted, told in (
+            ({"json": {"type": "objct"}}, "did you mean 'object'"),
+            ({"regex": "("}, "not closed"),
+            ({"grammar": "root ::= missing"}, "missing"),
+            ({"choice": []}, "at least one text"),
+            ({"structural_tag": '{"type": "structural_tag"}'}, "a structural tag has"),
+            ({"json_object": False}, "is true if it is there"),
+            ({"json": {"type": "object"}, "whitespace_pattern": " "}, "whitespace_pattern is not supported"),
+        ):
+            with pytest.raises(VLLMValidationError) as caught:
+                validated(**wanted)
+            assert told in str(caught.value)
+        params = SamplingParams(structured_outputs=StructuredOutputsParams(regex="("))
+        with pytest.raises(VLLMValidationError):
+            checking.refuse_at_once(params, model)
+        threads = threading.active_count()
+        begin = time.monotonic()
+        asyncio.run(checking.try_ahead(params, model, SimpleNamespace(tokenizer=tokenizer)))
+        assert time.monotonic() - begin < 2
+        assert threading.active_count() <= threads + 1
+    finally:
+        checking._checkers.pop(id(model))[1].close()
+
+
+def test_another_backend_is_left_to_vllm(tokenizer):
+    params = SamplingParams(structured_outputs=StructuredOutputsParams(choice=["a"]))
+    params._validate_structured_outputs(_model(), StructuredOutputsConfig(backend="xgrammar"), tokenizer)
+    assert params.structured_outputs._backend == "xgrammar"
+    assert inspect.unwrap(AsyncLLM.generate) is not AsyncLLM.generate
+
+
+def test_rows_of_the_manager_are_those_that_vllm_fills_itself(backend):
+    manager = object.__new__(StructuredOutputManager)
+    manager.backend, manager.reasoner_cls, manager._grammar_bitmask = backend, None, None
+    manager.enable_in_reasoning = False
+    manager.fill_bitmask_parallel_threshold = 128
+    import torch
+
+    manager._full_mask = torch.tensor(-1, dtype=torch.int32)
+    manager.vllm_config = SimpleNamespace(
+        structured_outputs_config=StructuredOutputsConfig(backend="structgen"),
+        num_speculative_tokens=0,
+        speculative_config=None,
+        scheduler_config=SimpleNamespace(max_num_seqs=8),
+        model_config=SimpleNamespace(is_diffusion=False),
+    )
+    requests = {}
+    for place, spec in enumerate(["[a-z]+", "[0-9]{2}", "(x|y)z"]):
+        grammar = backend.compile_grammar(Option.REGEX, spec, set())
+        wanted = SimpleNamespace(
+            grammar=grammar, reasoning_ended=None, reasoner=None, masked_reasoning_end_ids=()
+        )
+        requests[str(place)] = SimpleNamespace(structured_output_request=wanted, prompt_token_ids=[])
+    ours = np.array(manager.grammar_bitmask(requests, list(requests), {}))
+    original = inspect.unwrap(StructuredOutputManager.grammar_bitmask)
+    theirs = np.array(original(manager, requests, list(requests), {}))
+    assert ours.shape == theirs.shape
+    assert (ours == theirs).all()
