@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -49,6 +50,7 @@ def main() -> int:
     limits = Limits(given.seconds, given.memory << 20, given.inputs)
     if given.tried is not None or given.again:
         return _tried(given.target, given.tried, Corpus(given.corpus, given.target), limits)
+    signal.signal(signal.SIGTERM, _stopped)  # the figures of what was done are written
     figures, findings = run(
         given.target,
         given.corpus,
@@ -61,6 +63,10 @@ def main() -> int:
     for finding in findings:
         print(f"{finding.kind}\n    {finding.text!r}")
     return 1 if figures.findings else 0
+
+
+def _stopped(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _tried(target: str, texts: list[str] | None, corpus: Corpus, limits: Limits) -> int:
