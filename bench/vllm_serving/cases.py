@@ -3,7 +3,8 @@
 Why: a served answer must be right by somebody else's judgement: `jsonschema_rs` for JSON Schema, `re` for patterns and
 regular grammars, membership for choices.
 Invariant: the same seed makes the same requests. Schemas are distinct, since names and bounds are drawn, and small, so
-that a whole answer fits `MAX_TOKENS`. A poisonous request is one that must be answered with a 400.
+that a whole answer fits `MAX_TOKENS`. A poisonous request is one that must be answered with a 400; a hostile one, which takes much to
+compile, may be.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ class Case:
     kind_and_spec: tuple[str, Any] | None = None
     """What structgen calls it, to check answers that were cut off."""
     is_poison: bool = False
+    """A 400 is right."""
+    may_answer: bool = False
+    """An answer is right, too, though a 400 is."""
     stream: bool = False
     seed: int | None = 0
 
@@ -271,8 +275,14 @@ def _call_fault(
 
 
 def draw_poison(draw: random.Random) -> Case:
-    """A request that is wrong, impossible, or hostile."""
+    """A request that is wrong or impossible, and must be refused, or one that is hostile, and may be answered."""
     salt = draw.randrange(1_000_000)
+    if draw.random() < 0.3:
+        kind, spec = draw.choice(_HOSTILE)(salt)
+        options = _options(kind, spec)
+        return Case(
+            f"hostile {kind}", options, lambda *_: None, (kind, spec), is_poison=True, may_answer=True
+        )
     kind, spec = draw.choice(_POISON)(salt)
     return Case(f"poison {kind}", _options(kind, spec), lambda *_: "it was answered", None, is_poison=True)
 
@@ -292,11 +302,27 @@ _POISON: tuple[Callable[[int], tuple[str, Any]], ...] = (
     lambda salt: ("json", {"type": "string", "pattern": f"(a{salt}"}),
     lambda salt: ("json", {"properties": {"a": {"$ref": "#/$defs/b"}}, "title": str(salt)}),
     lambda salt: ("regex", f"({salt}"),
-    lambda salt: ("regex", rf"(a)\1{salt}"),
-    lambda salt: ("regex", f"((((a{{1,{900 + salt % 90}}}){{1,900}}){{1,900}}){{1,900}}){{1,900}}b(?<=c)"),
+    lambda salt: ("regex", rf"(a)\1x{salt}"),
     lambda salt: ("grammar", f'root ::= missing{salt} "a"'),
     lambda salt: ("grammar", f'root ::= "{salt}'),
     lambda salt: ("grammar", f'root ::= root "a{salt}"'),
     lambda salt: ("grammar", f"start: %%{salt}"),
     lambda salt: ("structural_tag", {"type": "structural_tag", "format": {"type": f"nothing{salt}"}}),
+)
+
+_HOSTILE: tuple[Callable[[int], tuple[str, Any]], ...] = (
+    lambda salt: ("regex", f"((((a{{1,{900 + salt % 90}}}){{1,900}}){{1,900}}){{1,900}}){{1,900}}b(?<=c)"),
+    lambda salt: ("regex", f"(?=.*a{{100}})(?=.*b{{100}}).{{900}}{salt}"),
+    lambda salt: ("json", {"properties": {f"{salt}{k}": {"type": "integer"} for k in range(10_000)}}),
+    lambda salt: (
+        "json",
+        {"oneOf": [{"properties": {f"{salt}{k}": {"type": "null"}}} for k in range(1_000)]},
+    ),
+    lambda salt: (
+        "json",
+        {"allOf": [{"not": {"properties": {f"{salt}{k}": {"type": "null"}}}} for k in range(200)]},
+    ),
+    lambda salt: ("choice", [f"{salt}-{k}" for k in range(40_000)]),
+    lambda salt: ("grammar", "start: a+\na: " + " | ".join(f'"{salt}{k}" a?' for k in range(3_000))),
+    lambda salt: ("grammar", f'root ::= e "{salt}"\ne ::= e e | "a" e | e "b" | "a" | "ab" | "(" e ")"'),
 )

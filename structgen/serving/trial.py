@@ -45,7 +45,7 @@ class Trial:
     install_seconds: float
     """CPU time to have it in another process: to unpickle it and to build its automaton, holding the GIL."""
     slowest_mask: float
-    """Seconds."""
+    """Seconds of CPU time, which a busy machine does not stretch."""
 
     def constraint(self) -> Constraint:
         made = pickle.loads(self.pickled)
@@ -84,22 +84,21 @@ def serving_vocabulary(vocabulary: Vocabulary) -> Vocabulary:
 
 
 def _slowest_mask(program: _core.Program, vocabulary: Vocabulary) -> float:
-    """Seconds that the slowest mask of a random text took, with the token read before it."""
+    """CPU time that the slowest mask of a random text took, with the token read before it."""
     draw = random.Random(0)
     matcher = _core.Matcher(program)
     slowest, begin = 0.0, perf_counter()
     token: int | None = None
     for _ in range(_STEPS):
-        started = perf_counter()
+        started = thread_time()
         try:
             if token is not None and not matcher.advance(token):
                 break
             mask = matcher.mask()
         except _core.LimitError as error:
             raise limit_exceeded(error) from None
-        now = perf_counter()
-        slowest = max(slowest, now - started)
-        if now - begin > _SECONDS or matcher.is_finished:
+        slowest = max(slowest, thread_time() - started)
+        if perf_counter() - begin > _SECONDS or matcher.is_finished:
             break
         token = _one_of(mask, vocabulary.eos_ids, draw)
         if token is None:

@@ -200,9 +200,13 @@ class Trials(ABC, Generic[Outcome]):
 
     def _work(self, worker: WorkerProcess) -> None:
         """A thread: hands jobs to its worker, one after the other."""
-        with contextlib.suppress(StructgenError, OSError):  # told to the first job
-            worker.start()
-        while (job := self._next()) is not None:
+        while True:
+            # subtle: before a job is taken, so that none waits for a process that is being started.
+            with contextlib.suppress(StructgenError, OSError):  # told to the job
+                worker.start()
+            job = self._next()
+            if job is None:
+                break
             self._finish(job, worker)
         worker.kill()
 

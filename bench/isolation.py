@@ -1,0 +1,148 @@
+"""How much hostile specs delay others: masks that are being made, and new harmless specs.
+
+    python -m bench.isolation [--seconds 20] [--workers 2]
+
+What: over the embedded model's vocabulary, one thread makes masks for a batch of matchers, as an engine's step does,
+and one compiles harmless schemas that are new. First alone, then while a third thread sends specs that are slow to
+read, to build or to mask, each new, one after the other as fast as they are answered. Told are the times of a step and
+of a new schema in both: median, 99 % and slowest, and how much longer the slowest took. The noise of the machine is in
+both, so run it on an idle one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from structgen.errors import StructgenError
+from structgen.models.embedded import embedded_directory
+from structgen.serving.compiler import ConstraintCompiler
+from structgen.serving.requests import Kind
+from structgen.serving.sequence import ConstrainedSequence, fill_rows
+from structgen.vocabulary import Vocabulary
+
+_MATCHERS = 16
+_HOSTILE: tuple[Callable[[int], tuple[Kind, Any]], ...] = (
+    lambda i: ("grammar", "start: a+\na: " + " | ".join(f'"{i}{k}" a?' for k in range(3_000))),
+    lambda i: ("grammar", "start: a+\na: " + " | ".join(f'"{i}{k}" a?' for k in range(20_000))),
+    lambda i: ("choice", [f"{i}-{k}" * 3 for k in range(50_000)]),
+    lambda i: ("json", {"properties": {f"{i}{k}": {"type": "integer"} for k in range(20_000)}}),
+    lambda i: ("json", {"oneOf": [{"properties": {f"{i}{k}": {"type": "integer"}}} for k in range(2_000)]}),
+    lambda i: (
+        "json",
+        {"allOf": [{"not": {"properties": {f"{i}{k}": {"type": "null"}}}} for k in range(300)]},
+    ),
+    lambda i: ("regex", f"(?=.*a{{100}})(?=.*b{{100}}).{{1000}}{i}"),
+    lambda i: ("regex", f"((a|ab|ba|b){{50,90}}|(b|ba|aab){{50,90}}){{3}}{i}"),
+    lambda i: ("grammar", f'root ::= e "{i}"\ne ::= e e | "a" e | e "b" | "a" | "ab" | "(" e ")"'),
+    lambda i: ("json", {"enum": [[k, str(i), {"a": k}] for k in range(9_000)]}),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    vocabulary = Vocabulary.from_tokenizer(str(embedded_directory() / "tokenizer.json"), eos_ids=[2, 0])
+    with ConstraintCompiler(vocabulary, workers=options.workers) as compiler:
+        for i in range(20):
+            compiler.compile("json", _harmless(i))
+        time.sleep(2.0)  # all processes are there
+        alone = _measured(compiler, options.seconds, hostile=False, salt=1)
+        beside = _measured(compiler, options.seconds, hostile=True, salt=2)
+        print(f"{'':34}{'median':>10}{'99 %':>10}{'slowest':>10}  ms")
+        for place, name in enumerate(("a step of 16 masks", "a new harmless schema")):
+            for told, times in (("alone", alone[place]), ("beside hostile specs", beside[place])):
+                print(f"{f'{name}, {told}':45}" + "".join(f"{1e3 * q:10.2f}" for q in _quantiles(times)))
+            print(f"{'':10}the slowest took {1e3 * (max(beside[place]) - max(alone[place])):.1f} ms longer")
+        stats = compiler.stats
+        print(
+            f"{beside[2]} hostile specs: {stats.refused} refused ({stats.timed_out} for time), {stats.slow} with "
+            f"engines of their own, {stats.preempted} set aside; {stats.worker_starts} processes started"
+        )
+
+
+def _quantiles(times: list[float]) -> tuple[float, float, float]:
+    ordered = sorted(times)
+    return ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)], ordered[-1]
+
+
+def _harmless(salt: int) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            f"name{salt}": {"type": "string", "maxLength": 20},
+            "age": {"type": "integer", "minimum": 0, "maximum": 100 + salt},
+            "tags": {"type": "array", "items": {"enum": ["a", "b", f"c{salt}"]}, "maxItems": 5},
+        },
+        "required": [f"name{salt}", "age"],
+    }
+
+
+def _measured(
+    compiler: ConstraintCompiler, seconds: float, *, hostile: bool, salt: int
+) -> tuple[list[float], list[float], int]:
+    """Seconds of steps, seconds of new schemas, and how many hostile specs were answered."""
+    steps: list[float] = []
+    compiles: list[float] = []
+    answered = [0]
+    end = time.monotonic() + seconds
+
+    def stepping() -> None:
+        draw = random.Random(salt)
+        sequences = [
+            ConstrainedSequence(compiler.compile("json", _harmless(i)).open()) for i in range(_MATCHERS)
+        ]
+        out = np.zeros((_MATCHERS, compiler.vocabulary.words), np.int32)
+        while time.monotonic() < end:
+            begin = time.perf_counter()
+            fill_rows(sequences, out, 1)
+            steps.append(time.perf_counter() - begin)
+            for row, one in enumerate(sequences):
+                allowed = np.flatnonzero(np.unpackbits(out[row].view(np.uint8), bitorder="little"))
+                one.advance(int(draw.choice(allowed)))
+                if one.is_ended or len(one.matcher.tokens) > 60:
+                    one.reset()
+            time.sleep(0.005)  # the model's turn
+
+    def compiling() -> None:
+        i = 1_000_000 * salt
+        while time.monotonic() < end:
+            i += 1
+            begin = time.perf_counter()
+            compiler.compile("json", _harmless(i))
+            compiles.append(time.perf_counter() - begin)
+            time.sleep(0.02)
+
+    def attacking() -> None:
+        i = 0
+        while time.monotonic() < end:
+            kind, spec = _HOSTILE[i % len(_HOSTILE)](i)
+            i += 1
+            try:
+                matcher = compiler.compile(kind, spec).open()
+                for _ in range(3):
+                    matcher.mask()
+            except StructgenError:
+                pass
+            answered[0] = i
+
+    threads = [
+        threading.Thread(target=run) for run in (stepping, compiling, *([attacking] if hostile else []))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return steps, compiles, answered[0]
+
+
+if __name__ == "__main__":
+    main()
