@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,16 +57,24 @@ def main() -> None:
         time.sleep(2.0)  # all processes are there
         alone = _measured(compiler, options.seconds, hostile=False, salt=1)
         beside = _measured(compiler, options.seconds, hostile=True, salt=2)
-        print(f"{'':34}{'median':>10}{'99 %':>10}{'slowest':>10}  ms")
+        print(f"{'':45}{'median':>10}{'99 %':>10}{'slowest':>10}  ms")
         for place, name in enumerate(("a step of 16 masks", "a new harmless schema")):
-            for told, times in (("alone", alone[place]), ("beside hostile specs", beside[place])):
+            for told, times in (("alone", alone.times[place]), ("beside hostile specs", beside.times[place])):
                 print(f"{f'{name}, {told}':45}" + "".join(f"{1e3 * q:10.2f}" for q in _quantiles(times)))
-            print(f"{'':10}the slowest took {1e3 * (max(beside[place]) - max(alone[place])):.1f} ms longer")
+            longer = max(beside.times[place]) - max(alone.times[place])
+            print(f"{'':10}the slowest took {1e3 * longer:.1f} ms longer")
         stats = compiler.stats
         print(
-            f"{beside[2]} hostile specs: {stats.refused} refused ({stats.timed_out} for time), {stats.slow} with "
+            f"{beside.answered} hostile specs: {stats.refused} refused ({stats.timed_out} for time), {stats.slow} with "
             f"engines of their own, {stats.preempted} set aside; {stats.worker_starts} processes started"
         )
+
+
+class _Run(NamedTuple):
+    times: tuple[list[float], list[float]]
+    """Seconds of steps, and of new schemas."""
+    answered: int
+    """Hostile specs."""
 
 
 def _quantiles(times: list[float]) -> tuple[float, float, float]:
@@ -86,10 +94,7 @@ def _harmless(salt: int) -> dict[str, Any]:
     }
 
 
-def _measured(
-    compiler: ConstraintCompiler, seconds: float, *, hostile: bool, salt: int
-) -> tuple[list[float], list[float], int]:
-    """Seconds of steps, seconds of new schemas, and how many hostile specs were answered."""
+def _measured(compiler: ConstraintCompiler, seconds: float, *, hostile: bool, salt: int) -> _Run:
     steps: list[float] = []
     compiles: list[float] = []
     answered = [0]
@@ -141,7 +146,7 @@ def _measured(
         thread.start()
     for thread in threads:
         thread.join()
-    return steps, compiles, answered[0]
+    return _Run((steps, compiles), answered[0])
 
 
 if __name__ == "__main__":

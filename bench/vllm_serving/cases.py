@@ -3,8 +3,8 @@
 Why: a served answer must be right by somebody else's judgement: `jsonschema_rs` for JSON Schema, `re` for patterns and
 regular grammars, membership for choices.
 Invariant: the same seed makes the same requests. Schemas are distinct, since names and bounds are drawn, and small, so
-that a whole answer fits `MAX_TOKENS`. A poisonous request is one that must be answered with a 400; a hostile one, which takes much to
-compile, may be.
+that a whole answer fits `MAX_TOKENS`. A poisonous request is one that must be answered with a 400; a hostile one, which
+takes much to compile, may be.
 """
 
 from __future__ import annotations

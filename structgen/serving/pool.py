@@ -29,6 +29,9 @@ __all__ = ["Preempted", "WorkerProcess"]
 _START_SECONDS = 120.0
 _MOST_ANSWER = 256 << 20
 _ASK_AGAIN = 0.02
+_SLOW_NICENESS = 15
+"""Of a process whose spec is not quick: it must not take the processor from those who serve."""
+_NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
 
 
@@ -44,10 +47,14 @@ class WorkerProcess:
         self._limits = limits
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
+        self._is_lowered = False
         self.starts = 0
 
     def start(self) -> None:
         """Starts the process if it does not run. Raises `LimitExceeded` where it does not get ready."""
+        if self._is_lowered and self._process is not None and not _set_niceness(self._process.pid, _NICENESS):
+            self.kill()  # without the right to raise a priority again, only a new process has it
+        self._is_lowered = False
         if self._process is not None and self._process.poll() is None:
             return
         self.kill()
@@ -133,7 +140,8 @@ class WorkerProcess:
                 raise TimeoutError
             if not may_go_on():
                 raise Preempted
-            pause = _ASK_AGAIN
+            _set_niceness(process.pid, _SLOW_NICENESS)
+            self._is_lowered, pause = True, _ASK_AGAIN
         head = _read_exactly(process.stdout, LENGTH.size, deadline)
         if head is None:
             return None
@@ -141,6 +149,15 @@ class WorkerProcess:
         if length > _MOST_ANSWER:
             return None
         return _read_exactly(process.stdout, length, deadline)
+
+
+def _set_niceness(pid: int, niceness: int) -> bool:
+    """Did the priority change?"""
+    try:
+        os.setpriority(os.PRIO_PROCESS, pid, niceness)
+    except OSError:
+        return False
+    return True
 
 
 def _is_ready(pipe: IO[bytes], seconds: float) -> bool:
