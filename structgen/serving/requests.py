@@ -73,7 +73,7 @@ class RequestLimits:
     """A spec that takes longer keeps its worker only while another one is left for the others."""
     compile_bytes: int = 1 << 30
     """Memory that a worker may take beyond what its vocabulary needs."""
-    install_seconds: float = 0.04
+    install_seconds: float = 0.02
     """CPU time to build the automaton in the serving process, during which no other Python code runs there."""
     slow_mask_seconds: float = 0.005
     """A mask that took longer in the worker marks its spec as slow: it gets an engine of its own."""

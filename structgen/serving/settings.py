@@ -28,7 +28,7 @@ class Settings:
     """The settings of one process."""
 
     limits: RequestLimits = DEFAULT_LIMITS
-    workers: int = 2
+    workers: int = 3
     """Processes that try specs out, where requests come in."""
     mask_threads: int = 4
     """Threads that fill masks at once, of specs with engines of their own."""

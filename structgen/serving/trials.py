@@ -92,7 +92,7 @@ class Trials(ABC, Generic[Outcome]):
         self._stats = CompilerStats()
         self._jobs: deque[Job[Outcome]] = deque()
         self._slow_jobs: deque[Job[Outcome]] = deque()
-        self._places = max(1, workers - 1)
+        self._places = max(1, workers // 2)  # the others, and while one is started anew, are for quick ones
         self._closed = False
         self._workers = [WorkerProcess(self.vocabulary, limits) for _ in range(workers)]
         self._threads = [
