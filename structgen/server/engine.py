@@ -11,6 +11,7 @@ Invariant: every ticket that was taken ends, by its texts or by an `error`, but 
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import threading
 import time
@@ -30,6 +31,19 @@ __all__ = ["Engine", "Ticket"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+_GIVE_BACK_SECONDS = 20.0
+
+
+def _trimmer() -> Callable[[], Any]:
+    """glibc's `malloc_trim`; nothing where there is none."""
+    try:
+        found = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return lambda: None
+    return lambda: found(0)
+
+
+_trim = _trimmer()
 
 
 class Ticket:
@@ -93,6 +107,7 @@ class Engine:
         self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._of: dict[int, tuple[Ticket, int]] = {}
         self._closing = False
+        self._given_back = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="structgen-model", daemon=True)
 
     def start(self) -> None:
@@ -144,6 +159,7 @@ class Engine:
                 new, self._new = self._new, deque()
                 gone, self._gone = self._gone, deque()
                 call = self._calls.popleft() if self._calls else None
+            self._give_back()
             try:
                 self._round(new, gone, call)
             except Exception as error:  # subtle: without this thread nothing would ever be answered again
@@ -190,6 +206,14 @@ class Engine:
         self.batch.drop(rows)
         for row in rows:
             self._of.pop(id(row), None)
+
+    def _give_back(self) -> None:
+        """Let the system have what the allocator holds and nobody uses: the batch's cache grows and shrinks, and what
+        is freed in between small things would stay with the process."""
+        now = time.monotonic()
+        if now - self._given_back > _GIVE_BACK_SECONDS:
+            self._given_back = now
+            _trim()
 
     def _fail_all(self, error: Exception) -> None:
         """After a fault in this program, or at the end: every ticket is told."""

@@ -40,7 +40,7 @@ class ServerSettings:
     """How long running requests may take to end once the server is told to stop."""
     patience: float = 0.01
     """Seconds that all wait for the mask of one; who takes longer sits out a pass of the model."""
-    prompt_tokens: int = 64
+    prompt_tokens: int = 32
     """Tokens of new prompts that are read between two passes for those who run."""
     tool_format: str = "hermes"
     """How the model writes tool calls: a name of `structgen.tools.FORMATS`."""

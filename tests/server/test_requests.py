@@ -330,3 +330,28 @@ def test_models(client: Any) -> None:
     assert client.models.retrieve(NAME).owned_by == "structgen"
     with pytest.raises(openai.NotFoundError):
         client.models.retrieve("other")
+
+
+def test_typed_calls_over_the_server(server: Running) -> None:
+    pytest.importorskip("httpx2")
+    from typing import Literal
+
+    import structgen as sg
+
+    with sg.connect(f"{server.url}/v1", api_key=KEY) as connected:
+        found = sg.generate(connected, "Red or green?", Literal["red", "green"], max_tokens=10)
+        assert found in ("red", "green")
+        assert re.fullmatch("a{2,4}", sg.generate(connected, "Say aaa.", sg.regex("a{2,4}"), max_tokens=10))
+
+
+def test_details_that_only_this_server_tells(client: Any) -> None:
+    answer = ask(client, seed=4, extra={"structgen": {}, "guided_choice": ["yes", "no"]})
+    details = answer.choices[0].model_extra["structgen"]
+    assert details["finish"] == "complete" and details["logprob"] < details["log_weight"] <= 0
+    assert details["seed"] == [4, 0]
+    short = ask(
+        client,
+        max_tokens=14,
+        extra={"structgen": {"close_within_budget": True}, "guided_regex": "[a-z]+( [a-z]+)*[.]"},
+    )
+    assert short.choices[0].finish_reason == "stop"
