@@ -219,7 +219,7 @@ def test_walks_end_in_valid_texts(strategy: str) -> None:
             assume(False)
 
     collect()
-    assert ends[True] <= ends[False] / 50
+    assert ends[True] <= 1 + ends[False] / 50  # one may always be met by chance
 
 
 def test_one_extra_key_breaks_several_requirements() -> None:
