@@ -1,8 +1,8 @@
-"""The parent's side of `worker`: one process that tries specs out, killed when one takes too long.
+"""The parent's side of `worker`: a process that tries specs out, killed when one takes too long.
 
-Invariant: after `ask` the process is ready for the next spec or will be started anew; it never outlives its parent, as
-it ends when its input is closed.
-Cost: starting one takes about a second (the vocabulary is built again); a spec costs a pipe's round trip.
+Invariant: after `ask` there is a process for the next spec, or one will be started. No process outlives its parent.
+Cost: the first one takes about a second, one that takes the place of another some milliseconds; a spec costs a pipe's
+round trip.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import os
 import pickle
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,21 +23,28 @@ from structgen.vocabulary import Vocabulary
 
 from .requests import Kind, RequestLimits
 from .trial import Trial
-from .worker import LENGTH, vocabulary_parts
+from .worker import GOT, LENGTH, READY, vocabulary_parts
 
 __all__ = ["Preempted", "WorkerProcess"]
 
 _START_SECONDS = 120.0
+_RENEW_SECONDS = 10.0
 _MOST_ANSWER = 256 << 20
+_MOST_SPECS = 500
+"""After so many a process is replaced, and with it what its caches hold."""
 _ASK_AGAIN = 0.02
+_BY_NUMBER = -1
 _SLOW_NICENESS = 15
 """Of a process whose spec is not quick: it must not take the processor from those who serve."""
-_NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
 
 
 class Preempted(Exception):
     """A spec that was not quick had to make way; it may be tried again."""
+
+
+class _Died(Exception):
+    """The process ended, or another one is in its place."""
 
 
 class WorkerProcess:
@@ -46,31 +54,34 @@ class WorkerProcess:
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
         self._process: subprocess.Popen[bytes] | None = None
+        self._trying: int | None = None
+        """The process that tries specs out, as a descriptor, so that its number can stand for no other one."""
+        self._pid = 0
+        self._asked = 0
         self._closed = False
-        self._is_lowered = False
         self.starts = 0
+        """How many processes tried specs out, one after the other."""
 
     def start(self) -> None:
         """Starts the process if it does not run. Raises `LimitExceeded` where it does not get ready."""
-        if self._is_lowered and self._process is not None and not _set_niceness(self._process.pid, _NICENESS):
-            self.kill()  # without the right to raise a priority again, only a new process has it
-        self._is_lowered = False
         if self._process is not None and self._process.poll() is None:
-            return
+            self._take_over()
+            if self._process is not None:
+                return
         self.kill()
         if self._closed:
             raise LimitExceeded("the compiler was closed", limit="closed")
         self._process = subprocess.Popen(
             _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=_environment()
         )
-        self.starts += 1
         try:
-            ready = self._exchange(self._hello, _START_SECONDS)
-        except (TimeoutError, OSError):
-            ready = None
-        if ready != b"ready":
+            self._send(self._hello)
+            self._meet(self._frame(monotonic() + _START_SECONDS))
+        except (TimeoutError, OSError, _Died):
             self.kill()
-            raise LimitExceeded("the process that compiles constraints does not start", limit="worker")
+            raise LimitExceeded(
+                "the process that compiles constraints does not start", limit="worker"
+            ) from None
 
     def ask(self, kind: Kind, spec: Any, may_go_on: Callable[[], bool] = lambda: True) -> Trial:
         """The trial of a spec. Raises the error that it met, or `LimitExceeded` for time or memory.
@@ -78,28 +89,22 @@ class WorkerProcess:
         `may_go_on` is asked now and then once it has taken longer than `quick_seconds`; `Preempted` if it says no.
         """
         self.start()
+        self._asked += 1
         try:
-            answer = self._exchange(pickle.dumps((kind, spec)), self._limits.compile_seconds, may_go_on)
-        except Preempted:
-            self.kill()
-            raise
+            found = pickle.loads(self._exchange(pickle.dumps((kind, spec)), may_go_on))
         except TimeoutError:
-            self.kill()
             raise LimitExceeded(
                 f"the request's constraint takes more than {self._limits.compile_seconds:g} seconds to compile",
                 limit="compile_seconds",
                 hint="Send a smaller one; whoever runs the server can raise compile_seconds.",
             ) from None
-        except OSError:
-            answer = None
-        if answer is None:
+        except (OSError, _Died):
             self.kill()
             raise LimitExceeded(
                 "the request's constraint ended the process that compiled it, most likely for its memory",
                 limit="compile_bytes",
                 hint="Send a smaller one; whoever runs the server can raise compile_bytes.",
-            )
-        found = pickle.loads(answer)
+            ) from None
         if isinstance(found, StructgenError):
             raise found
         assert isinstance(found, Trial)
@@ -110,10 +115,11 @@ class WorkerProcess:
         self._closed = True
         process = self._process
         if process is not None:
-            process.kill()
+            process.kill()  # what it has forked dies with it
 
     def kill(self) -> None:
-        """Ends the process, and waits until it is gone."""
+        """Ends the processes, and waits until the first is gone."""
+        self._end_trying()
         process, self._process = self._process, None
         if process is None:
             return
@@ -124,40 +130,101 @@ class WorkerProcess:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def _exchange(
-        self, data: bytes, seconds: float, may_go_on: Callable[[], bool] = lambda: True
-    ) -> bytes | None:
-        """The answer to a frame; None if the process ended."""
+    def _exchange(self, data: bytes, may_go_on: Callable[[], bool]) -> bytes:
+        """The answer to a request. When this raises, the process is another one, or none."""
+        deadline = monotonic() + self._limits.compile_seconds
+        self._send(data)
+        if self._frame(monotonic() + self._limits.compile_seconds + _RENEW_SECONDS) != GOT:
+            raise _Died
+        pause, is_slow = self._limits.quick_seconds, False
+        while not _is_ready(self._output, min(pause, max(0.0, deadline - monotonic()))):
+            late = monotonic() >= deadline
+            if late or not may_go_on():
+                self._renew()
+                raise TimeoutError if late else Preempted
+            if not is_slow:
+                with contextlib.suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, self._pid, _SLOW_NICENESS)
+            pause, is_slow = _ASK_AGAIN, True
+        answer = self._frame(monotonic() + _RENEW_SECONDS)
+        if answer.startswith(READY):  # it died, and the next one is there already
+            self._meet(answer)
+            raise LimitExceeded(
+                f"the request's constraint takes more than {self._limits.compile_bytes >> 20} MiB to compile",
+                limit="compile_bytes",
+                hint="Send a smaller one; whoever runs the server can raise compile_bytes.",
+            )
+        if is_slow:
+            self._renew()  # not everybody may raise a priority again
+        return answer
+
+    def _take_over(self) -> None:
+        """Replaces a process that has done enough, and notices one that died since and has been replaced."""
+        if self._asked >= _MOST_SPECS:
+            self._renew()
+        elif _is_ready(self._output, 0):
+            try:
+                self._meet(self._frame(monotonic() + _RENEW_SECONDS))
+            except (TimeoutError, OSError, _Died):
+                self.kill()
+
+    def _renew(self) -> None:
+        """Kills the process that tries specs out, and waits for the next one; if none comes, there is none."""
+        self._end_trying()
+        try:
+            self._meet(self._frame(monotonic() + _RENEW_SECONDS))
+        except (TimeoutError, OSError, _Died):
+            self.kill()
+
+    def _meet(self, frame: bytes) -> None:
+        if not frame.startswith(READY):
+            raise _Died
+        self._end_trying()
+        self._pid = int(frame[len(READY) :])
+        try:
+            self._trying = os.pidfd_open(self._pid)
+        except (AttributeError, OSError):  # an old kernel: the number must do
+            self._trying = _BY_NUMBER
+        self._asked = 0
+        self.starts += 1
+
+    def _end_trying(self) -> None:
+        trying, self._trying = self._trying, None
+        if trying == _BY_NUMBER:
+            with contextlib.suppress(OSError):
+                os.kill(self._pid, signal.SIGKILL)
+        elif trying is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(trying, signal.SIGKILL)
+            os.close(trying)
+
+    @property
+    def _output(self) -> IO[bytes]:
         process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        deadline = monotonic() + seconds
-        _write_all(process.stdin, LENGTH.pack(len(data)) + data)
-        pause = self._limits.quick_seconds
-        while not _is_ready(process.stdout, min(pause, max(0.0, deadline - monotonic()))):
-            if monotonic() >= deadline:
-                raise TimeoutError
-            if not may_go_on():
-                raise Preempted
-            _set_niceness(process.pid, _SLOW_NICENESS)
-            self._is_lowered, pause = True, _ASK_AGAIN
-        head = _read_exactly(process.stdout, LENGTH.size, deadline)
-        if head is None:
-            return None
-        (length,) = LENGTH.unpack(head)
+        if process is None or process.stdout is None:
+            raise _Died
+        return process.stdout
+
+    def _send(self, data: bytes) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            raise _Died
+        view = memoryview(LENGTH.pack(len(data)) + data)
+        while view:
+            view = view[os.write(process.stdin.fileno(), view) :]
+
+    def _frame(self, deadline: float) -> bytes:
+        """The next frame. Raises `TimeoutError`, or `_Died` where there is none."""
+        (length,) = LENGTH.unpack(_read_exactly(self._output, LENGTH.size, deadline))
         if length > _MOST_ANSWER:
-            return None
-        return _read_exactly(process.stdout, length, deadline)
+            raise _Died
+        return _read_exactly(self._output, length, deadline)
 
 
-def _set_niceness(pid: int, niceness: int) -> bool:
-    """Did the priority change?"""
-    try:
-        os.setpriority(os.PRIO_PROCESS, pid, niceness)
-    except OSError:
-        return False
-    return True
+def _environment() -> dict[str, str]:
+    """Where structgen is imported from here it is found there, too; one thread is enough."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _is_ready(pipe: IO[bytes], seconds: float) -> bool:
@@ -166,30 +233,13 @@ def _is_ready(pipe: IO[bytes], seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-def _environment() -> dict[str, str]:
-    """Where structgen is imported from here it is found there, too; one thread is enough."""
-    paths = [path for path in sys.path if path]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-
-
-def _write_all(pipe: IO[bytes], data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(pipe.fileno(), view) :]
-
-
-def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes | None:
+def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes:
     parts = bytearray()
     while len(parts) < length:
         if not _is_ready(pipe, max(0.0, deadline - monotonic())):
             raise TimeoutError
         data = os.read(pipe.fileno(), min(1 << 20, length - len(parts)))
         if not data:
-            return None
+            raise _Died
         parts += data
     return bytes(parts)

@@ -1,29 +1,36 @@
-"""The process in which specs are tried out: ``python -m structgen.serving.worker``.
+"""The process in which specs are tried out, and the one that makes it again when it was killed.
 
 Why: a hostile spec may take any time and any memory, and Python code cannot be stopped from another thread. A process
-can: `compiler` kills this one when a spec takes too long, and starts another.
-What: reads frames on standard input, a length of four bytes and a pickle: first the vocabulary and the limits, then
-one request each, (kind, spec); answers each on standard output with a `Trial` or the error. It ends with its input.
+can. Starting one takes a second, for Python and the vocabulary; so one process does that once and *forks* another one
+that tries specs out. Whenever that is killed, or dies, the next one is there in milliseconds.
+What: frames are a length of four bytes and bytes. The first one read is a pickle of the vocabulary and the limits. A
+new process says ``ready`` and its number; for each request, a pickle of (kind, spec), it says ``got`` when it has read
+all of it, and then a pickle of a `Trial` or of the error. Both end with their input, and with their parents.
 Invariant: nothing but frames is written to the standard output that it was given; whatever is printed goes to the
-standard error. Memory is bounded by RLIMIT_AS, set after the vocabulary is there.
+standard error. Neither process has threads, so that forking is safe. Memory of the forked one is bounded by RLIMIT_AS.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import pickle
+import signal
 import struct
-import sys
-from typing import IO, Any
+from typing import Any
 
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.requests import RequestLimits
 from structgen.serving.trial import serving_vocabulary, try_out
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["LENGTH", "main", "vocabulary_parts"]
+__all__ = ["GOT", "LENGTH", "READY", "main", "vocabulary_parts"]
 
 LENGTH = struct.Struct(">I")
+READY = b"ready "
+GOT = b"got"
+_PR_SET_PDEATHSIG = 1
 
 
 def vocabulary_parts(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -38,28 +45,41 @@ def vocabulary_parts(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def main() -> None:
-    source = sys.stdin.buffer
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as target:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        _serve(source, target)
-
-
-def _serve(source: IO[bytes], target: IO[bytes]) -> None:
-    first = _read(source)
+    target = os.dup(1)
+    os.dup2(2, 1)
+    _die_with_parent()
+    first = _read()
     if first is None:
         return
     parts, limits = pickle.loads(first)
     vocabulary = serving_vocabulary(Vocabulary(**parts))
     assert vocabulary.engine is not None  # made now
-    _bound_memory(limits)
-    _write(target, b"ready")
-    while (frame := _read(source)) is not None:
+    while True:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                _die_with_parent()
+                _bound_memory(limits)
+                _serve(target, vocabulary, limits)
+                status = 0
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        if status == 0:
+            return  # the input has ended
+
+
+def _serve(target: int, vocabulary: Vocabulary, limits: RequestLimits) -> None:
+    _write(target, READY + str(os.getpid()).encode())
+    while (frame := _read()) is not None:
+        _write(target, GOT)
         _write(target, _answer(frame, vocabulary, limits))
 
 
 def _answer(frame: bytes, vocabulary: Vocabulary, limits: RequestLimits) -> bytes:
-    kind, spec = pickle.loads(frame)
     try:
+        kind, spec = pickle.loads(frame)
         answer: Any = try_out(kind, spec, vocabulary, limits)
     except StructgenError as error:
         answer = error
@@ -71,6 +91,12 @@ def _answer(frame: bytes, vocabulary: Vocabulary, limits: RequestLimits) -> byte
     except RecursionError:
         answer = LimitExceeded("the request's constraint is nested too deep", limit="depth")
     return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+
+
+def _die_with_parent() -> None:
+    """Where the system can, this process is killed when the one that made it dies, whatever it is doing."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _bound_memory(limits: RequestLimits) -> None:
@@ -88,18 +114,26 @@ def _bound_memory(limits: RequestLimits) -> None:
         pass  # a system without such limits: the time limit is left
 
 
-def _read(source: IO[bytes]) -> bytes | None:
-    head = source.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    (length,) = LENGTH.unpack(head)
-    data = source.read(length)
-    return data if len(data) == length else None
+def _read() -> bytes | None:
+    """A frame from standard input; None where it has ended. Not buffered: what follows may be for another process."""
+    head = _exactly(LENGTH.size)
+    return None if head is None else _exactly(LENGTH.unpack(head)[0])
 
 
-def _write(target: IO[bytes], data: bytes) -> None:
-    target.write(LENGTH.pack(len(data)) + data)
-    target.flush()
+def _exactly(length: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < length:
+        data = os.read(0, length - len(parts))
+        if not data:
+            return None
+        parts += data
+    return bytes(parts)
+
+
+def _write(target: int, data: bytes) -> None:
+    view = memoryview(LENGTH.pack(len(data)) + data)
+    while view:
+        view = view[os.write(target, view) :]
 
 
 if __name__ == "__main__":

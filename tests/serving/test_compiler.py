@@ -1,6 +1,7 @@
 """Specs tried out in processes of their own: what comes back, limits, isolation, and that nothing is left behind."""
 
 import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -108,10 +109,10 @@ def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
 
 
 def test_memory_is_bounded():
-    limits = RequestLimits(compile_bytes=8 << 20, compile_seconds=20.0)
+    limits = RequestLimits(compile_bytes=8 << 20, compile_seconds=20.0, max_bytes=1 << 24)
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
         with pytest.raises(LimitExceeded) as caught:
-            compiler.compile("choice", [f"{i:050d}" for i in range(15_000)])
+            compiler.compile("choice", [f"{i:050d}" for i in range(90_000)])
         assert caught.value.limit == "compile_bytes"
         assert compiler.compile("regex", "a").open().advance(ord("a"))
 
@@ -158,6 +159,7 @@ def test_closing_ends_processes_and_threads():
     compiler.compile("regex", "a")
     threads = [one for one in threading.enumerate() if one.name == "structgen-trials"]
     processes = [worker._process.pid for worker in compiler._workers if worker._process is not None]
+    processes += [worker._pid for worker in compiler._workers if worker._pid]
     assert processes
     compiler.close()
     compiler.close()
@@ -179,7 +181,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_a_process_that_was_killed_is_started_again():
+def test_processes_that_were_killed_are_made_again():
     worker = WorkerProcess(BYTES, RequestLimits())
     try:
         worker.start()
@@ -187,6 +189,12 @@ def test_a_process_that_was_killed_is_started_again():
         worker._process.wait()
         assert worker.ask("regex", "a").slowest_mask >= 0
         assert worker.starts == 2
+        first = worker._pid
+        os.kill(first, signal.SIGKILL)  # as the system does when memory ends; no spec is to blame
+        time.sleep(0.3)
+        assert worker.ask("regex", "b").seconds > 0
+        assert worker._pid != first
+        assert not _lives(first)
     finally:
         worker.close()
         worker.kill()
@@ -198,7 +206,9 @@ def test_a_spec_makes_way_when_it_is_told_to():
         worker.start()
         with pytest.raises(Preempted):
             worker.ask("grammar", SLOW, lambda: False)
+        begin = time.monotonic()
         assert worker.ask("regex", "a").seconds > 0
+        assert time.monotonic() - begin < 1  # the next process was there
     finally:
         worker.close()
         worker.kill()
