@@ -53,7 +53,7 @@ def main() -> None:
     vocabulary = Vocabulary.from_tokenizer(str(embedded_directory() / "tokenizer.json"), eos_ids=[2, 0])
     with ConstraintCompiler(vocabulary, workers=options.workers) as compiler:
         for i in range(20):
-            compiler.compile("json", _harmless(i))
+            compiler.compile("json", harmless(i))
         time.sleep(2.0)  # all processes are there
         alone = _measured(compiler, options.seconds, hostile=False, salt=1)
         beside = _measured(compiler, options.seconds, hostile=True, salt=2)
@@ -82,7 +82,7 @@ def _quantiles(times: list[float]) -> tuple[float, float, float]:
     return ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)], ordered[-1]
 
 
-def _harmless(salt: int) -> dict[str, Any]:
+def harmless(salt: int) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
@@ -103,7 +103,7 @@ def _measured(compiler: ConstraintCompiler, seconds: float, *, hostile: bool, sa
     def stepping() -> None:
         draw = random.Random(salt)
         sequences = [
-            ConstrainedSequence(compiler.compile("json", _harmless(i)).open()) for i in range(_MATCHERS)
+            ConstrainedSequence(compiler.compile("json", harmless(i)).open()) for i in range(_MATCHERS)
         ]
         out = np.zeros((_MATCHERS, compiler.vocabulary.words), np.int32)
         while time.monotonic() < end:
@@ -122,7 +122,7 @@ def _measured(compiler: ConstraintCompiler, seconds: float, *, hostile: bool, sa
         while time.monotonic() < end:
             i += 1
             begin = time.perf_counter()
-            compiler.compile("json", _harmless(i))
+            compiler.compile("json", harmless(i))
             compiles.append(time.perf_counter() - begin)
             time.sleep(0.02)
 

@@ -62,6 +62,11 @@ class WorkerProcess:
         self.starts = 0
         """How many processes tried specs out, one after the other."""
 
+    @property
+    def tried_by(self) -> int:
+        """The number of the process that tries specs out; 0 if there was none."""
+        return self._pid
+
     def start(self) -> None:
         """Starts the process if it does not run. Raises `LimitExceeded` where it does not get ready."""
         if self._process is not None and self._process.poll() is None:

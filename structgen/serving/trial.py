@@ -30,7 +30,12 @@ __all__ = ["Trial", "serving_vocabulary", "special_names", "try_out"]
 _STEPS = 24
 _SECONDS = 0.05
 """A trial makes masks for so many tokens, or so long."""
-_SERVING_LIMITS = {"mask_steps": 500_000, "oracle_budget": 10_000, "earley_items": 20_000}
+_SERVING_LIMITS = {
+    "mask_steps": 500_000,
+    "oracle_budget": 10_000,
+    "earley_items": 20_000,
+    "space_bytes": 64 << 20,
+}
 """Limits of the core under which one mask delays a batch by little (docs/vllm.md), where the vocabulary sets none."""
 
 

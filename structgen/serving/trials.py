@@ -130,6 +130,10 @@ class Trials(ABC, Generic[Outcome]):
         return self.submit(kind, spec).result(patience)
 
     @property
+    def processes(self) -> tuple[WorkerProcess, ...]:
+        return tuple(self._workers)
+
+    @property
     def stats(self) -> CompilerStats:
         with self._lock:
             now = vars(self._stats) | {

@@ -1,0 +1,59 @@
+"""Memory of a process that compiles schemas which never come again.
+
+    python -m bench.serving_memory [--minutes 2]
+
+Each schema is new, is compiled as a server does, and makes a few masks of one answer. Told is the resident memory of
+this process and of those that try specs out, now and then; it must come to rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+
+import numpy as np
+
+from structgen.models.embedded import embedded_directory
+from structgen.serving.compiler import ConstraintCompiler
+from structgen.vocabulary import Vocabulary
+
+from .isolation import harmless
+
+_STEPS = 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=2.0)
+    minutes: float = parser.parse_args().minutes
+    vocabulary = Vocabulary.from_tokenizer(str(embedded_directory() / "tokenizer.json"), eos_ids=[2, 0])
+    draw = random.Random(0)
+    with ConstraintCompiler(vocabulary, workers=1) as compiler:
+        begin = told = time.monotonic()
+        schemas = 0
+        while time.monotonic() - begin < 60 * minutes:
+            matcher = compiler.compile("json", harmless(schemas)).open()
+            schemas += 1
+            for _ in range(_STEPS):
+                allowed = np.flatnonzero(np.unpackbits(matcher.mask().view(np.uint8), bitorder="little"))
+                if not matcher.advance(int(draw.choice(allowed))) or matcher.is_finished:
+                    break
+            if time.monotonic() - told > 5 * minutes:
+                told = time.monotonic()
+                stats = compiler.stats
+                tried = [_resident(worker.tried_by) for worker in compiler.processes]
+                print(
+                    f"{told - begin:6.0f} s {schemas:8} schemas: {_resident('self'):7.1f} MiB here, "
+                    f"{tried} MiB where they are tried out; {stats.entries} kept, masks {stats.mask_bytes >> 20} MiB"
+                )
+
+
+def _resident(process: int | str) -> float:
+    with open(f"/proc/{process}/status") as file:
+        line = next(line for line in file if line.startswith("VmRSS"))
+    return round(int(line.split()[1]) / 1024, 1)
+
+
+if __name__ == "__main__":
+    main()
