@@ -25,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
@@ -198,6 +199,7 @@ async def _load(url: str, options: argparse.Namespace, watch: _Memory) -> dict[s
         observing.cancel()
     watch.look()
     seconds = time.perf_counter() - begin
+    _say_batch(url)
     for kind in sorted({kind for kind, _ in kinds}):
         told = ", ".join(f"{n} {outcome}" for (one, outcome), n in sorted(kinds.items()) if one == kind)
         print(f"  {kind:24} {told}")
@@ -222,6 +224,21 @@ async def _load(url: str, options: argparse.Namespace, watch: _Memory) -> dict[s
             name: [_share(values, 0.5), _share(values, 0.99)] for name, values in latencies.items() if values
         },
     }
+
+
+def _say_batch(url: str) -> None:
+    """What the server says of its batch."""
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics") as page:
+        lines = [line.split() for line in page.read().decode().splitlines() if not line.startswith("#")]
+    told = {name: float(value) for name, value in lines if "{" not in name}
+    passes = max(1.0, told["structgen_passes_total"])
+    print(
+        f"  batch: {passes:.0f} passes of {told['structgen_pass_rows_total'] / passes:.1f} rows, "
+        f"{1e3 * told['structgen_pass_seconds_total'] / passes:.0f} ms each; "
+        f"prompts {told['structgen_prompt_seconds_total']:.0f} s; "
+        f"{told['structgen_turns_left_behind_total']:.0f} turns not waited for; "
+        f"{told['structgen_compiler_worker_starts_total']:.0f} starts of compiling processes"
+    )
 
 
 def _share(values: Sequence[float], share: float) -> float:

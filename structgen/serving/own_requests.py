@@ -16,7 +16,7 @@ from typing import Any
 from structgen.constraints.base import Constraint
 from structgen.errors import ConstraintError, OptionError, a_kind
 
-__all__ = ["TOOL_OPTIONS", "own_constraint"]
+__all__ = ["TOOL_OPTIONS", "own_constraint", "preload"]
 
 TOOL_OPTIONS = (
     "format", "tool_choice", "parallel", "max_calls", "reasoning", "max_reasoning", "max_text", "order", "earlier",
@@ -31,6 +31,16 @@ def own_constraint(kind: str, spec: Any) -> Constraint:
     if not isinstance(spec, Mapping):
         raise ConstraintError(f"a request for {kind} is an object, not {a_kind(spec)}")
     return _MAKERS[kind](dict(spec))
+
+
+def preload() -> None:
+    """Import what constraints are read with, before a process is forked that would import it again and again."""
+    import lark  # noqa: F401
+
+    import structgen.constraints.plans
+    import structgen.serving.structural_tags
+    import structgen.shelf
+    import structgen.tools  # noqa: F401
 
 
 def _tools(spec: dict[str, Any]) -> Constraint:

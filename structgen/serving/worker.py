@@ -21,6 +21,7 @@ import struct
 from typing import Any
 
 from structgen.errors import LimitExceeded, StructgenError
+from structgen.serving.own_requests import preload
 from structgen.serving.requests import RequestLimits
 from structgen.serving.trial import serving_vocabulary, try_out
 from structgen.vocabulary import Vocabulary
@@ -54,6 +55,7 @@ def main() -> None:
     parts, limits = pickle.loads(first)
     vocabulary = serving_vocabulary(Vocabulary(**parts))
     assert vocabulary.engine is not None  # made now
+    preload()
     while True:
         child = os.fork()
         if child == 0:
