@@ -68,12 +68,12 @@ $(VLLM_VENV)/.vllm:
 	@$(VLLM_VENV)/bin/pip uninstall --yes --quiet torchvision torchaudio torchcodec
 	@touch $@
 
-$(VLLM_VENV)/.structgen: $(VLLM_VENV)/.vllm pyproject.toml $(CORE_SOURCES) $(shell find structgen -name '*.py')
-	@$(QUIET) 'build the core, install structgen-lm' $(VLLM_VENV)/bin/pip install --config-settings=build-dir=build/vllm '.[demo]'
+$(VLLM_VENV)/.structgen: $(VLLM_VENV)/.vllm pyproject.toml $(CORE_SOURCES)
+	@$(QUIET) 'build the core, install structgen-lm' $(VLLM_VENV)/bin/pip install --config-settings=build-dir=build/vllm --editable '.[demo]'
 	@touch $@
 
 test-vllm: $(VLLM_VENV)/.structgen
-	@$(VLLM_VENV)/bin/python -P -m pytest -q --import-mode=append --override-ini addopts= --override-ini asyncio_mode= tests/integrations/test_vllm.py
+	@$(VLLM_VENV)/bin/python -m pytest -q -W ignore -c /dev/null --rootdir . tests/integrations/test_vllm.py
 	@$(VLLM_VENV)/bin/python -m bench.vllm_serving --requests $(VLLM_REQUESTS)
 	@$(VLLM_VENV)/bin/python -m bench.vllm_serving --requests $(VLLM_REQUESTS) --speculation 4
 
