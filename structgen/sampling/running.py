@@ -37,6 +37,9 @@ _SLOW = 0.5
 """A row whose last turn took more than this share of the patience is not waited for the next time."""
 
 
+_MOST_AT_ONCE = 8
+"""At most so many times `prompt_tokens` are read in one round while others run."""
+
 _State = Literal["logits", "turning", "turned", "pending"]
 
 
@@ -108,7 +111,8 @@ class RunningBatch:
     """At most `most_rows` rows of `model`.
 
     patience       seconds that all others wait for one row's turn
-    prompt_tokens  tokens of prompts that are read between two passes while rows are running
+    prompt_tokens  tokens of prompts that are read between two passes while rows are running; up to eight times as many
+                   where few run and many wait
     """
 
     def __init__(
@@ -200,7 +204,7 @@ class RunningBatch:
     def _read_prompts(self) -> list[Row]:
         """Read as much of the prompts that wait as others have patience for; who is through joins."""
         failed: list[Row] = []
-        left = self._prompt_tokens if any(seat.state == "pending" for seat in self._seats) else None
+        left = self._prompt_budget()
         while left is None or left > 0:
             if self._arriving is None:
                 if not self._waiting or self.running + len(self._waiting[0].rows) > self.most_rows:
@@ -230,6 +234,18 @@ class RunningBatch:
                     left = self._prompt_tokens  # there is somebody now who waits
             left = None if left is None else left - len(part)
         return failed
+
+    def _prompt_budget(self) -> int | None:
+        """Tokens of prompts that may be read in this round; None: any number, since nobody waits for the next pass.
+
+        The more rows could join for each that runs, the more: or a batch of short texts would never fill.
+        """
+        running = sum(seat.state == "pending" for seat in self._seats)
+        if not running:
+            return None
+        arriving = 0 if self._arriving is None else len(self._arriving.rows)
+        joining = min(self.waiting + arriving, self.most_rows - len(self._seats))
+        return self._prompt_tokens * max(1, min(_MOST_AT_ONCE, joining // running))
 
     def _seat(self, arrival: _Arrival) -> None:
         session = arrival.session
