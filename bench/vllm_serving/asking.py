@@ -97,7 +97,7 @@ async def _ask(client: Any, model: str, case: Case) -> tuple[Outcome, str, int]:
     except openai.BadRequestError as error:
         return ("refused", "", 0) if case.is_poison else ("failed", str(error)[:300], 0)
     except openai.APIError as error:
-        return "failed", f"{type(error).__name__} {error}"[:300], 0
+        return "failed", f"{type(error).__name__} {error}, from {error.__cause__!r}"[:300], 0
     if case.is_poison and not case.may_answer:
         return "wrong", f"it was answered: {text!r:.100}", tokens
     if finish == "length":
