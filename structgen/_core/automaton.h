@@ -107,7 +107,9 @@ struct Reader {
   // an item's own text was used nevertheless.
   bool blind = false, leaned = false;
   Reads *reads = nullptr;  // of the mask of a grammar that is being made
-  uint64_t steps = 0;      // that this took
+  uint64_t steps = 0;      // that this took, with the moves of its parser
+  const GrammarControl *worked_for = nullptr;  // the grammar whose moves were counted last, and how many it had made
+  uint64_t worked = 0;
   const Unread *unread = nullptr;
   bool repeats = false;  // blind: an array that began in the same token has more than one item
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
@@ -202,7 +204,7 @@ class Automaton {
   const Node *step_key(Reader &r, const Node *n, uint8_t b);
   const Node *step_array(Reader &r, const Node *n, uint8_t b);
   const Node *step_grammar(Reader &r, const Node *n, uint8_t b);
-  void count_step(Reader &r) const;
+  void count_step(Reader &r, GrammarControl &g) const;
   template <class Read>
   const Node *read_first(Reader &r, const Node *child, const Read &read);
   const Node *special_in_grammar(Reader &r, const Node *n, uint32_t token);

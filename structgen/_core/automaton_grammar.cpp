@@ -122,15 +122,23 @@ const Node *Automaton::read_first(Reader &r, const Node *child, const Read &read
   return next;
 }
 
-void Automaton::count_step(Reader &r) const {
-  if (r.reads && ++r.steps > text_.limits().mask_steps)
+constexpr size_t MOVES_PER_STEP = 4;  // cost about as much as reading a byte
+
+// A step costs what the parser moves in it: the sets of an ambiguous text grow with the text.
+void Automaton::count_step(Reader &r, GrammarControl &g) const {
+  if (!r.reads) return;
+  const size_t work = g.earley().work();
+  if (r.worked_for == &g) r.steps += (work - r.worked) / MOVES_PER_STEP;
+  r.worked_for = &g;
+  r.worked = work;
+  if (++r.steps > text_.limits().mask_steps)
     throw LimitError("one mask of the grammar took more than " + std::to_string(text_.limits().mask_steps) +
                      " steps, since tokens can be read in very many ways (limit mask_steps)");
 }
 
 const Node *Automaton::begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte,
                                 const Node *parent) {
-  count_step(r);
+  count_step(r, g);
   const Node *out = begin_others_at(r, g, place, byte, parent);
   if (const Re rest = g.lexemes().rest_of(earlier, byte); rest != RegexSpace::EMPTY && g.lexemes().nullable(rest))
     return out;
@@ -182,8 +190,8 @@ bool Automaton::settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_
 }
 
 const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
-  count_step(r);
   GrammarControl &g = *n->control.grammar;
+  count_step(r, g);
   Lexer &lexer = g.lexer();
   const bool indented = g.grammar().indentation.active();
   std::vector<GrammarEntry> entries;

@@ -14,6 +14,7 @@ constexpr size_t MOST_TERMINALS = 200'000;
 constexpr size_t MOST_STEPS = 200'000;
 constexpr size_t MOST_SEARCHED = 1'500;
 constexpr size_t MOVES_SEARCHED = 5'000'000;  // of Earley's algorithm, on the way
+constexpr size_t MOVES_READ = 2'000'000;     // and when a completion is read
 constexpr size_t MOST_READ_WITHIN = 20'000;  // characters of a completion
 
 // The rest of a lexeme, its shortest.
@@ -188,12 +189,14 @@ class Completion {
 
   bool read(const std::vector<WitnessPiece> &pieces) {
     const Node *n = node_;
+    const size_t most = g_.earley().work() + MOVES_READ;
     // Within another constraint each byte asks for life.
     if (node_->entries[0].within != ANYTHING && !pieces.empty() && pieces[0].text.size() > MOST_READ_WITHIN) return false;
     for (const WitnessPiece &piece : pieces) {
       if (piece.special) n = n ? a_.step_special(r_, n, *piece.special) : nullptr;
-      for (size_t i = 0; n && i < piece.text.size(); ++i) n = a_.step(r_, n, static_cast<uint8_t>(piece.text[i]));
-      if (!n) return false;
+      for (size_t i = 0; n && i < piece.text.size() && g_.earley().work() < most; ++i)
+        n = a_.step(r_, n, static_cast<uint8_t>(piece.text[i]));
+      if (!n || g_.earley().work() >= most) return false;
     }
     return a_.grammar_ends(r_, n);
   }
@@ -282,8 +285,10 @@ static bool complete_by_search(Automaton &a, Reader &r, const Node *node, std::s
   auto found = [&](std::optional<std::string> text) {
     if (!text) return false;
     const Node *n = node;
-    for (size_t i = 0; n && i < text->size(); ++i) n = a.step(r, n, static_cast<uint8_t>((*text)[i]));
-    if (!n || !a.grammar_ends(r, n)) return false;
+    const size_t most = g.earley().work() + MOVES_READ;
+    for (size_t i = 0; n && i < text->size() && g.earley().work() < most; ++i)
+      n = a.step(r, n, static_cast<uint8_t>((*text)[i]));
+    if (!n || g.earley().work() >= most || !a.grammar_ends(r, n)) return false;
     *out = std::move(*text);
     return true;
   };

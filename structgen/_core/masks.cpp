@@ -387,6 +387,7 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
   auto descend = [&](auto &self, Vocabulary::Node here, uint32_t lo, uint32_t hi, uint32_t length) -> void {
     for (Vocabulary::Node m = here + 1; m < v_.end(here); m = v_.end(m)) {
       const uint8_t b = v_.byte(m);
+      if (b < 0x20) continue;  // a control character of a key is written as an escape
       if (b == '"' || b == '\\') {
         const bool closes = b == '"' && u.keys[lo].size() == length;
         if (b == '"' && !closes) continue;

@@ -6,6 +6,8 @@
 #include "nesting.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace structgen {
 
@@ -85,5 +87,41 @@ class Nesting {
 }  // namespace
 
 uint32_t least_nesting(const Schema &schema) { return Nesting(schema).of_root(); }
+
+bool runs_in_circles(const Schema &schema) {
+  enum : uint8_t { New, Open, Done };
+  std::vector<uint8_t> state(schema.nodes.size(), New);
+  auto beside = [&](SchemaId id) {
+    const SchemaNode &n = schema.nodes[id];
+    std::vector<SchemaId> out;
+    for (const auto *part : {&n.all_of, &n.refs, &n.nots}) out.insert(out.end(), part->begin(), part->end());
+    for (const auto *parts : {&n.any_of, &n.one_of})
+      for (const auto &branches : *parts) out.insert(out.end(), branches.begin(), branches.end());
+    for (SchemaId other : {n.if_, n.then_, n.else_})
+      if (other != NO_SCHEMA) out.push_back(other);
+    return out;
+  };
+  std::vector<std::pair<SchemaId, std::vector<SchemaId>>> path;  // what is still to be looked at from each
+  for (SchemaId start = 0; start < schema.nodes.size(); ++start) {
+    if (state[start] != New) continue;
+    state[start] = Open;
+    path.emplace_back(start, beside(start));
+    while (!path.empty()) {
+      auto &[at, rest] = path.back();
+      if (rest.empty()) {
+        state[at] = Done;
+        path.pop_back();
+        continue;
+      }
+      const SchemaId next = rest.back();
+      rest.pop_back();
+      if (state[next] == Open) return true;
+      if (state[next] == Done) continue;
+      state[next] = Open;
+      path.emplace_back(next, beside(next));
+    }
+  }
+  return false;
+}
 
 }  // namespace structgen

@@ -323,6 +323,8 @@ std::unique_ptr<Plan> read_plan(const IrPart &ir, TextSpace &space, RegexCache &
   if (kind == "json") {
     plan->kind = Plan::Json;
     Schema schema = checked_schema(content, space, cache);
+    if (runs_in_circles(schema))
+      throw std::invalid_argument("malformed IR: a node of the JSON Schema leads back to itself without looking at the value");
     schema.options.root_depth = depth;
     plan->json = std::make_unique<JsonControl>(std::move(schema), space);
     const Schema &read = plan->json->schema();

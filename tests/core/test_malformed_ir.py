@@ -126,6 +126,8 @@ def test_a_field_that_is_missing_is_named(name: str) -> None:
         {"root": 0, "nodes": ({"pointer": "", "items": 4},)},
         {"root": 0, "nodes": ({"pointer": "", "properties": ((1,),)},)},
         {"root": 0, "nodes": ({"pointer": "", "pattern": ("repeat", 1, 2, 3)},)},
+        {"root": 0, "nodes": ({"pointer": "", "items": 1}, {"pointer": "/items", "ref": (1,)})},
+        {"root": 0, "nodes": ({"pointer": "", "anyOf": ((1,),)}, {"pointer": "/anyOf/0", "allOf": (0,)})},
         None,
     ],
 )

@@ -147,6 +147,20 @@ def test_hard_schemas(schema: Any, options: dict[str, Any]) -> None:
             check_mask(matcher)
 
 
+@pytest.mark.parametrize("character", ["\0", "\x01", "\n", "\x1f"])
+@pytest.mark.parametrize("keyword", ["const", "properties"])
+def test_declared_keys_with_control_characters(keyword: str, character: str) -> None:
+    """They are written as escapes: the character itself must not be offered."""
+    schema: dict[str, Any] = {keyword: {"a": True, character: True, "b" + character: True}}
+    if keyword == "properties":
+        schema["additionalProperties"] = False
+    for vocabulary in (Vocabulary.of_bytes(), json_vocabulary(more=300, seed=1)):
+        for seed in range(3):
+            matcher = Matcher(json_schema(schema), vocabulary)
+            for _ in walk(matcher, 10, random.Random(seed)):
+                check_mask(matcher)
+
+
 @pytest.mark.parametrize("begun", ["\\", "\\u000", "a\\", "a\\u000", "aa\\", "aa\\u000"])
 def test_escapes_near_the_length_limit(begun: str) -> None:
     vocabulary = json_vocabulary(more=300, seed=1)
