@@ -32,7 +32,9 @@ class Molecules:
             chemistry: Any = importlib.import_module("rdkit.Chem")
             log: Any = importlib.import_module("rdkit.RDLogger")
         except ImportError:
-            raise OptionError("rdkit is not installed", hint="pip install 'structgen-lm[chemistry]'") from None
+            raise OptionError(
+                "rdkit is not installed", hint="pip install 'structgen-lm[chemistry]'"
+            ) from None
         log.DisableLog("rdApp.*")  # what it finds wrong is told by `faults`
         self._chemistry = chemistry
         self._texts = [
