@@ -1,90 +1,125 @@
-"""Where schemas come from: files in MaskBench's form, and which part of JSONSchemaBench each belongs to.
+"""Where schemas come from: data sets by a short name, read as a stream, cut into parts and samples.
 
-Form: JSON lines, plain or gzipped, one object each with ``schema``, and mostly ``_file`` (a name) and ``tests``
-(``{"valid": ..., "data": ...}``). Parts are told by the beginning of the name.
-Invariant: a sample is a function of the items and its seed, stratified by part. Cost: one reading of the file.
+Why: the same run must work on a colleague's file, on the public data and with no data at all.
+Specs: ``bundled`` (our own sample, in the package), ``maskbench:PATH`` (JSON lines, plain or gzipped),
+``suite:PATH`` (the JSON Schema test suite, a folder or tar archive), ``hub:OWNER/NAME[:PART]`` (through the library
+`datasets`), or the path of a folder or file of schemas. Parts are told by the beginning of an item's name.
+Invariant: a sample is a function of the items and its seed, stratified by part; names are distinct within a data
+set. Cost: an item at a time in memory, and the names; one reading, two for a sample.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from structgen.errors import OptionError
 
-__all__ = ["Item", "part_of", "read_items", "sample"]
+from . import sources
+from .items import PARTS, Item, part_of
 
-_LONGEST_LINE = 64 << 20
-_PARTS_WITHOUT_DASHES = ("BFCL", "JME")
+__all__ = ["PARTS", "Dataset", "Item", "open_dataset", "part_of", "sample"]
 
 
 @dataclass(frozen=True)
-class Item:
-    """A schema with instances."""
+class Dataset:
+    """Items that are read anew, one at a time, whenever it is iterated."""
 
     name: str
-    part: str
-    schema: Any
-    tests: tuple[tuple[bool, Any], ...] | None
-    """Label and value of each instance; None if the data has none."""
+    spec: str
+    """What `open_dataset` was given."""
+    reading: Callable[[], Iterator[Item]]
+
+    def __iter__(self) -> Iterator[Item]:
+        seen: Counter[str] = Counter()
+        for item in self.reading():
+            seen[item.name] += 1
+            times = seen[item.name]
+            yield item if times == 1 else replace(item, name=f"{item.name} ({times})")
+
+    def parts(self) -> dict[str, int]:
+        """How many items each part has, by one reading."""
+        return dict(sorted(Counter(item.part for item in self).items()))
+
+    def only(self, parts: Sequence[str]) -> Dataset:
+        """The items of these parts; an `OptionError` names a part that there is not."""
+        there = self.parts()
+        if missing := [part for part in parts if part not in there]:
+            raise OptionError(
+                f"the data set {self.spec!r} has no part {missing[0]!r}",
+                hint=f"It has {', '.join(there) or 'no items'}.",
+            )
+        wanted = frozenset(parts)
+        return replace(self, reading=lambda: (item for item in self if item.part in wanted))
+
+    def sample(self, count: int, seed: int = 0) -> Dataset:
+        """`count` of the items, each part by its size, in the order of the data; the same ones at every reading."""
+        chosen = _chosen([(item.part, item.name) for item in self], count, seed)
+        return replace(self, reading=lambda: (item for at, item in enumerate(self) if at in chosen))
 
 
-def part_of(name: str) -> str:
-    """Github_easy of ``Github_easy---o12.json``, BFCL of ``BFCL_java_0.json``; "other" where nothing says it."""
-    for part in _PARTS_WITHOUT_DASHES:
-        if name.startswith(part + "_"):
-            return part
-    return name.split("---")[0] if "---" in name else "other"
+def open_dataset(spec: str, parts: Sequence[str] = ()) -> Dataset:
+    """The data set of a spec, or some of its parts. Nothing is read yet, but that a path is checked to be there.
+
+    Raises `OptionError` for a spec that names nothing, here or at reading for a line or file that is no item.
+    """
+    kind, colon, rest = spec.partition(":")
+    if spec in _OWN:
+        found = Dataset(spec, spec, _OWN[spec])
+    elif colon and kind in _KINDS:
+        if not rest:
+            raise OptionError(f"the data set {spec!r} lacks what comes after the colon", hint=_SPECS)
+        found = Dataset(kind, spec, _KINDS[kind](rest))
+    else:
+        path = _there(spec)
+        found = Dataset(path.resolve().name, spec, partial(sources.schemas, path))
+    return found.only(parts) if parts else found
 
 
-def read_items(path: str | Path) -> list[Item]:
-    """All items of a file; an `OptionError` names the line that is none."""
-    file = Path(path)
-    try:
-        opened = gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb")  # noqa: SIM115
-        with opened as lines:
-            items, number = [], 0
-            while line := lines.readline(_LONGEST_LINE):
-                number += 1
-                if line.strip():
-                    items.append(_item(line, f"{file}, line {number}"))
-            return items
-    except (OSError, EOFError) as error:
-        raise OptionError(f"cannot read the data {str(file)!r}: {error}") from None
+_SPECS = "Give bundled, maskbench:PATH, suite:PATH, hub:OWNER/NAME[:PART], or the path of a folder or file of schemas."
 
 
-def _item(line: bytes, where: str) -> Item:
-    try:
-        record = json.loads(line)
-        schema, tests = record["schema"], record.get("tests")
-        name = str(record.get("_file") or where)
-        pairs = None if not tests else tuple((bool(test["valid"]), test["data"]) for test in tests)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise OptionError(
-            f"{where} is no item: {type(error).__name__}: {error}",
-            hint='Each line is an object with "schema", and "tests" of {"valid": ..., "data": ...} if there are any.',
-        ) from None
-    return Item(name, part_of(name), schema, pairs)
+def _there(text: str) -> Path:
+    path = Path(text)
+    if not path.exists():
+        raise OptionError(f"there is no data set {text!r}, nor a file or folder of that name", hint=_SPECS)
+    return path
 
 
-def sample(items: Sequence[Item], count: int, seed: int = 0) -> list[Item]:
+_OWN: dict[str, Callable[[], Iterator[Item]]] = {
+    "bundled": lambda: sources.lines(Path(__file__).parent / "data" / "schemas.jsonl"),
+}
+_KINDS: dict[str, Callable[[str], Callable[[], Iterator[Item]]]] = {
+    "maskbench": lambda rest: partial(sources.lines, _there(rest)),
+    "suite": lambda rest: partial(sources.suite, _there(rest)),
+    "hub": lambda rest: partial(sources.hub, rest),
+}
+
+
+def sample(items: Iterable[Item], count: int, seed: int = 0) -> list[Item]:
     """`count` of the items, each part by its size (largest remainders first), in the order of their names."""
+    ordered = sorted(items, key=lambda item: item.name)
+    chosen = _chosen([(item.part, item.name) for item in ordered], count, seed)
+    return [item for at, item in enumerate(ordered) if at in chosen]
+
+
+def _chosen(items: Sequence[tuple[str, str]], count: int, seed: int) -> frozenset[int]:
+    """Which of the items, given by part and name, are drawn; their order does not matter."""
     if count >= len(items):
-        return sorted(items, key=lambda item: item.name)
-    parts: dict[str, list[Item]] = defaultdict(list)
-    for item in sorted(items, key=lambda item: item.name):
-        parts[item.part].append(item)
-    quotas = {part: count * len(members) / len(items) for part, members in parts.items()}
+        return frozenset(range(len(items)))
+    if count < 0:
+        raise OptionError(f"a sample of {count} items cannot be drawn", hint="Give 0 or more.")
+    members: dict[str, list[int]] = defaultdict(list)
+    for at in sorted(range(len(items)), key=lambda at: items[at][1]):
+        members[items[at][0]].append(at)
+    quotas = {part: count * len(those) / len(items) for part, those in members.items()}
     taken = {part: int(quota) for part, quota in quotas.items()}
     rest = sorted(quotas, key=lambda part: (taken[part] - quotas[part], part))
     for part in rest[: count - sum(taken.values())]:
         taken[part] += 1
     source = random.Random(seed)
-    chosen = [item for part in sorted(parts) for item in source.sample(parts[part], taken[part])]
-    return sorted(chosen, key=lambda item: item.name)
+    return frozenset(at for part in sorted(members) for at in source.sample(members[part], taken[part]))
