@@ -86,8 +86,8 @@ def _catalogue(rows: int) -> tuple[Any, list[Any]]:
         }
         sections[f"section_{at}"] = obj(f"q{at}_0 q{at}_1", closed=True, **fields)
         if at < 4:
-            first: list[Any] = [["short", 5], [3, "option 1-0"], ["option 2-1", None], [None, "text"]][at]
-            filled[f"section_{at}"] = dict(zip((f"q{at}_0", f"q{at}_1"), first, strict=True))
+            answers: list[list[Any]] = [["short", 5], [3, "option 1-0"], ["option 2-1", None], [None, "text"]]
+            filled[f"section_{at}"] = dict(zip((f"q{at}_0", f"q{at}_1"), answers[at], strict=True))
     schema = {**D7, **obj("section_0 section_1", closed=True, **sections)}
     return schema, [filled, {"section_0": filled["section_0"], "section_1": filled["section_1"]}]
 

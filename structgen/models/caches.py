@@ -38,6 +38,8 @@ _FIRST, _BEHIND = 4, 4
 # Of the largest logit.
 _TOLERANCE = 1e-4
 _LONGER = ("longrope", "dynamic")
+# What models call a cache of keys and values; before transformers 5.24 it had the second name.
+_ATTENDED = ("cache", "past_key_values")
 _CROPPED = {"DynamicLayer", "DynamicSlidingWindowLayer"}
 
 
@@ -115,12 +117,13 @@ def reads_trees(model: Any) -> bool:
 
 def _argument(model: Any) -> str | None:
     parameters = parameters_of(model)
-    if "past_key_values" in parameters and kinds_of_layers(model) <= _CROPPED:
-        return "past_key_values"
+    attended = next((name for name in _ATTENDED if name in parameters), None)
+    if attended and kinds_of_layers(model) <= _CROPPED:
+        return attended
     options = {"use_cache": True} if "use_cache" in parameters else {}
     with torch.inference_mode():
         output = model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), **options)
-    names = ("past_key_values", "cache_params")
+    names = sorted((*_ATTENDED, "cache_params"), key=lambda name: name not in parameters)
     # subtle: MiniMax has a kind of its own, and takes no other.
     return next((name for name in names if type(getattr(output, name, None)) is DynamicCache), None)
 
