@@ -1,0 +1,254 @@
+"""What a run wrote down: its settings and one record an answer, as JSON lines in a folder.
+
+Why: the runner, the report and a comparison agree on this file alone; records are kept as they come, so a run that
+was cut off goes on where it stood, and its figures can be computed anew from them.
+What: ``run.json`` (the settings, as `Run.settings` has them) and ``results.jsonl``, a record a line, in any order.
+Invariant: ``record_of(record.to_json()) == record``; a last line that was torn off is dropped, any other line that is
+no record is an `OptionError` that names it. Where a record was written twice, the later one counts.
+Cost: all records in memory, about 1 kB each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from structgen.errors import OptionError
+
+__all__ = [
+    "RESULTS",
+    "SETTINGS",
+    "STATUSES",
+    "CoverageRecord",
+    "GenerationRecord",
+    "Key",
+    "Masks",
+    "Record",
+    "Run",
+    "TaskRecord",
+    "Verdict",
+    "latest",
+    "read_records",
+    "read_run",
+    "record_of",
+]
+
+SETTINGS, RESULTS = "run.json", "results.jsonl"
+STATUSES = ("ok", "refused", "error", "timeout", "memory", "crash")
+"""ok; the engine refused the schema; it failed later; time ran out; memory ran out; its process died."""
+
+Key = tuple[str, str, str, str]
+"""kind, engine, dataset, item: what a record answers."""
+
+
+class Verdict(NamedTuple):
+    """Of one instance."""
+
+    valid: bool
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Times of the masks of one schema, microseconds of CPU."""
+
+    count: int
+    p50: float
+    p90: float
+    p99: float
+    max: float
+    sum: float
+
+
+@dataclass(frozen=True)
+class _Common:
+    kind: ClassVar[str]
+
+    engine: str
+    dataset: str
+    part: str
+    item: str
+    status: str
+    """One of `STATUSES`."""
+    message: str | None
+    """What the engine said, where the status is not ok."""
+
+    @property
+    def key(self) -> Key:
+        return (self.kind, self.engine, self.dataset, self.item)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a line holds."""
+        return {"kind": self.kind, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class CoverageRecord(_Common):
+    """An engine read the instances of a schema."""
+
+    kind: ClassVar[str] = "coverage"
+
+    compile_s: float | None
+    """CPU seconds; None where there is no program."""
+    masks_us: Masks | None
+    """None where no mask was made."""
+    verdicts: tuple[Verdict, ...] | None
+    """None: there was no instance to read. All refused, by the data's labels, where the status is not ok."""
+    overruled: int
+    """Labels of the data that the judge has otherwise."""
+
+    def to_json(self) -> dict[str, Any]:
+        told = super().to_json()
+        told["verdicts"] = None if self.verdicts is None else [one._asdict() for one in self.verdicts]
+        return told
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> CoverageRecord:
+        masks, verdicts = told["masks_us"], told["verdicts"]
+        return cls(
+            **_taken(cls, told)
+            | {
+                "masks_us": None if masks is None else Masks(**masks),
+                "verdicts": None
+                if verdicts is None
+                else tuple(Verdict(bool(one["valid"]), bool(one["accepted"])) for one in verdicts),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class GenerationRecord(_Common):
+    """A model wrote a text under a schema. Times are seconds of the wall clock, None where there is none."""
+
+    kind: ClassVar[str] = "generation"
+
+    compile_s: float | None
+    ttft_s: float | None
+    """From the schema to the first token: compiling, reading the prompt, the first mask and the draw."""
+    tpot_s: float | None
+    """Per token after the first."""
+    mask_s: float | None
+    """All masks, and telling the engine its tokens."""
+    tokens: int
+    ended: bool
+    """The text ended by itself, not by the bound on tokens."""
+    text: str
+    valid: bool | None
+    """Of the text, an unended one included; None where nothing can judge this schema."""
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> GenerationRecord:
+        return cls(**_taken(cls, told))
+
+
+@dataclass(frozen=True)
+class TaskRecord(_Common):
+    """A model worked at a task that has an answer."""
+
+    kind: ClassVar[str] = "task"
+
+    task: str
+    """extraction, calling or arithmetic."""
+    text: str
+    valid: bool
+    correct: bool
+    score: float
+    """From 0 to 1."""
+    tokens: int
+    seconds: float
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> TaskRecord:
+        return cls(**_taken(cls, told))
+
+
+Record = CoverageRecord | GenerationRecord | TaskRecord
+
+_KINDS: dict[str, type[CoverageRecord] | type[GenerationRecord] | type[TaskRecord]] = {
+    kind.kind: kind for kind in (CoverageRecord, GenerationRecord, TaskRecord)
+}
+
+
+def _taken(cls: type[_Common], told: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: told[field.name] for field in fields(cls)}
+
+
+def record_of(told: Mapping[str, Any]) -> Record:
+    """The record of a line. Raises `ValueError`, `KeyError` or `TypeError` where it is none."""
+    if told["kind"] not in _KINDS:
+        raise ValueError(f"there is no kind {told['kind']!r:.40}")
+    if told["status"] not in STATUSES:
+        raise ValueError(f"there is no status {told['status']!r:.40}")
+    return _KINDS[told["kind"]].from_json(told)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a folder holds."""
+
+    settings: dict[str, Any]
+    """Of ``run.json``:
+
+    format     1
+    started    when, in ISO 8601
+    engines    names to versions
+    model      name or path; None: no text was written
+    datasets   a list of {"spec", "name", "parts", "sample", "schemas"}
+    generate   schemas that texts were written on, or None for all
+    tasks      their names
+    seed, max_tokens, workers
+    limits     {"seconds", "memory_mb"} of one schema
+    versions   of packages
+    machine    {"cpus", "system", "python"}
+    """
+    records: tuple[Record, ...]
+
+    def of(self, kind: str) -> list[Record]:
+        """The records of a kind."""
+        return [record for record in self.records if record.kind == kind]
+
+
+def read_run(folder: str | Path) -> Run:
+    """The run that this folder holds; an `OptionError` where it holds none."""
+    path = Path(folder) / SETTINGS
+    try:
+        settings = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise OptionError(
+            f"{str(folder)!r} holds no run: cannot read {SETTINGS}: {error.strerror or error}",
+            hint="Give the folder that `structgen eval run --output` wrote.",
+        ) from None
+    except ValueError as error:
+        raise OptionError(f"{path} is not JSON: {error}") from None
+    if not isinstance(settings, dict) or settings.get("format") != 1:
+        raise OptionError(f"{path} is not the settings of a run, or of a newer version's")
+    results = Path(folder) / RESULTS
+    return Run(settings, tuple(latest(read_records(results)) if results.exists() else ()))
+
+
+def latest(records: Iterable[Record]) -> list[Record]:
+    """One record a key, the later one."""
+    return list({record.key: record for record in records}.values())
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records of a file of lines, without a last one that was torn off."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise OptionError(f"cannot read the results {str(path)!r}: {error.strerror or error}") from None
+    found = []
+    for number, line in enumerate(
+        lines[:-1], 1
+    ):  # what follows the last line end was torn off, or is nothing
+        if line.strip():
+            try:
+                found.append(record_of(json.loads(line)))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise OptionError(
+                    f"{path}, line {number} is no record: {type(error).__name__}: {str(error)[:200]}"
+                ) from None
+    return found
