@@ -1,7 +1,6 @@
 """One engine on one schema: is it taken, are its instances told right, what do compiling and masks cost.
 
-What is valid is decided by jsonschema-rs with formats asserted where it is installed and can read the schema, by the
-data's own label otherwise, as some labels are wrong.
+What is valid is decided by `judging` where it can, by the data's own label otherwise, or where that is settled.
 Invariant: a mask is timed apart from moving on, and every engine is read by the same loop. What an engine raises
 becomes a status; crashes and hangs are not contained here.
 """
@@ -11,53 +10,89 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from .datasets import Item
 from .engines import Engine, Session, accepts
-from .metrics import Outcome
+from .items import Item
+from .judging import Judge
+from .records import CoverageRecord, Masks, Verdict
+from .statistics import percentile
 
-__all__ = ["Measured", "measure"]
+__all__ = ["NOT_THE_ENGINES", "failed", "measure", "told"]
 
+NOT_THE_ENGINES = (KeyboardInterrupt, SystemExit, MemoryError)
+"""What says nothing about a schema, or is told apart."""
 
-@dataclass
-class Measured:
-    """The outcome with thread CPU time in nanoseconds."""
-
-    outcome: Outcome
-    compile_ns: int = 0
-    mask_ns: list[int] = field(default_factory=list)
-    """Of every mask, in order; the first one belongs to a schema that was never asked before."""
-    error: str | None = None
-    overruled: int = 0
-    """Labels of the data that the judge has otherwise."""
+Encode = Callable[[str], Sequence[int]]
+_LONGEST_MESSAGE = 500
 
 
-def measure(engine: Engine, item: Item, encode: Callable[[str], Sequence[int]], end: int) -> Measured:
-    """Compile the schema and read every instance as JSON text, in the tokens of `encode`, to the token `end`."""
-    judge = _judge(item.schema)
-    before = time.thread_time_ns()
+def measure(
+    engine: Engine, item: Item, encode: Encode, end: int, *, name: str = "", dataset: str = ""
+) -> CoverageRecord:
+    """Compile the schema and read every instance as JSON text, in the tokens of `encode`, to the token `end`.
+
+    Times are of the thread's CPU.
+    """
+    before = time.thread_time()
     try:
         program = engine.compile(json.dumps(item.schema, ensure_ascii=False))
-    except Exception as error:
-        return Measured(Outcome("refused", _all_refused(item)), error=_told(error))
-    told = Measured(Outcome("ok"), compile_ns=time.thread_time_ns() - before)
-    verdicts = []
+    except NOT_THE_ENGINES:
+        raise
+    except BaseException as error:  # a panic of Rust is no Exception
+        return failed(item, "refused", told(error), name=name, dataset=dataset)
+    compile_s = time.thread_time() - before
+    spent: list[int] = []
+    verdicts, overruled = [], 0
+    judge = None if item.settled or not item.tests else Judge(item.schema)
     for label, value in item.tests or ():
         text = json.dumps(value, ensure_ascii=False)
         if not _is_text(text):
             continue  # half a surrogate pair has no bytes
-        valid = judge(value, label)
-        told.overruled += valid != label
+        judged = None if judge is None else judge.value(value)
+        valid = label if judged is None else judged
+        overruled += valid != label
         try:
-            accepted = accepts(_Timed(engine.start(program), told.mask_ns), encode(text), end)
-        except Exception as error:
-            told.outcome, told.error = Outcome("error", _all_refused(item)), _told(error)
-            return told
-        verdicts.append((valid, accepted))
-    told.outcome = Outcome("ok", tuple(verdicts) or None)
-    return told
+            accepted = accepts(_Timed(engine.start(program), spent), encode(text), end)
+        except NOT_THE_ENGINES:
+            raise
+        except BaseException as error:
+            return failed(item, "error", told(error), name=name, dataset=dataset)
+        verdicts.append(Verdict(valid, accepted))
+    return CoverageRecord(
+        engine=name,
+        dataset=dataset,
+        part=item.part,
+        item=item.name,
+        status="ok",
+        message=None,
+        compile_s=compile_s,
+        masks_us=_masks(spent),
+        verdicts=tuple(verdicts) or None,
+        overruled=overruled,
+    )
+
+
+def failed(item: Item, status: str, message: str, *, name: str = "", dataset: str = "") -> CoverageRecord:
+    """The record of a schema that was not declared: it counts for true coverage, and fails it."""
+    verdicts = None if item.tests is None else tuple(Verdict(label, False) for label, _ in item.tests)
+    return CoverageRecord(
+        engine=name,
+        dataset=dataset,
+        part=item.part,
+        item=item.name,
+        status=status,
+        message=message,
+        compile_s=None,
+        masks_us=None,
+        verdicts=verdicts,
+        overruled=0,
+    )
+
+
+def told(error: BaseException) -> str:
+    """An error in a line or two."""
+    return f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE]
 
 
 class _Timed:
@@ -73,35 +108,12 @@ class _Timed:
         return words
 
 
-def _all_refused(item: Item) -> tuple[tuple[bool, bool], ...] | None:
-    """What an undeclared schema is asked: it counts for true coverage, and fails it."""
-    return None if item.tests is None else tuple((label, False) for label, _ in item.tests)
-
-
-def _judge(schema: Any) -> Callable[[Any, bool], bool]:
-    try:
-        import jsonschema_rs
-
-        validator = jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_no_network)
-    except Exception:
-        return lambda value, label: label
-
-    def verdict(value: Any, label: bool) -> bool:
-        try:
-            return bool(validator.is_valid(value))
-        except Exception:  # a number beyond its range, a reference missing
-            return label
-
-    return verdict
-
-
-def _no_network(uri: str) -> Any:
-    raise ValueError(f"{uri} was not supplied")
+def _masks(spent: Sequence[int]) -> Masks | None:
+    if not spent:
+        return None
+    p50, p90, p99, most = (round((percentile(spent, at) or 0) / 1000, 3) for at in (50, 90, 99, 100))
+    return Masks(len(spent), p50, p90, p99, most, round(sum(spent) / 1000, 3))
 
 
 def _is_text(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]

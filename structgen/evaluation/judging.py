@@ -1,0 +1,54 @@
+"""What is valid: jsonschema-rs with formats asserted.
+
+Why not the data's labels: some are wrong. Why not structgen's own validator: it must not judge itself.
+Invariant: None where nothing can be said (jsonschema-rs is not installed, cannot read the schema, or meets a number
+beyond its range); nothing is fetched from a network.
+Cost: reading the schema once; then microseconds a value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+__all__ = ["Judge"]
+
+
+class Judge:
+    """Made for one schema."""
+
+    def __init__(self, schema: Any) -> None:
+        self._is_valid: Callable[[Any], bool] | None = None
+        try:
+            import jsonschema_rs
+
+            validator = jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_no_network)
+            self._is_valid = validator.is_valid
+        except Exception:  # a schema that it cannot read
+            pass
+
+    def value(self, value: Any) -> bool | None:
+        """Whether a value is valid."""
+        if self._is_valid is None:
+            return None
+        try:
+            return bool(self._is_valid(value))
+        except Exception:  # a number beyond its range, a reference missing
+            return None
+
+    def text(self, text: str) -> bool | None:
+        """Whether a text is JSON, and its value valid."""
+        try:
+            value = json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return False
+        return self.value(value)
+
+
+def _no_network(uri: str) -> Any:
+    raise ValueError(f"{uri} was not supplied")
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
