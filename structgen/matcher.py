@@ -77,13 +77,14 @@ class Matcher:
     serving engines expect. One thread at a time may use a matcher; different matchers may be used at once.
     """
 
-    __slots__ = ("_native", "constraint", "vocabulary")
+    __slots__ = ("_native", "_program", "constraint", "vocabulary")
 
     def __init__(self, constraint: Constraint, vocabulary: Vocabulary) -> None:
         _check_operands(constraint, vocabulary)
         self.constraint = constraint
         self.vocabulary = vocabulary
-        self._native = _core.Matcher(compile_constraint(constraint, vocabulary))
+        self._program = compile_constraint(constraint, vocabulary)
+        self._native = _core.Matcher(self._program)
 
     @classmethod
     def of_program(cls, constraint: Constraint, vocabulary: Vocabulary, program: _core.Program) -> Matcher:
@@ -91,6 +92,7 @@ class Matcher:
         made = object.__new__(cls)
         made.constraint = constraint
         made.vocabulary = vocabulary
+        made._program = program
         made._native = _core.Matcher(program)
         return made
 
@@ -186,6 +188,7 @@ class Matcher:
         other = object.__new__(type(self))
         other.constraint = self.constraint
         other.vocabulary = self.vocabulary
+        other._program = self._program
         other._native = self._native.fork()
         return other
 
@@ -222,7 +225,7 @@ class Matcher:
     @property
     def unproven(self) -> int:
         """How many decisions of this constraint so far were taken as alive for lack of work budget."""
-        return compile_constraint(self.constraint, self.vocabulary).unproven
+        return self._program.unproven
 
     @_limited
     def viable_bytes(self, text: str | bytes) -> int:

@@ -73,3 +73,15 @@ def test_what_is_no_text(matcher: Matcher, text: Any) -> None:
         matcher.explain(text)
     with pytest.raises(OptionError, match=r"json\.dumps"):
         matcher.viable_bytes(text)
+
+
+def test_what_is_unproven_is_asked_of_the_program_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    constraint = sg.choice(["ab", "ba"])
+    program = VOCABULARY.engine.compile(constraint.lower())
+
+    def compile_constraint(*_: Any) -> Any:
+        raise AssertionError("it is compiled a second time")
+
+    monkeypatch.setattr("structgen.matcher.compile_constraint", compile_constraint)
+    made = Matcher.of_program(constraint, VOCABULARY, program)
+    assert made.unproven == made.fork().unproven == program.unproven == 0

@@ -1,0 +1,253 @@
+"""What newcomers to `structgen serve` do to those who are being answered: none, harmless ones, hostile ones.
+
+    python -m bench.server_hostile [--rounds 4] [--seconds 20] [--every 1]
+
+Steady streams draw text all the time. In each round there are three phases: nobody comes; a harmless request with a
+new schema comes every second; a hostile one comes every second. Both have the same short prompt and ask for as many
+tokens, so a harmless one costs what any new request costs (its prompt is read, its row joins), and only what the
+hostile phase has beyond the harmless one is the doing of hostile schemas. A phase ends when all its newcomers are
+answered, and the gaps of the second after that count for nobody. The phases take turns, so that the noise of the
+machine is in all of them.
+
+Told are the gaps between two tokens of the steady streams: median, 99 %, 99.9 % and longest, for each phase, how much
+longer they are beside hostile newcomers, and the longest gap while each kind of hostile request was open. The exit
+status is 1 if one of the streams failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from .isolation import harmless
+from .server_process import client_of, model_of, report_batch, serve, share
+
+__all__ = ["main"]
+
+Phase = Literal["alone", "harmless", "hostile"]
+_PHASES: tuple[Phase, ...] = ("alone", "harmless", "hostile")
+_STREAMS = 4
+_WARM_SECONDS = 5.0
+_SETTLE_SECONDS = 1.0
+_ANSWER_SECONDS = 60.0
+
+
+def _nested(salt: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer", "multipleOf": 7 + salt % 5}
+    for level in range(12):
+        schema = {
+            "anyOf": [schema, {"type": "array", "items": schema, "uniqueItems": True, "maxItems": level + 2}]
+        }
+    return schema
+
+
+def _wide(salt: int, names: int) -> dict[str, Any]:
+    keys = [f"key{salt}_{number}" for number in range(names)]
+    return {"type": "object", "properties": {key: {"type": "string"} for key in keys}, "required": keys[::2]}
+
+
+def _patterns(salt: int) -> dict[str, Any]:
+    patterns = {f"^(x|y){{{k},{k + 30 + salt % 9}}}z": {"type": "string"} for k in range(1, 25)}
+    return {"type": "object", "patternProperties": patterns, "minProperties": 3, "not": {"required": ["a"]}}
+
+
+def _many_rules(salt: int) -> str:
+    rules = [
+        f'r{i} ::= "x{salt}" r{(i * 7 + 1) % 800} | [a-z]{{1,9}} r{(i * 3 + 2) % 800} | "e"'
+        for i in range(800)
+    ]
+    return "\n".join(["root ::= r0", *rules])
+
+
+_HOSTILE: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
+    ("regex, nested counts", lambda n: {"regex": f"((a{{1,{400 + n % 90}}}b?){{1,300}}c?){{1,200}}"}),
+    ("regex, look-behind", lambda n: {"regex": f"(.*a.{{{12 + n % 3}}}){{3}}(?<!b{n % 7})"}),
+    ("regex, exponential DFA", lambda n: {"regex": f"(a|b)*a(a|b){{{14 + n % 5}}}c{n}"}),
+    ("choice, 20,000 texts", lambda n: {"choice": [f"{n}-{i * 7919 % 100_003}" for i in range(20_000)]}),
+    ("choice, 60,000 texts", lambda n: {"choice": [f"{n}{i * 7919 % 100_003}" for i in range(60_000)]}),
+    ("schema, nested anyOf", lambda n: {"json": _nested(n)}),
+    ("schema, 2,000 properties", lambda n: {"json": _wide(n, 2_000)}),
+    ("schema, 12,000 properties", lambda n: {"json": _wide(n, 12_000)}),
+    ("schema, patterns", lambda n: {"json": _patterns(n)}),
+    ("schema, large enum", lambda n: {"json": {"enum": [[k, str(n), {"a": k}] for k in range(9_000)]}}),
+    ("grammar, ambiguous", lambda n: {"grammar": f'root ::= s\ns ::= s s s | s s | "a" | "b{n}" | ""'}),
+    ("grammar, many rules", lambda n: {"grammar": _many_rules(n)}),
+    (
+        "grammar, late ambiguity",
+        lambda n: {"grammar": f'root ::= [a-z]{{8,9}} e "{n}"\ne ::= e e | [a-z] e | e [a-z] | [a-z] | ""'},
+    ),
+)
+
+
+@dataclass
+class _Newcomer:
+    phase: Phase
+    kind: str
+    start: float
+    end: float
+    outcome: str
+
+
+@dataclass
+class _Seen:
+    """What was seen so far."""
+
+    phase: Phase | None = None
+    """None: gaps count for nobody."""
+    gaps: dict[Phase, list[tuple[float, float]]] = field(default_factory=lambda: {one: [] for one in _PHASES})
+    """When a token came, and how long after the one before."""
+    newcomers: list[_Newcomer] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    is_over: bool = False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each phase of a round")
+    parser.add_argument("--every", type=float, default=1.0, help="seconds between two newcomers")
+    parser.add_argument("--only", default="", help="hostile kinds that begin so")
+    parser.add_argument("--url", help="a server that runs, with /v1")
+    parser.add_argument("--model", help="its model; the only one by default")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--serve", default="", help="options of structgen serve, in one text")
+    options = parser.parse_args(arguments)
+    with serve(options.serve, options.url) as server:
+        seen = asyncio.run(_measure(server.url, options))
+        report_batch(server.url)
+    found = _report(seen)
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=1))
+    return 1 if seen.faults else 0
+
+
+async def _measure(url: str, options: argparse.Namespace) -> _Seen:
+    seen = _Seen()
+    kinds = [one for one in _HOSTILE if one[0].startswith(options.only)]
+    async with client_of(url) as client:
+        model = await model_of(client, options.model)
+        streams = [asyncio.ensure_future(_steady(client, model, number, seen)) for number in range(_STREAMS)]
+        await asyncio.sleep(_WARM_SECONDS)
+        salt = 0
+        for _ in range(options.rounds):
+            for phase in _PHASES:
+                seen.phase = phase
+                end, waiting = time.perf_counter() + options.seconds, set()
+                while time.perf_counter() < end:
+                    if phase == "hostile":
+                        kind, make = kinds[salt % len(kinds)]
+                        spec = make(salt)
+                    else:
+                        kind, spec = "harmless", {"json": harmless(salt)}
+                    salt += 1
+                    if phase != "alone":
+                        coming = _come(client, model, phase, kind, spec, salt, seen)
+                        waiting.add(asyncio.ensure_future(coming))
+                    await asyncio.sleep(options.every)
+                if waiting:
+                    await asyncio.wait(waiting, timeout=_ANSWER_SECONDS)
+                seen.phase = None
+                await asyncio.sleep(_SETTLE_SECONDS)
+        seen.is_over = True
+        await asyncio.gather(*streams)
+    return seen
+
+
+async def _steady(client: Any, model: str, number: int, seen: _Seen) -> None:
+    """One text after the other, all of one constraint."""
+    while not seen.is_over:
+        try:
+            stream = await client.chat.completions.create(
+                model=model,
+                messages=[{"role": "user", "content": "Tell me a story."}],
+                max_tokens=400,
+                stream=True,
+                seed=number,
+                extra_body={"structured_outputs": {"regex": "[a-z ,.]{3000}"}},
+            )
+            last, before = None, seen.phase
+            async for chunk in stream:
+                if not (chunk.choices and chunk.choices[0].delta.content):
+                    continue
+                now = time.perf_counter()
+                if last is not None and seen.phase is not None and seen.phase == before:
+                    seen.gaps[seen.phase].append((now, now - last))
+                last, before = now, seen.phase
+                if seen.is_over:
+                    break
+            await stream.close()
+        except Exception as error:
+            seen.faults.append(f"a stream failed: {error!r:.200}")
+            await asyncio.sleep(1)
+
+
+async def _come(
+    client: Any, model: str, phase: Phase, kind: str, spec: dict[str, Any], salt: int, seen: _Seen
+) -> None:
+    import openai
+
+    started = time.perf_counter()
+    try:
+        answer = await client.chat.completions.create(
+            model=model,
+            messages=[{"role": "user", "content": "Go."}],
+            max_tokens=16,
+            seed=salt,
+            extra_body={"structured_outputs": spec},
+        )
+        outcome = f"answered ({answer.choices[0].finish_reason})"
+    except openai.APIStatusError as error:
+        body: Any = error.body or {}
+        outcome = f"status {error.status_code} ({body.get('code')})"
+    seen.newcomers.append(_Newcomer(phase, kind, started, time.perf_counter(), outcome))
+
+
+def _report(seen: _Seen) -> dict[str, Any]:
+    figures: dict[str, dict[str, float]] = {}
+    print(f"{'newcomers':12}{'gaps':>8}{'median':>10}{'99 %':>10}{'99.9 %':>10}{'longest':>10}  ms")
+    for phase in _PHASES:
+        values = [gap for _, gap in seen.gaps[phase]] or [0.0]
+        figures[phase] = {
+            "gaps": len(values),
+            "median": statistics.median(values),
+            "p99": share(values, 0.99),
+            "p999": share(values, 0.999),
+            "longest": max(values),
+        }
+        told = "".join(f"{1e3 * figures[phase][name]:10.0f}" for name in ("median", "p99", "p999", "longest"))
+        print(f"{phase:12}{len(values):8}{told}")
+    more = {name: figures["hostile"][name] - figures["harmless"][name] for name in figures["alone"]}
+    print(
+        "hostile beyond harmless: "
+        + ", ".join(f"{name} {1e3 * more[name]:+.0f} ms" for name in ("median", "p99", "p999", "longest"))
+    )
+    kinds: dict[str, dict[str, Any]] = {}
+    for kind in dict.fromkeys(one.kind for one in seen.newcomers):
+        mine = [one for one in seen.newcomers if one.kind == kind]
+        gaps = seen.gaps[mine[0].phase]
+        near = [
+            max((gap for at, gap in gaps if one.start <= at <= one.end + 0.5), default=0.0) for one in mine
+        ]
+        seconds = statistics.median(one.end - one.start for one in mine)
+        outcomes = dict(Counter(one.outcome for one in mine))
+        kinds[kind] = {"sent": len(mine), "outcomes": outcomes, "longest_gaps": near, "seconds": seconds}
+        print(
+            f"  {kind:26} {len(mine):4} sent, {seconds:5.2f} s, longest gap meanwhile: median "
+            f"{1e3 * statistics.median(near):4.0f}, most {1e3 * max(near):4.0f} ms; {outcomes}"
+        )
+    for fault in seen.faults[:10]:
+        print("FAULT", fault)
+    return {"phases": figures, "beyond_harmless": more, "kinds": kinds, "faults": seen.faults}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

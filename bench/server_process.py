@@ -1,0 +1,138 @@
+"""A `structgen serve` of its own process for as long as a block lasts, and what memory it takes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Memory", "Served", "client_of", "model_of", "report_batch", "serve", "share"]
+
+_START_SECONDS = 120.0
+_END_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that answers."""
+
+    url: str
+    """With /v1."""
+    pid: int | None
+    """None: it was there before."""
+
+
+@contextlib.contextmanager
+def serve(options: str = "", url: str | None = None) -> Iterator[Served]:
+    """Starts one with `options` of the command, waits until it answers, and ends it; not if there is one at `url`."""
+    if url is not None:
+        yield Served(url, None)
+        return
+    command = [sys.executable, "-m", "structgen", "serve", "--port", "0", *options.split()]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    said: list[str] = []
+    assert process.stderr is not None
+    lines = process.stderr
+    reader = threading.Thread(target=lambda: said.extend(lines), daemon=True)
+    reader.start()
+    end = time.monotonic() + _START_SECONDS
+    while not (match := re.search(r"served at (\S+/v1)", "".join(said))):
+        if process.poll() is not None or time.monotonic() > end:
+            process.kill()
+            raise SystemExit("the server does not start: " + "".join(said))
+        time.sleep(0.05)
+    try:
+        yield Served(match[1], process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            status = process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+        reader.join(5)
+        rest = [line for line in said[1:] if "Traceback" in line or "Error" in line]
+        print(f"the server ended with status {status}" + (f"; it said {rest[:5]}" if rest else ""))
+
+
+class Memory:
+    """Memory of a server and of all processes below it, in MiB, by seconds since the start."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._pid, self._started = pid, time.monotonic()
+        self.samples: list[tuple[float, float, float]] = []
+        self.look()
+
+    def look(self) -> None:
+        if self._pid is not None:
+            below = sum(_resident(process) for process in _descendants(self._pid))
+            self.samples.append((time.monotonic() - self._started, _resident(self._pid), below))
+
+    def tell(self) -> None:
+        if self.samples:
+            shown = self.samples[:: max(1, len(self.samples) // 12)]
+            told = ", ".join(f"{at / 60:.1f} min {own:.0f}+{below:.0f}" for at, own, below in shown)
+            print(f"memory, MiB (server + its compiling processes): {told}")
+
+
+def _resident(pid: int) -> float:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    for folder in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            for child in map(int, (folder / "children").read_text().split()):
+                found += [child, *_descendants(child)]
+    return found
+
+
+@contextlib.asynccontextmanager
+async def client_of(url: str) -> AsyncIterator[Any]:
+    """OpenAI's client, which does not try again: what fails is to be seen."""
+    import openai
+
+    key = os.environ.get("STRUCTGEN_API_KEY", "none")
+    async with openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=900) as client:
+        yield client
+
+
+async def model_of(client: Any, name: str | None = None) -> str:
+    """The model's name: the only one, if none is given."""
+    return str(name or (await client.models.list()).data[0].id)
+
+
+def report_batch(url: str) -> None:
+    """Prints what the server says of its batch."""
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics") as page:
+        lines = [line.split() for line in page.read().decode().splitlines() if not line.startswith("#")]
+    told = {name: float(value) for name, value in lines if "{" not in name}
+    passes = max(1.0, told["structgen_passes_total"])
+    print(
+        f"  batch: {passes:.0f} passes of {told['structgen_pass_rows_total'] / passes:.1f} rows, "
+        f"{1e3 * told['structgen_pass_seconds_total'] / passes:.0f} ms each; "
+        f"prompts {told['structgen_prompt_seconds_total']:.0f} s; "
+        f"{told['structgen_turns_left_behind_total']:.0f} turns not waited for; "
+        f"{told['structgen_compiler_worker_starts_total']:.0f} starts of compiling processes"
+    )
+
+
+def share(values: Sequence[float], part: float) -> float:
+    """The value that `part` of them do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
