@@ -8,9 +8,10 @@ assistant = LLMConfig(
     engine_kwargs={
         "max_model_len": 16384,
         "max_num_seqs": 128,
-        "structured_outputs_config": {"backend": "auto"},
+        "structured_outputs_config": {"backend": "structgen"},
     },
     runtime_env={"env_vars": {"VLLM_PLUGINS": "structgen"}},
+    callback_config={"callback_class": "structgen.integrations.ray_serve.Backend"},
     deployment_config={
         "max_ongoing_requests": 192,
         "autoscaling_config": {"min_replicas": 2, "max_replicas": 8, "target_ongoing_requests": 96},

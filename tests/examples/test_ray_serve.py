@@ -49,3 +49,15 @@ def test_ray_reads_the_configuration() -> None:
     (application,) = read.applications
     for one in application.args["llm_configs"]:
         assert configs.LLMConfig.model_validate(one).model_id == "assistant"
+
+
+def test_the_backend_is_known_before_ray_checks_its_name() -> None:
+    (written,) = configuration()["applications"][0]["args"]["llm_configs"]
+    assert written["engine_kwargs"]["structured_outputs_config"] == {"backend": "structgen"}
+    named = written["callback_config"]["callback_class"]
+    assert named == "structgen.integrations.ray_serve.Backend"
+    base = pytest.importorskip("ray.llm._internal.common.callbacks.base", reason="ray[llm] is not installed")
+    pytest.importorskip("vllm")
+    from structgen.integrations.ray_serve import Backend
+
+    assert issubclass(Backend, base.CallbackBase)
