@@ -41,7 +41,7 @@ def measure(
         raise
     except BaseException as error:  # a panic of Rust is no Exception
         return failed(item, "refused", told(error), name=name, dataset=dataset)
-    compile_s = time.thread_time() - before
+    compile_s = round(time.thread_time() - before, 6)
     spent: list[int] = []
     verdicts, overruled = [], 0
     judge = None if item.settled or not item.tests else Judge(item.schema)

@@ -137,7 +137,7 @@ class GenerationRecord(_Common):
     """The text ended by itself, not by the bound on tokens."""
     text: str
     valid: bool | None
-    """Of the text, an unended one included; None where nothing can judge this schema."""
+    """Of the text, an unended one included: False where the status is not ok, None where nothing can judge it."""
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> GenerationRecord:
@@ -194,10 +194,11 @@ class Run:
 
     format     1
     started    when, in ISO 8601
+    options    what it was asked to do, as `RunOptions`; enough to ask it again
     engines    names to versions
-    model      name or path; None: no text was written
-    datasets   a list of {"spec", "name", "parts", "sample", "schemas"}
-    generate   schemas that texts were written on, or None for all
+    model      name, path, "embedded" or "bytes"; None: no text was written, and the tokenizer is the embedded model's
+    datasets   a list of {"name", "spec", "parts": {part: schemas}, "schemas"}
+    generate   schemas of each data set that texts were written on
     tasks      their names
     seed, max_tokens, workers
     limits     {"seconds", "memory_mb"} of one schema

@@ -1,0 +1,189 @@
+"""One loop that writes a text with a real model under one engine's masks.
+
+Why one for all: the engines' own integrations batch, overlap and sample differently; what differs here is the engine.
+What: greedy, or drawn with temperature from generators that are the same for all engines. Every mask is computed when
+it is needed; nothing is overlapped, no token is skipped where only one may come.
+Invariant: nothing is caught but what an engine raises, which becomes a status; `beat` is called before the prompt is
+read and after each token, so that whoever watches can tell a long text from an engine that hangs.
+Cost: beside model and engine about 0.3 ms a token for a vocabulary of 50,000.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.models.base import LanguageModel
+
+from .engines import Engine, Session
+from .measuring import NOT_THE_ENGINES, told
+
+__all__ = ["PROMPT_CHARACTERS", "Beat", "LocalWriter", "Message", "Writer", "Written", "prompt_for"]
+
+Beat = Callable[[], None]
+Message = Mapping[str, Any]
+
+PROMPT_CHARACTERS = 4000
+"""Of a schema, in a prompt; the rest is left out, alike for all engines."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text and what it took; see `GenerationRecord`."""
+
+    status: str = "ok"
+    message: str | None = None
+    compile_s: float | None = None
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    mask_s: float | None = None
+    tokens: int = 0
+    ended: bool = False
+    text: str = ""
+
+
+class Writer(Protocol):
+    """What writes texts under schemas."""
+
+    def write(self, messages: Sequence[Message], schema: Any, name: str, beat: Beat) -> Written:
+        """The answer to `messages`. `name` and the run's seed settle what is drawn."""
+        ...
+
+
+def prompt_for(schema: Any) -> list[Message]:
+    """The messages that ask for a value of a schema."""
+    text = json.dumps(schema, ensure_ascii=False)
+    if len(text) > PROMPT_CHARACTERS:
+        text = text[:PROMPT_CHARACTERS] + " ... (the rest is left out)"
+    text = text.encode("utf-8", "replace").decode()  # half a character is no text
+    wish = "Write a JSON value that satisfies this JSON Schema. Answer with the JSON alone."
+    return [{"role": "user", "content": f"{wish}\n\n{text}"}]
+
+
+class LocalWriter:
+    """A model in this process, and an engine's masks."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        engine: Engine,
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        seed: int = 0,
+        seconds: float = float("inf"),
+    ) -> None:
+        """`seconds`: of the engine in all, for one text."""
+        self._model = model
+        self._engine = engine
+        self._max_tokens = max_tokens
+        self._temperature = temperature
+        self._seed = seed
+        self._seconds = seconds
+
+    def write(self, messages: Sequence[Message], schema: Any, name: str, beat: Beat) -> Written:
+        """See `Writer`. Raises what the model raises."""
+        prompt = self._model.encode(list(messages))
+        beat()
+        begin = time.perf_counter()
+        try:
+            session = self._engine.start(self._engine.compile(json.dumps(schema, ensure_ascii=False)))
+        except NOT_THE_ENGINES:
+            raise
+        except BaseException as error:
+            return Written("refused", told(error))
+        compile_s = time.perf_counter() - begin
+        beat()
+        return self._loop(prompt, session, begin, compile_s, _draws(self._seed, name), beat)
+
+    def _loop(
+        self,
+        prompt: Sequence[int],
+        session: Session,
+        begin: float,
+        compile_s: float,
+        draws: np.random.Generator,
+        beat: Beat,
+    ) -> Written:
+        vocabulary = self._model.vocabulary
+        rows = self._model.start([prompt])
+        tokens: list[int] = []
+        ended, mask_s, first = False, 0.0, 0.0
+        status, message = "ok", None
+        room = self._room(len(prompt))
+        while len(tokens) < room:
+            before = time.perf_counter()
+            try:
+                allowed = _bits(session.mask(), vocabulary.size)
+            except NOT_THE_ENGINES:
+                raise
+            except BaseException as error:
+                status, message = "error", told(error)
+                break
+            mask_s += time.perf_counter() - before
+            if not allowed.any():
+                status, message = "error", f"no token is allowed after {len(tokens)}"
+                break
+            token = self._draw(rows.logits()[0], allowed, draws)
+            tokens.append(token)
+            first = first or time.perf_counter()
+            last = time.perf_counter()
+            beat()
+            if token in vocabulary.eos_ids:
+                ended = True
+                break
+            before = time.perf_counter()
+            try:
+                taken = session.accept(token)
+            except NOT_THE_ENGINES:
+                raise
+            except BaseException as error:
+                status, message = "error", told(error)
+                break
+            mask_s += time.perf_counter() - before
+            if not taken:
+                status, message = "error", f"token {token}, allowed by the mask, is refused"
+                break
+            if compile_s + mask_s > self._seconds:
+                status, message = "timeout", f"the engine took more than {self._seconds:g} s of one text"
+                break
+            if len(tokens) < room:
+                rows.append([[token]])
+        return Written(
+            status=status,
+            message=message,
+            compile_s=compile_s,
+            ttft_s=first - begin if tokens else None,
+            tpot_s=(last - first) / (len(tokens) - 1) if len(tokens) > 1 else None,
+            mask_s=mask_s,
+            tokens=len(tokens),
+            ended=ended,
+            text=vocabulary.decode(tokens).decode("utf-8", "replace"),
+        )
+
+    def _room(self, prompt: int) -> int:
+        context = self._model.context_length
+        return self._max_tokens if context is None else max(0, min(self._max_tokens, context - prompt))
+
+    def _draw(
+        self, logits: NDArray[np.float32], allowed: NDArray[np.bool_], draws: np.random.Generator
+    ) -> int:
+        masked = np.where(allowed, logits, -np.inf)
+        if self._temperature > 0:
+            masked = masked / self._temperature + draws.gumbel(size=len(masked))
+        return int(masked.argmax())
+
+
+def _draws(seed: int, name: str) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(name.encode("utf-8", "replace"))])
+
+
+def _bits(words: NDArray[np.int32], size: int) -> NDArray[np.bool_]:
+    return np.unpackbits(words.view(np.uint8), bitorder="little")[:size].view(np.bool_)
