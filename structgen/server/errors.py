@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from structgen.errors import LimitExceeded, PromptError, StructgenError
+from structgen.serving.passing import passing_status
 
 __all__ = ["ApiError", "bad_request", "of_error"]
 
@@ -50,8 +51,8 @@ def bad_request(param: str | None, message: str, code: str | None = None) -> Api
 
 def of_error(error: StructgenError, param: str | None) -> ApiError:
     """What the library says of a request, before anything is generated."""
-    if isinstance(error, LimitExceeded) and error.limit in ("worker", "closed", "max_pending", "compiler"):
-        return ApiError(503, str(error), param=param, code=error.limit)
+    if (status := passing_status(error)) is not None:
+        return ApiError(status, str(error), param=param, code=getattr(error, "limit", None))
     if isinstance(error, PromptError):
         param = "messages"
     if isinstance(error, LimitExceeded) and error.limit == "context_length":

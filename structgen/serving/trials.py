@@ -24,6 +24,7 @@ from typing import Any, Generic, TypeVar
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 from structgen.vocabulary import Vocabulary
 
+from .passing import passing_status
 from .pool import Preempted, WorkerProcess
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits, spec_text
 from .trial import Trial, serving_vocabulary, try_out
@@ -33,8 +34,6 @@ __all__ = ["SECONDS", "CompilerStats", "Trials"]
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds of the buckets of `CompilerStats.compile_seconds`; one more bucket is for what took longer."""
 _PATIENCE = 60.0
-_PASSING = ("worker", "closed", "compiler")
-"""Limits that say nothing of a spec."""
 
 Outcome = TypeVar("Outcome")
 
@@ -269,7 +268,7 @@ class Trials(ABC, Generic[Outcome]):
             if self._in_flight.pop(job.key, None) is None:
                 return  # closed meanwhile, and all who waited were told
             self._count(outcome, seconds)
-            if getattr(outcome, "limit", "") not in _PASSING:
+            if not isinstance(outcome, StructgenError) or passing_status(outcome) is None:
                 self._known[job.key] = outcome
                 self._let_go()
             waiting = list(job.waiting)

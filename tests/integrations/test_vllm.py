@@ -14,7 +14,7 @@ if find_spec("vllm") is None:
     pytest.skip("vLLM is not installed; make test-vllm runs these", allow_module_level=True)
 
 from vllm.config import StructuredOutputsConfig
-from vllm.exceptions import VLLMValidationError
+from vllm.exceptions import GracefulHTTPError, VLLMValidationError
 from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.structured_output import StructuredOutputManager
@@ -178,6 +178,27 @@ def test_bad_requests_are_refused_in_the_front_end(tokenizer):
         asyncio.run(checking.try_ahead(params, model, SimpleNamespace(tokenizer=tokenizer)))
         assert time.monotonic() - begin < 2
         assert threading.active_count() <= threads + 1
+    finally:
+        checking._checkers.pop(id(model))[1].close()
+
+
+def test_what_passes_is_no_fault_of_the_request(tokenizer, monkeypatch):
+    monkeypatch.setenv("STRUCTGEN_SERVING", '{"max_pending": 1, "workers": 1}')
+    model = _model()
+    checker = checking._checker(model, tokenizer)
+    slow = 'root ::= "a" | ' + " | ".join(f'"{k}" root' for k in range(20_000))
+    params = SamplingParams(structured_outputs=StructuredOutputsParams(regex="ab"))
+    try:
+        checker.submit("grammar", slow)
+        with pytest.raises(GracefulHTTPError) as caught:
+            asyncio.run(checking.try_ahead(params, model, SimpleNamespace(tokenizer=tokenizer)))
+        assert caught.value.http_status == 429 and "wait to be compiled" in str(caught.value)
+        with pytest.raises(GracefulHTTPError):
+            checking.refuse_at_once(params, model)
+        checker.close()
+        with pytest.raises(GracefulHTTPError) as caught:
+            checking.refuse_at_once(params, model)
+        assert caught.value.http_status == 503
     finally:
         checking._checkers.pop(id(model))[1].close()
 

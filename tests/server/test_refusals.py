@@ -14,6 +14,7 @@ import pytest
 openai = pytest.importorskip("openai")
 
 from structgen.server.settings import ServerSettings  # noqa: E402
+from structgen.serving.requests import RequestLimits  # noqa: E402
 
 from .conftest import KEY, NAME, Running, fetched, until  # noqa: E402
 
@@ -238,3 +239,24 @@ def test_a_model_that_fails_is_told(small: Running) -> None:
     status, body = post(small, chat())
     assert status == 500 and "no memory left" in body["error"]["message"]
     assert json.loads(fetched(f"{small.url}/health"))["status"] == "ok"
+
+
+def test_too_many_constraints_that_wait_are_told_to_come_again(model: Any) -> None:
+    import threading
+
+    settings = ServerSettings(model_name=NAME, limits=RequestLimits(max_pending=1, compile_seconds=20.0))
+    running = Running(model, settings)
+    slow = chat(guided_grammar="root ::= " + " | ".join(f'"{k}" root? ' for k in range(12_000)))
+    try:
+        thread = threading.Thread(target=lambda: post(running, slow))
+        thread.start()
+        until(lambda: running.service.compiler.stats.misses == 1)
+        status, body = post(running, chat(guided_regex="a"))
+        assert status == 429 and body["error"]["code"] == "max_pending"
+        assert body["error"]["type"] == "rate_limit_error"
+        running.service.compiler.close()
+        thread.join(30)
+        status, body = post(running, chat(guided_regex="a"))
+        assert status == 503 and body["error"]["code"] == "closed"
+    finally:
+        running.stop()

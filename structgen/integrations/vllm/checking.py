@@ -3,7 +3,9 @@
 Why: in the engine a spec that fails is a 500, and compiling a hostile one there would hold up everybody.
 What: `try_ahead` waits for the trial without holding up the event loop, `validate` is vLLM's own question, asked after
 it, and finds the answer there. Without an event loop (`LLM`) `validate` alone waits.
-Invariant: the message of a refusal is that of `StructgenError`, with its place and its hint.
+Invariant: the message of a refusal is that of `StructgenError`, with its place and its hint. What passes (too many
+specs wait, no process for them) is a 429 or 503 where vLLM has errors with a status of their own (0.32 and later), and
+a 400 where it has not.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from http import HTTPStatus
 from typing import Any
 
+import vllm.exceptions
 from vllm.exceptions import VLLMValidationError
 from vllm.v1.structured_output.request import get_structured_output_key
 
 from structgen.errors import StructgenError
 from structgen.serving.checker import SpecChecker
+from structgen.serving.passing import passing_status
 from structgen.serving.requests import Kind
 from structgen.serving.settings import read_settings
 
@@ -71,17 +76,27 @@ def refuse_at_once(params: Any, model_config: Any) -> None:
 
 
 async def try_ahead(params: Any, model_config: Any, input_processor: Any) -> None:
-    """Waits until the spec of a request is tried out; says nothing of the outcome, which `validate` finds."""
+    """Waits until the spec of a request is tried out; says nothing of the outcome, which `validate` finds.
+
+    But where it cannot be tried out for now, it is refused here: `validate` would hold up the event loop for it.
+    """
     wanted = getattr(params, "structured_outputs", None)
     tokenizer = getattr(input_processor, "tokenizer", None)
     if wanted is None or tokenizer is None or wanted.all_constraints_none():
         return
+    passing: Exception | None = None
     with contextlib.suppress(VLLMValidationError, StructgenError):
         kind, spec = _spec_of(wanted)
         known = _checkers.get(id(model_config))
         # Reading the vocabulary takes a second, once.
         checker = known[1] if known else await asyncio.to_thread(_checker, model_config, tokenizer)
-        await asyncio.wrap_future(checker.submit(kind, spec))
+        try:
+            await asyncio.wrap_future(checker.submit(kind, spec))
+        except StructgenError as error:
+            if passing_status(error) is not None:
+                passing = _refused(error)
+    if passing is not None:
+        raise passing
 
 
 def _check_setting(model_config: Any, tokenizer: Any) -> None:
@@ -121,5 +136,10 @@ def _checker(model_config: Any, tokenizer: Any) -> SpecChecker:
         return known[1]
 
 
-def _refused(error: StructgenError) -> VLLMValidationError:
-    return VLLMValidationError(str(error))
+def _refused(error: StructgenError) -> Any:
+    """The exception by which vLLM tells it."""
+    status = passing_status(error)
+    with_status: Any = getattr(vllm.exceptions, "GracefulHTTPError", None)
+    if status is None or with_status is None:
+        return VLLMValidationError(str(error))
+    return with_status(str(error), HTTPStatus(status))

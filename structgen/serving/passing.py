@@ -1,0 +1,18 @@
+"""Refusals that say nothing of the request: the same one may be taken a moment later.
+
+Why: clients try again after 429 and 503, and not after 400; and what passes must not be remembered of a spec.
+"""
+
+from __future__ import annotations
+
+from structgen.errors import LimitExceeded, StructgenError
+
+__all__ = ["passing_status"]
+
+_STATUS = {"max_pending": 429, "worker": 503, "closed": 503, "compiler": 503}
+"""By the limit: too many wait; or the process that tries specs out does not start, was closed, or is at fault."""
+
+
+def passing_status(error: StructgenError) -> int | None:
+    """The HTTP status of a refusal that passes; None where it is the request's own fault."""
+    return _STATUS.get(error.limit or "") if isinstance(error, LimitExceeded) else None
