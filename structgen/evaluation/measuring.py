@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .durations import binned
 from .engines import Engine, Session, accepts
 from .items import Item
 from .judging import Judge
@@ -112,7 +113,8 @@ def _masks(spent: Sequence[int]) -> Masks | None:
     if not spent:
         return None
     p50, p90, p99, most = (round((percentile(spent, at) or 0) / 1000, 3) for at in (50, 90, 99, 100))
-    return Masks(len(spent), p50, p90, p99, most, round(sum(spent) / 1000, 3))
+    total = round(sum(spent) / 1000, 3)
+    return Masks(len(spent), p50, p90, p99, most, total, binned(ns / 1000 for ns in spent))
 
 
 def _is_text(text: str) -> bool:

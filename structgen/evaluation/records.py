@@ -18,6 +18,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from structgen.errors import OptionError
 
+from .durations import Bins
+
 __all__ = [
     "RESULTS",
     "SETTINGS",
@@ -61,6 +63,8 @@ class Masks:
     p99: float
     max: float
     sum: float
+    bins: Bins = ()
+    """How many took how long, by `structgen.evaluation.durations`."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class CoverageRecord(_Common):
         return cls(
             **_taken(cls, told)
             | {
-                "masks_us": None if masks is None else Masks(**masks),
+                "masks_us": None if masks is None else Masks(**masks | {"bins": _bins(masks)}),
                 "verdicts": None
                 if verdicts is None
                 else tuple(Verdict(bool(one["valid"]), bool(one["accepted"])) for one in verdicts),
@@ -166,6 +170,11 @@ class TaskRecord(_Common):
 
 
 Record = CoverageRecord | GenerationRecord | TaskRecord
+
+
+def _bins(masks: Mapping[str, Any]) -> Bins:
+    return tuple((int(at), int(count)) for at, count in masks.get("bins", ()))
+
 
 _KINDS: dict[str, type[CoverageRecord] | type[GenerationRecord] | type[TaskRecord]] = {
     kind.kind: kind for kind in (CoverageRecord, GenerationRecord, TaskRecord)

@@ -1,0 +1,61 @@
+"""Many times counted in bins, so that percentiles over a whole data set can be told from one record a schema.
+
+A bin is an eighth of an octave: bin ``b`` holds what is from ``2 ** (b / 8)`` to below ``2 ** ((b + 1) / 8)``.
+Invariant: adding up the bins of several schemas is binning all their times together; a percentile is told as the middle
+of its bin, within 4.5 % of the true one. Cost: a few dozen pairs of numbers a schema, whatever the count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+__all__ = ["Bins", "added", "bin_of", "binned", "edges", "middle", "percentile_of_bins"]
+
+Bins = tuple[tuple[int, int], ...]
+"""Bin and count, ascending."""
+
+_EACH_OCTAVE = 8
+_LEAST = 0.001
+"""What a clock tells as nothing goes with what takes this long."""
+
+
+def bin_of(value: float) -> int:
+    """Where a time, in whatever unit, is counted."""
+    return math.floor(_EACH_OCTAVE * math.log2(max(value, _LEAST)))
+
+
+def binned(values: Iterable[float]) -> Bins:
+    """How many values each bin has."""
+    return tuple(sorted(Counter(map(bin_of, values)).items()))
+
+
+def added(all_: Iterable[Iterable[tuple[int, int]]]) -> dict[int, int]:
+    """The bins of all of them together, ascending."""
+    total: Counter[int] = Counter()
+    for bins in all_:
+        for at, count in bins:
+            total[at] += count
+    return dict(sorted(total.items()))
+
+
+def edges(at: int) -> tuple[float, float]:
+    """From where to below where the bin reaches."""
+    return 2 ** (at / _EACH_OCTAVE), 2 ** ((at + 1) / _EACH_OCTAVE)
+
+
+def middle(at: int) -> float:
+    """The geometric middle of the bin."""
+    return float(2 ** ((at + 0.5) / _EACH_OCTAVE))
+
+
+def percentile_of_bins(bins: Mapping[int, int], percent: float) -> float | None:
+    """The middle of the bin in which the nearest rank lies; None where there is nothing."""
+    total = sum(bins.values())
+    rank, seen = max(math.ceil(total * percent / 100), 1), 0
+    for at, count in sorted(bins.items()):
+        seen += count
+        if seen >= rank:
+            return middle(at)
+    return None
