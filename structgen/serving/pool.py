@@ -21,6 +21,7 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
+from .processes import cpu_seconds, step_aside
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -34,8 +35,10 @@ _MOST_SPECS = 500
 """After so many a process is replaced, and with it what its caches hold."""
 _ASK_AGAIN = 0.02
 _BY_NUMBER = -1
-_SLOW_NICENESS = 15
-"""Of a process whose spec is not quick: it must not take the processor from those who serve."""
+_SLOW_NICENESS = 10
+"""Beyond what it has, of a process whose spec is not quick: it must not take the processor from those who serve."""
+_WALL = 6
+"""A spec may wait for the processor, or sleep, for so many times the CPU time that it may take."""
 _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
 
 
@@ -91,7 +94,8 @@ class WorkerProcess:
     def ask(self, kind: Kind, spec: Any, may_go_on: Callable[[], bool] = lambda: True) -> Trial:
         """The trial of a spec. Raises the error that it met, or `LimitExceeded` for time or memory.
 
-        `may_go_on` is asked now and then once it has taken longer than `quick_seconds`; `Preempted` if it says no.
+        `may_go_on` is asked now and then once it has taken more than `quick_seconds` of CPU time; `Preempted` if it
+        says no.
         """
         self.start()
         self._asked += 1
@@ -99,7 +103,7 @@ class WorkerProcess:
             found = pickle.loads(self._exchange(pickle.dumps((kind, spec)), may_go_on))
         except TimeoutError:
             raise LimitExceeded(
-                f"the request's constraint takes more than {self._limits.compile_seconds:g} seconds to compile",
+                f"the request's constraint takes more than {self._limits.compile_seconds:g} s of CPU time to compile",
                 limit="compile_seconds",
                 hint="Send a smaller one; whoever runs the server can raise compile_seconds.",
             ) from None
@@ -137,20 +141,23 @@ class WorkerProcess:
 
     def _exchange(self, data: bytes, may_go_on: Callable[[], bool]) -> bytes:
         """The answer to a request. When this raises, the process is another one, or none."""
-        deadline = monotonic() + self._limits.compile_seconds
+        limits = self._limits
         self._send(data)
-        if self._frame(monotonic() + self._limits.compile_seconds + _RENEW_SECONDS) != GOT:
+        if self._frame(monotonic() + _WALL * limits.compile_seconds + _RENEW_SECONDS) != GOT:
             raise _Died
-        pause, is_slow = self._limits.quick_seconds, False
-        while not _is_ready(self._output, min(pause, max(0.0, deadline - monotonic()))):
-            late = monotonic() >= deadline
+        began, deadline = cpu_seconds(self._pid), monotonic() + _WALL * limits.compile_seconds
+        pause, is_slow = limits.quick_seconds, False
+        while not _is_ready(self._output, pause):
+            pause, used = _ASK_AGAIN, cpu_seconds(self._pid) - began
+            if monotonic() < deadline and used < limits.quick_seconds:
+                continue  # it has not had its turn
+            late = used >= limits.compile_seconds or monotonic() >= deadline
             if late or not may_go_on():
                 self._renew()
                 raise TimeoutError if late else Preempted
             if not is_slow:
-                with contextlib.suppress(OSError):
-                    os.setpriority(os.PRIO_PROCESS, self._pid, _SLOW_NICENESS)
-            pause, is_slow = _ASK_AGAIN, True
+                step_aside(_SLOW_NICENESS, self._pid)
+                is_slow = True
         answer = self._frame(monotonic() + _RENEW_SECONDS)
         if answer.startswith(READY):  # it died, and the next one is there already
             self._meet(answer)

@@ -68,9 +68,9 @@ class RequestLimits:
     integers: Integers = "digits"
     """Integers are written without a fraction or an exponent."""
     compile_seconds: float = 5.0
-    """For reading, compiling and the first masks of one spec, in its worker."""
+    """CPU time to read and compile one spec and to make its first masks, in its worker."""
     quick_seconds: float = 0.05
-    """A spec that takes longer keeps its worker only while another one is left for the others."""
+    """A spec that takes more CPU time keeps its worker only while another one is left for the others."""
     compile_bytes: int = 1 << 30
     """Memory that a worker may take beyond what its vocabulary needs."""
     install_seconds: float = 0.02

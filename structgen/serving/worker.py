@@ -12,16 +12,14 @@ standard error. Neither process has threads, so that forking is safe. Memory of 
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import pickle
-import signal
 import struct
 from typing import Any
 
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.own_requests import preload
+from structgen.serving.processes import bound_memory, die_with_parent, step_aside
 from structgen.serving.requests import RequestLimits
 from structgen.serving.trial import serving_vocabulary, try_out
 from structgen.vocabulary import Vocabulary
@@ -31,7 +29,8 @@ __all__ = ["GOT", "LENGTH", "READY", "main", "vocabulary_parts"]
 LENGTH = struct.Struct(">I")
 READY = b"ready "
 GOT = b"got"
-_PR_SET_PDEATHSIG = 1
+_NICENESS = 5
+"""A spec that is quick has its turn soon all the same, and one that is not takes little from those who are served."""
 
 
 def vocabulary_parts(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def vocabulary_parts(vocabulary: Vocabulary) -> dict[str, Any]:
 def main() -> None:
     target = os.dup(1)
     os.dup2(2, 1)
-    _die_with_parent()
+    die_with_parent()
     first = _read()
     if first is None:
         return
@@ -61,8 +60,9 @@ def main() -> None:
         if child == 0:
             status = 1
             try:
-                _die_with_parent()
-                _bound_memory(limits)
+                die_with_parent()
+                step_aside(_NICENESS)
+                bound_memory(limits.compile_bytes)
                 _serve(target, vocabulary, limits)
                 status = 0
             finally:
@@ -93,27 +93,6 @@ def _answer(frame: bytes, vocabulary: Vocabulary, limits: RequestLimits) -> byte
     except RecursionError:
         answer = LimitExceeded("the request's constraint is nested too deep", limit="depth")
     return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
-
-
-def _die_with_parent() -> None:
-    """Where the system can, this process is killed when the one that made it dies, whatever it is doing."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _bound_memory(limits: RequestLimits) -> None:
-    try:
-        import resource
-
-        with open("/proc/self/statm") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        most = used + limits.compile_bytes
-        resource.setrlimit(
-            resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
-        )
-    except (ImportError, OSError, ValueError):
-        pass  # a system without such limits: the time limit is left
 
 
 def _read() -> bytes | None:

@@ -1,0 +1,56 @@
+"""What is asked of, and said to, processes that do what strangers want: their CPU time, priority, memory, end.
+
+Why CPU time: on a busy machine a clock on the wall tells how busy it is, and limits by it refuse what is harmless.
+Invariant: where the system does not know one of these things nothing fails; the clock on the wall stands in then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+
+__all__ = ["bound_memory", "cpu_seconds", "die_with_parent", "step_aside"]
+
+_PR_SET_PDEATHSIG = 1
+_LOWEST = 19
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that another process has used so far; the time of day's progress where that is not told."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return time.clock_gettime(
+                (~pid << 3) | 2
+            )  # the kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED)
+    return time.monotonic()
+
+
+def step_aside(by: int, pid: int = 0) -> None:
+    """Lower the priority of a process (0: of this one) below what it has; it may not be raised again."""
+    with contextlib.suppress(OSError, AttributeError):
+        has = os.getpriority(os.PRIO_PROCESS, pid)
+        os.setpriority(os.PRIO_PROCESS, pid, min(_LOWEST, has + by))
+
+
+def die_with_parent() -> None:
+    """Where the system can, this process is killed when the one that made it dies, whatever it is doing."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def bound_memory(more: int) -> None:
+    """No more than `more` bytes beyond what this process has."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # without such limits that of time is left
+        import resource
+
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        most = used + more
+        resource.setrlimit(
+            resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+        )
