@@ -8,7 +8,7 @@ Source: RFC 6901 (pointers, ``~0`` and ``~1``), section 6 for percent-encoded fr
 from difflib import get_close_matches
 from urllib.parse import unquote
 
-__all__ = ["LABEL_LIMIT", "escape", "segments", "shorten", "suggestion"]
+__all__ = ["LABEL_LIMIT", "escape", "segments", "shorten", "spelled", "suggestion"]
 
 LABEL_LIMIT = 512
 """Longest pointer kept for messages: a label, so a hostile schema cannot make it grow."""
@@ -32,11 +32,16 @@ def segments(fragment: str) -> list[str]:
 
 
 def shorten(pointer: str) -> str:
-    """A pointer cut in the middle to `LABEL_LIMIT`."""
-    if len(pointer) <= LABEL_LIMIT:
-        return pointer
-    half = LABEL_LIMIT // 2
-    return f"{pointer[:half]}…{pointer[-half:]}"
+    """A pointer that can be shown, cut in the middle to `LABEL_LIMIT`."""
+    if len(pointer) > LABEL_LIMIT:
+        half = LABEL_LIMIT // 2
+        pointer = f"{pointer[:half]}…{pointer[-half:]}"
+    return spelled(pointer)
+
+
+def spelled(pointer: str) -> str:
+    """A pointer with halves of surrogate pairs, which UTF-8 cannot spell, as ``\\udc32``."""
+    return pointer if pointer.isascii() else pointer.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def suggestion(wrong: str, names: list[str]) -> str:

@@ -94,7 +94,7 @@ class Reader:
                 continue
             if self.depth > DEPTH_LIMIT or len(nodes) > NODE_LIMIT:
                 raise self._too_large(pointer)
-            if len(pointer) > LABEL_LIMIT:
+            if len(pointer) > LABEL_LIMIT or not pointer.isascii():
                 pointer = shorten(pointer)
             self.schema = schema
             self.pointer = pointer

@@ -28,7 +28,7 @@ from .keywords import KEYWORDS, Read, dispatch
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema, repeated_keys
 from .places import document_order
-from .pointers import escape, suggestion
+from .pointers import escape, spelled, suggestion
 from .reader import Node, Reader
 from .support import Support
 from .whitespace import Whitespace
@@ -184,7 +184,7 @@ class _CheckingReader(Reader):
     def _note(
         self, pointer: str, keyword: str, status: str, note: str, *, warning: bool = False, hint: str = ""
     ) -> None:
-        self.findings.append(Finding(pointer, keyword, status, note, warning, hint))
+        self.findings.append(Finding(spelled(pointer), keyword, status, note, warning, hint))
 
     def _problem(self, error: StructgenError, keyword: str, place: str) -> None:
         self._note(error.where or place, keyword, _status(error), error.message, hint=error.hint or "")

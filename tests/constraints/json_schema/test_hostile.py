@@ -226,3 +226,23 @@ def test_many_branches_that_are_told_apart_by_their_keys(more: dict[str, Any]) -
     assert not is_viable('{"a7":1,"a8"')
     assert is_viable('{"a7":1,"k"') == ("additionalProperties" not in more)
     assert not is_viable("{}")
+
+
+@pytest.mark.parametrize(
+    ("text", "shortest"),
+    [
+        (r'{"patternProperties": {"\udc32": {"type": "integer"}}, "type": "object"}', "{}"),
+        (r'{"$defs": {"\udc32": {"minimum": 3}}, "type": "integer", "$ref": "#/$defs/\udc32"}', "3"),
+    ],
+)
+def test_half_a_surrogate_pair_in_a_place(text: str, shortest: str) -> None:
+    """Places go into messages and into the core as UTF-8, which cannot spell it."""
+    constraint = json_schema(text)
+    assert constraint.minimal_text() == shortest
+    assert "udc32" in str(check(json.loads(text)))
+    Matcher(constraint, Vocabulary.of_bytes()).mask()
+
+
+def test_half_a_surrogate_pair_in_the_place_of_a_fault() -> None:
+    with pytest.raises(SchemaInvalid, match=r"#/patternProperties/\\udc32/minLength"):
+        json_schema(r'{"patternProperties": {"\udc32": {"minLength": "a"}}}')
