@@ -9,9 +9,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-__all__ = ["Bins", "added", "bin_of", "binned", "edges", "middle", "percentile_of_bins"]
+__all__ = [
+    "Bins",
+    "Spread",
+    "added",
+    "bin_of",
+    "binned",
+    "edges",
+    "middle",
+    "percentile_of_bins",
+    "spread",
+    "spread_of_bins",
+]
 
 Bins = tuple[tuple[int, int], ...]
 """Bin and count, ascending."""
@@ -59,3 +71,33 @@ def percentile_of_bins(bins: Mapping[int, int], percent: float) -> float | None:
         if seen >= rank:
             return middle(at)
     return None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Times in the unit that they came in."""
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    max: float
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Of single times, exact (nearest ranks); None where there is none."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    p50, p90, p99 = (ordered[max(math.ceil(len(ordered) * at / 100), 1) - 1] for at in (50, 90, 99))
+    return Spread(len(ordered), sum(ordered) / len(ordered), p50, p90, p99, ordered[-1])
+
+
+def spread_of_bins(bins: Mapping[int, int], total: float, most: float) -> Spread | None:
+    """Of binned times, whose sum and greatest are known exactly; None where there is none."""
+    count = sum(bins.values())
+    if not count:
+        return None
+    p50, p90, p99 = (min(percentile_of_bins(bins, at) or 0.0, most) for at in (50, 90, 99))
+    return Spread(count, total / count, p50, p90, p99, most)

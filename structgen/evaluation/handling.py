@@ -1,0 +1,112 @@
+"""Schemas as an engine handled them: what was read and what was written put together, and what is timed on each.
+
+Invariant: a schema has one outcome for all figures; a time is told only of a schema that was handled. Times are
+seconds, but for masks: the mean of the schema's, in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .metrics import Outcome
+from .records import CoverageRecord, GenerationRecord, Run
+
+__all__ = ["SHARES", "TIMES", "Handled", "Those", "handled", "shares_of", "times_of"]
+
+
+@dataclass(frozen=True)
+class Handled:
+    """An engine on one schema: its records, one of which may lack, and the outcome."""
+
+    engine: str
+    dataset: str
+    part: str
+    item: str
+    read: CoverageRecord | None
+    written: GenerationRecord | None
+
+    @property
+    def outcome(self) -> Outcome:
+        """See `structgen.evaluation.metrics`. A schema that either record failed on is not declared."""
+        statuses = [record.status for record in (self.read, self.written) if record is not None]
+        status = next((one for one in statuses if one != "ok"), "ok")
+        instances = None if self.read is None else self.read.verdicts
+        return Outcome(status, instances, self._texts())
+
+    def _texts(self) -> tuple[bool, ...] | None:
+        if self.written is None:
+            return None
+        if self.written.status != "ok":
+            return ()
+        if self.written.valid is None:  # nothing can judge it
+            return None
+        return (self.written.valid and self.written.ended,)
+
+
+def handled(run: Run) -> dict[str, dict[str, dict[str, Handled]]]:
+    """Data set, engine, item."""
+    read: dict[tuple[str, str, str], CoverageRecord] = {}
+    written: dict[tuple[str, str, str], GenerationRecord] = {}
+    for record in run.records:
+        place = (record.dataset, record.engine, record.item)
+        if isinstance(record, CoverageRecord):
+            read[place] = record
+        elif isinstance(record, GenerationRecord):
+            written[place] = record
+    found: dict[str, dict[str, dict[str, Handled]]] = {}
+    for place in dict.fromkeys([*read, *written]):
+        dataset, engine, item = place
+        one, two = read.get(place), written.get(place)
+        part = one.part if one is not None else two.part if two is not None else ""
+        found.setdefault(dataset, {}).setdefault(engine, {})[item] = Handled(
+            engine, dataset, part, item, one, two
+        )
+    return found
+
+
+Those = Mapping[str, Handled]
+"""Schemas by the names of their items."""
+
+
+def _compile(one: Handled) -> float | None:
+    return one.read.compile_s if one.read is not None and one.read.status == "ok" else None
+
+
+def _mask(one: Handled) -> float | None:
+    masks = one.read.masks_us if one.read is not None and one.read.status == "ok" else None
+    return None if masks is None or not masks.count else masks.sum / masks.count
+
+
+def _ttft(one: Handled) -> float | None:
+    return one.written.ttft_s if one.written is not None and one.written.status == "ok" else None
+
+
+def _tpot(one: Handled) -> float | None:
+    return one.written.tpot_s if one.written is not None and one.written.status == "ok" else None
+
+
+TIMES: dict[str, Callable[[Handled], float | None]] = {
+    "compile": _compile,
+    "mask": _mask,
+    "ttft": _ttft,
+    "tpot": _tpot,
+}
+"""What is timed on a schema, in seconds (masks: the mean, in microseconds); None where it was not, or not handled."""
+
+SHARES: dict[str, Callable[[Outcome], bool | None]] = {
+    "declared": lambda outcome: outcome.declared,
+    "true": lambda outcome: outcome.true,
+    "empirical": lambda outcome: outcome.empirical,
+}
+"""What a schema counts for; None where it was not asked."""
+
+
+def times_of(those: Mapping[str, Handled], time: Callable[[Handled], float | None]) -> dict[str, float]:
+    """Item to time, where there is one."""
+    return {item: told for item, one in those.items() if (told := time(one)) is not None}
+
+
+def shares_of(those: Those, share: Callable[[Outcome], bool | None]) -> dict[str, bool]:
+    """Item to whether it counts, where it was asked."""
+    return {item: told for item, one in those.items() if (told := share(one.outcome)) is not None}

@@ -1,0 +1,324 @@
+"""The figures of a run: coverage, efficiency and quality, by engine and data set or part.
+
+Why: a report, a comparison and whoever reads JSON must tell the same figures, so they are made in one place.
+Invariants: shares are of all items that were asked, so that refusing or failing never pays. Times of engines stand
+side by side only over *shared* schemas, those that every engine with times there handled, as an engine that refuses
+what is hard would look fast otherwise; beside them stand those over all that an engine handled, marked as such.
+Masks and compiling are CPU time of one thread, texts are wall-clock time. What is a figure's definition is in
+docs/evaluation.md. Cost: linear in the records and the parts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import combinations
+from typing import Any
+
+from .durations import Spread, added, spread, spread_of_bins
+from .handling import SHARES, TIMES, Handled, Those, handled, shares_of, times_of
+from .metrics import Coverage, Share, coverage
+from .pairing import PairedRatio, PairedShare, paired_ratio, paired_share
+from .records import CoverageRecord, Run, TaskRecord
+
+__all__ = [
+    "WHOLE",
+    "CoverageRow",
+    "PairRow",
+    "Summary",
+    "TaskRow",
+    "TimesRow",
+    "summarise",
+]
+
+WHOLE = ""
+"""The part of a row over all parts."""
+
+
+@dataclass(frozen=True)
+class CoverageRow:
+    """An engine on the schemas of a part."""
+
+    engine: str
+    dataset: str
+    part: str
+    """`WHOLE` for all parts together."""
+    coverage: Coverage
+
+
+@dataclass(frozen=True)
+class TimesRow:
+    """What an engine took on schemas of a part that it handled; None where nothing of the kind was timed."""
+
+    engine: str
+    dataset: str
+    part: str
+    shared: bool
+    """Only schemas that all engines with such times handled."""
+    compile_ms: Spread | None
+    masks_us: Spread | None
+    """Single masks."""
+    ttft_ms: Spread | None
+    tpot_ms: Spread | None
+    mask_share: float | None
+    """Of the time of all texts that went into masks."""
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """An engine at a task."""
+
+    engine: str
+    task: str
+    """`WHOLE` for all tasks together."""
+    valid: Share
+    correct: Share
+    score: float
+    """Mean."""
+    seconds: Spread | None
+    """Of texts that ended by themselves or not, wall-clock."""
+    statuses: dict[str, int]
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """Two engines on the same items of a data set or task."""
+
+    first: str
+    second: str
+    dataset: str
+    """Or the name of a task."""
+    figure: str
+    """declared, true, empirical, correct; compile, mask (the mean of a schema), ttft, tpot."""
+    told: PairedShare | PairedRatio
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything that a report shows but for single items."""
+
+    settings: dict[str, Any]
+    engines: tuple[str, ...]
+    datasets: tuple[str, ...]
+    coverage: tuple[CoverageRow, ...]
+    times: tuple[TimesRow, ...]
+    tasks: tuple[TaskRow, ...]
+    pairs: tuple[PairRow, ...]
+    shared: dict[str, dict[str, int]]
+    """For each data set, how many schemas the times of each kind are shared over."""
+    notes: tuple[str, ...]
+    """What keeps the figures from being what they seem, in sentences."""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values; a share has its interval."""
+        told: dict[str, Any] = _json(self)
+        return told
+
+
+def summarise(run: Run) -> Summary:
+    """The figures of a run, finished or not."""
+    all_ = handled(run)
+    asked = [*run.settings.get("engines", {}), *(record.engine for record in run.records)]
+    engines = tuple(dict.fromkeys(asked))
+    found = _Tasks(run)
+    return Summary(
+        settings=run.settings,
+        engines=engines,
+        datasets=tuple(all_),
+        coverage=tuple(row for dataset in all_.values() for row in _coverage(dataset, engines)),
+        times=tuple(row for dataset in all_.values() for row in _times(dataset, engines)),
+        tasks=tuple(found.rows(engines)),
+        pairs=(*_pairs(all_, engines), *found.pairs(engines)),
+        shared={
+            name: {figure: len(items) for figure, items in _shared(dataset).items()}
+            for name, dataset in all_.items()
+        },
+        notes=tuple(_notes(run, engines)),
+    )
+
+
+def _coverage(dataset: Mapping[str, Those], engines: Sequence[str]) -> Iterator[CoverageRow]:
+    for engine, name, part, those in _scopes(dataset, engines):
+        yield CoverageRow(engine, name, part, coverage(one.outcome for one in those))
+
+
+def _scopes(
+    dataset: Mapping[str, Those], engines: Sequence[str]
+) -> Iterator[tuple[str, str, str, list[Handled]]]:
+    """Engine, data set, part and schemas; the whole first."""
+    for engine in engines:
+        those = list(dataset.get(engine, {}).values())
+        if not those:
+            continue
+        yield engine, those[0].dataset, WHOLE, those
+        parts = defaultdict(list)
+        for one in those:
+            parts[one.part].append(one)
+        for part in sorted(parts):
+            yield engine, those[0].dataset, part, parts[part]
+
+
+def _shared(dataset: Mapping[str, Those]) -> dict[str, frozenset[str]]:
+    """For each kind of time, the items that every engine which has such times at all has one of."""
+    found = {}
+    for figure, time in TIMES.items():
+        timed = [{item for item, one in those.items() if time(one) is not None} for those in dataset.values()]
+        timed = [items for items in timed if items]
+        found[figure] = frozenset(set.intersection(*timed)) if timed else frozenset()
+    return found
+
+
+def _times(dataset: Mapping[str, Those], engines: Sequence[str]) -> Iterator[TimesRow]:
+    common = _shared(dataset)
+    for engine, name, part, those in _scopes(dataset, engines):
+        for shared in (True, False):
+            kept = {
+                figure: [one for one in those if not shared or one.item in common[figure]] for figure in TIMES
+            }
+            told = TimesRow(
+                engine,
+                name,
+                part,
+                shared,
+                _spread(kept["compile"], TIMES["compile"], 1e3),
+                _single_masks(kept["mask"]),
+                _spread(kept["ttft"], TIMES["ttft"], 1e3),
+                _spread(kept["tpot"], TIMES["tpot"], 1e3),
+                _mask_share(kept["tpot"]),
+            )
+            if any((told.compile_ms, told.masks_us, told.ttft_ms, told.tpot_ms)):
+                yield told
+
+
+def _spread(those: Iterable[Handled], time: Callable[[Handled], float | None], scale: float) -> Spread | None:
+    return spread([told * scale for one in those if (told := time(one)) is not None])
+
+
+def _single_masks(those: Iterable[Handled]) -> Spread | None:
+    masks = [
+        one.read.masks_us
+        for one in those
+        if TIMES["mask"](one) is not None and one.read is not None and one.read.masks_us is not None
+    ]
+    most = max((one.max for one in masks), default=0.0)
+    return spread_of_bins(added(one.bins for one in masks), sum(one.sum for one in masks), most)
+
+
+def _mask_share(those: Iterable[Handled]) -> float | None:
+    spent, whole = 0.0, 0.0
+    for one in those:
+        text = one.written
+        if text is None or text.mask_s is None or text.tpot_s is None or text.ttft_s is None:
+            continue
+        spent += text.mask_s
+        whole += text.ttft_s + text.tpot_s * max(text.tokens - 1, 0)
+    return spent / whole if whole else None
+
+
+class _Tasks:
+    """The records of tasks."""
+
+    def __init__(self, run: Run) -> None:
+        self._all: dict[str, dict[str, dict[str, TaskRecord]]] = {}
+        for record in run.records:
+            if isinstance(record, TaskRecord):
+                of_task = self._all.setdefault(record.task, {})
+                of_task.setdefault(record.engine, {})[record.item] = record
+
+    def rows(self, engines: Sequence[str]) -> Iterator[TaskRow]:
+        for engine in engines:
+            of_engine = {task: list(those.get(engine, {}).values()) for task, those in self._all.items()}
+            if len(self._all) > 1:
+                of_engine = {WHOLE: [one for those in of_engine.values() for one in those]} | of_engine
+            for task, those in of_engine.items():
+                if those:
+                    yield _task_row(engine, task, those)
+
+    def pairs(self, engines: Sequence[str]) -> Iterator[PairRow]:
+        for task, those in self._all.items():
+            for first, second in combinations([engine for engine in engines if engine in those], 2):
+                one, two = (
+                    {item: record.correct for item, record in those[engine].items()}
+                    for engine in (first, second)
+                )
+                yield PairRow(first, second, task, "correct", paired_share(one, two))
+
+
+def _task_row(engine: str, task: str, those: Sequence[TaskRecord]) -> TaskRow:
+    statuses: dict[str, int] = {}
+    for one in those:
+        statuses[one.status] = statuses.get(one.status, 0) + 1
+    return TaskRow(
+        engine,
+        task,
+        Share(sum(one.valid for one in those), len(those)),
+        Share(sum(one.correct for one in those), len(those)),
+        sum(one.score for one in those) / len(those),
+        spread([one.seconds for one in those if one.status == "ok"]),
+        statuses,
+    )
+
+
+def _pairs(all_: Mapping[str, Mapping[str, Those]], engines: Sequence[str]) -> Iterator[PairRow]:
+    for name, dataset in all_.items():
+        for first, second in combinations([engine for engine in engines if engine in dataset], 2):
+            one, two = dataset[first], dataset[second]
+            for figure, share in SHARES.items():
+                told = paired_share(shares_of(one, share), shares_of(two, share))
+                if told.total:
+                    yield PairRow(first, second, name, figure, told)
+            for figure, time in TIMES.items():
+                ratio = paired_ratio(times_of(one, time), times_of(two, time))
+                if ratio is not None:
+                    yield PairRow(first, second, name, figure, ratio)
+
+
+def _notes(run: Run, engines: Sequence[str]) -> Iterator[str]:
+    if not run.records:
+        yield "The run holds no answer yet."
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for record in run.records:
+        what = record.task if isinstance(record, TaskRecord) else record.dataset
+        counts[_ASKED[record.kind], what][record.engine] += 1
+    expected = _expected(run.settings)
+    for (kind, what), answered in counts.items():
+        most = max(*answered.values(), expected.get((kind, what), 0))
+        short = [f"{engine} {answered[engine]:,}" for engine in engines if answered[engine] < most]
+        if short:
+            yield (
+                f"The run is not finished: of the {most:,} {kind} of {what} are answered by "
+                f"{', '.join(short)}. Shares are of what is answered."
+            )
+    overruled = sum(record.overruled for record in run.records if isinstance(record, CoverageRecord))
+    if overruled:
+        yield (
+            f"In {overruled:,} verdicts jsonschema-rs had an instance otherwise than the label of the data; "
+            "its word counts."
+        )
+
+
+_ASKED = {"coverage": "schemas", "generation": "texts", "task": "items"}
+
+
+def _expected(settings: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+    """How much each engine is asked, as far as the settings say."""
+    options = settings.get("options") or {}
+    if not options.get("coverage"):
+        return {}
+    return {("schemas", str(one["name"])): int(one["schemas"]) for one in settings.get("datasets", ())}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Share):
+        return {"hits": value.hits, "total": value.total, "value": value.value, "interval": value.interval}
+    if isinstance(value, PairedShare | PairedRatio):
+        more = {"difference": value.difference} if isinstance(value, PairedShare) else {}
+        return {one.name: getattr(value, one.name) for one in fields(value)} | more | {"p": value.p}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(one) for one in value]
+    return value
