@@ -34,6 +34,21 @@ class Handled:
         instances = None if self.read is None else self.read.verdicts
         return Outcome(status, instances, self._texts())
 
+    def state(self, figure: str) -> str:
+        """In words, what came of it for a figure of `SHARES`."""
+        outcome = self.outcome
+        if outcome.status != "ok":
+            messages = [one.message for one in (self.read, self.written) if one is not None and one.message]
+            return f"{outcome.status}: {messages[0]}" if messages else outcome.status
+        if figure == "true":
+            wrong = {"too strict": outcome.too_strict, "too loose": outcome.too_loose}
+            return " and ".join(name for name, it_is in wrong.items() if it_is) or "right"
+        if figure == "empirical" and self.written is not None:
+            if not self.written.ended:
+                return "cut off"
+            return "valid" if self.written.valid else "invalid text"
+        return "ok"
+
     def _texts(self) -> tuple[bool, ...] | None:
         if self.written is None:
             return None

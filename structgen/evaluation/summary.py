@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from .durations import Spread, added, spread, spread_of_bins
 from .handling import SHARES, TIMES, Handled, Those, handled, shares_of, times_of
+from .json_values import as_json
 from .metrics import Coverage, Share, coverage
 from .pairing import PairedRatio, PairedShare, paired_ratio, paired_share
 from .records import CoverageRecord, Run, TaskRecord
@@ -112,7 +113,7 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """JSON values; a share has its interval."""
-        told: dict[str, Any] = _json(self)
+        told: dict[str, Any] = as_json(self)
         return told
 
 
@@ -306,19 +307,5 @@ def _expected(settings: Mapping[str, Any]) -> dict[tuple[str, str], int]:
     options = settings.get("options") or {}
     if not options.get("coverage"):
         return {}
-    return {("schemas", str(one["name"])): int(one["schemas"]) for one in settings.get("datasets", ())}
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, Share):
-        return {"hits": value.hits, "total": value.total, "value": value.value, "interval": value.interval}
-    if isinstance(value, PairedShare | PairedRatio):
-        more = {"difference": value.difference} if isinstance(value, PairedShare) else {}
-        return {one.name: getattr(value, one.name) for one in fields(value)} | more | {"p": value.p}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _json(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {key: _json(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json(one) for one in value]
-    return value
+    asked = settings.get("datasets") or ()
+    return {("schemas", str(one.get("name"))): int(one.get("schemas") or 0) for one in asked}

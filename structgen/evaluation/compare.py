@@ -1,0 +1,203 @@
+"""Two runs beside one another: which items went otherwise, and whether the shares and times differ by more than chance.
+
+What: engines of the same name are compared (or those that are named), on items that both runs have an answer to.
+Proportions get McNemar's exact test and the interval of a paired difference; times get the median of the ratios
+item by item, with its interval and the sign test.
+Invariant: what is not the same in the settings of both (versions, model, limits, machine) is told with the figures, as
+times of two machines say nothing about engines. Cost: linear in the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.errors import OptionError
+
+from .handling import SHARES, TIMES, Those, handled, shares_of, times_of
+from .json_values import as_json
+from .pairing import PairedRatio, PairedShare, paired_ratio, paired_share
+from .records import Run, TaskRecord
+
+__all__ = ["Change", "Compared", "Comparison", "Difference", "compare"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of the settings."""
+
+    name: str
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A figure of an engine over the items that both runs have."""
+
+    engine: str
+    """``a -> b`` where two names are compared."""
+    dataset: str
+    """Or the name of a task."""
+    figure: str
+    """declared, true, empirical, correct; compile, mask (the mean of a schema), ttft, tpot."""
+    told: PairedShare | PairedRatio
+
+
+@dataclass(frozen=True)
+class Change:
+    """An item that counts in one run and not in the other."""
+
+    engine: str
+    dataset: str
+    item: str
+    figure: str
+    ok: bool
+    """It is newly ok; otherwise newly failed."""
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two runs tell together."""
+
+    differences: tuple[Difference, ...]
+    compared: tuple[Compared, ...]
+    changes: tuple[Change, ...]
+    alone: tuple[str, ...]
+    """What only one of the runs has, in sentences."""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values."""
+        told: dict[str, Any] = as_json(self)
+        return told
+
+
+def compare(first: Run, second: Run, engines: Sequence[tuple[str, str]] | None = None) -> Comparison:
+    """What changed from the first run to the second.
+
+    `engines`: names in the first and in the second run; None: those that have the same name, or the only ones.
+    Raises `OptionError` where the runs have no engine, or nothing at all, in common.
+    """
+    pairs = _pairs(first, second) if engines is None else list(engines)
+    for name, run, at in [(pair[at], (first, second)[at], at) for pair in pairs for at in (0, 1)]:
+        if name not in _engines(run):
+            raise OptionError(
+                f"the {('first', 'second')[at]} run has no engine {name!r}",
+                hint=f"It has {', '.join(_engines(run)) or 'none'}.",
+            )
+    compared: list[Compared] = []
+    changes: list[Change] = []
+    alone: list[str] = []
+    schemas, tasks = (handled(first), handled(second)), (_tasks(first), _tasks(second))
+    for one, two in pairs:
+        name = one if one == two else f"{one} -> {two}"
+        for dataset in sorted(schemas[0].keys() | schemas[1].keys()):
+            before, after = schemas[0].get(dataset, {}).get(one, {}), schemas[1].get(dataset, {}).get(two, {})
+            alone += _alone(f"{name}, {dataset}", before, after)
+            compared += _compared(name, dataset, before, after)
+            changes += _changes(name, dataset, before, after)
+        for task in sorted(tasks[0].keys() | tasks[1].keys()):
+            was, is_ = tasks[0].get(task, {}).get(one, {}), tasks[1].get(task, {}).get(two, {})
+            alone += _alone(f"{name}, {task}", was, is_)
+            told = paired_share(*({item: r.correct for item, r in those.items()} for those in (was, is_)))
+            if told.total:
+                compared.append(Compared(name, task, "correct", told))
+            changes += _task_changes(name, task, was, is_)
+    if not compared:
+        raise OptionError("the two runs have no item in common")
+    return Comparison(tuple(_differences(first, second)), tuple(compared), tuple(changes), tuple(alone))
+
+
+def _engines(run: Run) -> list[str]:
+    return list(dict.fromkeys([*run.settings.get("engines", {}), *(record.engine for record in run.records)]))
+
+
+def _pairs(first: Run, second: Run) -> list[tuple[str, str]]:
+    one, two = _engines(first), _engines(second)
+    if common := [name for name in one if name in two]:
+        return [(name, name) for name in common]
+    if len(one) == len(two) == 1:
+        return [(one[0], two[0])]
+    raise OptionError(
+        f"the runs have no engine in common: {', '.join(one) or 'none'}, and {', '.join(two) or 'none'}",
+        hint="Say which to compare with which.",
+    )
+
+
+def _compared(engine: str, dataset: str, before: Those, after: Those) -> Iterator[Compared]:
+    for figure, share in SHARES.items():
+        told = paired_share(shares_of(before, share), shares_of(after, share))
+        if told.total:
+            yield Compared(engine, dataset, figure, told)
+    for figure, time in TIMES.items():
+        ratio = paired_ratio(times_of(before, time), times_of(after, time))
+        if ratio is not None:
+            yield Compared(engine, dataset, figure, ratio)
+
+
+def _changes(engine: str, dataset: str, before: Those, after: Those) -> Iterator[Change]:
+    for figure, share in SHARES.items():
+        was, is_ = shares_of(before, share), shares_of(after, share)
+        for item in sorted(was.keys() & is_.keys()):
+            if was[item] != is_[item]:
+                told = before[item].state(figure), after[item].state(figure)
+                yield Change(engine, dataset, item, figure, is_[item], *told)
+
+
+Tasks = Mapping[str, TaskRecord]
+
+
+def _task_changes(engine: str, task: str, before: Tasks, after: Tasks) -> Iterator[Change]:
+    for item in sorted(before.keys() & after.keys()):
+        was, is_ = before[item], after[item]
+        if was.correct != is_.correct:
+            yield Change(engine, task, item, "correct", is_.correct, _state(was), _state(is_))
+
+
+def _state(record: TaskRecord) -> str:
+    if record.status != "ok":
+        return f"{record.status}: {record.message}" if record.message else record.status
+    if record.correct:
+        return "correct"
+    return f"wrong, score {record.score:.2f}" if record.valid else "breaks the schema"
+
+
+def _tasks(run: Run) -> dict[str, dict[str, dict[str, TaskRecord]]]:
+    """Task, engine, item."""
+    found: dict[str, dict[str, dict[str, TaskRecord]]] = {}
+    for record in run.records:
+        if isinstance(record, TaskRecord):
+            found.setdefault(record.task, {}).setdefault(record.engine, {})[record.item] = record
+    return found
+
+
+def _alone(where: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for which, those, others in (("first", before, after), ("second", after, before)):
+        if count := len(those.keys() - others.keys()):
+            yield f"{where}: {count:,} items are in the {which} run only, and are not compared."
+
+
+_NOT_COMPARED = frozenset({"started", "options"})
+
+
+def _differences(first: Run, second: Run) -> Iterator[Difference]:
+    one, two = _flat(first.settings), _flat(second.settings)
+    for name in dict.fromkeys([*one, *two]):
+        if one.get(name) != two.get(name):
+            yield Difference(name, one.get(name), two.get(name))
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Names of one level, ``versions.numpy``; the options are told by the settings that they make."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in _NOT_COMPARED:
+            continue
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{inner}": one for inner, one in value.items()}
+        else:
+            found[name] = value
+    return found

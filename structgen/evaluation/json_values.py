@@ -1,0 +1,31 @@
+"""Figures as JSON values: a share with its interval, a pair with its difference and test, frozen data by its fields.
+
+Invariant: what is told is what `json.dumps(..., allow_nan=False)` takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from .metrics import Share
+from .pairing import PairedRatio, PairedShare
+
+__all__ = ["as_json"]
+
+
+def as_json(value: Any) -> Any:
+    """Of figures, and of mappings, sequences and frozen data that hold them."""
+    if isinstance(value, Share):
+        return {"hits": value.hits, "total": value.total, "value": value.value, "interval": value.interval}
+    if isinstance(value, PairedShare | PairedRatio):
+        more = {"difference": value.difference} if isinstance(value, PairedShare) else {}
+        return {one.name: getattr(value, one.name) for one in fields(value)} | more | {"p": value.p}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: as_json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(one) for one in value]
+    return value
