@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import structgen
 from structgen.errors import EmptyConstraint, GenerationError, StructgenError, UnsatisfiableSchema
 
-from . import check, doctor, example, explain, generate, mask, serve
+from . import check, doctor, eval, example, explain, generate, mask, serve
 from .inputs import for_the_shell
 
 __all__ = ["main"]
 
-_COMMANDS = (generate, serve, check, example, explain, mask, doctor)
+_COMMANDS = (generate, serve, check, example, explain, mask, eval, doctor)
 
 _EPILOG = """exit status:
   0  yes, or done

@@ -107,6 +107,7 @@ class Contained:
             stdout=subprocess.PIPE,
             stderr=self._words,
             bufsize=0,
+            start_new_session=True,  # subtle: Ctrl-C is for the parent, or a schema would be blamed for it
             env=_environment(self.role),
         )
         self.starts += 1

@@ -209,7 +209,8 @@ class Run:
     datasets   a list of {"name", "spec", "parts": {part: schemas}, "schemas"}
     generate   schemas of each data set that texts were written on
     tasks      their names
-    seed, max_tokens, workers
+    seed, max_tokens
+    workers    processes at a time, when it was begun; `threads` of a model in each
     limits     {"seconds", "memory_mb"} of one schema
     versions   of packages
     machine    {"cpus", "system", "python"}

@@ -25,6 +25,7 @@ from .folder import RunFolder
 from .items import Item
 from .records import Record
 from .settings import Counted, RunOptions, described, options_of
+from .tasks import load_tasks
 from .worker import Question, Role
 
 __all__ = ["Phase", "Plan", "begin", "resume", "run"]
@@ -53,8 +54,10 @@ class Plan:
     folder: RunFolder
     datasets: list[Counted]
     readings: list[Dataset] = field(repr=False)
-    tasks: list[Question] = field(default_factory=list, repr=False)
+    tasks: list[Question] = field(repr=False)
     """Without an engine."""
+    workers: int
+    threads: int
 
     def phases(self) -> list[Phase]:
         """In the order in which they are asked."""
@@ -102,16 +105,21 @@ def _question(kind: str, dataset: str, item: Item) -> Question:
     return Question(kind, "", dataset, item.part, item.name, item.schema, tests, item.settled)
 
 
-def begin(options: RunOptions, path: Path) -> Plan:
-    """A new run in a folder. The data sets are read once here, to count them."""
+def begin(options: RunOptions, path: Path, *, workers: int = 1, threads: int | None = None) -> Plan:
+    """A new run in a folder. The data sets are read once here, to count them.
+
+    `workers`: processes at a time. `threads`: of a model in each; None: the machine's processors among them.
+    """
+    workers, threads = _shared(workers, threads)
     readings, counted = _read(options)
     tasks = _tasks(options)
-    folder = RunFolder.create(path, described(options, counted))
-    return Plan(options, folder, counted, readings, tasks)
+    folder = RunFolder.create(path, described(options, counted, workers, threads))
+    return Plan(options, folder, counted, readings, tasks, workers, threads)
 
 
-def resume(path: Path) -> Plan:
+def resume(path: Path, *, workers: int = 1, threads: int | None = None) -> Plan:
     """The run of a folder, to go on with; an `OptionError` where it could not go on as it began."""
+    workers, threads = _shared(workers, threads)
     folder = RunFolder.resume(path)
     try:
         options = options_of(folder.settings)
@@ -119,7 +127,7 @@ def resume(path: Path) -> Plan:
         before = [(one.get("name"), one.get("parts")) for one in folder.settings.get("datasets", [])]
         if before != [(one.name, one.parts) for one in counted]:
             raise OptionError("the data sets are not what they were when the run was begun")
-        return Plan(options, folder, counted, readings, _tasks(options))
+        return Plan(options, folder, counted, readings, _tasks(options), workers, threads)
     except BaseException:
         folder.close()
         raise
@@ -155,21 +163,33 @@ def _kept(dataset: Dataset) -> Dataset:
 
 
 def _tasks(options: RunOptions) -> list[Question]:
-    return []
+    return [
+        Question("task", "", TASKS, task.part, f"{name}/{task.id}", task.schema)
+        for name in options.tasks
+        for task in load_tasks([name])[: options.task_items]
+    ]
 
 
-def run(plan: Plan, workers: int = 1, told: Callable[[Record], None] = lambda record: None) -> None:
+def _shared(workers: int, threads: int | None) -> tuple[int, int]:
+    if not isinstance(workers, int) or not 1 <= workers <= _MOST_WORKERS:
+        raise OptionError(f"workers is {workers!r}; it is a whole number from 1 to {_MOST_WORKERS}")
+    if threads is None:
+        return workers, max(1, (os.cpu_count() or 1) // workers)
+    if not isinstance(threads, int) or threads < 1:
+        raise OptionError(f"threads is {threads!r}; it is a whole number of 1 or more")
+    return workers, threads
+
+
+def run(plan: Plan, told: Callable[[Record], None] = lambda record: None) -> None:
     """Ask all questions that are left; `told` is called with each record, from several threads, one at a time.
 
     Raises `ModelError` where a process cannot do its work at all, and `OptionError` where data cannot be read.
     The folder is closed.
     """
-    if not isinstance(workers, int) or not 1 <= workers <= _MOST_WORKERS:
-        raise OptionError(f"workers is {workers!r}; it is a whole number from 1 to {_MOST_WORKERS}")
-    crew = _Crew(plan, max(1, (os.cpu_count() or 1) // workers), told)
+    crew = _Crew(plan, told)
     threads = [
         threading.Thread(target=crew.work, name=f"structgen-eval-{number}", daemon=True)
-        for number in range(workers)
+        for number in range(plan.workers)
     ]
     for thread in threads:
         thread.start()
@@ -191,9 +211,8 @@ def run(plan: Plan, workers: int = 1, told: Callable[[Record], None] = lambda re
 class _Crew:
     """What the threads share."""
 
-    def __init__(self, plan: Plan, threads: int, told: Callable[[Record], None]) -> None:
+    def __init__(self, plan: Plan, told: Callable[[Record], None]) -> None:
         self._plan = plan
-        self._threads = threads
         self._told = told
         self._questions = plan.questions()
         self._lock = threading.Lock()
@@ -255,6 +274,6 @@ class _Crew:
             temperature=options.temperature,
             seconds=options.seconds,
             memory=options.memory,
-            threads=self._threads if writes else 1,
+            threads=self._plan.threads if writes else 1,
             api_key_env=options.api_key_env,
         )

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from structgen import __version__
 from structgen.errors import OptionError
 
 from .engines import ENGINES, check_engine, engine_version, is_endpoint
@@ -22,7 +23,7 @@ __all__ = ["BYTES", "Counted", "RunOptions", "described", "options_of", "version
 
 BYTES = "bytes"
 """Instead of a model: each byte is a token. For coverage only."""
-_TOLD_VERSIONS = ("structgen-lm", "jsonschema-rs", "numpy", "torch", "transformers")
+_TOLD_VERSIONS = ("jsonschema-rs", "numpy", "torch", "transformers")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class RunOptions:
     generate: int = 0
     """Schemas of each data set that texts are written on."""
     tasks: tuple[str, ...] = ()
+    task_items: int | None = None
+    """The first so many of each task; None: all."""
     max_tokens: int = 256
     temperature: float = 0.0
     seconds: float = 60.0
@@ -56,7 +59,14 @@ class RunOptions:
             check_engine(name)
         if not self.engines:
             raise OptionError("no engine is given", hint=f"Choose some of {', '.join(ENGINES)}, openai:URL.")
-        for name, least in (("sample", 1), ("seed", 0), ("generate", 0), ("max_tokens", 1), ("memory", 64)):
+        for name, least in (
+            ("sample", 1),
+            ("seed", 0),
+            ("generate", 0),
+            ("task_items", 1),
+            ("max_tokens", 1),
+            ("memory", 64),
+        ):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < least):
                 raise OptionError(f"{name} is {value!r:.40}; it is a whole number from {least} on")
@@ -116,7 +126,7 @@ class Counted:
         return sum(self.parts.values())
 
 
-def described(options: RunOptions, datasets: Sequence[Counted]) -> dict[str, Any]:
+def described(options: RunOptions, datasets: Sequence[Counted], workers: int, threads: int) -> dict[str, Any]:
     """What `Run.settings` documents."""
     return {
         "format": 1,
@@ -132,6 +142,8 @@ def described(options: RunOptions, datasets: Sequence[Counted]) -> dict[str, Any
         "generate": options.generate,
         "tasks": list(options.tasks),
         "max_tokens": options.max_tokens,
+        "workers": workers,
+        "threads": threads,
         "limits": {"seconds": options.seconds, "memory_mb": options.memory},
         "versions": versions(),
         "machine": {
@@ -144,7 +156,7 @@ def described(options: RunOptions, datasets: Sequence[Counted]) -> dict[str, Any
 
 def versions() -> dict[str, str]:
     """Of the packages that figures depend on, where they are installed."""
-    found = {}
+    found = {"structgen": __version__}
     for name in _TOLD_VERSIONS:
         try:
             found[name] = version(name)

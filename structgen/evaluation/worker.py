@@ -17,6 +17,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from .judging import Judge
 from .measuring import Encode, failed, measure
 from .records import CoverageRecord, GenerationRecord, Record, TaskRecord
 from .settings import BYTES
+from .tasks import Judgement, Task, judge, load_tasks
 
 __all__ = ["Question", "Role", "main", "unanswered"]
 
@@ -86,7 +88,7 @@ def unanswered(question: Question, status: str, message: str) -> Record:
     if question.kind == "generation":
         return _generation(question, Written(status, message), valid=False)
     return TaskRecord(
-        **_common(question), status=status, message=message, task=question.part, text="", valid=False,
+        **_common(question), status=status, message=message, task=question.item.partition("/")[0], text="", valid=False,
         correct=False, score=0.0, tokens=0, seconds=0.0,
     )  # fmt: skip
 
@@ -147,7 +149,32 @@ def _writing(writer: Writer) -> dict[str, Answering]:
         valid = Judge(question.schema).text(written.text) if written.status == "ok" else False
         return _generation(question, written, valid=valid)
 
-    return {"generation": generate}
+    def work(question: Question, beat: Beat) -> TaskRecord:
+        task = _task(question.item)
+        begin = time.perf_counter()
+        written = writer.write(task.messages, task.schema, question.item, beat)
+        seconds = round(time.perf_counter() - begin, 3)
+        told = judge(task, written.text) if written.status == "ok" else Judgement(False, False, 0.0)
+        return TaskRecord(
+            **_common(question),
+            status=written.status,
+            message=written.message,
+            task=task.name,
+            text=written.text,
+            valid=told.valid,
+            correct=told.correct,
+            score=told.score,
+            tokens=written.tokens,
+            seconds=seconds,
+        )
+
+    return {"generation": generate, "task": work}
+
+
+def _task(item: str) -> Task:
+    """``NAME/ID``, as records name it."""
+    name, _, wanted = item.partition("/")
+    return next(task for task in load_tasks([name]) if task.id == wanted)
 
 
 def _vocabulary(name: str | None) -> Vocabulary:

@@ -50,7 +50,7 @@ def is_endpoint(name: str) -> bool:
 
 
 def check_engine(name: str) -> None:
-    """An `OptionError` says which engines there are, or what to install. Nothing is imported."""
+    """An `OptionError` says which engines there are, or what to install. Only a user's own one is imported."""
     if is_endpoint(name):
         url = name[len(ENDPOINT) :]
         if not url.startswith(("http://", "https://")):
@@ -61,10 +61,26 @@ def check_engine(name: str) -> None:
         _installed(name, "openai", "openai")
     elif name in ENGINES:
         _installed(name, ENGINES[name].module, ENGINES[name].package)
+    elif ":" in name:
+        _own(name)
     else:
         raise OptionError(
-            f"there is no engine {name!r}", hint=f"Choose one of {', '.join(ENGINES)}, {ENDPOINT}URL."
+            f"there is no engine {name!r}",
+            hint=f"Choose one of {', '.join(ENGINES)}, {ENDPOINT}URL, MODULE:CLASS.",
         )
+
+
+def _own(name: str) -> Callable[[Vocabulary], Engine]:
+    """The user's class."""
+    module, _, attribute = name.partition(":")
+    try:
+        found: Callable[[Vocabulary], Engine] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise OptionError(
+            f"the engine {name!r} cannot be imported: {error}",
+            hint="MODULE:CLASS is found as python -m finds it.",
+        ) from None
+    return found
 
 
 def _installed(name: str, module: str, package: str) -> None:
@@ -75,6 +91,8 @@ def _installed(name: str, module: str, package: str) -> None:
 def open_engine(name: str, vocabulary: Vocabulary) -> Engine:
     """The engine of a name, for this vocabulary."""
     check_engine(name)
+    if name not in ENGINES:
+        return _own(name)(vocabulary)
     module, package, make = ENGINES[name]
     try:
         importlib.import_module(module)
@@ -86,11 +104,13 @@ def open_engine(name: str, vocabulary: Vocabulary) -> Engine:
 
 
 def engine_version(name: str) -> str:
-    """The version that is installed; of a server, nothing is known."""
+    """The version that is installed; of a server that of its client, as nothing else is known."""
     if name in ("structgen", "unconstrained"):
         from structgen import __version__
 
         return __version__
+    if not is_endpoint(name) and name not in ENGINES:
+        return str(getattr(_own(name), "version", "unknown"))
     try:
         return version("openai" if is_endpoint(name) else ENGINES[name].package)
     except PackageNotFoundError:
