@@ -4,8 +4,9 @@ Why: a schema that brings an engine down must cost one record and nothing else.
 What: `ask` gives the record of a question, whatever happens. A process is killed where it uses more time or memory than
 one question may; a death is told from its signal and its last words.
 Invariant: after `ask` there is a process for the next question, or one will be started; none outlives its parent. Time
-is that between two signs of life. Memory counts from the question's beginning; a process that has kept half of what one
-question may take is replaced before the next.
+counts from the last sign of life, and is the processor's or that in which it is not used: a busy machine makes no
+time-outs. Memory counts from the question's beginning; a process that has kept half of what one question may take is
+replaced before the next.
 Cost: a look at the process every 50 ms while it is silent; a pipe's round trip a question.
 """
 
@@ -26,6 +27,7 @@ from typing import IO, Any
 
 from structgen.errors import ModelError
 
+from .engines import is_endpoint
 from .records import Record, record_of
 from .worker import Question, Role, unanswered
 
@@ -34,10 +36,8 @@ __all__ = ["Contained"]
 _COMMAND = [sys.executable, "-c", "from structgen.evaluation.worker import main; main()"]
 _START_SECONDS = 600.0
 _LOOK = 0.05
-_WALL = 4
-"""Seconds of the clock for each of the processor's: the machine may be busy."""
 _READING = 60.0
-"""Seconds of the clock beyond an engine's, for a model to read a prompt."""
+"""Seconds beyond an engine's, for a model to read a prompt, or a server to answer."""
 _MOST_ANSWER = 64 << 20
 _MOST_KEPT = 4000
 """Bytes of a process's last words."""
@@ -113,7 +113,7 @@ class Contained:
         self.starts += 1
         try:
             self._send(json.dumps(asdict(self.role)))
-            told = self._line(_START_SECONDS, _START_SECONDS, None)
+            told = self._line(_START_SECONDS, None)
         except _Died as died:
             self.kill()
             raise ModelError(
@@ -136,7 +136,7 @@ class Contained:
         try:
             self._send(sent)
             while True:
-                told = self._line(*self._patience(), before)
+                told = self._line(self._patience(), before)
                 if "record" in told:
                     return record_of(told["record"])
                 if "failed" in told:
@@ -146,12 +146,10 @@ class Contained:
             self.kill()
             return unanswered(question, *died.args)
 
-    def _patience(self) -> tuple[float, float]:
-        """Seconds of the processor and of the clock without a sign of life."""
-        seconds = self.role.seconds
-        if self.role.writes or self.role.engine.startswith("openai:"):
-            return float("inf"), seconds + _READING
-        return seconds, seconds * (_WALL if self._processor() is not None else 1)
+    def _patience(self) -> float:
+        """Seconds without a sign of life."""
+        longer = self.role.writes or is_endpoint(self.role.engine)
+        return self.role.seconds + (_READING if longer else 0.0)
 
     @property
     def _memory(self) -> int:
@@ -167,11 +165,12 @@ class Contained:
         except OSError:
             raise _Died(*self._death()) from None
 
-    def _line(self, processor: float, clock: float, before: int | None) -> dict[str, Any]:
+    def _line(self, seconds: float, before: int | None) -> dict[str, Any]:
         """The next line. Raises `_Died` where there is none, or it has to be killed."""
         process = self._process
         assert process is not None and process.stdout is not None
-        begin, spent = monotonic(), self._processor() or 0.0
+        _, begin = self._busy()
+        looked, idle, used = monotonic(), 0.0, begin
         while True:
             if (end := self._buffer.find(b"\n")) >= 0:
                 line = bytes(self._buffer[:end])
@@ -185,11 +184,14 @@ class Contained:
                 if not data or len(self._buffer) > _MOST_ANSWER:
                     raise _Died(*self._death())
                 continue
-            used = (self._processor() or 0.0) - spent
-            if used > processor:
-                raise _Died("timeout", f"it takes more than {processor:g} s of the processor")
-            if monotonic() - begin > clock:
-                raise _Died("timeout", f"it takes more than {clock:g} s")
+            now, (runs, spent) = monotonic(), self._busy()
+            if not runs and spent == used:
+                idle += now - looked
+            looked, used = now, spent
+            if used - begin > seconds:
+                raise _Died("timeout", f"it takes more than {seconds:g} s of the processor")
+            if idle > seconds:
+                raise _Died("timeout", f"it waits for more than {seconds:g} s")
             if before is not None and self._resident() - before > self._memory:
                 raise _Died("memory", f"it takes more than {self.role.memory} MiB")
 
@@ -211,13 +213,17 @@ class Contained:
         self._words.seek(max(0, size - _MOST_KEPT))
         return " ".join(self._words.read(_MOST_KEPT).decode("utf-8", "replace").split())
 
-    def _processor(self) -> float | None:
-        """Seconds of the processor that the process has used; None where the system does not say."""
+    def _busy(self) -> tuple[bool, float]:
+        """Whether the process runs or waits for the processor, and how many seconds of it it has used.
+
+        Where the system does not say, it waits and has used none: the clock decides.
+        """
         stat = self._proc("stat")
         if stat is None:
-            return None
+            return False, 0.0
         after_name = stat.rsplit(b")", 1)[1].split()
-        return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+        used = (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+        return after_name[0] == b"R", used
 
     def _resident(self) -> int:
         """Bytes of memory that the process has; 0 where the system does not say."""

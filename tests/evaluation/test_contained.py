@@ -49,7 +49,7 @@ def process() -> Iterator[Contained]:
         ("crash", "crash", "SIGSEGV"),
         ("abort", "memory", "SIGABRT: memory allocation of 7 bytes failed"),
         ("spin", "timeout", "more than 0.5 s of the processor"),
-        ("sleep", "timeout", "more than 2 s"),
+        ("sleep", "timeout", "it waits for more than 0.5 s"),
         ("memory", "memory", "more than 200 MiB"),
         ("panic", "refused", "BaseException: a panic"),
         ("wrong", "error", "KeyError: 'lost'"),
