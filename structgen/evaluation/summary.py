@@ -288,7 +288,7 @@ def _notes(run: Run, engines: Sequence[str]) -> Iterator[str]:
         short = [f"{engine} {answered[engine]:,}" for engine in engines if answered[engine] < most]
         if short:
             yield (
-                f"The run is not finished: of the {most:,} {kind} of {what} are answered by "
+                f"The run is not finished. Of {most:,} {kind} of {what} there are answers of: "
                 f"{', '.join(short)}. Shares are of what is answered."
             )
     overruled = sum(record.overruled for record in run.records if isinstance(record, CoverageRecord))

@@ -124,9 +124,9 @@ def test_tasks() -> None:
 
 def test_an_unfinished_run_says_so() -> None:
     [note] = summarise(run_of(read("a", "1"), read("a", "2"), read("b", "1"))).notes
-    assert "of the 2 schemas of d are answered by b 1." in note
+    assert "Of 2 schemas of d there are answers of: b 1." in note
     [note] = summarise(run_of(read("a", "1"), options={"coverage": True}, engines={"a": "1"})).notes
-    assert "of the 3 schemas of d are answered by a 1." in note
+    assert "Of 3 schemas of d there are answers of: a 1." in note
     assert summarise(run_of()).notes == ("The run holds no answer yet.",)
     [note] = summarise(run_of(read("a", "1", overruled=3), engines={"a": "1"})).notes
     assert note.startswith("In 3 verdicts jsonschema-rs")

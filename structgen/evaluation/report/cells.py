@@ -1,0 +1,114 @@
+"""Figures as cells of tables.
+
+Invariant: a share stands with its interval, a time with its unit; what was not asked is a dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..durations import Spread
+from ..metrics import Share
+from ..pairing import PairedRatio, PairedShare
+from ..summary import TimesRow
+from .markup import Cell, Markup, element, joined, table
+from .plots import duration
+
+__all__ = [
+    "chance",
+    "difference",
+    "folded",
+    "listed",
+    "number",
+    "percent",
+    "percent_alone",
+    "ratio",
+    "spread_cells",
+    "statuses",
+    "two_percentiles",
+]
+
+_DASH: Cell = ("–", "number")
+_MOST_ITEMS = 100
+
+
+def number(told: int | str) -> Cell:
+    """At the right of its column."""
+    return (f"{told:,}" if isinstance(told, int) else told, "number")
+
+
+def percent(share: Share) -> Cell:
+    """With what was counted, and the interval."""
+    if share.value is None:
+        return _DASH
+    low, high = share.interval
+    counted = f"{share.hits:,}/{share.total:,}"
+    return _with(f"{100 * share.value:.1f} %", f"{counted}, {100 * low:.1f} to {100 * high:.1f}")
+
+
+def percent_alone(share: Share | None) -> Cell:
+    """Without."""
+    return _DASH if share is None or share.value is None else number(f"{100 * share.value:.1f} %")
+
+
+def difference(told: PairedShare) -> Cell:
+    """In points of a hundred, with the interval."""
+    middle, low, high = (_signed(f"{100 * one:+.1f}") for one in told.difference)
+    return _with(middle, f"{low} to {high}")
+
+
+def ratio(told: PairedRatio) -> Cell:
+    """The median with its interval."""
+    return _with(_digits(told.median), f"{_digits(told.low)} to {_digits(told.high)}")
+
+
+def chance(p: float) -> Cell:
+    """A probability."""
+    return number(f"{p:.3f}" if p >= 0.001 else "< 0.001")
+
+
+def statuses(counts: Mapping[str, int]) -> str:
+    """All but ok."""
+    told = [f"{many:,} {status}" for status, many in sorted(counts.items()) if status != "ok"]
+    return ", ".join(told) or "–"
+
+
+def spread_cells(
+    spread: Spread | None, unit: float, names: Sequence[str] = ("mean", "p50", "p90", "p99", "max")
+) -> list[Cell]:
+    """`unit`: microseconds in one of the spread's."""
+    return [_DASH if spread is None else number(duration(unit * getattr(spread, name))) for name in names]
+
+
+def two_percentiles(row: TimesRow | None, figure: str, unit: float) -> Cell:
+    """p50 and p99."""
+    spread: Spread | None = None if row is None else getattr(row, figure)
+    if spread is None:
+        return _DASH
+    return number(f"{duration(unit * spread.p50)}, {duration(unit * spread.p99)}")
+
+
+def folded(told: str, *inner: str) -> Markup:
+    """What is shown when it is asked for."""
+    return element("details", element("summary", told), *inner)
+
+
+def listed(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Markup:
+    """A table of the first rows, and how many more there are."""
+    told = table(caption, heads, rows[:_MOST_ITEMS])
+    if len(rows) > _MOST_ITEMS:
+        more = element("p", f"… and {len(rows) - _MOST_ITEMS:,} more.", class_="soft")
+        return joined([told, more])
+    return told
+
+
+def _with(value: str, more: str) -> Cell:
+    return (joined([f"{value} ", element("span", more, class_="small")]), "number")
+
+
+def _signed(told: str) -> str:
+    return told.replace("-", "−")
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,0 +1,66 @@
+"""What went wrong, schema by schema: not taken, told wrong, written wrong."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from ..handling import SHARES, Those
+from ..items import PARTS
+from ..summary import Summary
+from .cells import folded, listed, number
+from .markup import Cell, Markup, element, table
+
+__all__ = ["faults_section"]
+
+_MOST_MESSAGES = 20
+
+
+def faults_section(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Markup | None:
+    """None where nothing did."""
+    inner = [one for engine in summary.engines for one in _of(engine, dataset.get(engine, {}))]
+    if not inner:
+        return None
+    return element("section", element("h2", f"What went wrong: {name}"), *inner)
+
+
+def _of(engine: str, those: Those) -> Iterator[Markup]:
+    failed = {item: one for item, one in those.items() if not one.outcome.declared}
+    if failed:
+        yield folded(f"{engine}: {_many(len(failed), 'schema')} not taken", *_messages(failed))
+    wrong: list[list[Cell]] = [
+        [(one.item, "item"), PARTS.get(one.part, one.part), _what(figure, one.state(figure))]
+        for figure in ("true", "empirical")
+        for one in sorted(those.values(), key=lambda one: one.item)
+        if one.outcome.declared and SHARES[figure](one.outcome) is False
+    ]
+    if wrong:
+        yield folded(
+            f"{engine}: {_many(len(wrong), 'time')} wrong about a schema that it took",
+            listed(f"Wrong verdicts and texts of {engine}", ["Schema", "Part", "What"], wrong),
+        )
+
+
+def _messages(failed: Those) -> Iterator[Markup]:
+    """Most frequent first, with a schema for each."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for item, one in failed.items():
+        groups[one.state("declared")].append(item)
+    ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    rows: list[list[Cell]] = [
+        [number(len(items)), (message, "text"), (min(items), "item")]
+        for message, items in ordered[:_MOST_MESSAGES]
+    ]
+    yield table("What it said", ["Schemas", "Message", "Such as"], rows, named=0)
+    if len(ordered) > _MOST_MESSAGES:
+        yield element("p", f"… and {len(ordered) - _MOST_MESSAGES:,} more messages.", class_="soft")
+
+
+def _what(figure: str, state: str) -> str:
+    return {"valid": "valid", "invalid text": "its text is invalid", "cut off": "its text was cut off"}.get(
+        state, f"its verdicts are {state}" if figure == "true" else state
+    )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,80 @@
+"""Elements of HTML and SVG that escape what they hold, as messages of strangers' schemas go into a report.
+
+Invariant: only what this module made is markup (`Markup`); any other string becomes text, with what is not printable
+shown as an escape, so that it can neither act nor hide. Attributes are escaped, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from structgen.notebook import plain
+
+__all__ = ["Markup", "element", "joined", "table", "text"]
+
+Value = str | int | float | bool | None
+Cell = str | tuple[str, str]
+"""What a cell holds, or that and its class."""
+
+
+class Markup(str):
+    """HTML or SVG, ready to be put into a page."""
+
+    __slots__ = ()
+
+
+def element(_name: str, *inner: str, **attributes: Value) -> Markup:
+    """An element. Names of attributes have ``-`` for ``_``, and lose one at their end (``class_``); None and False are
+    left out, True is an attribute without a value."""
+    told = "".join(
+        f" {name.removesuffix('_').replace('_', '-')}"
+        + ("" if value is True else f'="{escape(_number(value))}"')
+        for name, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Markup(f"<{_name}{told}>{joined(inner)}</{_name}>")
+
+
+def text(told: str, most: int = 300) -> Markup:
+    """Text, escaped; cut after `most` characters."""
+    return Markup(plain(told, most))
+
+
+def joined(inner: Iterable[str]) -> Markup:
+    """One after the other; what is no markup becomes text."""
+    return Markup("".join(one if isinstance(one, Markup) else text(one) for one in inner))
+
+
+def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], named: int = 1) -> Markup:
+    """A table that scrolls within itself where it is too wide; the first `named` cells of a row are its heads.
+    The head of a column is classed as its cells are."""
+    told = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
+    classes = [class_ for _, class_ in told[0]] if told else [""] * len(heads)
+    top = [
+        element("th", head, scope="col", class_=class_ or None)
+        for head, class_ in zip(heads, classes, strict=True)
+    ]
+    body = [
+        element(
+            "tr",
+            *(
+                element("th", cell, scope="row", class_=class_ or None)
+                if at < named
+                else element("td", cell, class_=class_ or None)
+                for at, (cell, class_) in enumerate(row)
+            ),
+        )
+        for row in told
+    ]
+    inner = element(
+        "table",
+        element("caption", caption),
+        element("thead", element("tr", *top)),
+        element("tbody", *body),
+    )
+    return element("div", inner, class_="table", role="region", aria_label=str(caption), tabindex=0)
+
+
+def _number(value: Value) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

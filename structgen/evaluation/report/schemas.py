@@ -1,0 +1,191 @@
+"""Of the schemas of a data set: coverage, compiling, masks, texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..durations import added
+from ..handling import TIMES, Those
+from ..items import PARTS
+from ..metrics import Share
+from ..summary import WHOLE, CoverageRow, Summary, TimesRow
+from .cells import folded, number, percent, percent_alone, spread_cells, statuses, two_percentiles
+from .markup import Markup, element, table
+from .plots import Curve, Ridge, bars, curves, ridges
+
+__all__ = ["schemas_section"]
+
+_FIGURES = {
+    "declared": "Declared: the engine takes the schema",
+    "true": "True: every instance told right",
+    "empirical": "Empirical: the model's text is valid",
+    "compliance": "Compliance: valid, of those taken",
+}
+_TIMES = (
+    ("masks_us", "Time of a mask", "Masks", 1.0),
+    ("compile_ms", "Time to compile a schema", "Schemas", 1e3),
+)
+"""Field, how it reads, what is counted, microseconds in a unit."""
+
+
+def schemas_section(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Markup:
+    """Of the data set `name`; `dataset`: its schemas by engine."""
+    inner = [element("h2", f"Schemas: {name}"), *_coverage(summary, name), *_times(summary, name, dataset)]
+    return element("section", *inner)
+
+
+def _coverage(summary: Summary, name: str) -> Iterator[Markup]:
+    rows = [row for row in summary.coverage if row.dataset == name]
+    whole = [row for row in rows if row.part == WHOLE]
+    figures = [figure for figure in _FIGURES if any(_share(row, figure).total for row in whole)]
+    yield element("h3", "Coverage")
+    what = "Of all schemas that were asked, refused ones included; lines are 95 % intervals."
+    yield element("p", what, class_="soft")
+    panels = [
+        bars(
+            _FIGURES[figure],
+            [(row.engine, _place(summary, row.engine), _share(row, figure)) for row in whole],
+        )
+        for figure in figures
+    ]
+    yield element("div", *panels, class_="panels")
+    yield table(
+        f"Coverage of {name}: share, count, 95 % interval",
+        ["Engine", *map(str.capitalize, figures), "Too strict", "Too loose", "Not taken"],
+        [
+            [
+                row.engine,
+                *(percent(_share(row, figure)) for figure in figures),
+                number(row.coverage.too_strict),
+                number(row.coverage.too_loose),
+                statuses(row.coverage.statuses),
+            ]
+            for row in whole
+        ],
+    )
+    if len(parts := sorted({row.part for row in rows} - {WHOLE})) > 1:
+        yield folded(f"By part ({len(parts)})", *(_by_part(figure, parts, rows) for figure in figures))
+
+
+def _by_part(figure: str, parts: Sequence[str], rows: Sequence[CoverageRow]) -> Markup:
+    shares = {(row.part, row.engine): _share(row, figure) for row in rows}
+    engines = list(dict.fromkeys(row.engine for row in rows))
+    caption = "Compliance" if figure == "compliance" else f"{figure.capitalize()} coverage"
+    asked = {part: max(share.total for (of, _), share in shares.items() if of == part) for part in parts}
+    return table(
+        f"{caption} by part",
+        ["Part", "Schemas", *engines],
+        [
+            [
+                PARTS.get(part, part),
+                number(asked[part]),
+                *(percent_alone(shares.get((part, engine))) for engine in engines),
+            ]
+            for part in parts
+        ],
+    )
+
+
+def _times(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Iterator[Markup]:
+    rows = [row for row in summary.times if row.dataset == name]
+    whole = [row for row in rows if row.part == WHOLE]
+    together = [row for row in whole if row.shared]
+    shared = summary.shared[name]
+    if any(row.compile_ms or row.masks_us for row in rows):
+        yield element("h3", "Compiling and masks")
+        yield curves(
+            "Schemas compiled within a time, of all that were asked", list(_curves(summary, dataset))
+        )
+        both = f"the {shared['mask']:,} schemas that all handled"
+        yield ridges(f"Time of a mask, over {both}", list(_ridges(summary, dataset, together)))
+        yield element(
+            "p",
+            "CPU time of one thread. The tallest bar is the greatest share of an engine's masks; "
+            "the line is the median, the dotted one the 99th percentile.",
+            class_="soft",
+        )
+        yield from _time_tables(together, both)
+        alone = _time_tables([row for row in whole if not row.shared], "all that each engine handled")
+        yield folded("The same over all that each engine handled, which is not a comparison", *alone)
+        parts = [row for row in rows if row.part != WHOLE and row.shared]
+        if len({row.part for row in parts}) > 1:
+            yield folded("By part, over the schemas that all handled", *_time_parts(parts))
+    if texts := [row for row in together if row.ttft_ms]:
+        yield element("h3", "Texts of the model")
+        yield _texts(texts, shared["ttft"])
+
+
+def _curves(summary: Summary, dataset: Mapping[str, Those]) -> Iterator[Curve]:
+    for engine in summary.engines:
+        those = [one for one in dataset.get(engine, {}).values() if one.read is not None]
+        times = [1e6 * told for one in those if (told := TIMES["compile"](one)) is not None]
+        if times:
+            yield Curve(engine, _place(summary, engine), times, len(those))
+
+
+def _ridges(summary: Summary, dataset: Mapping[str, Those], rows: Sequence[TimesRow]) -> Iterator[Ridge]:
+    timed = [
+        {item for item, one in those.items() if TIMES["mask"](one) is not None} for those in dataset.values()
+    ]
+    common = set.intersection(*filter(None, timed)) if any(timed) else set()
+    for row in rows:
+        if row.masks_us is None:
+            continue
+        records = [dataset[row.engine][item].read for item in common]
+        bins = added(one.masks_us.bins for one in records if one is not None and one.masks_us is not None)
+        yield Ridge(row.engine, _place(summary, row.engine), bins, row.masks_us.p50, row.masks_us.p99)
+
+
+def _time_tables(rows: Sequence[TimesRow], over: str) -> Iterator[Markup]:
+    for figure, named, counted, unit in _TIMES:
+        told = [(row.engine, getattr(row, figure)) for row in rows if getattr(row, figure) is not None]
+        if told:
+            yield table(
+                f"{named}, over {over}",
+                ["Engine", counted, "Mean", "p50", "p90", "p99", "max"],
+                [[engine, number(spread.count), *spread_cells(spread, unit)] for engine, spread in told],
+            )
+
+
+def _time_parts(rows: Sequence[TimesRow]) -> Iterator[Markup]:
+    engines = list(dict.fromkeys(row.engine for row in rows))
+    found = {(row.part, row.engine): row for row in rows}
+    for figure, named, _, unit in _TIMES:
+        yield table(
+            f"{named}, p50 and p99, by part",
+            ["Part", *engines],
+            [
+                [
+                    PARTS.get(part, part),
+                    *(two_percentiles(found.get((part, engine)), figure, unit) for engine in engines),
+                ]
+                for part in sorted({row.part for row in rows})
+            ],
+        )
+
+
+def _texts(rows: Sequence[TimesRow], shared: int) -> Markup:
+    some = ("p50", "p90", "max")
+    return table(
+        f"Wall-clock time, over the {shared:,} schemas that all wrote a text on",
+        ["Engine", "Texts", "First token p50", "p90", "max", "Further token p50", "p90", "max", "In masks"],
+        [
+            [
+                row.engine,
+                number(row.ttft_ms.count if row.ttft_ms else 0),
+                *spread_cells(row.ttft_ms, 1e3, some),
+                *spread_cells(row.tpot_ms, 1e3, some),
+                number("–" if row.mask_share is None else f"{100 * row.mask_share:.1f} %"),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _place(summary: Summary, engine: str) -> int:
+    return summary.engines.index(engine)
+
+
+def _share(row: CoverageRow, figure: str) -> Share:
+    share: Share = getattr(row.coverage, figure)
+    return share
