@@ -15,6 +15,7 @@ from typing import Any
 from structgen.errors import LimitExceeded, RegexError, SchemaInvalid
 
 from .cycles import find_endless
+from .doubt import settle_doubts
 from .drafts import LATEST, is_ancient
 from .ir import SchemaIR
 from .keywords import Read, dispatch
@@ -49,6 +50,7 @@ class Reader:
         self.beside_of: dict[int, tuple[str, list[int]]] = {}
         self.has_shared = False
         self.spelled: dict[int, dict[str, str]] = {}
+        self.settled: dict[int, Any] = {}
         self.notes = Notes()
         self._pending: list[tuple[int, dict[str, Any], str, Resource, int]] = []
         self._true = self._false = -1
@@ -66,6 +68,7 @@ class Reader:
             find_endless(self.beside_of)
         if self.notes.places:
             rewrite_unevaluated(self)
+        settle_doubts(self.nodes, self.settled)
         return tuple(self.nodes)
 
     def _run(self) -> None:
@@ -289,13 +292,17 @@ class Reader:
         return chosen == "assert" or (chosen == "dialect" and self.resource.draft.asserts_formats)
 
     def format_language(self, name: str) -> Any:
-        """The regular language of a format, or None if it is only an annotation."""
+        """The regular language of a format of the sub-schema at hand, or None if it is only an annotation."""
         if not self.asserts_formats():
             return None
         from .formats import Format
 
         found = Format.find(name, self.resource.draft.number)
-        return None if found is None else found.build()
+        if found is None:
+            return None
+        if (settled := found.settled()) is not None:
+            self.settled[self.node_id] = settled
+        return found.build()
 
 
 def _kind(value: Any) -> str:

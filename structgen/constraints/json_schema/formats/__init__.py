@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from ..support import Support
 from . import expressions, hosts, times, uris
-from .build import RE
+from .build import RE, alt, no
 
 __all__ = ["FORMATS", "Format"]
 
@@ -30,6 +31,12 @@ class Format:
     note: str = ""
     older: Format | None = None
     """What the name means in drafts 4 and 6, where that differs."""
+    bounds: Callable[[], RE] | None = None
+    """Of a narrower one: a language that has every text of the format."""
+
+    def settled(self) -> RE | None:
+        """The texts which `build` judges as the format does; None if those are all."""
+        return None if self.bounds is None else _settled(self.build, self.bounds)
 
     @staticmethod
     def find(name: str, draft: int) -> Format | None:
@@ -40,12 +47,19 @@ class Format:
         return found.older if found.older is not None and draft <= 6 else found
 
 
+@cache
+def _settled(build: Callable[[], RE], bounds: Callable[[], RE]) -> RE:
+    return alt(build(), no(bounds()))
+
+
 def _exact(build: Callable[[], RE], first: int = 4) -> Format:
     return Format(Support.EXACT, build, first)
 
 
-def _narrower(build: Callable[[], RE], note: str, first: int = 4) -> Format:
-    return Format(Support.APPROXIMATE, build, first, f"narrower: {note}")
+def _narrower(
+    build: Callable[[], RE], bounds: Callable[[], RE], note: str, first: int = 4, older: Format | None = None
+) -> Format:
+    return Format(Support.APPROXIMATE, build, first, f"narrower: {note}", older, bounds)
 
 
 _NO_PUNYCODE = "no labels in Punycode (xn--)"
@@ -56,15 +70,12 @@ FORMATS: dict[str, Format] = {
     "date": _exact(times.date),
     "time": _exact(times.time),
     "duration": _exact(times.duration, 2019),
-    "email": _narrower(hosts.email, _NO_PUNYCODE),
-    "idn-email": _narrower(hosts.idn_email, _SHORT_LABELS),
-    "hostname": Format(
-        Support.APPROXIMATE,
-        hosts.hostname,
-        note=f"narrower: {_NO_PUNYCODE}",
-        older=_exact(hosts.hostname_before_idna),
+    "email": _narrower(hosts.email, hosts.with_at, _NO_PUNYCODE),
+    "idn-email": _narrower(hosts.idn_email, hosts.with_at, _SHORT_LABELS),
+    "hostname": _narrower(
+        hosts.hostname, hosts.in_ascii, _NO_PUNYCODE, older=_exact(hosts.hostname_before_idna)
     ),
-    "idn-hostname": _narrower(hosts.idn_hostname, _SHORT_LABELS, 7),
+    "idn-hostname": _narrower(hosts.idn_hostname, hosts.without_punctuation, _SHORT_LABELS, 7),
     "ipv4": _exact(hosts.ipv4),
     "ipv6": _exact(hosts.ipv6),
     "uri": _exact(uris.uri),
@@ -75,5 +86,5 @@ FORMATS: dict[str, Format] = {
     "uuid": _exact(uris.uuid, 2019),
     "json-pointer": _exact(uris.json_pointer, 6),
     "relative-json-pointer": _exact(uris.relative_json_pointer, 7),
-    "regex": _narrower(expressions.regex, expressions.NARROWER),
+    "regex": _narrower(expressions.regex, expressions.begun_well, expressions.NARROWER),
 }

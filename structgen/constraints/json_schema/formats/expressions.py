@@ -12,9 +12,9 @@ from __future__ import annotations
 from functools import cache
 from string import ascii_lowercase
 
-from .build import RE, alt, chars, many, maybe, seq
+from .build import RE, TEXT, alt, chars, many, maybe, no, seq
 
-__all__ = ["NARROWER", "regex"]
+__all__ = ["NARROWER", "begun_well", "regex"]
 
 _DEPTH = 4
 
@@ -103,3 +103,9 @@ def _with_name(piece: RE, quantifier: RE) -> RE:
         seq(letter, rest, many(alt(piece, seq(f"\\k<{letter}>", quantifier)))) for letter in ascii_lowercase
     ]
     return seq(many(piece), "(?<", alt(seq(name, rest, many(piece)), *referred))
+
+
+@cache
+def begun_well() -> RE:
+    """A pattern does not begin with what stands behind something else."""
+    return no(seq(chars("*+?)"), TEXT))

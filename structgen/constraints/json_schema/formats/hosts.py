@@ -12,7 +12,18 @@ from functools import cache
 from .build import ANY, RE, TEXT, alt, both, chars, cut, many, maybe, no, seq, some
 from .idna import international_name
 
-__all__ = ["email", "hostname", "hostname_before_idna", "idn_email", "idn_hostname", "ipv4", "ipv6"]
+__all__ = [
+    "email",
+    "hostname",
+    "hostname_before_idna",
+    "idn_email",
+    "idn_hostname",
+    "in_ascii",
+    "ipv4",
+    "ipv6",
+    "with_at",
+    "without_punctuation",
+]
 
 _DIGIT = chars("0-9")
 _LETTER_DIGIT = chars("A-Za-z0-9")
@@ -114,3 +125,21 @@ def idn_email() -> RE:
     # The characters of a domain need not be in composed form here, as those of the local part.
     domain = international_name(_plain_label(), composed=False)
     return seq(local, "@", alt(domain, hostname(), _literal()))
+
+
+@cache
+def with_at() -> RE:
+    """What every address has."""
+    return seq(TEXT, "@", TEXT)
+
+
+@cache
+def in_ascii() -> RE:
+    """The characters of every host name, Punycode included."""
+    return some(chars("A-Za-z0-9.-"))
+
+
+@cache
+def without_punctuation() -> RE:
+    """No internationalised name has ASCII characters but letters, digits, hyphens and dots."""
+    return some(chars("-.0-9A-Za-z\x80-\ud7ff\ue000-\U0010ffff"))
