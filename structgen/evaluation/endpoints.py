@@ -2,12 +2,12 @@
 
 Why: what people serve with is a whole: engine, model and server together.
 What: schemas go into ``response_format``, as ``json_schema``; answers are streamed, so that the first token's time is
-seen. A schema counts as declared if the server takes a request with it. Instances cannot be read by a server, so true
-coverage is not asked.
+seen. A schema counts as declared if the server begins to answer a request with it, which is broken off then. Instances
+cannot be read by a server, so true coverage is not asked.
 Invariant: a question is asked again only where the server is busy (429); the key is read from the environment, by the
 name that was given, and is in no record. Refused is 400, 404, 413, 415, 422 and 501; other failures are errors and
 time-outs. A lost connection is a crash of the server; if the next one fails too, or the key does not do, the run stops.
-Cost: a request of one token for coverage.
+Cost: a request of which the first piece is read, for coverage.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class Endpoint:
         """Whether the server takes the schema. Raises `RemoteError` where it cannot be used any more."""
         status, message = "ok", None
         try:
-            self._ask(beat, **self._request(prompt_for(item.schema), item.schema, 1))
+            with self._stream(beat, prompt_for(item.schema), item.schema) as stream:
+                if next(iter(stream), None) is None:
+                    raise ValueError("the server's answer is empty")
         except Exception as error:
             status, message = self._failure(error)
         record = failed(item, status, message or "", name=self._name, dataset=dataset)
@@ -101,25 +103,20 @@ class Endpoint:
         tokens, length, finish = 0, 0, None
         status, message = "ok", None
         try:
-            stream = self._ask(
-                beat,
-                **self._request(messages, schema, self._max_tokens),
-                stream=True,
-                stream_options={"include_usage": True},
-            )
-            for chunk in stream:
-                beat()
-                if chunk.usage is not None:
-                    tokens = chunk.usage.completion_tokens
-                for choice in chunk.choices[:1]:
-                    finish = choice.finish_reason or finish
-                    if choice.delta.content:
-                        last = time.perf_counter()
-                        first = first or last
-                        pieces.append(choice.delta.content)
-                        length += len(choice.delta.content)
-                if length > _MOST_CHARACTERS:
-                    raise ValueError(f"the text is longer than {_MOST_CHARACTERS:,} characters")
+            with self._stream(beat, messages, schema) as stream:
+                for chunk in stream:
+                    beat()
+                    if chunk.usage is not None:
+                        tokens = chunk.usage.completion_tokens
+                    for choice in chunk.choices[:1]:
+                        finish = choice.finish_reason or finish
+                        if choice.delta.content:
+                            last = time.perf_counter()
+                            first = first or last
+                            pieces.append(choice.delta.content)
+                            length += len(choice.delta.content)
+                    if length > _MOST_CHARACTERS:
+                        raise ValueError(f"the text is longer than {_MOST_CHARACTERS:,} characters")
         except Exception as error:  # of the library, and of what is below it while a stream is read
             status, message = self._failure(error)
         tokens = tokens or len(pieces)
@@ -133,18 +130,21 @@ class Endpoint:
             text="".join(pieces),
         )
 
-    def _request(self, messages: Sequence[Message], schema: Any, max_tokens: int) -> dict[str, Any]:
+    def _request(self, messages: Sequence[Message], schema: Any) -> dict[str, Any]:
         form = {"name": "answer", "schema": schema, "strict": True}
         return {
             "model": self.model,
             "messages": [dict(message) for message in messages],
-            "max_tokens": max_tokens,
+            "max_tokens": self._max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
             "response_format": {"type": "json_schema", "json_schema": form},
             **self._options,
         }
 
-    def _ask(self, beat: Beat, **request: Any) -> Any:
-        """The answer, or its stream; asked again, after a pause, while the server is busy."""
+    def _stream(self, beat: Beat, messages: Sequence[Message], schema: Any) -> Any:
+        """The answer's stream, to be closed; asked again, after a pause, while the server is busy."""
+        request = self._request(messages, schema)
         for pause in (*_PAUSES, None):
             beat()
             try:
