@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import eval_reports
 from .eval_progress import Progress
 from .inputs import InputError
 
@@ -72,6 +73,7 @@ def add_command(commands: Any) -> None:
     group = commands.add_parser("eval", help="measure engines as JSONSchemaBench does", description=__doc__)
     inner = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(inner)
+    eval_reports.add_commands(inner)
 
 
 def _add_run(commands: Any) -> None:

@@ -112,7 +112,9 @@ def compare(first: Run, second: Run, engines: Sequence[tuple[str, str]] | None =
 
 
 def _engines(run: Run) -> list[str]:
-    return list(dict.fromkeys([*run.settings.get("engines", {}), *(record.engine for record in run.records)]))
+    return list(
+        dict.fromkeys([*(run.settings.get("engines") or {}), *(record.engine for record in run.records)])
+    )
 
 
 def _pairs(first: Run, second: Run) -> list[tuple[str, str]]:

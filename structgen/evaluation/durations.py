@@ -18,6 +18,7 @@ __all__ = [
     "added",
     "bin_of",
     "binned",
+    "duration",
     "edges",
     "middle",
     "percentile_of_bins",
@@ -101,3 +102,13 @@ def spread_of_bins(bins: Mapping[int, int], total: float, most: float) -> Spread
         return None
     p50, p90, p99 = (min(percentile_of_bins(bins, at) or 0.0, most) for at in (50, 90, 99))
     return Spread(count, total / count, p50, p90, p99, most)
+
+
+def duration(microseconds: float) -> str:
+    """In the unit that it is read in, to three digits."""
+    for unit, size in (("s", 1e6), ("ms", 1e3), ("µs", 1.0)):
+        if microseconds >= size or unit == "µs":
+            value = microseconds / size
+            digits = 0 if value >= 100 else 1 if value >= 10 else 2
+            return f"{value:,.{digits}f} {unit}"
+    raise AssertionError  # the last unit takes all

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .metrics import Outcome
 from .records import CoverageRecord, GenerationRecord, Run
 
-__all__ = ["SHARES", "TIMES", "Handled", "Those", "handled", "shares_of", "times_of"]
+__all__ = ["FIGURES", "SHARES", "TIMES", "Handled", "Those", "handled", "shares_of", "times_of"]
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,19 @@ SHARES: dict[str, Callable[[Outcome], bool | None]] = {
     "empirical": lambda outcome: outcome.empirical,
 }
 """What a schema counts for; None where it was not asked."""
+
+
+FIGURES = {
+    "declared": "declared coverage",
+    "true": "true coverage",
+    "empirical": "empirical coverage",
+    "correct": "correct answers",
+    "compile": "compile time",
+    "mask": "mean mask time of a schema",
+    "ttft": "time to the first token",
+    "tpot": "time per further token",
+}
+"""How they read, and one of tasks."""
 
 
 def times_of(those: Mapping[str, Handled], time: Callable[[Handled], float | None]) -> dict[str, float]:

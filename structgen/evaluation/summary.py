@@ -120,7 +120,7 @@ class Summary:
 def summarise(run: Run) -> Summary:
     """The figures of a run, finished or not."""
     all_ = handled(run)
-    asked = [*run.settings.get("engines", {}), *(record.engine for record in run.records)]
+    asked = [*(run.settings.get("engines") or {}), *(record.engine for record in run.records)]
     engines = tuple(dict.fromkeys(asked))
     found = _Tasks(run)
     return Summary(

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..durations import Spread
+from ..durations import Spread, duration
 from ..metrics import Share
 from ..pairing import PairedRatio, PairedShare
 from ..summary import TimesRow
 from .markup import Cell, Markup, element, joined, table
-from .plots import duration
 
 __all__ = [
     "chance",

@@ -29,7 +29,7 @@ def element(_name: str, *inner: str, **attributes: Value) -> Markup:
     left out, True is an attribute without a value."""
     told = "".join(
         f" {name.removesuffix('_').replace('_', '-')}"
-        + ("" if value is True else f'="{escape(_number(value))}"')
+        + ("" if value is True else f'="{escape(_printable(_number(value)))}"')
         for name, value in attributes.items()
         if value is not None and value is not False
     )
@@ -78,3 +78,9 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], na
 
 def _number(value: Value) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def _printable(told: str) -> str:
+    if told.isprintable():
+        return told
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in told)

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..handling import FIGURES
 from ..pairing import PairedRatio, PairedShare
 from ..summary import PairRow, Summary
 from .cells import chance, difference, folded, number, ratio
 from .markup import Cell, Markup, element, table
 
-__all__ = ["FIGURES", "pairs_section"]
-
-FIGURES = {
-    "declared": "declared coverage",
-    "true": "true coverage",
-    "empirical": "empirical coverage",
-    "correct": "correct answers",
-    "compile": "compile time",
-    "mask": "mean mask time of a schema",
-    "ttft": "time to the first token",
-    "tpot": "time per further token",
-}
-"""How the figures of pairs read."""
+__all__ = ["pairs_section"]
 
 
 def pairs_section(summary: Summary) -> Markup | None:

@@ -10,11 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..durations import added, edges
+from ..durations import added, duration, edges
 from ..metrics import Share
 from .markup import Markup, element
 
-__all__ = ["Curve", "Ridge", "bars", "curves", "duration", "ridges"]
+__all__ = ["Curve", "Ridge", "bars", "curves", "ridges"]
 
 _KINDS = 8
 _WIDTH = 720
@@ -25,16 +25,6 @@ _POINTS = 240
 def colour(place: int) -> str:
     """The class of the engine at this place."""
     return f"e{place % _KINDS}"
-
-
-def duration(microseconds: float) -> str:
-    """In the unit that it is read in, to three digits."""
-    for unit, size in (("s", 1e6), ("ms", 1e3), ("µs", 1.0)):
-        if microseconds >= size or unit == "µs":
-            value = microseconds / size
-            digits = 0 if value >= 100 else 1 if value >= 10 else 2
-            return f"{value:,.{digits}f} {unit}"
-    raise AssertionError  # the last unit takes all
 
 
 def bars(title: str, shares: Sequence[tuple[str, int, Share]]) -> Markup:
