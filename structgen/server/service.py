@@ -21,7 +21,8 @@ from structgen.errors import DeadEnd, LimitExceeded, StructgenError
 from structgen.posterior_sampling import sample
 from structgen.sampling.options import row_seed
 from structgen.sampling.row import Row
-from structgen.serving.compiler import Compiled, ConstraintCompiler
+from structgen.serving.compiler import Compiled
+from structgen.serving.laned import LanedCompiler, LanedSpec
 from structgen.vocabulary import Vocabulary
 
 from .answers import Choice, whole_turn
@@ -36,6 +37,7 @@ from .text import RowText
 __all__ = ["Running", "Service"]
 
 T = TypeVar("T")
+Spec = Compiled | LanedSpec
 _MOST_SHOWN = 10
 
 
@@ -66,7 +68,7 @@ class Service:
     def __init__(self, model: Any, settings: ServerSettings) -> None:
         self.model, self.settings = model, settings
         self.engine = Engine(model, settings)
-        self.compiler = ConstraintCompiler(model.vocabulary, settings.limits, settings.compilers)
+        self.compiler = LanedCompiler(model.vocabulary, settings.limits, settings.compilers)
         self.metrics = Metrics(self.engine, self.compiler)
         self.is_draining = False
         self.open = 0
@@ -74,6 +76,7 @@ class Service:
         # subtle: tokenizers are not made for two threads at a time.
         self._prompts = ThreadPoolExecutor(1, "structgen-prompts")
         self._opening = ThreadPoolExecutor(2, "structgen-opening")
+        self._opening_lanes = ThreadPoolExecutor(settings.limits.max_lanes, "structgen-opening-lanes")
         self._samplers = ThreadPoolExecutor(settings.samplers, "structgen-samplers")
         self._specials = {i: text.encode() for text, i in model.vocabulary.specials.items()}
 
@@ -85,7 +88,7 @@ class Service:
         self.is_draining = True
         self.engine.close()
         self.compiler.close()
-        for threads in (self._prompts, self._opening, self._samplers):
+        for threads in (self._prompts, self._opening, self._opening_lanes, self._samplers):
             threads.shutdown(wait=False, cancel_futures=True)
 
     @asynccontextmanager
@@ -107,7 +110,7 @@ class Service:
             self.open -= 1
             self.metrics.open.set(self.open)
 
-    async def prepare(self, asked: Asked) -> tuple[list[int], Compiled | None]:
+    async def prepare(self, asked: Asked) -> tuple[list[int], Spec | None]:
         """The prompt's tokens and the compiled constraint. Raises `ApiError`."""
         self._check_model(asked)
         kind = "none" if asked.spec is None else asked.spec.kind
@@ -131,14 +134,15 @@ class Service:
             raise compiled
         return prompt, compiled
 
-    async def submit(self, asked: Asked, prompt: list[int], compiled: Compiled | None) -> Running:
+    async def submit(self, asked: Asked, prompt: list[int], compiled: Spec | None) -> Running:
         """Let the request join the batch."""
         running = Running()
         self._next += 1
         number = self._next
         try:
             rows = await self._in_thread(
-                self._opening, lambda: self._rows(asked, prompt, compiled, number << 8)
+                self._opening_lanes if isinstance(compiled, LanedSpec) else self._opening,
+                lambda: self._rows(asked, prompt, compiled, number << 8),
             )
         except StructgenError as error:
             raise self._refused(error, asked) from None
@@ -173,7 +177,7 @@ class Service:
             metrics.forced.inc(sum(row.forced_tokens for row in ticket.rows))
 
     async def sample(
-        self, asked: Asked, prompt: list[int], compiled: Compiled | None
+        self, asked: Asked, prompt: list[int], compiled: Spec | None
     ) -> tuple[list[Choice], int, dict[str, Any]]:
         """The answers of a sampler, the tokens that they have, and what it says of them."""
         stopped = False
@@ -225,12 +229,12 @@ class Service:
             )
         return found
 
-    def _rows(self, asked: Asked, prompt: list[int], compiled: Compiled | None, index: int) -> list[Row]:
+    def _rows(self, asked: Asked, prompt: list[int], compiled: Spec | None, index: int) -> list[Row]:
         vocabulary = self.model.vocabulary
         rows = []
         seed = row_seed(asked.options.seed, 0)
         for place in range(asked.n):
-            matcher = None if compiled is None else self.compiler.open(compiled)
+            matcher: Any = None if compiled is None else compiled.open()
             own = row_seed(seed, place)
             row = Row(index + place, prompt, matcher, asked.options, vocabulary, own)
             row.prepare(self.model.context_length)
@@ -238,9 +242,13 @@ class Service:
         return rows
 
     def _draw(
-        self, asked: Asked, prompt: list[int], compiled: Compiled | None, cancel: Callable[[], bool]
+        self, asked: Asked, prompt: list[int], compiled: Spec | None, cancel: Callable[[], bool]
     ) -> tuple[list[Choice], int, dict[str, Any]]:
         assert asked.sampler is not None
+        if isinstance(compiled, LanedSpec):
+            raise LimitExceeded(
+                "the constraint takes too long for a sampler", limit="sampler", hint="Send a smaller one."
+            )
         vocabulary: Vocabulary = self.model.vocabulary if compiled is None else compiled.vocabulary
         shared: Any = SharedModel(self.model, vocabulary, self.engine.call, prompt)
         options = asked.options

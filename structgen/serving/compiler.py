@@ -24,9 +24,17 @@ from .requests import Kind, RequestLimits
 from .trial import Trial, serving_vocabulary
 from .trials import SECONDS, CompilerStats, Job, Trials
 
-__all__ = ["SECONDS", "Compiled", "CompilerStats", "ConstraintCompiler", "check_install"]
+__all__ = [
+    "MASK_BYTES",
+    "SECONDS",
+    "Compiled",
+    "CompilerStats",
+    "ConstraintCompiler",
+    "check_install",
+    "install",
+]
 
-_MASK_BYTES = 64 << 20
+MASK_BYTES = 64 << 20
 """Memory of masks in the shared engine past which compiled specs are let go, those used longest ago first."""
 
 
@@ -63,19 +71,25 @@ class ConstraintCompiler(Trials[Compiled]):
         if self._workers:
             check_install(trial, self.limits)
         is_slow = trial.slowest_mask > self.limits.slow_mask_seconds
-        vocabulary = serving_vocabulary(self.vocabulary) if is_slow else self.vocabulary
-        constraint = trial.constraint()
-        try:
-            program = vocabulary.engine.compile(constraint.lower())
-        except _core.LimitError as error:
-            raise limit_exceeded(error, constraint.describe()) from None
-        return Compiled(job.kind, job.key, constraint, vocabulary, program, is_slow)
+        return install(job.kind, job.key, trial, self.vocabulary, is_slow=is_slow)
 
     def _mask_bytes(self) -> int:
         return self.vocabulary.engine.mask_memory
 
     def _check_room(self) -> bool:
-        return self._mask_bytes() <= _MASK_BYTES
+        return self._mask_bytes() <= MASK_BYTES
+
+
+def install(kind: Kind, key: bytes, trial: Trial, vocabulary: Vocabulary, *, is_slow: bool) -> Compiled:
+    """A spec that was tried out, compiled in this process; in an engine of its own if its masks are slow."""
+    if is_slow:
+        vocabulary = serving_vocabulary(vocabulary)
+    constraint = trial.constraint()
+    try:
+        program = vocabulary.engine.compile(constraint.lower())
+    except _core.LimitError as error:
+        raise limit_exceeded(error, constraint.describe()) from None
+    return Compiled(kind, key, constraint, vocabulary, program, is_slow)
 
 
 def check_install(trial: Trial, limits: RequestLimits) -> None:

@@ -9,7 +9,7 @@ from structgen.errors import LimitExceeded, StructgenError
 
 __all__ = ["passing_status"]
 
-_STATUS = {"max_pending": 429, "worker": 503, "closed": 503, "compiler": 503}
+_STATUS = {"max_pending": 429, "max_lanes": 429, "worker": 503, "closed": 503, "compiler": 503}
 """By the limit: too many wait; or the process that tries specs out does not start, was closed, or is at fault."""
 
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .processes import cpu_seconds, step_aside
+from .processes import cpu_seconds, environment, step_aside
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -80,8 +80,10 @@ class WorkerProcess:
         if self._closed:
             raise LimitExceeded("the compiler was closed", limit="closed")
         self._process = subprocess.Popen(
-            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=_environment()
+            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment()
         )
+        if self._closed:  # subtle: by another thread, which saw no process to end
+            self._process.kill()
         try:
             self._send(self._hello)
             self._meet(self._frame(monotonic() + _START_SECONDS))
@@ -231,12 +233,6 @@ class WorkerProcess:
         if length > _MOST_ANSWER:
             raise _Died
         return _read_exactly(self._output, length, deadline)
-
-
-def _environment() -> dict[str, str]:
-    """Where structgen is imported from here it is found there, too; one thread is enough."""
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _is_ready(pipe: IO[bytes], seconds: float) -> bool:

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 
-__all__ = ["bound_memory", "cpu_seconds", "die_with_parent", "step_aside"]
+__all__ = ["bound_memory", "cpu_seconds", "die_with_parent", "environment", "step_aside"]
 
 _PR_SET_PDEATHSIG = 1
 _LOWEST = 19
@@ -36,10 +36,22 @@ def step_aside(by: int, pid: int = 0) -> None:
         os.setpriority(os.PRIO_PROCESS, pid, min(_LOWEST, has + by))
 
 
-def die_with_parent() -> None:
-    """Where the system can, this process is killed when the one that made it dies, whatever it is doing."""
+def environment() -> dict[str, str]:
+    """For such a process: where structgen is imported from here it is found there, too; one thread is enough."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def die_with_parent(parent: int | None = None) -> None:
+    """Where the system can, this process is killed when the one that made it dies, whatever it is doing.
+
+    `parent` is that one's number where it is known: if it has died before this was called, this process ends now. Ctrl-C in a terminal, which all its processes hear, is left to that one.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent is not None and os.getppid() != parent:
+        os._exit(1)
 
 
 def bound_memory(more: int) -> None:

@@ -76,7 +76,13 @@ class RequestLimits:
     install_seconds: float = 0.02
     """CPU time to build the automaton in the serving process, during which no other Python code runs there."""
     slow_mask_seconds: float = 0.005
-    """A mask that took longer in the worker marks its spec as slow: it gets an engine of its own."""
+    """A mask that took longer in the worker marks its spec as slow: it gets an engine of its own, or a lane."""
+    max_lanes: int = 16
+    """Processes for specs that take long, one for each that is in use (our own server alone)."""
+    lane_bytes: int = 256 << 20
+    """Memory of a lane beyond what its vocabulary needs."""
+    step_seconds: float = 1.0
+    """CPU time for one token in a lane."""
     cache_entries: int = 512
     """Compiled specs that are kept for requests to come."""
     max_pending: int = 256

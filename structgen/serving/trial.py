@@ -100,6 +100,7 @@ def _slowest_mask(program: _core.Program, vocabulary: Vocabulary) -> float:
             if token is not None and not matcher.advance(token):
                 break
             mask = matcher.mask()
+            matcher.forced()  # asked for at each token, too
         except _core.LimitError as error:
             raise limit_exceeded(error) from None
         slowest = max(slowest, thread_time() - started)

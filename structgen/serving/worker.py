@@ -55,12 +55,13 @@ def main() -> None:
     vocabulary = serving_vocabulary(Vocabulary(**parts))
     assert vocabulary.engine is not None  # made now
     preload()
+    this = os.getpid()
     while True:
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                die_with_parent()
+                die_with_parent(this)
                 step_aside(_NICENESS)
                 bound_memory(limits.compile_bytes)
                 _serve(target, vocabulary, limits)

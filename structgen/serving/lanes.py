@@ -1,0 +1,342 @@
+"""Constraints that take long have a lane of their own: a process in which their matchers live, asked over a socket.
+
+Why: a large constraint is no fault, but building its automaton holds the interpreter, and its masks the processor. In
+a process at a low priority it takes as long as it takes, and delays nobody but those who asked for it.
+What: `Lanes` keeps a process that forks (`lane_process`); a `Lane` is one that it forked, for one constraint and as
+long as somebody has a matcher of it. `LaneMatcher` is as much of `structgen.matcher.Matcher` as drawing needs; it asks
+once a token, since what was told at one place answers all questions about it.
+Invariants: at most `max_lanes` lanes, each within `lane_bytes`; a question that takes more than `step_seconds` of CPU
+time ends its lane, and all who use it. Nothing outlives the process that made it.
+Cost: a fork, some milliseconds, and the automaton for each lane; a socket's round trip a token.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import LimitExceeded, StructgenError
+from structgen.vocabulary import Vocabulary
+
+from .lane_process import NUMBER, READY, Question, View, receive, send
+from .processes import cpu_seconds, environment, step_aside
+from .requests import RequestLimits
+from .worker import vocabulary_parts
+
+__all__ = ["Lane", "LaneMatcher", "Lanes"]
+
+_COMMAND = [sys.executable, "-c", "from structgen.serving.lane_process import main; main()"]
+_START_SECONDS = 120.0
+_ANSWER_SECONDS = 10.0
+_ASK_AGAIN = 0.02
+_WALL = 10
+"""A question may wait for the processor for so many times the CPU time that it may take."""
+_LONG = 0.1
+_LONG_NICENESS = 10
+"""Further below goes who takes long for one question."""
+
+
+class Lanes:
+    """Of one vocabulary; safe to use from any thread."""
+
+    def __init__(self, vocabulary: Vocabulary, limits: RequestLimits) -> None:
+        self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
+        self._limits = limits
+        self._changed = threading.Condition()
+        self._door: socket.socket | None = None
+        self._closed = False
+        self._open: weakref.WeakSet[Lane] = weakref.WeakSet()
+        self.starts = 0
+        """Lanes that were opened so far."""
+        # subtle: the process dies with the *thread* that started it, so that is one that stays.
+        self._thread = threading.Thread(target=self._keep, name="structgen-lanes", daemon=True)
+        self._thread.start()
+
+    @property
+    def open_lanes(self) -> int:
+        return sum(not lane.is_over for lane in list(self._open))
+
+    def lane(self, pickled: bytes) -> Lane:
+        """A new lane for a pickled constraint. Raises `StructgenError` where there is none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._door is not None, _START_SECONDS)
+            if self._closed or self._door is None:
+                raise _not_there("closed" if self._closed else "worker")
+            if self.open_lanes >= self._limits.max_lanes:
+                raise LimitExceeded(
+                    f"{self._limits.max_lanes} constraints that take long are in use, and more are refused",
+                    limit="max_lanes",
+                    hint="Try again later.",
+                )
+            mine, theirs = socket.socketpair()
+            try:
+                with theirs:
+                    socket.send_fds(self._door, [b"+"], [theirs.fileno()])
+                    number = NUMBER.unpack(_exactly(self._door, NUMBER.size))[0]
+            except (OSError, EOFError):
+                mine.close()
+                self._door.close()
+                self._door = None
+                self._changed.notify_all()
+                raise _not_there("worker") from None
+            lane = Lane(mine, number, self._limits)
+            self._open.add(lane)
+            self.starts += 1
+        lane.begin(pickled)
+        return lane
+
+    def close(self) -> None:
+        """Ends all processes."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for lane in list(self._open):
+            lane.end()
+        self._thread.join(5.0)
+
+    def _keep(self) -> None:
+        """The thread that starts the process, and starts it again if it has ended."""
+        while not self._closed:
+            mine, theirs = socket.socketpair()
+            with theirs:
+                process = subprocess.Popen(_COMMAND, stdin=theirs.fileno(), env=environment())
+            with contextlib.suppress(OSError, EOFError):
+                mine.settimeout(_START_SECONDS)
+                send(mine, self._hello)
+                if _exactly(mine, 1) == READY:
+                    mine.settimeout(_ANSWER_SECONDS)
+                    with self._changed:
+                        self._door = mine
+                        self._changed.notify_all()
+                        while not (self._closed or self._door is None or process.poll() is not None):
+                            self._changed.wait(1.0)
+                        self._door = None
+            process.kill()
+            process.wait()
+            mine.close()
+            with self._changed:
+                if not self._closed:
+                    self._changed.wait(1.0)
+
+
+class Lane:
+    """One process; its matchers are asked one at a time."""
+
+    def __init__(self, line: socket.socket, pid: int, limits: RequestLimits) -> None:
+        self.pid, self._line, self._limits = pid, line, limits
+        self._lock = threading.Lock()
+        self._gone: deque[int] = deque()
+        self._numbers = itertools.count()
+        self.is_over = False
+        self._has_stepped_aside = False
+        try:
+            self._handle: int | None = os.pidfd_open(pid)
+        except (AttributeError, OSError):
+            self._handle = None  # it ends when its socket does, at its next question
+        self._finalizer = weakref.finalize(self, _end, line, self._handle)
+
+    def begin(self, pickled: bytes) -> None:
+        """Have the automaton built. Raises `StructgenError`."""
+        self._exchange(pickled, self._limits.compile_seconds)
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+    def forget(self, number: int) -> None:
+        """A matcher is not needed any more; told with the next question."""
+        self._gone.append(number)
+
+    def ask(
+        self,
+        number: int,
+        back: int = 0,
+        tokens: Sequence[int] = (),
+        name: str = "view",
+        arguments: tuple[Any, ...] = (),
+    ) -> Any:
+        """See `Question`. Raises `StructgenError`."""
+        with self._lock:
+            gone = tuple(self._gone.popleft() for _ in range(len(self._gone)))
+            asked = Question(number, gone, back, tuple(tokens), name, arguments)
+            return self._exchange(pickle.dumps(asked, pickle.HIGHEST_PROTOCOL), self._limits.step_seconds)
+
+    def end(self) -> None:
+        """Kill the process."""
+        self.is_over = True
+        self._finalizer()
+
+    def _exchange(self, what: bytes, seconds: float) -> Any:
+        if self.is_over:
+            raise self._lost()
+        began, deadline = cpu_seconds(self.pid), monotonic() + _WALL * seconds
+        try:
+            send(self._line, what)
+            while not _is_ready(self._line, _ASK_AGAIN):
+                used = cpu_seconds(self.pid) - began
+                if used > seconds or monotonic() > deadline:
+                    self.end()
+                    raise LimitExceeded(
+                        f"the request's constraint takes more than {seconds:g} s of CPU time for one token",
+                        limit="step_seconds",
+                        hint="Send a smaller one; whoever runs the server can raise step_seconds.",
+                    )
+                if used > _LONG and not self._has_stepped_aside:
+                    self._has_stepped_aside = True
+                    step_aside(_LONG_NICENESS, self.pid)
+            frame = receive(self._line)
+        except (OSError, ValueError):
+            frame = None
+        if frame is None:
+            self.end()
+            raise self._lost()
+        answer = pickle.loads(frame)
+        if isinstance(answer, StructgenError):
+            raise answer
+        return answer
+
+    def _lost(self) -> LimitExceeded:
+        return LimitExceeded(
+            "the process of the request's constraint has ended, most likely for its memory or its time",
+            limit="lane_bytes",
+            hint="Send a smaller one.",
+        )
+
+
+class LaneMatcher:
+    """What `structgen.sampling.row.Row` needs of a matcher."""
+
+    def __init__(self, lane: Lane, words: int) -> None:
+        self._lane, self._words = lane, words
+        self._number = lane.number()
+        self._back = 0
+        self._tokens: list[int] = []
+        """Read here, and not told yet."""
+        self._told: list[int] = []
+        """Read there."""
+        self._known: View | None = None
+        self._sure: list[int] = []
+        """Tokens that are the only choice from here on."""
+        weakref.finalize(self, lane.forget, self._number)
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens read so far."""
+        return [*self._told, *self._tokens]
+
+    @property
+    def unproven(self) -> int:
+        """Not counted here."""
+        return 0
+
+    def mask(self) -> NDArray[np.int32]:
+        return np.frombuffer(self._view().mask, dtype=np.int32)
+
+    def advance(self, token_id: int) -> bool:
+        """Read a token; False, and nothing changed, if the mask does not allow it."""
+        if self._known is None and self._sure and self._sure[0] == token_id:
+            del self._sure[0]
+        else:
+            mask = self.mask().view(np.uint32)
+            if not (0 <= token_id < 32 * len(mask) and mask[token_id >> 5] >> np.uint32(token_id & 31) & 1):
+                return False
+            forced = self._view().forced
+            self._sure = list(forced[1:]) if forced and forced[0] == token_id else []
+        self._tokens.append(token_id)
+        self._known = None
+        return True
+
+    def rollback(self, n: int) -> None:
+        here = min(n, len(self._tokens))
+        if n > here + len(self._told):
+            raise ValueError(f"cannot roll back {n} tokens: {len(self.tokens)} were read")
+        if here:
+            del self._tokens[len(self._tokens) - here :]
+        if n > here:
+            del self._told[len(self._told) - (n - here) :]
+            self._back += n - here
+        if n:
+            self._known, self._sure = None, []
+
+    def allowed_count(self) -> int:
+        return self._view().allowed
+
+    def is_complete(self) -> bool:
+        return self._view().is_complete
+
+    @property
+    def must_stop(self) -> bool:
+        return self._view().must_stop
+
+    def forced(self, most: int = 256) -> list[int]:
+        return list(self._view().forced[:most])
+
+    def forced_bytes(self, most: int = 4096) -> bytes:
+        found: bytes = self._ask("forced_bytes", most)
+        return found
+
+    def witness(self, max_tokens: int | None = None) -> list[int] | None:
+        found: list[int] | None = self._ask("witness_tokens")
+        return None if found is None or (max_tokens is not None and len(found) > max_tokens) else found
+
+    def least_tokens(self, room: int) -> int | None:
+        found: int | None = self._ask("least_tokens", room)
+        return found
+
+    def _view(self) -> View:
+        if self._known is None:
+            self._known = self._ask("view")
+            assert self._known is not None
+            self._sure = []
+        return self._known
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        answer = self._lane.ask(self._number, self._back, self._tokens, name, arguments)
+        self._told += self._tokens
+        self._back, self._tokens = 0, []
+        return answer
+
+
+def _end(line: socket.socket, handle: int | None) -> None:
+    if handle is not None:
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        os.close(handle)
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer is told
+    line.close()
+
+
+def _not_there(limit: str) -> LimitExceeded:
+    return LimitExceeded("the process for constraints that take long is not there", limit=limit)
+
+
+def _is_ready(line: socket.socket, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(line.fileno(), select.POLLIN | select.POLLHUP)
+    return bool(poll.poll(seconds * 1000))
+
+
+def _exactly(line: socket.socket, length: int) -> bytes:
+    data = b""
+    while len(data) < length:
+        more = line.recv(length - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data

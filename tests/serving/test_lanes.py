@@ -1,0 +1,229 @@
+"""Constraints in processes of their own: the same masks, bounded, and nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from structgen.errors import LimitExceeded
+from structgen.matcher import Matcher
+from structgen.serving.compiler import Compiled
+from structgen.serving.laned import LanedCompiler, LanedSpec
+from structgen.serving.lanes import Lanes
+from structgen.serving.requests import RequestLimits, constraint_of
+from structgen.vocabulary import Vocabulary
+
+from .test_compiler import SLOW
+
+VOCABULARY = Vocabulary.from_tokens(
+    [*(bytes([byte]) for byte in range(256)), b'{"', b'": ', b'", "', b"tr", b"ue", b"11", b"aa"],
+    [263],
+    size=264,
+)
+SPECS: tuple[tuple[Any, Any], ...] = (
+    (
+        "json",
+        {
+            "type": "object",
+            "properties": {"a": {"type": "boolean"}, "bcd": {"enum": [1, "x"]}},
+            "required": ["a"],
+        },
+    ),
+    ("regex", "a{2,7}(true|11)+b?"),
+    ("choice", ["aaab", "aaac", "true"]),
+    ("grammar", 'root ::= "(" root ")" | "a" root | "11"'),
+)
+# As large as people's own schemas are: its automaton takes longer to build than others wait for.
+LARGE = {
+    "type": "object",
+    "properties": {f"key{i}": {"type": "array", "items": {"enum": [f"{i}", i, None]}} for i in range(8_000)},
+    "required": ["key7"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def lanes() -> Iterator[Lanes]:
+    made = Lanes(VOCABULARY, RequestLimits(max_lanes=3, step_seconds=5.0))
+    yield made
+    made.close()
+
+
+def lane_matcher(lanes: Lanes, kind: Any, spec: Any) -> Any:
+    from structgen.serving.lanes import LaneMatcher
+
+    return LaneMatcher(lanes.lane(pickle.dumps(constraint_of(kind, spec))), VOCABULARY.words)
+
+
+@pytest.mark.parametrize(("kind", "spec"), SPECS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lane_answers_as_a_matcher_does(lanes: Lanes, kind: Any, spec: Any, seed: int) -> None:
+    draw = random.Random(seed)
+    near = Matcher(constraint_of(kind, spec), VOCABULARY)
+    far = lane_matcher(lanes, kind, spec)
+    assert far.least_tokens(20) == near.least_tokens(20)
+    for _ in range(60):
+        move = draw.random()
+        if move < 0.15 and near.tokens:
+            count = draw.randint(1, len(near.tokens))
+            near.rollback(count)
+            far.rollback(count)
+        elif move < 0.25:
+            token = draw.randrange(VOCABULARY.size)
+            assert far.advance(token) == near.advance(token)
+        elif move < 0.5:
+            for token in near.forced():
+                assert near.advance(token) and far.advance(token)
+        elif allowed := list(np.flatnonzero(np.unpackbits(near.mask().view(np.uint8), bitorder="little"))):
+            token = int(draw.choice(allowed))
+            assert near.advance(token) and far.advance(token)
+        assert far.tokens == near.tokens
+        if near.is_finished:
+            assert not far.mask().any() and far.must_stop
+            near.rollback(1)
+            far.rollback(1)
+        if draw.random() < 0.7:
+            assert np.array_equal(far.mask(), near.mask())
+            assert far.is_complete() == near.is_complete() and far.must_stop == near.must_stop
+            assert far.allowed_count() == near.allowed_count() and far.forced() == near.forced()
+            assert far.forced_bytes() == near.forced_bytes() and far.witness(50) == near.witness(50)
+    with pytest.raises(ValueError, match="cannot roll back"):
+        far.rollback(1000)
+
+
+def test_matchers_of_one_lane_do_not_disturb_each_other(lanes: Lanes) -> None:
+    from structgen.serving.lanes import LaneMatcher
+
+    lane = lanes.lane(pickle.dumps(constraint_of("regex", "[ab]{3}")))
+    one, other = LaneMatcher(lane, VOCABULARY.words), LaneMatcher(lane, VOCABULARY.words)
+    assert one.advance(ord("a")) and one.advance(ord("b")) and one.advance(ord("a"))
+    assert one.must_stop and not other.must_stop and other.allowed_count() > 1
+    del one
+    gc.collect()
+    assert list(lane._gone) == [0] and other.advance(ord("b"))
+    assert not other.is_complete() and not lane._gone
+
+
+def test_a_lane_ends_when_nobody_needs_it(lanes: Lanes) -> None:
+    matcher = lane_matcher(lanes, "regex", "ab")
+    pid = matcher._lane.pid
+    assert matcher.forced() and lives(pid)
+    del matcher
+    gc.collect()
+    gone(pid)
+
+
+def test_there_are_only_so_many(lanes: Lanes) -> None:
+    gc.collect()
+    matchers = [lane_matcher(lanes, "regex", f"a{i}") for i in range(3)]
+    with pytest.raises(LimitExceeded) as caught:
+        lane_matcher(lanes, "regex", "b")
+    assert caught.value.limit == "max_lanes"
+    del matchers
+    gc.collect()
+    assert lane_matcher(lanes, "regex", "b").forced()
+
+
+def test_who_takes_too_long_is_ended() -> None:
+    lanes = Lanes(VOCABULARY, RequestLimits(step_seconds=0.2, compile_seconds=20.0))
+    try:
+        harmless = lane_matcher(lanes, "regex", "ab")
+        matcher = lane_matcher(lanes, "json", {"enum": [[i, "n", {"a": i}] for i in range(9_000)]})
+        pid, begin = matcher._lane.pid, time.monotonic()
+        with pytest.raises(LimitExceeded) as caught:
+            matcher.forced()
+        assert caught.value.limit == "step_seconds" and time.monotonic() - begin < 10
+        gone(pid)
+        with pytest.raises(LimitExceeded, match="has ended"):
+            matcher.mask()
+        assert harmless.forced()
+    finally:
+        lanes.close()
+
+
+def test_a_process_that_was_killed_is_told_and_made_again() -> None:
+    lanes = Lanes(VOCABULARY, RequestLimits())
+    try:
+        matcher = lane_matcher(lanes, "regex", "ab")
+        os.kill(matcher._lane.pid, 9)
+        with pytest.raises(LimitExceeded, match="has ended"):
+            matcher.mask()
+        maker = children(os.getpid(), "lane_process")[0]
+        os.kill(maker, 9)
+        end = time.monotonic() + 30
+        while True:
+            try:
+                assert lane_matcher(lanes, "regex", "ab").forced()
+                break
+            except LimitExceeded as error:
+                assert error.limit == "worker" and time.monotonic() < end
+    finally:
+        lanes.close()
+    gone(maker)
+
+
+def test_closing_ends_all() -> None:
+    lanes = Lanes(VOCABULARY, RequestLimits())
+    matcher = lane_matcher(lanes, "regex", "ab")
+    pid = matcher._lane.pid
+    threads = [one for one in threading.enumerate() if one.name == "structgen-lanes" and one is lanes._thread]
+    lanes.close()
+    gone(pid)
+    assert threads and not threads[0].is_alive()
+    with pytest.raises(LimitExceeded):
+        matcher.mask()
+    with pytest.raises(LimitExceeded):
+        lane_matcher(lanes, "regex", "ab")
+
+
+def test_what_takes_long_to_build_is_served_all_the_same() -> None:
+    with LanedCompiler(VOCABULARY, RequestLimits(quick_seconds=5.0), workers=1) as compiler:
+        quick = compiler.compile("regex", "ab")
+        assert isinstance(quick, Compiled)
+        large = compiler.compile("json", LARGE)
+        assert isinstance(large, LanedSpec)
+        one, other = large.open(), large.open()
+        assert one._lane is other._lane
+        assert one.advance(ord("{")) and one.witness() and not other.tokens
+        assert compiler.lanes is not None and compiler.lanes.open_lanes == 1
+        assert compiler.compile("json", LARGE) is large
+
+
+def test_hostile_specs_are_refused_as_before() -> None:
+    with LanedCompiler(VOCABULARY, RequestLimits(compile_seconds=0.5), workers=1) as compiler:
+        with pytest.raises(LimitExceeded) as caught:
+            compiler.compile("grammar", SLOW)
+        assert caught.value.limit == "compile_seconds"
+
+
+def lives(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def gone(pid: int) -> None:
+    end = time.monotonic() + 5
+    while lives(pid):
+        assert time.monotonic() < end, "it goes on"
+        time.sleep(0.01)
+
+
+def children(pid: int, name: str) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        for child in map(int, (task / "children").read_text().split()):
+            if name in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(child)
+    return found
