@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.errors import OptionError
 from structgen.models.base import LanguageModel
 
 from .engines import Engine, Session
@@ -90,7 +91,7 @@ class LocalWriter:
 
     def write(self, messages: Sequence[Message], schema: Any, name: str, beat: Beat) -> Written:
         """See `Writer`. Raises what the model raises."""
-        prompt = self._model.encode(list(messages))
+        prompt = self._encoded(messages)
         beat()
         begin = time.perf_counter()
         try:
@@ -102,6 +103,13 @@ class LocalWriter:
         compile_s = time.perf_counter() - begin
         beat()
         return self._loop(prompt, session, begin, compile_s, _draws(self._seed, name), beat)
+
+    def _encoded(self, messages: Sequence[Message]) -> list[int]:
+        """In the chat template; for a model without one, the contents below one another."""
+        try:
+            return self._model.encode(list(messages))
+        except OptionError:
+            return self._model.encode("\n\n".join(str(one["content"]) for one in messages) + "\n\n")
 
     def _loop(
         self,

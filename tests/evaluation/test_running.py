@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from structgen.errors import ModelError, OptionError
-from structgen.evaluation.records import Record, read_run
+from structgen.evaluation.records import GenerationRecord, Record, read_run
 from structgen.evaluation.running import begin, resume, run
 from structgen.evaluation.settings import RunOptions
 
@@ -105,6 +105,33 @@ def test_data_sets_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert [one.name for one in plan.datasets] == ["data.jsonl", specs[1]]
     run(plan)
     assert len(read_run(tmp_path / "run").records) == 2
+
+
+def test_a_model_writes_in_its_process(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tests.models.tiny import tiny_model, tiny_tokenizer
+
+    model = tmp_path / "model"  # random weights, no chat template
+    tiny_model("llama").save_pretrained(model)
+    tiny_tokenizer().save_pretrained(model)
+    data = tmp_path / "data.jsonl"
+    lines = [{"_file": "a", "schema": {"enum": ["ab", "ba"]}}, {"_file": "b", "schema": {"type": "nothing"}}]
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options = RunOptions(
+        datasets=(str(data),),
+        coverage=False,
+        generate=2,
+        model=str(model),
+        max_tokens=30,
+    )
+    run(begin(options, tmp_path / "run", threads=1))
+    found = {(one.engine, one.item): one for one in read_run(tmp_path / "run").records}
+    written = found["structgen", "a"]
+    assert isinstance(written, GenerationRecord)
+    assert written.text.strip() in ('"ab"', '"ba"') and written.ended and written.valid is not False
+    refused = found["structgen", "b"]
+    assert isinstance(refused, GenerationRecord) and (refused.status, refused.valid) == ("refused", False)
 
 
 def test_texts_are_asked_on_a_sample_that_is_the_same_for_all(tmp_path: Path) -> None:
