@@ -2,7 +2,7 @@
 
 Invariant: a record is written, whole, before its process is asked the next question; one run at a time writes to a
 folder. What was torn off by a crash is cut off before anything is appended.
-Cost: a write and a flush a record.
+Cost: a write a record.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RunFolder:
         self.done = done
         """What is answered already."""
         self._lock = threading.Lock()
-        self._file = (path / RESULTS).open("ab")
+        self._file = (path / RESULTS).open("ab", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -71,11 +71,17 @@ class RunFolder:
         return folder
 
     def append(self, record: Record) -> None:
-        """Write a record down."""
-        line = json.dumps(record.to_json()).encode() + b"\n"
+        """Write a record down. Raises `OptionError` where the disk is full."""
+        line = memoryview(json.dumps(record.to_json()).encode() + b"\n")
         with self._lock:
-            self._file.write(line)
-            self._file.flush()
+            try:
+                while line:
+                    line = line[self._file.write(line) :]
+            except OSError as error:
+                raise OptionError(
+                    f"cannot write to {str(self.path / RESULTS)!r}: {error.strerror or error}",
+                    hint="Go on with --resume when there is room.",
+                ) from None
 
     def close(self) -> None:
         """Let others write to it."""

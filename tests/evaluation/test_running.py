@@ -145,3 +145,12 @@ def test_texts_are_asked_on_a_sample_that_is_the_same_for_all(tmp_path: Path) ->
     assert asked["generation", "structgen"] == asked["generation", "unconstrained"]
     assert set(asked["generation", "structgen"]) < set(asked["coverage", "structgen"])
     assert all(item.startswith("calling/") for item in asked["task", "structgen"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    plan = begin(_options(tmp_path / "data.jsonl", ["a"]), tmp_path / "run")
+    plan.folder._file.close()
+    plan.folder._file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115  (closed with the folder)
+    with pytest.raises(OptionError, match=r"(?s)cannot write to.*No space left.*--resume"):
+        run(plan)
