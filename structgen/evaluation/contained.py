@@ -203,6 +203,8 @@ class Contained:
             code = process.wait(10)
         except subprocess.TimeoutExpired:
             return "crash", "it closed its output"
+        if code == -signal.SIGKILL:  # not by us: where memory runs out, the system does that
+            return "memory", "its process was killed, most likely as the machine's memory ran out"
         words = self._last_words()
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         status = "memory" if _MEMORY_WORDS.search(words) else "crash"

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from structgen.errors import OptionError, StructgenError
+from structgen.models.loading import looks_local
 from structgen.vocabulary import Vocabulary
 
 from .decoding import Beat, LocalWriter, Writer, Written, prompt_for
@@ -187,6 +188,8 @@ def _vocabulary(name: str | None) -> Vocabulary:
         return Vocabulary.from_tokenizer(str(embedded_directory()))
     if Path(name).exists():
         return Vocabulary.from_tokenizer(name)
+    if looks_local(name):
+        raise OptionError(f"there is no folder {name!r} of a model", hint="Give a name, a path, or bytes.")
     try:
         from transformers import AutoTokenizer
 

@@ -22,6 +22,8 @@ class BadEngine(Structgen):
         title = json.loads(schema).get("title")
         if title == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
+        elif title == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
         elif title == "abort":
             print("memory allocation of 7 bytes failed", file=sys.stderr, flush=True)
             os.abort()
