@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PARTS", "Item", "part_of"]
+__all__ = ["PARTS", "Item", "part_of", "part_order"]
 
 PARTS = {
     "Github_trivial": "GitHub, trivial",
@@ -46,3 +46,11 @@ def part_of(name: str) -> str:
         if name.startswith(part + "_"):
             return part
     return name.split("---")[0] if "---" in name else "other"
+
+
+def part_order(part: str) -> tuple[int, str]:
+    """The benchmark's parts in its order, others behind them by their names."""
+    return _PLACES.get(part, len(_PLACES)), part
+
+
+_PLACES = {part: place for place, part in enumerate(PARTS)}

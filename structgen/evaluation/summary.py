@@ -18,6 +18,7 @@ from typing import Any
 
 from .durations import Spread, added, spread, spread_of_bins
 from .handling import SHARES, TIMES, Handled, Those, handled, shares_of, times_of
+from .items import part_order
 from .json_values import as_json
 from .metrics import Coverage, Share, coverage
 from .pairing import PairedRatio, PairedShare, paired_ratio, paired_share
@@ -156,7 +157,7 @@ def _scopes(
         parts = defaultdict(list)
         for one in those:
             parts[one.part].append(one)
-        for part in sorted(parts):
+        for part in sorted(parts, key=part_order):
             yield engine, those[0].dataset, part, parts[part]
 
 

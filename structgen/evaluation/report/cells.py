@@ -66,10 +66,10 @@ def chance(p: float) -> Cell:
     return number(f"{p:.3f}" if p >= 0.001 else "< 0.001")
 
 
-def statuses(counts: Mapping[str, int]) -> str:
+def statuses(counts: Mapping[str, int]) -> Cell:
     """All but ok."""
     told = [f"{many:,} {status}" for status, many in sorted(counts.items()) if status != "ok"]
-    return ", ".join(told) or "–"
+    return (", ".join(told) or "–", "words")
 
 
 def spread_cells(

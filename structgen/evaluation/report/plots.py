@@ -29,7 +29,7 @@ def colour(place: int) -> str:
 
 def bars(title: str, shares: Sequence[tuple[str, int, Share]]) -> Markup:
     """Proportions with their 95 % intervals: name, place of the colour, share."""
-    width, row, top = 300, 38, 4
+    width, row, top = 240, 38, 4
     high = top + row * len(shares) + 18
     parts: list[str] = []
     for at in (0, 25, 50, 75, 100):
@@ -52,7 +52,7 @@ def bars(title: str, shares: Sequence[tuple[str, int, Share]]) -> Markup:
         told = "–" if value is None else f"{100 * value:.1f} %"
         inside = [
             element("title", _sentence(name, share)),
-            element("text", _cut(name), x=0, y=y + 13, class_="name"),
+            element("text", _cut(name, 26), x=0, y=y + 13, class_="name"),
             element("text", told, x=width, y=y + 13, class_="value", text_anchor="end"),
             element("rect", x=0, y=y + 19, width=width, height=10, rx=2, class_="track"),
         ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..durations import added
 from ..handling import TIMES, Those
-from ..items import PARTS
+from ..items import PARTS, part_order
 from ..metrics import Share
 from ..summary import WHOLE, CoverageRow, Summary, TimesRow
 from .cells import folded, number, percent, percent_alone, spread_cells, statuses, two_percentiles
@@ -63,7 +63,7 @@ def _coverage(summary: Summary, name: str) -> Iterator[Markup]:
             for row in whole
         ],
     )
-    if len(parts := sorted({row.part for row in rows} - {WHOLE})) > 1:
+    if len(parts := sorted({row.part for row in rows} - {WHOLE}, key=part_order)) > 1:
         yield folded(f"By part ({len(parts)})", *(_by_part(figure, parts, rows) for figure in figures))
 
 
@@ -159,7 +159,7 @@ def _time_parts(rows: Sequence[TimesRow]) -> Iterator[Markup]:
                     PARTS.get(part, part),
                     *(two_percentiles(found.get((part, engine)), figure, unit) for engine in engines),
                 ]
-                for part in sorted({row.part for row in rows})
+                for part in sorted({row.part for row in rows}, key=part_order)
             ],
         )
 
