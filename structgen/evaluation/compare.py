@@ -179,7 +179,7 @@ def _tasks(run: Run) -> dict[str, dict[str, dict[str, TaskRecord]]]:
 def _alone(where: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     for which, those, others in (("first", before, after), ("second", after, before)):
         if count := len(those.keys() - others.keys()):
-            yield f"{where}: {count:,} items are in the {which} run only, and are not compared."
+            yield f"{where}: {count:,} only in the {which} run, not compared"
 
 
 _NOT_COMPARED = frozenset({"started", "options"})

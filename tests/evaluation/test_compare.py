@@ -55,8 +55,8 @@ def test_what_changed() -> None:
         1, 0.5, 0.5, 0.5, 0, 1
     )
     assert told.alone == (
-        "a, d: 1 items are in the first run only, and are not compared.",
-        "a, d: 1 items are in the second run only, and are not compared.",
+        "a, d: 1 only in the first run, not compared",
+        "a, d: 1 only in the second run, not compared",
     )
     assert told.differences == ()
     json.dumps(told.to_json(), allow_nan=False)
