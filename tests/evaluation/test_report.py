@@ -113,8 +113,16 @@ def test_any_text_makes_well_formed_elements(inner: str, value: str) -> None:
 def test_long_lists_are_cut_and_say_so() -> None:
     page = report(run_of(*(read("a", f"item {at:03}", verdicts=">") for at in range(150))))
     assert "… and 50 more." in page and "item 099" in page and "item 100" not in page
-    page = report(run_of(*(read("a", str(at), status="refused", message=str(at)) for at in range(50))))
+    page = report(run_of(*(read("a", str(at), status="refused", message="x" * at) for at in range(50))))
     assert "… and 30 more messages." in page
+
+
+def test_messages_that_differ_in_a_place_are_one() -> None:
+    said = [f"no oneOf in line {at}\n  while reading #/{at}" for at in range(3)]
+    told = texts(
+        report(run_of(*(read("a", str(at), status="refused", message=one) for at, one in enumerate(said))))
+    )
+    assert "3 refused: no oneOf in line 0 while reading #/0 0" in told and "line 1" not in told
 
 
 def test_a_page_of_thousands_of_schemas_is_small() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
@@ -14,6 +15,7 @@ from .markup import Cell, Markup, element, table
 __all__ = ["faults_section"]
 
 _MOST_MESSAGES = 20
+_DIGITS = re.compile(r"\d+")
 
 
 def faults_section(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Markup | None:
@@ -42,14 +44,16 @@ def _of(engine: str, those: Those) -> Iterator[Markup]:
 
 
 def _messages(failed: Those) -> Iterator[Markup]:
-    """Most frequent first, with a schema for each."""
-    groups: dict[str, list[str]] = defaultdict(list)
+    """Most frequent first, with a schema for each. Those that differ only in numbers, or behind their first line (where
+    engines say in which place of the schema it is), count as one."""
+    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for item, one in failed.items():
-        groups[one.state("declared")].append(item)
+        said = one.state("declared")
+        groups[_DIGITS.sub("0", said.partition("\n")[0])].append((item, said))
     ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     rows: list[list[Cell]] = [
-        [number(len(items)), (message, "text"), (min(items), "item")]
-        for message, items in ordered[:_MOST_MESSAGES]
+        [number(len(those)), (min(those)[1], "text"), (min(those)[0], "item")]
+        for _, those in ordered[:_MOST_MESSAGES]
     ]
     yield table("What it said", ["Schemas", "Message", "Such as"], rows, named=0)
     if len(ordered) > _MOST_MESSAGES:

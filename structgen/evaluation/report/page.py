@@ -29,9 +29,9 @@ __all__ = ["report", "write_report"]
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _READING = {
     "Declared": "the engine took the schema, and neither refused, failed, crashed, hung nor ran out of memory.",
-    "True": "declared, and every valid instance accepted and every invalid one refused.",
-    "Empirical": "declared, and what the model wrote under it ended and is valid.",
-    "Compliance": "empirical, of the declared schemas that a text was asked for.",
+    "True": "declared, and every valid instance accepted and every invalid one refused; of schemas with instances.",
+    "Empirical": "declared, and what the model wrote under it ended and is valid; of schemas written on.",
+    "Compliance": "empirical, of the declared schemas among those written on.",
     "Too strict, too loose": "a valid instance was refused, an invalid one accepted.",
     "Interval": "Wilson's, of 95 %: where the share would lie for many more schemas of the same kind.",
     "p50, p90, p99": "half, nine tenths and 99 hundredths of the times are at most this. "

@@ -152,7 +152,7 @@ class Ridge:
 
 
 def ridges(title: str, those: Sequence[Ridge]) -> Markup:
-    """A histogram for each, one below the other on one logarithmic axis, as tall as its share of the masks."""
+    """A histogram for each, one below the other on one logarithmic axis, each as tall as its tallest bar."""
     those = [one for one in those if one.bins]
     if not those:
         return Markup("")
@@ -160,12 +160,11 @@ def ridges(title: str, those: Sequence[Ridge]) -> Markup:
     lowest, most = min(map(min, coarse)), max(map(max, coarse))
     axis = _LogAxis(edges(2 * lowest)[0], edges(2 * most + 1)[1], 4, _WIDTH - 4)
     row, tall, top = 76, 46, 4
-    tallest = max(max(bins.values()) / sum(bins.values()) for bins in coarse)
     bottom = top + row * len(those)
     parts: list[str] = list(axis.drawn(top, bottom, bottom + 16))
     told = []
     for index, (ridge, bins) in enumerate(zip(those, coarse, strict=True)):
-        floor, total = top + row * (index + 1) - 6, sum(bins.values())
+        floor, tallest = top + row * (index + 1) - 6, max(bins.values())
         numbers = f"p50 {duration(ridge.p50)} · p99 {duration(ridge.p99)}"
         told.append(f"{ridge.name}: {numbers}")
         inside: list[str] = [
@@ -176,7 +175,7 @@ def ridges(title: str, those: Sequence[Ridge]) -> Markup:
         ]
         for at, many in bins.items():
             left, right = axis.place(edges(2 * at)[0]), axis.place(edges(2 * at + 1)[1])
-            height = max(tall * many / total / tallest, 1.0)
+            height = max(tall * many / tallest, 1.0)
             inside.append(
                 element(
                     "rect",

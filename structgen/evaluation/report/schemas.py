@@ -39,7 +39,7 @@ def _coverage(summary: Summary, name: str) -> Iterator[Markup]:
     whole = [row for row in rows if row.part == WHOLE]
     figures = [figure for figure in _FIGURES if any(_share(row, figure).total for row in whole)]
     yield element("h3", "Coverage")
-    what = "Of all schemas that were asked, refused ones included; lines are 95 % intervals."
+    what = "Of all schemas that were asked for the figure, refused ones included. Lines are 95 % intervals."
     yield element("p", what, class_="soft")
     panels = [
         bars(
@@ -100,7 +100,7 @@ def _times(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Iterato
         yield ridges(f"Time of a mask, over {both}", list(_ridges(summary, dataset, together)))
         yield element(
             "p",
-            "CPU time of one thread. The tallest bar is the greatest share of an engine's masks; "
+            "CPU time of one thread. Bars count masks, each engine's on a scale of its own; "
             "the line is the median, the dotted one the 99th percentile.",
             class_="soft",
         )
