@@ -54,9 +54,9 @@ class Handled:
             return None
         if self.written.status != "ok":
             return ()
-        if self.written.valid is None:  # nothing can judge it
-            return None
-        return (self.written.valid and self.written.ended,)
+        if not self.written.ended:
+            return (False,)
+        return None if self.written.valid is None else (self.written.valid,)  # None: nothing can judge it
 
 
 def handled(run: Run) -> dict[str, dict[str, dict[str, Handled]]]:
@@ -115,7 +115,6 @@ SHARES: dict[str, Callable[[Outcome], bool | None]] = {
     "empirical": lambda outcome: outcome.empirical,
 }
 """What a schema counts for; None where it was not asked."""
-
 
 FIGURES = {
     "declared": "declared coverage",

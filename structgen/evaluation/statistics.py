@@ -8,7 +8,7 @@ Invariant: intervals lie within what the figure can be, and hold it. Cost: linea
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 __all__ = ["median_interval", "paired_difference", "percentile", "sign_test", "wilson"]
 
@@ -50,7 +50,7 @@ def sign_test(first: int, second: int) -> float:
     total, fewer = first + second, min(first, second)
     if total == 0:
         return 1.0
-    tail = sum(math.comb(total, count) for count in range(fewer + 1))
+    tail = sum(_binomials(total, fewer))
     halved: int = 2 ** (total - 1)
     return min(1.0, tail / halved)
 
@@ -69,13 +69,22 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float] | Non
         return None
     ordered, count = sorted(values), len(values)
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
-    spread, rank, mass = 2**count, 0, 1
-    while mass * 40 <= spread:  # the tail below this rank has at most 2.5 %
-        rank += 1
-        mass += math.comb(count, rank)
+    spread, rank, mass = 2**count, 0, 0
+    for rank, ways in enumerate(_binomials(count, count)):  # noqa: B007
+        mass += ways
+        if mass * 40 > spread:  # the tail up to this rank has more than 2.5 %
+            break
     rank = max(rank - 1, 0)
     return middle, ordered[rank], ordered[count - 1 - rank]
 
 
 def _square_and_add(one: float, two: float, tied: float) -> float:
     return math.sqrt(max(one * one - 2 * tied * one * two + two * two, 0.0))
+
+
+def _binomials(total: int, last: int) -> Iterator[int]:
+    """The ways to choose 0, 1, ... `last` of `total`, each from the one before: computed anew they take minutes."""
+    ways = 1
+    for count in range(last + 1):
+        yield ways
+        ways = ways * (total - count) // (count + 1)

@@ -264,14 +264,24 @@ def _task_row(engine: str, task: str, those: Sequence[TaskRecord]) -> TaskRow:
 
 def _pairs(all_: Mapping[str, Mapping[str, Those]], engines: Sequence[str]) -> Iterator[PairRow]:
     for name, dataset in all_.items():
-        for first, second in combinations([engine for engine in engines if engine in dataset], 2):
-            one, two = dataset[first], dataset[second]
-            for figure, share in SHARES.items():
-                told = paired_share(shares_of(one, share), shares_of(two, share))
+        there = [engine for engine in engines if engine in dataset]
+        shares = {
+            (engine, figure): shares_of(dataset[engine], share)
+            for engine in there
+            for figure, share in SHARES.items()
+        }
+        times = {
+            (engine, figure): times_of(dataset[engine], time)
+            for engine in there
+            for figure, time in TIMES.items()
+        }
+        for first, second in combinations(there, 2):
+            for figure in SHARES:
+                told = paired_share(shares[first, figure], shares[second, figure])
                 if told.total:
                     yield PairRow(first, second, name, figure, told)
-            for figure, time in TIMES.items():
-                ratio = paired_ratio(times_of(one, time), times_of(two, time))
+            for figure in TIMES:
+                ratio = paired_ratio(times[first, figure], times[second, figure])
                 if ratio is not None:
                     yield PairRow(first, second, name, figure, ratio)
 

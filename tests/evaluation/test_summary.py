@@ -49,6 +49,8 @@ def test_a_schema_that_failed_when_it_was_written_on_is_not_declared() -> None:
 def test_a_text_that_nothing_can_judge_is_not_counted() -> None:
     told = summarise(run_of(read("a", "1"), written("a", "1", valid=None), written("a", "2")))
     assert row(told.coverage, part=WHOLE).coverage.empirical == Share(1, 1)
+    told = summarise(run_of(written("a", "1", valid=None, ended=False)))
+    assert row(told.coverage, part=WHOLE).coverage.empirical == Share(0, 1)
 
 
 def test_times_stand_side_by_side_only_over_what_all_handled() -> None:
