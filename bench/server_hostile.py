@@ -28,8 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from .clients import client_of
 from .isolation import harmless
-from .server_process import client_of, model_of, report_batch, serve, share
+from .server_process import key, model_of, report_batch, serve, share
 
 __all__ = ["main"]
 
@@ -106,6 +107,8 @@ class _Seen:
     gaps: dict[Phase, list[tuple[float, float]]] = field(default_factory=lambda: {one: [] for one in _PHASES})
     """When a token came, and how long after the one before."""
     newcomers: list[_Newcomer] = field(default_factory=list)
+    late: int = 0
+    """Newcomers that were not answered in time; they hung up."""
     faults: list[str] = field(default_factory=list)
     is_over: bool = False
 
@@ -133,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _measure(url: str, options: argparse.Namespace) -> _Seen:
     seen = _Seen()
     kinds = [one for one in _HOSTILE if one[0].startswith(options.only)]
-    async with client_of(url) as client:
+    async with client_of(url, key()) as (client, _):
         model = await model_of(client, options.model)
         streams = [asyncio.ensure_future(_steady(client, model, number, seen)) for number in range(_STREAMS)]
         await asyncio.sleep(_WARM_SECONDS)
@@ -154,7 +157,10 @@ async def _measure(url: str, options: argparse.Namespace) -> _Seen:
                         waiting.add(asyncio.ensure_future(coming))
                     await asyncio.sleep(options.every)
                 if waiting:
-                    await asyncio.wait(waiting, timeout=_ANSWER_SECONDS)
+                    _, late = await asyncio.wait(waiting, timeout=_ANSWER_SECONDS)
+                    for one in late:
+                        one.cancel()
+                    seen.late += len(late)
                 seen.phase = None
                 await asyncio.sleep(_SETTLE_SECONDS)
         seen.is_over = True
@@ -208,6 +214,8 @@ async def _come(
     except openai.APIStatusError as error:
         body: Any = error.body or {}
         outcome = f"status {error.status_code} ({body.get('code')})"
+    except openai.APIError as error:
+        outcome = f"no answer ({type(error).__name__})"
     seen.newcomers.append(_Newcomer(phase, kind, started, time.perf_counter(), outcome))
 
 
@@ -244,6 +252,8 @@ def _report(seen: _Seen) -> dict[str, Any]:
             f"  {kind:26} {len(mine):4} sent, {seconds:5.2f} s, longest gap meanwhile: median "
             f"{1e3 * statistics.median(near):4.0f}, most {1e3 * max(near):4.0f} ms; {outcomes}"
         )
+    if seen.late:
+        print(f"{seen.late} newcomers were not answered within {_ANSWER_SECONDS:.0f} s")
     for fault in seen.faults[:10]:
         print("FAULT", fault)
     return {"phases": figures, "beyond_harmless": more, "kinds": kinds, "faults": seen.faults}

@@ -11,12 +11,12 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Memory", "Served", "client_of", "model_of", "report_batch", "serve", "share"]
+__all__ = ["Memory", "Served", "descendants", "key", "model_of", "report_batch", "serve", "share"]
 
 _START_SECONDS = 120.0
 _END_SECONDS = 60.0
@@ -75,7 +75,7 @@ class Memory:
 
     def look(self) -> None:
         if self._pid is not None:
-            below = sum(_resident(process) for process in _descendants(self._pid))
+            below = sum(_resident(process) for process in descendants(self._pid))
             self.samples.append((time.monotonic() - self._started, _resident(self._pid), below))
 
     def tell(self) -> None:
@@ -93,23 +93,19 @@ def _resident(pid: int) -> float:
     return 0.0
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """The processes below one."""
     found: list[int] = []
     for folder in Path(f"/proc/{pid}/task").glob("*"):
         with contextlib.suppress(OSError):
             for child in map(int, (folder / "children").read_text().split()):
-                found += [child, *_descendants(child)]
+                found += [child, *descendants(child)]
     return found
 
 
-@contextlib.asynccontextmanager
-async def client_of(url: str) -> AsyncIterator[Any]:
-    """OpenAI's client, which does not try again: what fails is to be seen."""
-    import openai
-
-    key = os.environ.get("STRUCTGEN_API_KEY", "none")
-    async with openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0, timeout=900) as client:
-        yield client
+def key() -> str:
+    """The key that a server wants."""
+    return os.environ.get("STRUCTGEN_API_KEY", "none")
 
 
 async def model_of(client: Any, name: str | None = None) -> str:

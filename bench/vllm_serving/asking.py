@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Literal
 
+from bench.clients import client_of
 from structgen.errors import StructgenError
 from structgen.matcher import Matcher
 from structgen.serving.requests import constraint_of
@@ -20,7 +21,7 @@ from structgen.vocabulary import Vocabulary
 
 from .cases import MAX_TOKENS, Case
 
-__all__ = ["Outcome", "Report", "ask_all"]
+__all__ = ["Outcome", "Report", "ask", "ask_all"]
 
 Outcome = Literal["right", "cut", "refused", "wrong", "failed"]
 _PROMPT = "Write something short."
@@ -36,6 +37,8 @@ class Report:
     seconds: float = 0.0
     tokens: int = 0
     refusal_seconds: list[float] = field(default_factory=list)
+    sent_again: int = 0
+    """Requests whose connection was closed before an answer began (`bench.clients`)."""
 
     @property
     def is_clean(self) -> bool:
@@ -55,6 +58,10 @@ class Report:
         rows.append(
             f"{total} requests in {self.seconds:.0f} s, {self.tokens} tokens, {self.tokens / self.seconds:.0f} a second"
         )
+        if self.sent_again:
+            rows.append(
+                f"{self.sent_again} requests were sent again: their connections were closed unanswered"
+            )
         if self.refusal_seconds:
             ordered = sorted(self.refusal_seconds)
             rows.append(
@@ -67,16 +74,14 @@ async def ask_all(
     url: str, model: str, cases: Sequence[Case], concurrency: int, *, api_key: str = "none"
 ) -> Report:
     """All cases, `concurrency` at a time."""
-    import openai
-
     report, begin = Report(), perf_counter()
     gate = asyncio.Semaphore(concurrency)
-    async with openai.AsyncOpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=600) as client:
+    async with client_of(url, api_key) as (client, sending):
 
         async def one(case: Case) -> None:
             async with gate:
                 started = perf_counter()
-                outcome, told, tokens = await _ask(client, model, case)
+                outcome, told, tokens = await ask(client, model, case)
             if outcome == "refused":
                 report.refusal_seconds.append(perf_counter() - started)
             report.outcomes[case.kind, outcome] += 1
@@ -85,11 +90,13 @@ async def ask_all(
                 report.faults.append(f"{case.kind}: {told}; asked {case.options!r:.400}")
 
         await asyncio.gather(*(one(case) for case in cases))
+        report.sent_again = sending.sent_again
     report.seconds = perf_counter() - begin
     return report
 
 
-async def _ask(client: Any, model: str, case: Case) -> tuple[Outcome, str, int]:
+async def ask(client: Any, model: str, case: Case) -> tuple[Outcome, str, int]:
+    """What came of one request, what is wrong with it, and how many tokens were drawn."""
     import openai
 
     try:

@@ -141,7 +141,7 @@ class Service:
         number = self._next
         try:
             rows = await self._in_thread(
-                self._opening_lanes if isinstance(compiled, LanedSpec) else self._opening,
+                self._opening if compiled is None or not compiled.is_slow else self._opening_lanes,
                 lambda: self._rows(asked, prompt, compiled, number << 8),
             )
         except StructgenError as error:
@@ -245,11 +245,13 @@ class Service:
         self, asked: Asked, prompt: list[int], compiled: Spec | None, cancel: Callable[[], bool]
     ) -> tuple[list[Choice], int, dict[str, Any]]:
         assert asked.sampler is not None
+        vocabulary: Vocabulary = self.model.vocabulary if compiled is None else self.compiler.vocabulary
         if isinstance(compiled, LanedSpec):
-            raise LimitExceeded(
-                "the constraint takes too long for a sampler", limit="sampler", hint="Send a smaller one."
-            )
-        vocabulary: Vocabulary = self.model.vocabulary if compiled is None else compiled.vocabulary
+            compiled = compiled.quick
+            if compiled is None:
+                raise LimitExceeded(
+                    "the constraint takes too long for a sampler", limit="sampler", hint="Send a smaller one."
+                )
         shared: Any = SharedModel(self.model, vocabulary, self.engine.call, prompt)
         options = asked.options
         if options.truncates:

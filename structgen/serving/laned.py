@@ -1,54 +1,139 @@
 """The compiler of a server whose own matchers may live elsewhere: what takes long gets a lane instead of a refusal.
 
-What: a spec whose trial was quick is compiled in this process, as `ConstraintCompiler` does; one whose automaton takes
-more than `_INSTALL_SECONDS` to build, or whose masks are slow, is kept as it came from its trial, pickled, and lives in
-a lane (`lanes`) while somebody draws by it.
-Invariant: nothing that takes long is unpickled, built or asked here. What is kept is bounded by number and by memory.
+What: a spec whose trial was quick is compiled in this process, as `ConstraintCompiler` does, but under limits of work
+so tight that no mask of a grammar holds others up. A matcher that meets one of them in the middle of a text moves to a
+lane (`lanes`), and the spec with it. One whose automaton takes more than `_INSTALL_SECONDS` to build, or whose masks
+were slow in the trial, has a lane from the start.
+Invariant: nothing that was seen to take long is unpickled, built or asked here. A text is the same in either place.
+What is kept is bounded by number and by memory.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from structgen.errors import LimitExceeded
+from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
 from .compiler import MASK_BYTES, Compiled, install
 from .lanes import Lane, LaneMatcher, Lanes
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits
-from .trial import Trial
+from .trial import Trial, serving_vocabulary
 from .trials import Job, Trials
 
-__all__ = ["LanedCompiler", "LanedSpec"]
+__all__ = ["LanedCompiler", "LanedSpec", "MovingMatcher"]
 
+T = TypeVar("T")
 _INSTALL_SECONDS = 0.01
+_TIGHT = {"mask_steps": 50_000, "earley_items": 4_000}
+"""Under which a mask takes some ten milliseconds at most, where the vocabulary sets no limits (docs/server.md)."""
 _PICKLED_BYTES = 64 << 20
 """Memory of pickled specs past which those used longest ago are let go."""
 
 
 @dataclass(eq=False)
 class LanedSpec:
-    """A spec that takes long, for any number of requests; those at the same time share a lane."""
+    """A spec for any number of requests; those in a lane at the same time share it."""
 
     kind: Kind
     key: bytes
     pickled: bytes
     words: int
     lanes: Lanes
-    is_slow: bool = True
+    quick: Compiled | None
+    """It in this process; None: it has a lane."""
     _lane: weakref.ReferenceType[Lane] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def open(self) -> LaneMatcher:
-        """A fresh matcher. Waits for the lane; raises `StructgenError`."""
+    @property
+    def is_slow(self) -> bool:
+        return self.quick is None
+
+    def open(self) -> MovingMatcher | LaneMatcher:
+        """A fresh matcher. Waits for the lane, where it has one; raises `StructgenError`."""
+        quick = self.quick
+        return self.in_lane() if quick is None else MovingMatcher(quick.open(), self)
+
+    def in_lane(self) -> LaneMatcher:
         with self._lock:
+            self.quick = None
             lane = None if self._lane is None else self._lane()
             if lane is None or lane.is_over:
                 lane = self.lanes.lane(self.pickled)
                 self._lane = weakref.ref(lane)
         return LaneMatcher(lane, self.words)
+
+
+class MovingMatcher:
+    """A matcher in this process until it meets a limit there, and in a lane from then on."""
+
+    def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
+        self._now: Any = matcher
+        self._spec: LanedSpec | None = spec
+
+    @property
+    def has_moved(self) -> bool:
+        return self._spec is None
+
+    @property
+    def tokens(self) -> list[int]:
+        return list(self._now.tokens)
+
+    @property
+    def unproven(self) -> int:
+        return int(self._now.unproven)
+
+    @property
+    def must_stop(self) -> bool:
+        return bool(self._do(lambda now: now.must_stop))
+
+    def mask(self) -> Any:
+        return self._do(lambda now: now.mask())
+
+    def advance(self, token_id: int) -> bool:
+        return bool(self._do(lambda now: now.advance(token_id)))
+
+    def rollback(self, n: int) -> None:
+        self._now.rollback(n)
+
+    def allowed_count(self) -> int:
+        return int(self._do(lambda now: now.allowed_count()))
+
+    def is_complete(self) -> bool:
+        return bool(self._do(lambda now: now.is_complete()))
+
+    def forced(self, most: int = 256) -> list[int]:
+        found: list[int] = self._do(lambda now: now.forced(most))
+        return found
+
+    def forced_bytes(self, most: int = 4096) -> bytes:
+        found: bytes = self._do(lambda now: now.forced_bytes(most))
+        return found
+
+    def witness(self, max_tokens: int | None = None) -> list[int] | None:
+        found: list[int] | None = self._do(lambda now: now.witness(max_tokens))
+        return found
+
+    def least_tokens(self, room: int) -> int | None:
+        found: int | None = self._do(lambda now: now.least_tokens(room))
+        return found
+
+    def _do(self, what: Callable[[Any], T]) -> T:
+        try:
+            return what(self._now)
+        except LimitExceeded:
+            if self._spec is None:
+                raise
+            tokens = self._now.tokens
+            self._now = self._spec.in_lane()
+            self._now.replay(tokens)
+            self._spec = None
+        return what(self._now)
 
 
 class LanedCompiler(Trials[Compiled | LanedSpec]):
@@ -57,6 +142,9 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
     def __init__(
         self, vocabulary: Vocabulary, limits: RequestLimits = DEFAULT_LIMITS, workers: int = 1
     ) -> None:
+        tight = vocabulary.with_limits(**{**_TIGHT, **vocabulary.limits})
+        tight.__dict__["native"] = vocabulary.native
+        self._quick_vocabulary = serving_vocabulary(tight if workers else vocabulary)
         super().__init__(vocabulary, limits, workers)
         self.lanes = Lanes(self.vocabulary, limits) if workers else None
 
@@ -71,12 +159,18 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
 
     def _outcome(self, job: Job[Compiled | LanedSpec], trial: Trial) -> Compiled | LanedSpec:
         is_slow = trial.slowest_mask > self.limits.slow_mask_seconds
-        if self.lanes is not None and (is_slow or trial.install_seconds > _INSTALL_SECONDS):
-            return LanedSpec(job.kind, job.key, trial.pickled, self.vocabulary.words, self.lanes)
-        return install(job.kind, job.key, trial, self.vocabulary, is_slow=is_slow)
+        if self.lanes is None:
+            return install(job.kind, job.key, trial, self._quick_vocabulary, is_slow=is_slow)
+        quick: Compiled | None = None
+        if not is_slow and trial.install_seconds <= _INSTALL_SECONDS:
+            try:
+                quick = install(job.kind, job.key, trial, self._quick_vocabulary, is_slow=False)
+            except LimitExceeded:
+                quick = None  # its trial met none: it has more room in a lane
+        return LanedSpec(job.kind, job.key, trial.pickled, self.vocabulary.words, self.lanes, quick)
 
     def _mask_bytes(self) -> int:
-        return self.vocabulary.engine.mask_memory
+        return self._quick_vocabulary.engine.mask_memory
 
     def _check_room(self) -> bool:
         pickled = sum(len(one.pickled) for one in self._known.values() if isinstance(one, LanedSpec))

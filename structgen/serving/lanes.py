@@ -261,6 +261,11 @@ class LaneMatcher:
         self._known = None
         return True
 
+    def replay(self, tokens: Sequence[int]) -> None:
+        """Read tokens of which it is known that they can follow each other."""
+        self._tokens += tokens
+        self._known, self._sure = None, []
+
     def rollback(self, n: int) -> None:
         here = min(n, len(self._tokens))
         if n > here + len(self._told):

@@ -45,7 +45,8 @@ def environment() -> dict[str, str]:
 def die_with_parent(parent: int | None = None) -> None:
     """Where the system can, this process is killed when the one that made it dies, whatever it is doing.
 
-    `parent` is that one's number where it is known: if it has died before this was called, this process ends now. Ctrl-C in a terminal, which all its processes hear, is left to that one.
+    `parent` is that one's number where it is known: if it has died before this was called, this process ends now.
+    Ctrl-C in a terminal, which all its processes hear, is left to that one.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):

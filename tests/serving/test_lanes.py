@@ -17,10 +17,10 @@ import pytest
 
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
-from structgen.serving.compiler import Compiled
-from structgen.serving.laned import LanedCompiler, LanedSpec
-from structgen.serving.lanes import Lanes
+from structgen.serving.laned import LanedCompiler, LanedSpec, MovingMatcher
+from structgen.serving.lanes import LaneMatcher, Lanes
 from structgen.serving.requests import RequestLimits, constraint_of
+from structgen.serving.trial import serving_vocabulary
 from structgen.vocabulary import Vocabulary
 
 from .test_compiler import SLOW
@@ -60,8 +60,6 @@ def lanes() -> Iterator[Lanes]:
 
 
 def lane_matcher(lanes: Lanes, kind: Any, spec: Any) -> Any:
-    from structgen.serving.lanes import LaneMatcher
-
     return LaneMatcher(lanes.lane(pickle.dumps(constraint_of(kind, spec))), VOCABULARY.words)
 
 
@@ -102,8 +100,6 @@ def test_a_lane_answers_as_a_matcher_does(lanes: Lanes, kind: Any, spec: Any, se
 
 
 def test_matchers_of_one_lane_do_not_disturb_each_other(lanes: Lanes) -> None:
-    from structgen.serving.lanes import LaneMatcher
-
     lane = lanes.lane(pickle.dumps(constraint_of("regex", "[ab]{3}")))
     one, other = LaneMatcher(lane, VOCABULARY.words), LaneMatcher(lane, VOCABULARY.words)
     assert one.advance(ord("a")) and one.advance(ord("b")) and one.advance(ord("a"))
@@ -189,14 +185,38 @@ def test_closing_ends_all() -> None:
 def test_what_takes_long_to_build_is_served_all_the_same() -> None:
     with LanedCompiler(VOCABULARY, RequestLimits(quick_seconds=5.0), workers=1) as compiler:
         quick = compiler.compile("regex", "ab")
-        assert isinstance(quick, Compiled)
+        assert not quick.is_slow and isinstance(quick.open(), MovingMatcher)
         large = compiler.compile("json", LARGE)
-        assert isinstance(large, LanedSpec)
+        assert large.is_slow
         one, other = large.open(), large.open()
+        assert isinstance(one, LaneMatcher) and isinstance(other, LaneMatcher)
         assert one._lane is other._lane
         assert one.advance(ord("{")) and one.witness() and not other.tokens
         assert compiler.lanes is not None and compiler.lanes.open_lanes == 1
         assert compiler.compile("json", LARGE) is large
+
+
+def test_a_limit_in_the_middle_of_a_text_moves_it_to_a_lane() -> None:
+    # Harmless for eight letters, and then in more ways than can be told apart.
+    spec = 'root ::= [a-z]{8} e\ne ::= e e | [a-z] e | e [a-z] | [a-z] | ""'
+    text = list(b"abcdefghabababababab")
+    with LanedCompiler(
+        VOCABULARY, RequestLimits(slow_mask_seconds=9.0, step_seconds=9.0), workers=1
+    ) as compiler:
+        compiler._quick_vocabulary = serving_vocabulary(VOCABULARY.with_limits(mask_steps=20))
+        found = compiler.compile("grammar", spec)
+        assert isinstance(found, LanedSpec) and not found.is_slow
+        near, moving = Matcher(constraint_of("grammar", spec), VOCABULARY), found.open()
+        assert isinstance(moving, MovingMatcher)
+        for token in text:
+            assert near.advance(token) and moving.advance(token)
+            assert np.array_equal(near.mask(), moving.mask()) and moving.tokens == near.tokens
+            assert near.must_stop == moving.must_stop and near.is_complete() == moving.is_complete()
+        assert moving.has_moved and found.is_slow
+        moving.rollback(14)
+        near.rollback(14)
+        assert np.array_equal(near.mask(), moving.mask()) and moving.tokens == near.tokens == text[:6]
+        assert isinstance(found.open(), LaneMatcher)
 
 
 def test_hostile_specs_are_refused_as_before() -> None:

@@ -1,0 +1,60 @@
+"""OpenAI's client for measurements: what fails is seen, and a connection that was closed while idle is no failure.
+
+Why: servers close connections that were idle (vLLM after five seconds), and a request that is being sent at that moment
+is lost before anybody read it. Official clients send it again; with their retries turned off, since answers of 429 and
+500 must be seen here, it would count as a failed request.
+Invariant: a request is sent again only if its connection ended before an answer began, and `RETRIES` times at most.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+
+__all__ = ["RETRIES", "Resending", "client_of"]
+
+RETRIES = 2
+_IDLE_SECONDS = 4.0
+"""After so long an idle connection is not used again; less than the five seconds of vLLM's server."""
+
+
+class Resending(httpx2.AsyncBaseTransport):
+    """Sends a request again whose connection was closed without an answer."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self.sent_again = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        for _ in range(RETRIES):
+            try:
+                return await self._inner.handle_async_request(request)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                self.sent_again += 1
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@contextlib.asynccontextmanager
+async def client_of(
+    url: str, api_key: str = "none", *, most: int = 1000, idle_seconds: float = _IDLE_SECONDS
+) -> AsyncIterator[tuple[Any, Resending]]:
+    """The official client, without its own retries, and what it sends by. `most` connections at a time."""
+    import openai
+
+    limits = httpx2.Limits(
+        max_connections=most, max_keepalive_connections=most, keepalive_expiry=idle_seconds
+    )
+    sending = Resending(httpx2.AsyncHTTPTransport(limits=limits))
+    async with (
+        httpx2.AsyncClient(transport=sending, timeout=900) as http,
+        openai.AsyncOpenAI(
+            base_url=url, api_key=api_key, max_retries=0, timeout=900, http_client=http
+        ) as client,
+    ):
+        yield client, sending
