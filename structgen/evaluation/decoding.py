@@ -129,13 +129,14 @@ class LocalWriter:
         while len(tokens) < room:
             before = time.perf_counter()
             try:
-                allowed = _bits(session.mask(), vocabulary.size)
+                words = session.mask()
             except NOT_THE_ENGINES:
                 raise
             except BaseException as error:
                 status, message = "error", told(error)
                 break
             mask_s += time.perf_counter() - before
+            allowed = _bits(words, vocabulary.size)
             if not allowed.any():
                 status, message = "error", f"no token is allowed after {len(tokens)}"
                 break
