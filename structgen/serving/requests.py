@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from structgen.constraints.base import Constraint
@@ -73,8 +73,9 @@ class RequestLimits:
     """A spec that takes more CPU time keeps its worker only while another one is left for the others."""
     compile_bytes: int = 1 << 30
     """Memory that a worker may take beyond what its vocabulary needs."""
-    install_seconds: float = 0.02
-    """CPU time to build the automaton in the serving process, during which no other Python code runs there."""
+    install_seconds: float = 0.05
+    """CPU time to build the automaton in the serving process, during which no other Python code runs there. (Our own
+    server refuses nothing for it: see `laned`.)"""
     slow_mask_seconds: float = 0.005
     """A mask that took longer in the worker marks its spec as slow: it gets an engine of its own, or a lane."""
     max_lanes: int = 16
@@ -87,6 +88,17 @@ class RequestLimits:
     """Compiled specs that are kept for requests to come."""
     max_pending: int = 256
     """Specs that wait for a worker; more are refused at once."""
+
+    def once_passed(self) -> RequestLimits:
+        """For a process that is sent only what passed these limits in another one. What is measured differs from one
+        time to the next, and a refusal there would be an error of the server."""
+        return replace(
+            self,
+            compile_seconds=4 * self.compile_seconds,
+            install_seconds=4 * self.install_seconds,
+            compile_bytes=2 * self.compile_bytes,
+            max_pending=16 * self.max_pending,
+        )
 
 
 DEFAULT_LIMITS = RequestLimits()

