@@ -45,8 +45,11 @@ _LIMITS = (
     ("samplers", int, "requests with a sampler that run at a time"),
 )
 _SPEC_LIMITS = (
-    ("compile_seconds", float, "the most time to compile one constraint"),
+    ("compile_seconds", float, "the most CPU time to compile one constraint"),
     ("cache_entries", int, "compiled constraints that are kept"),
+    ("max_lanes", int, "processes for constraints that take long, one for each in use"),
+    ("lane_bytes", int, "memory of each of them"),
+    ("step_seconds", float, "the most CPU time of one of them for a token"),
 )
 
 

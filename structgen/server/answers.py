@@ -15,7 +15,7 @@ from typing import Any
 from structgen.errors import LimitExceeded, OutputInvalid
 from structgen.tools import ToolCall
 
-from .engine import Ticket
+from .engine import ShuttingDown, Ticket
 from .errors import ApiError
 from .protocol import Asked
 from .text import held_back
@@ -115,6 +115,8 @@ def failure(ticket: Ticket) -> ApiError | None:
     if (error := ticket.error) is not None:
         if isinstance(error, LimitExceeded):
             return ApiError(422, str(error), code=error.limit or "limit_exceeded")
+        if isinstance(error, ShuttingDown):
+            return ApiError(503, str(error), code="draining")
         return ApiError(500, str(error), code="internal_error")
     for place, finish in enumerate(ticket.finish):
         if finish not in _REASONS:

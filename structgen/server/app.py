@@ -323,6 +323,8 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, T], deadline:
     try:
         left = deadline - asyncio.get_running_loop().time()
         await asyncio.wait({task, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if task.cancelled():  # with the thread that it waited for, at the end
+            raise ApiError(503, "the server is shutting down", code="draining")
         if task.done():
             return task.result()
         raise _ClientGone if gone.done() else _too_long(service)

@@ -27,7 +27,7 @@ from structgen.sampling.running import RunningBatch
 from .settings import ServerSettings
 from .text import RowText
 
-__all__ = ["Engine", "Ticket"]
+__all__ = ["Engine", "ShuttingDown", "Ticket"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -44,6 +44,10 @@ def _trimmer() -> Callable[[], Any]:
 
 
 _trim = _trimmer()
+
+
+class ShuttingDown(GenerationError):
+    """The request was not at fault, and may be sent to another server."""
 
 
 class Ticket:
@@ -143,7 +147,7 @@ class Engine:
     def _put(self, where: deque[Any], what: Any) -> None:
         with self._wake:
             if self._closing:
-                raise GenerationError("the server is shutting down")
+                raise ShuttingDown("the server is shutting down")
             where.append(what)
             self._wake.notify()
 
@@ -165,7 +169,7 @@ class Engine:
             except Exception as error:  # subtle: without this thread nothing would ever be answered again
                 logger.exception("a round failed")
                 self._fail_all(error)
-        self._fail_all(GenerationError("the server is shutting down"))
+        self._fail_all(ShuttingDown("the server is shutting down"))
 
     def _round(
         self,
@@ -228,6 +232,10 @@ class Engine:
             for place, row in enumerate(ticket.rows):
                 self._of.pop(id(row), None)
                 if ticket.finish[place] is None:
-                    row.error = GenerationError(f"the server could not go on: {error}")
+                    row.error = (
+                        ShuttingDown(str(error))
+                        if isinstance(error, ShuttingDown)
+                        else GenerationError(f"the server could not go on: {error}")
+                    )
                     ticket.finish[place] = "failed"
             ticket.changed()

@@ -1,7 +1,8 @@
 """The application under uvicorn, until it is told to stop.
 
 The first SIGTERM or SIGINT drains: new requests get the status 503, `/health` says so, and running ones are answered;
-when none is left or `drain_seconds` are over, the server ends. A second signal ends the process at once.
+when none is left the server ends. Those that are not answered within `drain_seconds` are told so with the status 503,
+or as the last event of their stream. A second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ __all__ = ["serve"]
 
 _KEEP_ALIVE = 30
 _LOOK = 0.05
+_TELL_SECONDS = 5.0
+"""For telling those who are not answered in time."""
 
 
 def serve(
@@ -92,5 +95,10 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(_LOOK)
         if self._service.open:
             self._say(f"{self._service.open} requests were not answered in time")
-            self.force_exit = True
+            # subtle: whoever waits for a text, or for a constraint, is told by these; uvicorn would just hang up.
+            await asyncio.to_thread(self._service.close)
+            end = clock() + _TELL_SECONDS
+            while self._service.open and clock() < end:
+                await asyncio.sleep(_LOOK)
+            self.force_exit = bool(self._service.open)
         self.should_exit = True

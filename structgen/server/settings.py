@@ -46,8 +46,8 @@ class ServerSettings:
     """How the model writes tool calls: a name of `structgen.tools.FORMATS`."""
     samplers: int = 1
     """Requests with a sampler of their own that run at a time."""
-    compilers: int = 1
-    """Processes that try out constraints."""
+    compilers: int = 2
+    """Processes that try out constraints; with one alone, new ones wait behind one that takes long."""
     limits: RequestLimits = field(default_factory=lambda: RequestLimits(whitespace="json.dumps"))
     """Of constraints."""
 

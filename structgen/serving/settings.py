@@ -21,6 +21,8 @@ from structgen.serving.requests import DEFAULT_LIMITS, RequestLimits
 __all__ = ["VARIABLE", "Settings", "read_settings"]
 
 VARIABLE = "STRUCTGEN_SERVING"
+_OWN_SERVER = ("max_lanes", "lane_bytes", "step_seconds")
+"""Of what only our own server has."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ def read_settings(text: str | None = None) -> Settings:
     if not isinstance(given, dict):
         raise OptionError(f"{VARIABLE} is {given!r:.60}; it is a JSON object")
     usual: dict[str, Any] = {
-        field.name: getattr(DEFAULT_LIMITS, field.name) for field in fields(RequestLimits)
+        field.name: getattr(DEFAULT_LIMITS, field.name)
+        for field in fields(RequestLimits)
+        if field.name not in _OWN_SERVER
     }
     own: dict[str, Any] = {"workers": Settings.workers, "mask_threads": Settings.mask_threads}
     for name, value in given.items():

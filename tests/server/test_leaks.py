@@ -1,0 +1,130 @@
+"""A server that is killed or told to stop in the middle of its work leaves nothing behind, and can be started again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import until
+from .test_serve import Process, running
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
+
+LARGE = {
+    "type": "object",
+    "properties": {f"key{i}": {"enum": [i, None]} for i in range(9_000)},
+    "required": ["key9"],
+}
+ENDLESS = "start: a+\na: " + " | ".join(f'"{i}" a?' for i in range(20_000))
+
+
+def test_killed_and_started_again(tmp_path: Path) -> None:
+    shared = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    first = started(tmp_path, "--port", "0")
+    port = re.search(r":(\d+)$", str(first.url))
+    assert port is not None
+    found: list[tuple[int, Any]] = []
+    threads = load(first, found)
+    # Streams are drawn, a constraint has a lane, and one is being tried out.
+    until(lambda: running(first) >= 3 and has_lane(first.process.pid), 120)
+    below = descendants(first.process.pid)
+    assert len(below) >= 4
+    first.process.send_signal(signal.SIGKILL)
+    assert first.end() == -signal.SIGKILL
+    until(lambda: not any(lives(pid) for pid in below), 10)
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert not left_in(tmp_path) and not found
+
+    again = started(tmp_path, "--port", port[1], "--drain-seconds", "2")
+    try:
+        status, body = again.post(structured_outputs={"choice": ["yes", "no"]})
+        assert status == 200 and body["choices"][0]["message"]["content"] in ("yes", "no")
+        threads = load(again, found)
+        until(lambda: running(again) == 4 and has_lane(again.process.pid), 120)
+        below = descendants(again.process.pid)
+        before = time.monotonic()
+        again.process.send_signal(signal.SIGTERM)
+        assert again.end() == 0 and time.monotonic() - before < 30
+        assert "Traceback" not in again.text, again.text
+        until(lambda: not any(lives(pid) for pid in below), 10)
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        # None is left without an answer.
+        assert [status for status, _ in found] == [503] * 4, found
+        assert all(body["error"]["code"] in ("draining", "closed") for _, body in found)
+    finally:
+        if again.process.poll() is None:
+            again.process.kill()
+            again.end()
+    assert not left_in(tmp_path)
+    if shared:
+        assert set(os.listdir("/dev/shm")) <= shared
+
+
+def left_in(folder: Path) -> list[str]:
+    """Files that are there, but for the folder that torch makes wherever it is imported."""
+    return [name for name in os.listdir(folder) if not name.startswith("torchinductor_")]
+
+
+def started(folder: Path, *arguments: str) -> Process:
+    return Process(*arguments, "--compile-seconds", "60", STRUCTGEN_API_KEY="secret", TMPDIR=str(folder))
+
+
+def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread]:
+    """Two long texts, one by a constraint that has a lane, and one whose constraint takes long to try out."""
+    long = {"structured_outputs": {"regex": "[a-z]{9000}"}, "max_tokens": 4000}
+    asked = [
+        long,
+        {**long, "structured_outputs": {"regex": "[a-y]{9000}"}},
+        {"response_format": schema(LARGE), "max_tokens": 3000, "structgen": {"seed": 1}},
+        {"structured_outputs": {"grammar": ENDLESS}},
+    ]
+    threads = [threading.Thread(target=post, args=(server, one, found)) for one in asked]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def schema(what: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": what}}
+
+
+def post(server: Process, fields: dict[str, Any], found: list[tuple[int, Any]]) -> None:
+    with contextlib.suppress(OSError, ValueError):  # nobody answers any more, or in the middle
+        found.append(server.post(**fields))
+
+
+def descendants(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            for child in map(int, (task / "children").read_text().split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def has_lane(pid: int) -> bool:
+    """Is there a process that another one, which makes lanes, has forked?"""
+    for child in descendants(pid):
+        with contextlib.suppress(OSError):
+            if "lane_process" in Path(f"/proc/{child}/cmdline").read_text() and descendants(child):
+                return True
+    return False
+
+
+def lives(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
