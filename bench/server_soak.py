@@ -146,7 +146,8 @@ async def _one(client: Any, model: str, soak: _Soak, salt: int, *, is_large: boo
 
 def _large(salt: int) -> dict[str, Any]:
     names = [f"key{salt}_{number}" for number in range(9_000)]
-    return {"type": "object", "properties": {name: {"enum": [salt, None]} for name in names}}
+    members = {name: {"enum": [salt, None]} for name in names}
+    return {"type": "object", "properties": members, "additionalProperties": False}
 
 
 def _fits(text: str, salt: int, is_large: bool) -> bool:
