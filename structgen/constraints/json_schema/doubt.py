@@ -31,7 +31,7 @@ def settle_doubts(nodes: list[Any], settled: Mapping[int, Any]) -> None:
     for place, node in enumerate(nodes[:]):
         if isinstance(node, dict):
             found = [shadows.of(one) for one in dict.fromkeys(_denied(node)) if one in looking]
-            if "maxContains" in node and node["contains"] in looking:
+            if "maxContains" in node and node.get("contains") in looking:
                 found.append(shadows.of_items(node, node["contains"]))
             if found:
                 added[place] = found

@@ -131,3 +131,8 @@ def test_what_no_format_leaves_in_doubt_is_judged_exactly(schema: Any, instances
 def test_a_schema_without_denials_keeps_its_nodes() -> None:
     plain = json_schema({"properties": {"a": {"format": "email"}}, "items": {"format": "regex"}})
     assert len(plain.lower()[1]["nodes"]) == 3
+
+
+def test_a_bound_of_items_that_are_not_named() -> None:
+    schema = {"properties": {"a": {"allOf": [{"format": "email"}]}}, "maxContains": 1}
+    assert accepts(json_schema(schema), {"a": "ab@cd.ef"}) and accepts(json_schema(schema), [1, 2])
