@@ -70,6 +70,8 @@ def test_the_same_patterns_are_refused(pattern: str) -> None:
         (r"\x41\u0042\U00000043\103\07\N{BULLET}", ["ABCC\x07•"], []),
         (r"\0", ["\0"], ["0"]),
         (r"(?P<year>\d{4})(?#note)", ["2024"], ["24"]),
+        (r"ab(?#note)?c", ["abc", "ac"], ["c"]),
+        (r"ab(?#x)(?#y){2}", ["abb"], ["abab"]),
         (r"(?s).", ["\n"], [""]),
         (r"\ud800", [], ["\ufffd", ""]),
         ("(a|b)*?c", ["ababc", "c"], ["ab"]),

@@ -89,6 +89,8 @@ _NOTHING, _ATOM, _REPEATED, _ANCHOR = range(4)
 
 _RUN = re.compile(r"[^\\\[\](){}.*+?|^$]+")
 _VERBOSE_RUN = re.compile(r"[^\\\[\](){}.*+?|^$ \t\n\r\v\f#]+")
+# Behind a run: a quantifier, or a comment that one may follow.
+_MAY_BE_REPEATED = ("*", "+", "?", "{", "(?#")
 _COUNT = re.compile(r"\{(\d*)(?:(,)(\d*))?\}", re.ASCII)
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
@@ -152,7 +154,7 @@ class Parser:
         self.position = stop = found.end()
         if self.flags.ignore_case or (not text.isascii() and literal(text) is NOTHING):
             self.items.extend(map(self.character, text))
-        elif len(text) > 1 and (self.flags.verbose or pattern[stop : stop + 1] in ("*", "+", "?", "{")):
+        elif len(text) > 1 and (self.flags.verbose or pattern.startswith(_MAY_BE_REPEATED, stop)):
             self.items.append(("literal", text[:-1]))
             self.items.append(("literal", text[-1]))
         else:
