@@ -107,7 +107,9 @@ def test_any_json_object(client: Any) -> None:
 def test_the_same_seed_draws_the_same(client: Any) -> None:
     texts = [ask(client, seed=5, max_tokens=8).choices[0].message.content for _ in range(2)]
     assert texts[0] == texts[1] and texts[0]
-    assert ask(client, "Count to a hundred.", temperature=0, max_tokens=8).choices[0].finish_reason == "length"
+    assert (
+        ask(client, "Count to a hundred.", temperature=0, max_tokens=8).choices[0].finish_reason == "length"
+    )
 
 
 def test_several_answers_share_the_prompt(client: Any) -> None:
