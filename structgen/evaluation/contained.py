@@ -12,7 +12,6 @@ Cost: a look at the process every 50 ms while it is silent; a pipe's round trip 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -26,6 +25,7 @@ from time import monotonic
 from typing import IO, Any
 
 from structgen.errors import ModelError
+from structgen.serving.processes import end_process, environment
 
 from .engines import is_endpoint
 from .records import Record, record_of
@@ -82,14 +82,8 @@ class Contained:
     def kill(self) -> None:
         """Ends the process, and waits until it is gone."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        if process is not None:
+            end_process(process)
 
     def start(self) -> None:
         """Starts the process if none runs. Raises `ModelError` where it does not get ready."""
@@ -243,13 +237,10 @@ class Contained:
 
 
 def _environment(role: Role) -> dict[str, str]:
-    """Where structgen is imported from here it is found there, too; engines have one thread, models as many as said."""
-    paths = os.pathsep.join(path for path in sys.path if path)
-    threads = {
-        name: str(role.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    }
+    """Engines have one thread, models as many as said."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(role.threads))
     quiet = {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error", "TQDM_DISABLE": "1"}
-    return {**os.environ, "PYTHONPATH": paths, "RAYON_NUM_THREADS": "1", **threads, **quiet}
+    return {**environment(), "RAYON_NUM_THREADS": "1", **threads, **quiet}
 
 
 def _is_ready(pipe: IO[bytes], seconds: float) -> bool:

@@ -15,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from .engines import Engine, Session
 from .measuring import NOT_THE_ENGINES, told
 
 __all__ = ["PROMPT_CHARACTERS", "Beat", "LocalWriter", "Message", "Writer", "Written", "prompt_for"]
+
+_Answer = TypeVar("_Answer")
 
 Beat = Callable[[], None]
 Message = Mapping[str, Any]
@@ -123,55 +125,38 @@ class LocalWriter:
         vocabulary = self._model.vocabulary
         rows = self._model.start([prompt])
         tokens: list[int] = []
-        ended, mask_s, first = False, 0.0, 0.0
+        ended, first = False, 0.0
         status, message = "ok", None
+        asked = _Asked(session)
         room = self._room(len(prompt))
-        while len(tokens) < room:
-            before = time.perf_counter()
-            try:
-                words = session.mask()
-            except NOT_THE_ENGINES:
-                raise
-            except BaseException as error:
-                status, message = "error", told(error)
-                break
-            mask_s += time.perf_counter() - before
-            allowed = _bits(words, vocabulary.size)
-            if not allowed.any():
-                status, message = "error", f"no token is allowed after {len(tokens)}"
-                break
-            token = self._draw(rows.logits()[0], allowed, draws)
-            tokens.append(token)
-            first = first or time.perf_counter()
-            last = time.perf_counter()
-            beat()
-            if token in vocabulary.eos_ids:
-                ended = True
-                break
-            before = time.perf_counter()
-            try:
-                taken = session.accept(token)
-            except NOT_THE_ENGINES:
-                raise
-            except BaseException as error:
-                status, message = "error", told(error)
-                break
-            mask_s += time.perf_counter() - before
-            if not taken:
-                status, message = "error", f"token {token}, allowed by the mask, is refused"
-                break
-            if compile_s + mask_s > self._seconds:
-                status, message = "timeout", f"the engine took more than {self._seconds:g} s of one text"
-                break
-            if len(tokens) < room:
-                rows.append([[token]])
+        try:
+            while len(tokens) < room:
+                allowed = _bits(asked.mask(), vocabulary.size)
+                if not allowed.any():
+                    raise _Failed(f"no token is allowed after {len(tokens)}")
+                token = self._draw(rows.logits()[0], allowed, draws)
+                tokens.append(token)
+                first = first or time.perf_counter()
+                last = time.perf_counter()
+                beat()
+                if token in vocabulary.eos_ids:
+                    ended = True
+                    break
+                asked.accept(token)
+                if compile_s + asked.seconds > self._seconds:
+                    status, message = "timeout", f"the engine took more than {self._seconds:g} s of one text"
+                    break
+                if len(tokens) < room:
+                    rows.append([[token]])
+        except _Failed as failure:
+            status, message = "error", str(failure)
         return Written(
             status=status,
             message=message,
             compile_s=compile_s,
             ttft_s=first - begin if tokens else None,
             tpot_s=(last - first) / (len(tokens) - 1) if len(tokens) > 1 else None,
-            mask_s=mask_s,
+            mask_s=asked.seconds,
             tokens=len(tokens),
             ended=ended,
             text=vocabulary.decode(tokens).decode("utf-8", "replace"),
@@ -188,6 +173,36 @@ class LocalWriter:
         if self._temperature > 0:
             masked = masked / self._temperature + draws.gumbel(size=len(masked))
         return int(masked.argmax())
+
+
+class _Failed(Exception):
+    """Of an engine, while a text is written."""
+
+
+class _Asked:
+    """A session whose faults are `_Failed`, and whose time is counted."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.seconds = 0.0
+
+    def mask(self) -> NDArray[np.int32]:
+        return self._of(self._session.mask)
+
+    def accept(self, token: int) -> None:
+        if not self._of(lambda: self._session.accept(token)):
+            raise _Failed(f"token {token}, allowed by the mask, is refused")
+
+    def _of(self, question: Callable[[], _Answer]) -> _Answer:
+        before = time.perf_counter()
+        try:
+            answer = question()
+        except NOT_THE_ENGINES:
+            raise
+        except BaseException as error:
+            raise _Failed(told(error)) from None
+        self.seconds += time.perf_counter() - before
+        return answer
 
 
 def _draws(seed: int, name: str) -> np.random.Generator:

@@ -12,10 +12,8 @@ Cost: starting takes 1 s for coverage, and as long as the model takes to load fo
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +23,7 @@ from typing import Any
 
 from structgen.errors import OptionError, StructgenError
 from structgen.models.loading import looks_local
+from structgen.serving.processes import bound_memory, die_with_parent, unbound_memory
 from structgen.vocabulary import Vocabulary
 
 from .decoding import Beat, LocalWriter, Writer, Written, prompt_for
@@ -39,7 +38,6 @@ from .tasks import Judgement, Task, judge, load_tasks
 
 __all__ = ["Question", "Role", "main", "unanswered"]
 
-_PR_SET_PDEATHSIG = 1
 _SLACK = 256 << 20
 """Bytes of address space beyond the bound: allocators reserve more than they use."""
 
@@ -215,7 +213,7 @@ def _encoder(vocabulary: Vocabulary) -> Encode:
 def main() -> None:
     target = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
-    _die_with_parent()
+    die_with_parent()
     first = sys.stdin.readline()
     if not first:
         return
@@ -248,34 +246,16 @@ def _answer(question: Question, answering: Mapping[str, Answering], role: Role, 
 @contextlib.contextmanager
 def _bounded(memory: int) -> Any:
     """The address space may grow by so many MiB, where the system can bound it."""
-    try:
-        import resource
-
-        with open("/proc/self/statm") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        most = used + (memory << 20) + _SLACK
-        resource.setrlimit(
-            resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
-        )
-    except (ImportError, OSError, ValueError):
-        yield  # whoever watches this process is left
-        return
+    bound_memory((memory << 20) + _SLACK)
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        unbound_memory()
 
 
 def _say(target: Any, told: Mapping[str, Any]) -> None:
     target.write(json.dumps(told) + "\n")
     target.flush()
-
-
-def _die_with_parent() -> None:
-    """Where the system can, this process is killed when the one that made it dies, whatever it is doing."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .processes import cpu_seconds, environment, step_aside
+from .processes import cpu_seconds, end_process, environment, step_aside
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -132,14 +132,8 @@ class WorkerProcess:
         """Ends the processes, and waits until the first is gone."""
         self._end_trying()
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        if process is not None:
+            end_process(process)
 
     def _exchange(self, data: bytes, may_go_on: Callable[[], bool]) -> bytes:
         """The answer to a request. When this raises, the process is another one, or none."""

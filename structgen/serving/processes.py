@@ -10,10 +10,19 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 
-__all__ = ["bound_memory", "cpu_seconds", "die_with_parent", "environment", "step_aside"]
+__all__ = [
+    "bound_memory",
+    "cpu_seconds",
+    "die_with_parent",
+    "end_process",
+    "environment",
+    "step_aside",
+    "unbound_memory",
+]
 
 _PR_SET_PDEATHSIG = 1
 _LOWEST = 19
@@ -27,6 +36,16 @@ def cpu_seconds(pid: int) -> float:
                 (~pid << 3) | 2
             )  # the kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED)
     return time.monotonic()
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Kill it, wait until it is gone, and close its pipes."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 def step_aside(by: int, pid: int = 0) -> None:
@@ -67,3 +86,12 @@ def bound_memory(more: int) -> None:
         resource.setrlimit(
             resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
         )
+
+
+def unbound_memory() -> None:
+    """Take `bound_memory` back."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
