@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from time import monotonic
 from typing import IO, Any
 
 from structgen.errors import ModelError
-from structgen.serving.processes import end_process, environment
+from structgen.serving.processes import end_process, environment, is_ready
 
 from .engines import is_endpoint
 from .records import Record, record_of
@@ -107,7 +106,7 @@ class Contained:
         self.starts += 1
         try:
             self._send(json.dumps(asdict(self.role)))
-            told = self._line(_START_SECONDS, None)
+            told = self._line(_START_SECONDS * self._threads, None)
         except _Died as died:
             self.kill()
             raise ModelError(
@@ -143,7 +142,12 @@ class Contained:
     def _patience(self) -> float:
         """Seconds without a sign of life."""
         longer = self.role.writes or is_endpoint(self.role.engine)
-        return self.role.seconds + (_READING if longer else 0.0)
+        return self.role.seconds + (_READING * self._threads if longer else 0.0)
+
+    @property
+    def _threads(self) -> int:
+        """The processor's seconds run so many times as fast as the clock where a model reads."""
+        return self.role.threads if self.role.writes else 1
 
     @property
     def _memory(self) -> int:
@@ -172,7 +176,7 @@ class Contained:
                 told = json.loads(line)
                 assert isinstance(told, dict)
                 return told
-            if _is_ready(process.stdout, _LOOK):
+            if is_ready(process.stdout, _LOOK):
                 data = os.read(process.stdout.fileno(), 1 << 20)
                 self._buffer += data
                 if not data or len(self._buffer) > _MOST_ANSWER:
@@ -241,9 +245,3 @@ def _environment(role: Role) -> dict[str, str]:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(role.threads))
     quiet = {"TOKENIZERS_PARALLELISM": "false", "TRANSFORMERS_VERBOSITY": "error", "TQDM_DISABLE": "1"}
     return {**environment(), "RAYON_NUM_THREADS": "1", **threads, **quiet}
-
-
-def _is_ready(pipe: IO[bytes], seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(pipe.fileno(), select.POLLIN | select.POLLHUP)
-    return bool(poll.poll(seconds * 1000))

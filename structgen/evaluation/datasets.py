@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from structgen.errors import OptionError
 from . import sources
 from .items import PARTS, Item, part_of
 
-__all__ = ["PARTS", "Dataset", "Item", "open_dataset", "part_of", "sample"]
+__all__ = ["PARTS", "Dataset", "Item", "open_dataset", "part_of"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Dataset:
         return replace(self, reading=lambda: (item for item in self if item.part in wanted))
 
     def sample(self, count: int, seed: int = 0) -> Dataset:
-        """`count` of the items, each part by its size, in the order of the data; the same ones at every reading."""
+        """`count` of the items, each part by its size (largest remainders first), in the order of the data; the same
+        ones at every reading."""
         chosen = _chosen([(item.part, item.name) for item in self], count, seed)
         return replace(self, reading=lambda: (item for at, item in enumerate(self) if at in chosen))
 
@@ -98,13 +99,6 @@ _KINDS: dict[str, Callable[[str], Callable[[], Iterator[Item]]]] = {
     "suite": lambda rest: partial(sources.suite, _there(rest)),
     "hub": lambda rest: partial(sources.hub, rest),
 }
-
-
-def sample(items: Iterable[Item], count: int, seed: int = 0) -> list[Item]:
-    """`count` of the items, each part by its size (largest remainders first), in the order of their names."""
-    ordered = sorted(items, key=lambda item: item.name)
-    chosen = _chosen([(item.part, item.name) for item in ordered], count, seed)
-    return [item for at, item in enumerate(ordered) if at in chosen]
 
 
 def _chosen(items: Sequence[tuple[str, str]], count: int, seed: int) -> frozenset[int]:

@@ -10,8 +10,12 @@ Cost: a data set of up to 2,000 schemas is kept in memory, a larger one is read 
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,8 +128,8 @@ def resume(path: Path, *, workers: int = 1, threads: int | None = None) -> Plan:
     try:
         options = options_of(folder.settings)
         readings, counted = _read(options)
-        before = [(one.get("name"), one.get("parts")) for one in folder.settings.get("datasets", [])]
-        if before != [(one.name, one.parts) for one in counted]:
+        before = [(one.get("name"), one.get("digest")) for one in folder.settings.get("datasets", [])]
+        if before != [(one.name, one.digest) for one in counted]:
             raise OptionError("the data sets are not what they were when the run was begun")
         return Plan(options, folder, counted, readings, _tasks(options), workers, threads)
     except BaseException:
@@ -144,12 +148,24 @@ def _read(options: RunOptions) -> tuple[list[Dataset], list[Counted]]:
         name = spec if dataset.name in names else dataset.name
         names.add(name)
         dataset = _kept(Dataset(name, spec, dataset.__iter__))
-        parts = dataset.parts()
-        if not parts:
+        counts = _counted(dataset)
+        if not counts.parts:
             raise OptionError(f"the data set {spec!r} has no schemas")
         readings.append(dataset)
-        counted.append(Counted(name, spec, parts))
+        counted.append(counts)
     return readings, counted
+
+
+def _counted(dataset: Dataset) -> Counted:
+    parts: Counter[str] = Counter()
+    digest = hashlib.sha256()
+    for item in dataset:
+        parts[item.part] += 1
+        with contextlib.suppress(
+            RecursionError
+        ):  # such a schema is asked of nobody, and is a record of its own
+            digest.update(json.dumps([item.name, item.schema, item.tests]).encode())
+    return Counted(dataset.name, dataset.spec, dict(sorted(parts.items())), digest.hexdigest())
 
 
 def _kept(dataset: Dataset) -> Dataset:

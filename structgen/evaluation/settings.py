@@ -119,11 +119,16 @@ class Counted:
     spec: str
     parts: dict[str, int] = field(default_factory=dict)
     """How many schemas of each."""
+    digest: str = ""
+    """SHA-256 of names, schemas and instances in their order."""
 
     @property
     def schemas(self) -> int:
         """In all."""
         return sum(self.parts.values())
+
+
+_JUDGE = "jsonschema-rs"
 
 
 def described(options: RunOptions, datasets: Sequence[Counted], workers: int, threads: int) -> dict[str, Any]:
@@ -135,7 +140,13 @@ def described(options: RunOptions, datasets: Sequence[Counted], workers: int, th
         "engines": {name: engine_version(name) for name in options.engines},
         "model": (options.model or "embedded") if options.writes_locally or options.model else None,
         "datasets": [
-            {"name": one.name, "spec": one.spec, "parts": one.parts, "schemas": one.schemas}
+            {
+                "name": one.name,
+                "spec": one.spec,
+                "parts": one.parts,
+                "schemas": one.schemas,
+                "digest": one.digest,
+            }
             for one in datasets
         ],
         "seed": options.seed,
@@ -171,8 +182,9 @@ def options_of(settings: Mapping[str, Any]) -> RunOptions:
     if not isinstance(kept, Mapping):
         raise OptionError("the run does not say what it was asked to do, so it cannot go on")
     options = RunOptions.from_json(kept)
-    for name, then in settings.get("engines", {}).items():
-        if (now := engine_version(name)) != then:
+    judge = {_JUDGE: settings.get("versions", {}).get(_JUDGE)}
+    for name, then in {**settings.get("engines", {}), **judge}.items():
+        if (now := versions().get(name) if name == _JUDGE else engine_version(name)) != then:
             raise OptionError(
                 f"the run was begun with {name} {then}, and {now} is installed",
                 hint="Install that version again, or begin a new run.",

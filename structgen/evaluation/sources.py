@@ -18,7 +18,9 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
+import lzma
 import tarfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -59,7 +61,7 @@ def lines(path: Path) -> Iterator[Item]:
                     raise OptionError(f"{where} is longer than {_LONGEST:,} bytes")
                 if line.strip():
                     yield _item(_parsed(line, where), where, where)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise OptionError(f"cannot read the data {str(path)!r}: {error}") from None
 
 
@@ -206,7 +208,7 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
                 name = name.split("tests/", 1)[1] if "tests/" in name else ""
                 if member.isfile() and name.endswith(".json"):
                     yield name, cast("BinaryIO", archive.extractfile(member)).read(_LONGEST)
-    except (OSError, EOFError, tarfile.TarError) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError) as error:
         raise OptionError(f"cannot read the suite {str(path)!r}: {error}") from None
 
 

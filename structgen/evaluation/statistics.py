@@ -39,7 +39,10 @@ def paired_difference(both: int, first: int, second: int, neither: int) -> tuple
     one, two = (both + first) / total, (both + second) / total
     (low1, high1), (low2, high2) = wilson(both + first, total), wilson(both + second, total)
     margins = (both + first) * (second + neither) * (both + second) * (first + neither)
-    tied = (both * neither - first * second) / math.sqrt(margins) if margins else 0.0
+    crossed: float = both * neither - first * second
+    if crossed > 0:
+        crossed = max(crossed - total / 2, 0.0)  # the correction for continuity, which makes it method 10
+    tied = crossed / math.sqrt(margins) if margins else 0.0
     below = _square_and_add(one - low1, high2 - two, tied)
     above = _square_and_add(high1 - one, two - low2, tied)
     return one - two, one - two - below, one - two + above

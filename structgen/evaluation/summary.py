@@ -17,12 +17,14 @@ from itertools import combinations
 from typing import Any
 
 from .durations import Spread, added, spread, spread_of_bins
+from .engines import is_endpoint
 from .handling import SHARES, TIMES, Handled, Those, handled, shares_of, times_of
 from .items import part_order
 from .json_values import as_json
 from .metrics import Coverage, Share, coverage
 from .pairing import PairedRatio, PairedShare, paired_ratio, paired_share
 from .records import CoverageRecord, Run, TaskRecord
+from .tasks import TASKS, load_tasks
 
 __all__ = [
     "WHOLE",
@@ -294,9 +296,11 @@ def _notes(run: Run, engines: Sequence[str]) -> Iterator[str]:
         what = record.task if isinstance(record, TaskRecord) else record.dataset
         counts[_ASKED[record.kind], what][record.engine] += 1
     expected = _expected(run.settings)
-    for (kind, what), answered in counts.items():
-        most = max(*answered.values(), expected.get((kind, what), 0))
-        short = [f"{engine} {answered[engine]:,}" for engine in engines if answered[engine] < most]
+    for kind, what in dict.fromkeys((*counts, *expected)):
+        answered = counts[kind, what]
+        most = max([*answered.values(), expected.get((kind, what), 0)])
+        asked = [engine for engine in engines if kind != "schemas" or not is_endpoint(engine)]
+        short = [f"{engine} {answered[engine]:,}" for engine in asked if answered[engine] < most]
         if short:
             yield (
                 f"The run is not finished. Of {most:,} {kind} of {what} there are answers of: "
@@ -316,7 +320,15 @@ _ASKED = {"coverage": "schemas", "generation": "texts", "task": "items"}
 def _expected(settings: Mapping[str, Any]) -> dict[tuple[str, str], int]:
     """How much each engine is asked, as far as the settings say."""
     options = settings.get("options") or {}
-    if not options.get("coverage"):
-        return {}
-    asked = settings.get("datasets") or ()
-    return {("schemas", str(one.get("name"))): int(one.get("schemas") or 0) for one in asked}
+    found: dict[tuple[str, str], int] = {}
+    for one in settings.get("datasets") or ():
+        name, schemas = str(one.get("name")), int(one.get("schemas") or 0)
+        if options.get("coverage"):
+            found["schemas", name] = schemas
+        if texts := min(schemas, int(options.get("generate") or 0)):
+            found["texts", name] = texts
+    most = options.get("task_items")
+    for task in TASKS.keys() & set(options.get("tasks") or ()):
+        items = len(load_tasks([task]))
+        found["items", task] = items if most is None else min(items, int(most))
+    return found

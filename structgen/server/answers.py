@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from structgen.errors import LimitExceeded, OutputInvalid
+from structgen.errors import OutputInvalid
 from structgen.tools import ToolCall
 
-from .engine import ShuttingDown, Ticket
-from .errors import ApiError
+from .engine import Ticket
+from .errors import ApiError, failed
 from .protocol import Asked
 from .text import held_back
 
@@ -113,11 +113,7 @@ def shown_call(call: ToolCall, index: int | None = None) -> dict[str, Any]:
 def failure(ticket: Ticket) -> ApiError | None:
     """What a client is told where a text did not come to any end."""
     if (error := ticket.error) is not None:
-        if isinstance(error, LimitExceeded):
-            return ApiError(422, str(error), code=error.limit or "limit_exceeded")
-        if isinstance(error, ShuttingDown):
-            return ApiError(503, str(error), code="draining")
-        return ApiError(500, str(error), code="internal_error")
+        return failed(error)
     for place, finish in enumerate(ticket.finish):
         if finish not in _REASONS:
             text = ticket.settled[place]

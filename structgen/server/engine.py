@@ -23,11 +23,13 @@ from typing import Any, TypeVar
 from structgen.errors import GenerationError, StructgenError
 from structgen.sampling.row import Row
 from structgen.sampling.running import RunningBatch
+from structgen.serving.passing import detached
 
+from .errors import ShuttingDown
 from .settings import ServerSettings
 from .text import RowText
 
-__all__ = ["Engine", "ShuttingDown", "Ticket"]
+__all__ = ["Engine", "Ticket"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -44,10 +46,6 @@ def _trimmer() -> Callable[[], Any]:
 
 
 _trim = _trimmer()
-
-
-class ShuttingDown(GenerationError):
-    """The request was not at fault, and may be sent to another server."""
 
 
 class Ticket:
@@ -197,6 +195,10 @@ class Engine:
             if known is None:
                 continue
             ticket, place = known
+            if row.error is not None:
+                row.error = detached(
+                    row.error
+                )  # else a cycle keeps the row, and its lane, until the collector comes
             ticket.went_on(place)
             told[id(ticket)] = ticket
             if row.finish is not None:
@@ -225,17 +227,20 @@ class Engine:
             tickets = {id(ticket): ticket for ticket in (*self._new, *(one for one, _ in self._of.values()))}
             self._new.clear()
             calls, self._calls = self._calls, deque()
+        is_end = isinstance(error, ShuttingDown)
+
+        def told() -> GenerationError:
+            return (ShuttingDown if is_end else GenerationError)(
+                str(error) if is_end else f"the server could not go on: {error}"
+            )
+
         for _, future in calls:
-            future.set_exception(GenerationError(str(error)))
+            future.set_exception(told())
         for ticket in tickets.values():
             self.batch.drop(ticket.rows)
             for place, row in enumerate(ticket.rows):
                 self._of.pop(id(row), None)
                 if ticket.finish[place] is None:
-                    row.error = (
-                        ShuttingDown(str(error))
-                        if isinstance(error, ShuttingDown)
-                        else GenerationError(f"the server could not go on: {error}")
-                    )
+                    row.error = told()
                     ticket.finish[place] = "failed"
             ticket.changed()

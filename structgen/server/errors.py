@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from structgen.errors import LimitExceeded, PromptError, StructgenError
+from structgen.errors import GenerationError, LimitExceeded, PromptError, StructgenError
 from structgen.serving.passing import passing_status
 
-__all__ = ["ApiError", "bad_request", "of_error"]
+__all__ = ["ApiError", "ShuttingDown", "bad_request", "failed", "of_error"]
 
 _TYPES = {
     400: "invalid_request_error",
@@ -21,6 +21,10 @@ _TYPES = {
     503: "unavailable_error",
     504: "timeout_error",
 }
+
+
+class ShuttingDown(GenerationError):
+    """The request was not at fault, and may be sent to another server."""
 
 
 class ApiError(Exception):
@@ -51,6 +55,8 @@ def bad_request(param: str | None, message: str, code: str | None = None) -> Api
 
 def of_error(error: StructgenError, param: str | None) -> ApiError:
     """What the library says of a request, before anything is generated."""
+    if isinstance(error, ShuttingDown):
+        return ApiError(503, str(error), code="draining")
     if (status := passing_status(error)) is not None:
         return ApiError(status, str(error), param=param, code=getattr(error, "limit", None))
     if isinstance(error, PromptError):
@@ -59,3 +65,12 @@ def of_error(error: StructgenError, param: str | None) -> ApiError:
         return bad_request("messages", str(error), "context_length_exceeded")
     code = "limit_exceeded" if isinstance(error, LimitExceeded) else "invalid_constraint" if param else None
     return bad_request(param, str(error), code)
+
+
+def failed(error: StructgenError) -> ApiError:
+    """What is told where a text failed on its way."""
+    if isinstance(error, ShuttingDown):
+        return ApiError(503, str(error), code="draining")
+    if isinstance(error, LimitExceeded):
+        return ApiError(passing_status(error) or 422, str(error), code=error.limit or "limit_exceeded")
+    return ApiError(500, str(error), code="internal_error")

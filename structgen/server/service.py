@@ -27,7 +27,7 @@ from structgen.vocabulary import Vocabulary
 
 from .answers import Choice, whole_turn
 from .engine import Engine, Ticket
-from .errors import ApiError, bad_request, of_error
+from .errors import ApiError, bad_request, failed, of_error
 from .metrics import Metrics
 from .protocol import Asked
 from .settings import ServerSettings
@@ -157,7 +157,10 @@ class Service:
 
     def leave(self, running: Running) -> None:
         """The request has ended, one way or another."""
-        ticket = running.ticket
+        ticket, running.ticket = (
+            running.ticket,
+            None,
+        )  # they hold one another, and the ticket its rows and lanes
         if ticket is None:
             return
         if not ticket.is_done:
@@ -188,7 +191,7 @@ class Service:
         try:
             return await self._in_thread(self._samplers, draw)
         except LimitExceeded as error:
-            raise ApiError(422, str(error), code=error.limit or "limit_exceeded") from None
+            raise failed(error) from None
         except DeadEnd as error:
             raise ApiError(422, str(error), code="dead_end") from None
         except StructgenError as error:
@@ -245,13 +248,13 @@ class Service:
         self, asked: Asked, prompt: list[int], compiled: Spec | None, cancel: Callable[[], bool]
     ) -> tuple[list[Choice], int, dict[str, Any]]:
         assert asked.sampler is not None
-        vocabulary: Vocabulary = self.model.vocabulary if compiled is None else self.compiler.vocabulary
         if isinstance(compiled, LanedSpec):
             compiled = compiled.quick
             if compiled is None:
                 raise LimitExceeded(
                     "the constraint takes too long for a sampler", limit="sampler", hint="Send a smaller one."
                 )
+        vocabulary: Vocabulary = self.model.vocabulary if compiled is None else compiled.vocabulary
         shared: Any = SharedModel(self.model, vocabulary, self.engine.call, prompt)
         options = asked.options
         if options.truncates:

@@ -63,10 +63,6 @@ class ConstraintCompiler(Trials[Compiled]):
         """The spec, compiled, waiting for it. Raises `StructgenError`."""
         return self.result(kind, spec)
 
-    def open(self, compiled: Compiled) -> Matcher:
-        """A fresh matcher of a compiled spec."""
-        return compiled.open()
-
     def _outcome(self, job: Job[Compiled], trial: Trial) -> Compiled:
         if self._workers:
             check_install(trial, self.limits)

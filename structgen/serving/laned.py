@@ -43,7 +43,6 @@ class LanedSpec:
     kind: Kind
     key: bytes
     pickled: bytes
-    words: int
     lanes: Lanes
     quick: Compiled | None
     """It in this process; None: it has a lane."""
@@ -66,7 +65,7 @@ class LanedSpec:
             if lane is None or lane.is_over:
                 lane = self.lanes.lane(self.pickled)
                 self._lane = weakref.ref(lane)
-        return LaneMatcher(lane, self.words)
+        return LaneMatcher(lane)
 
 
 class MovingMatcher:
@@ -75,10 +74,6 @@ class MovingMatcher:
     def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
         self._now: Any = matcher
         self._spec: LanedSpec | None = spec
-
-    @property
-    def has_moved(self) -> bool:
-        return self._spec is None
 
     @property
     def tokens(self) -> list[int]:
@@ -167,7 +162,7 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
                 quick = install(job.kind, job.key, trial, self._quick_vocabulary, is_slow=False)
             except LimitExceeded:
                 quick = None  # its trial met none: it has more room in a lane
-        return LanedSpec(job.kind, job.key, trial.pickled, self.vocabulary.words, self.lanes, quick)
+        return LanedSpec(job.kind, job.key, trial.pickled, self.lanes, quick)
 
     def _mask_bytes(self) -> int:
         return self._quick_vocabulary.engine.mask_memory

@@ -16,7 +16,6 @@ import contextlib
 import itertools
 import os
 import pickle
-import select
 import signal
 import socket
 import subprocess
@@ -35,7 +34,7 @@ from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
 from .lane_process import NUMBER, READY, Question, View, receive, send
-from .processes import cpu_seconds, environment, step_aside
+from .processes import cpu_seconds, environment, is_ready, step_aside
 from .requests import RequestLimits
 from .worker import vocabulary_parts
 
@@ -98,7 +97,11 @@ class Lanes:
             lane = Lane(mine, number, self._limits)
             self._open.add(lane)
             self.starts += 1
-        lane.begin(pickled)
+        try:
+            lane.begin(pickled)
+        except BaseException:
+            lane.end()
+            raise
         return lane
 
     def close(self) -> None:
@@ -107,15 +110,21 @@ class Lanes:
             self._closed = True
             self._changed.notify_all()
         for lane in list(self._open):
+            lane.was_closed = True
             lane.end()
         self._thread.join(5.0)
 
     def _keep(self) -> None:
         """The thread that starts the process, and starts it again if it has ended."""
         while not self._closed:
-            mine, theirs = socket.socketpair()
-            with theirs:
-                process = subprocess.Popen(_COMMAND, stdin=theirs.fileno(), env=environment())
+            try:
+                mine, theirs = socket.socketpair()
+                with theirs:
+                    process = subprocess.Popen(_COMMAND, stdin=theirs.fileno(), env=environment())
+            except OSError:  # the machine has no more of something; a moment later it may
+                with self._changed:
+                    self._changed.wait(1.0)
+                continue
             with contextlib.suppress(OSError, EOFError):
                 mine.settimeout(_START_SECONDS)
                 send(mine, self._hello)
@@ -144,6 +153,8 @@ class Lane:
         self._gone: deque[int] = deque()
         self._numbers = itertools.count()
         self.is_over = False
+        self.was_closed = False
+        """By who ends all lanes, so it is not the request's fault."""
         self._has_stepped_aside = False
         try:
             self._handle: int | None = os.pidfd_open(pid)
@@ -153,7 +164,7 @@ class Lane:
 
     def begin(self, pickled: bytes) -> None:
         """Have the automaton built. Raises `StructgenError`."""
-        self._exchange(pickled, self._limits.compile_seconds)
+        self._exchange(pickled, "compile_seconds", "to build")
 
     def number(self) -> int:
         return next(self._numbers)
@@ -174,27 +185,31 @@ class Lane:
         with self._lock:
             gone = tuple(self._gone.popleft() for _ in range(len(self._gone)))
             asked = Question(number, gone, back, tuple(tokens), name, arguments)
-            return self._exchange(pickle.dumps(asked, pickle.HIGHEST_PROTOCOL), self._limits.step_seconds)
+            return self._exchange(
+                pickle.dumps(asked, pickle.HIGHEST_PROTOCOL), "step_seconds", "for one token"
+            )
 
     def end(self) -> None:
         """Kill the process."""
         self.is_over = True
         self._finalizer()
 
-    def _exchange(self, what: bytes, seconds: float) -> Any:
+    def _exchange(self, what: bytes, limit: str, purpose: str) -> Any:
+        """The answer, within the limit of that name."""
+        seconds: float = getattr(self._limits, limit)
         if self.is_over:
             raise self._lost()
         began, deadline = cpu_seconds(self.pid), monotonic() + _WALL * seconds
         try:
             send(self._line, what)
-            while not _is_ready(self._line, _ASK_AGAIN):
+            while not is_ready(self._line, _ASK_AGAIN):
                 used = cpu_seconds(self.pid) - began
                 if used > seconds or monotonic() > deadline:
                     self.end()
                     raise LimitExceeded(
-                        f"the request's constraint takes more than {seconds:g} s of CPU time for one token",
-                        limit="step_seconds",
-                        hint="Send a smaller one; whoever runs the server can raise step_seconds.",
+                        f"the request's constraint takes more than {seconds:g} s of CPU time {purpose}",
+                        limit=limit,
+                        hint=f"Send a smaller one; whoever runs the server can raise {limit}.",
                     )
                 if used > _LONG and not self._has_stepped_aside:
                     self._has_stepped_aside = True
@@ -206,11 +221,16 @@ class Lane:
             self.end()
             raise self._lost()
         answer = pickle.loads(frame)
-        if isinstance(answer, StructgenError):
-            raise answer
-        return answer
+        try:
+            if isinstance(answer, StructgenError):
+                raise answer
+            return answer
+        finally:
+            del answer  # else its frame, which it holds, would hold it
 
     def _lost(self) -> LimitExceeded:
+        if self.was_closed:
+            return _not_there("closed")
         return LimitExceeded(
             "the process of the request's constraint has ended, most likely for its memory or its time",
             limit="lane_bytes",
@@ -221,8 +241,8 @@ class Lane:
 class LaneMatcher:
     """What `structgen.sampling.row.Row` needs of a matcher."""
 
-    def __init__(self, lane: Lane, words: int) -> None:
-        self._lane, self._words = lane, words
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
         self._number = lane.number()
         self._back = 0
         self._tokens: list[int] = []
@@ -329,12 +349,6 @@ def _end(line: socket.socket, handle: int | None) -> None:
 
 def _not_there(limit: str) -> LimitExceeded:
     return LimitExceeded("the process for constraints that take long is not there", limit=limit)
-
-
-def _is_ready(line: socket.socket, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(line.fileno(), select.POLLIN | select.POLLHUP)
-    return bool(poll.poll(seconds * 1000))
 
 
 def _exactly(line: socket.socket, length: int) -> bytes:

@@ -1,13 +1,16 @@
-"""Refusals that say nothing of the request: the same one may be taken a moment later.
+"""Refusals: which of them pass, and how they are kept.
 
-Why: clients try again after 429 and 503, and not after 400; and what passes must not be remembered of a spec.
+Why: clients try again after 429 and 503, and not after 400; and what passes must not be remembered of a spec. An error
+that was raised holds the frames that it went through, and they hold the spec, the row, its lane.
 """
 
 from __future__ import annotations
 
+import copy
+
 from structgen.errors import LimitExceeded, StructgenError
 
-__all__ = ["passing_status"]
+__all__ = ["detached", "passing_status"]
 
 _STATUS = {"max_pending": 429, "max_lanes": 429, "worker": 503, "closed": 503, "compiler": 503}
 """By the limit: too many wait; or the process that tries specs out does not start, was closed, or is at fault."""
@@ -16,3 +19,10 @@ _STATUS = {"max_pending": 429, "max_lanes": 429, "worker": 503, "closed": 503, "
 def passing_status(error: StructgenError) -> int | None:
     """The HTTP status of a refusal that passes; None where it is the request's own fault."""
     return _STATUS.get(error.limit or "") if isinstance(error, LimitExceeded) else None
+
+
+def detached(error: StructgenError) -> StructgenError:
+    """The same error without the frames that it was raised in, to be kept, or raised anew."""
+    made = copy.copy(error)
+    made.__traceback__ = made.__context__ = made.__cause__ = None
+    return made

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import select
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .processes import cpu_seconds, end_process, environment, step_aside
+from .processes import cpu_seconds, end_process, environment, is_ready, step_aside
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -143,7 +142,7 @@ class WorkerProcess:
             raise _Died
         began, deadline = cpu_seconds(self._pid), monotonic() + _WALL * limits.compile_seconds
         pause, is_slow = limits.quick_seconds, False
-        while not _is_ready(self._output, pause):
+        while not is_ready(self._output, pause):
             pause, used = _ASK_AGAIN, cpu_seconds(self._pid) - began
             if monotonic() < deadline and used < limits.quick_seconds:
                 continue  # it has not had its turn
@@ -170,7 +169,7 @@ class WorkerProcess:
         """Replaces a process that has done enough, and notices one that died since and has been replaced."""
         if self._asked >= _MOST_SPECS:
             self._renew()
-        elif _is_ready(self._output, 0):
+        elif is_ready(self._output, 0):
             try:
                 self._meet(self._frame(monotonic() + _RENEW_SECONDS))
             except (TimeoutError, OSError, _Died):
@@ -229,16 +228,10 @@ class WorkerProcess:
         return _read_exactly(self._output, length, deadline)
 
 
-def _is_ready(pipe: IO[bytes], seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(pipe.fileno(), select.POLLIN | select.POLLHUP)
-    return bool(poll.poll(seconds * 1000))
-
-
 def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes:
     parts = bytearray()
     while len(parts) < length:
-        if not _is_ready(pipe, max(0.0, deadline - monotonic())):
+        if not is_ready(pipe, max(0.0, deadline - monotonic())):
             raise TimeoutError
         data = os.read(pipe.fileno(), min(1 << 20, length - len(parts)))
         if not data:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
+from typing import IO
 
 __all__ = [
     "bound_memory",
@@ -20,6 +23,7 @@ __all__ = [
     "die_with_parent",
     "end_process",
     "environment",
+    "is_ready",
     "step_aside",
     "unbound_memory",
 ]
@@ -46,6 +50,13 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
+
+
+def is_ready(file: IO[bytes] | socket.socket, seconds: float) -> bool:
+    """Whether there is something to read, or an end, within so long."""
+    poll = select.poll()
+    poll.register(file.fileno(), select.POLLIN | select.POLLHUP)
+    return bool(poll.poll(seconds * 1000))
 
 
 def step_aside(by: int, pid: int = 0) -> None:

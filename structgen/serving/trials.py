@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .passing import passing_status
+from .passing import detached, passing_status
 from .pool import Preempted, WorkerProcess
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits, spec_text
 from .trial import Trial, serving_vocabulary, try_out
@@ -180,8 +180,10 @@ class Trials(ABC, Generic[Outcome]):
                 self._known.move_to_end(key)
                 self._stats.hits += 1
                 if isinstance(known, StructgenError):
-                    raise known
-                future.set_result(known)
+                    self._stats.refused += 1
+                    future.set_exception(detached(known))
+                else:
+                    future.set_result(known)
                 return None
             running = self._in_flight.get(key)
             if running is not None:
@@ -269,7 +271,7 @@ class Trials(ABC, Generic[Outcome]):
                 return  # closed meanwhile, and all who waited were told
             self._count(outcome, seconds)
             if not isinstance(outcome, StructgenError) or passing_status(outcome) is None:
-                self._known[job.key] = outcome
+                self._known[job.key] = detached(outcome) if isinstance(outcome, StructgenError) else outcome
                 self._let_go()
             waiting = list(job.waiting)
         for future in waiting:

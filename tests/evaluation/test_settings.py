@@ -24,9 +24,11 @@ from structgen.vocabulary import Vocabulary
 )
 def test_options_are_read_as_they_were_written(**given: Any) -> None:
     options = RunOptions(**given)
-    settings = json.loads(json.dumps(described(options, [Counted("d", "d", {"p": 3})], 1, 2)))
+    settings = json.loads(json.dumps(described(options, [Counted("d", "d", {"p": 3}, "abc")], 1, 2)))
     assert options_of(settings) == options
-    assert settings["datasets"] == [{"name": "d", "spec": "d", "parts": {"p": 3}, "schemas": 3}]
+    assert settings["datasets"] == [
+        {"name": "d", "spec": "d", "parts": {"p": 3}, "schemas": 3, "digest": "abc"}
+    ]
     assert settings["machine"]["cpus"] and settings["versions"]["structgen"]
 
 
@@ -36,6 +38,7 @@ def test_settings_of_another_version_are_not_gone_on_with() -> None:
         ({"options": settings["options"] | {"new": 1}}, r"differ from this version's in \['new'\]"),
         ({"options": None}, "does not say what it was asked"),
         ({"engines": {"structgen": "0"}}, "begun with structgen 0"),
+        ({"versions": {"jsonschema-rs": "0"}}, "begun with jsonschema-rs 0"),
     ):
         with pytest.raises(OptionError, match=said):
             options_of(settings | changed)

@@ -129,6 +129,10 @@ def test_an_unfinished_run_says_so() -> None:
     assert "Of 2 schemas of d there are answers of: b 1." in note
     [note] = summarise(run_of(read("a", "1"), options={"coverage": True}, engines={"a": "1"})).notes
     assert "Of 3 schemas of d there are answers of: a 1." in note
+    asked = {"coverage": False, "generate": 2, "tasks": ["calling"], "task_items": 5}
+    told = summarise(run_of(worked("a", "1", 1), options=asked, engines={"a": "1"})).notes
+    assert any("Of 2 texts of d there are answers of: a 0." in note for note in told)
+    assert any("Of 5 items of calling there are answers of: a 1." in note for note in told)
     assert summarise(run_of()).notes == ("The run holds no answer yet.",)
     [note] = summarise(run_of(read("a", "1", overruled=3), engines={"a": "1"})).notes
     assert note.startswith("In 3 verdicts jsonschema-rs")

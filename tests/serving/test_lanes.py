@@ -60,7 +60,7 @@ def lanes() -> Iterator[Lanes]:
 
 
 def lane_matcher(lanes: Lanes, kind: Any, spec: Any) -> Any:
-    return LaneMatcher(lanes.lane(pickle.dumps(constraint_of(kind, spec))), VOCABULARY.words)
+    return LaneMatcher(lanes.lane(pickle.dumps(constraint_of(kind, spec))))
 
 
 @pytest.mark.parametrize(("kind", "spec"), SPECS)
@@ -101,7 +101,7 @@ def test_a_lane_answers_as_a_matcher_does(lanes: Lanes, kind: Any, spec: Any, se
 
 def test_matchers_of_one_lane_do_not_disturb_each_other(lanes: Lanes) -> None:
     lane = lanes.lane(pickle.dumps(constraint_of("regex", "[ab]{3}")))
-    one, other = LaneMatcher(lane, VOCABULARY.words), LaneMatcher(lane, VOCABULARY.words)
+    one, other = LaneMatcher(lane), LaneMatcher(lane)
     assert one.advance(ord("a")) and one.advance(ord("b")) and one.advance(ord("a"))
     assert one.must_stop and not other.must_stop and other.allowed_count() > 1
     del one
@@ -128,6 +128,29 @@ def test_there_are_only_so_many(lanes: Lanes) -> None:
     del matchers
     gc.collect()
     assert lane_matcher(lanes, "regex", "b").forced()
+
+
+def test_what_is_refused_in_a_lane_leaves_none_open() -> None:
+    lanes = Lanes(VOCABULARY, RequestLimits(max_lanes=2, compile_seconds=0.2))
+    gc.disable()  # subtle: a cycle would keep the lane until the collector comes
+    try:
+        for _ in range(4):
+            with pytest.raises(LimitExceeded) as caught:
+                lane_matcher(lanes, "grammar", SLOW)
+            assert caught.value.limit == "compile_seconds" and "to build" in str(caught.value)
+            assert lanes.open_lanes == 0
+    finally:
+        gc.enable()
+        lanes.close()
+
+
+def test_lanes_that_are_closed_are_not_the_requests_fault() -> None:
+    lanes = Lanes(VOCABULARY, RequestLimits())
+    matcher = lane_matcher(lanes, "regex", "ab")
+    lanes.close()
+    with pytest.raises(LimitExceeded) as caught:
+        matcher.mask()
+    assert caught.value.limit == "closed"
 
 
 def test_who_takes_too_long_is_ended() -> None:
@@ -212,7 +235,7 @@ def test_a_limit_in_the_middle_of_a_text_moves_it_to_a_lane() -> None:
             assert near.advance(token) and moving.advance(token)
             assert np.array_equal(near.mask(), moving.mask()) and moving.tokens == near.tokens
             assert near.must_stop == moving.must_stop and near.is_complete() == moving.is_complete()
-        assert moving.has_moved and found.is_slow
+        assert found.is_slow
         moving.rollback(14)
         near.rollback(14)
         assert np.array_equal(near.mask(), moving.mask()) and moving.tokens == near.tokens == text[:6]
