@@ -4,10 +4,12 @@
 
 Steady streams draw text all the time. In each round there are three phases: nobody comes; a harmless request with a
 new schema comes every second; a hostile one comes every second. Both have the same short prompt and ask for as many
-tokens, so a harmless one costs what any new request costs (its prompt is read, its row joins), and only what the
-hostile phase has beyond the harmless one is the doing of hostile schemas. A phase ends when all its newcomers are
-answered, and the gaps of the second after that count for nobody. The phases take turns, so that the noise of the
-machine is in all of them.
+tokens (but for texts that are forced, of which there are more), so a harmless one costs what any new request costs (its
+prompt is read, its row joins), and only what the hostile phase has beyond the harmless one is the doing of hostile
+schemas. A phase ends when all its newcomers are answered, and the gaps of the second after that count for nobody. The
+phases take turns, so that the noise of the machine is in all of them. All requests are written before the first phase,
+so that this program does not take the processor from the server when it sends them; the streams end and begin anew one
+at a time, for the same reason.
 
 Told are the gaps between two tokens of the steady streams: median, 99 %, 99.9 % and longest, for each phase, how much
 longer they are beside hostile newcomers, and the longest gap while each kind of hostile request was open. The exit
@@ -18,15 +20,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import statistics
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+import httpx2
 
 from .clients import client_of
 from .isolation import harmless
@@ -37,6 +42,9 @@ __all__ = ["main"]
 Phase = Literal["alone", "harmless", "hostile"]
 _PHASES: tuple[Phase, ...] = ("alone", "harmless", "hostile")
 _STREAMS = 4
+_STREAM_TOKENS = 400
+_MANY_TOKENS = 300
+"""Of a text without a choice, all of which the model could read in one pass."""
 _WARM_SECONDS = 5.0
 _SETTLE_SECONDS = 1.0
 _ANSWER_SECONDS = 60.0
@@ -80,6 +88,7 @@ _HOSTILE: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
     ("schema, 12,000 properties", lambda n: {"json": _wide(n, 12_000)}),
     ("schema, patterns", lambda n: {"json": _patterns(n)}),
     ("schema, large enum", lambda n: {"json": {"enum": [[k, str(n), {"a": k}] for k in range(9_000)]}}),
+    ("schema, long constant", lambda n: {"json": {"const": f"{n} " + "no choice at all; " * 40}}),
     ("grammar, ambiguous", lambda n: {"grammar": f'root ::= s\ns ::= s s s | s s | "a" | "b{n}" | ""'}),
     ("grammar, many rules", lambda n: {"grammar": _many_rules(n)}),
     (
@@ -136,25 +145,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _measure(url: str, options: argparse.Namespace) -> _Seen:
     seen = _Seen()
     kinds = [one for one in _HOSTILE if one[0].startswith(options.only)]
-    async with client_of(url, key()) as (client, _):
+    headers = {"Authorization": f"Bearer {key()}", "Content-Type": "application/json"}
+    async with (
+        client_of(url, key()) as (client, sending),
+        httpx2.AsyncClient(transport=sending, headers=headers, timeout=900) as http,
+    ):
         model = await model_of(client, options.model)
+        most = options.rounds * (1 + int(options.seconds / options.every))
+        bodies = {
+            "harmless": deque(
+                ("harmless", _body(model, salt, {"json": harmless(salt)})) for salt in range(most)
+            ),
+            "hostile": deque(
+                (kind, _body(model, salt, make(salt)))
+                for salt, (kind, make) in zip(range(most, 2 * most), itertools.cycle(kinds), strict=False)
+            ),
+        }
         streams = [asyncio.ensure_future(_steady(client, model, number, seen)) for number in range(_STREAMS)]
         await asyncio.sleep(_WARM_SECONDS)
-        salt = 0
         for _ in range(options.rounds):
             for phase in _PHASES:
                 seen.phase = phase
                 end, waiting = time.perf_counter() + options.seconds, set()
                 while time.perf_counter() < end:
-                    if phase == "hostile":
-                        kind, make = kinds[salt % len(kinds)]
-                        spec = make(salt)
-                    else:
-                        kind, spec = "harmless", {"json": harmless(salt)}
-                    salt += 1
                     if phase != "alone":
-                        coming = _come(client, model, phase, kind, spec, salt, seen)
-                        waiting.add(asyncio.ensure_future(coming))
+                        kind, body = bodies[phase].popleft()
+                        waiting.add(asyncio.ensure_future(_come(http, url, phase, kind, body, seen)))
                     await asyncio.sleep(options.every)
                 if waiting:
                     _, late = await asyncio.wait(waiting, timeout=_ANSWER_SECONDS)
@@ -170,12 +186,13 @@ async def _measure(url: str, options: argparse.Namespace) -> _Seen:
 
 async def _steady(client: Any, model: str, number: int, seen: _Seen) -> None:
     """One text after the other, all of one constraint."""
+    lengths = itertools.chain([_STREAM_TOKENS * (number + 1) // _STREAMS], itertools.repeat(_STREAM_TOKENS))
     while not seen.is_over:
         try:
             stream = await client.chat.completions.create(
                 model=model,
                 messages=[{"role": "user", "content": "Tell me a story."}],
-                max_tokens=400,
+                max_tokens=next(lengths),
                 stream=True,
                 seed=number,
                 extra_body={"structured_outputs": {"regex": "[a-z ,.]{3000}"}},
@@ -196,25 +213,28 @@ async def _steady(client: Any, model: str, number: int, seen: _Seen) -> None:
             await asyncio.sleep(1)
 
 
-async def _come(
-    client: Any, model: str, phase: Phase, kind: str, spec: dict[str, Any], salt: int, seen: _Seen
-) -> None:
-    import openai
+def _body(model: str, salt: int, spec: dict[str, Any]) -> bytes:
+    """A request, as it is sent."""
+    asked = {
+        "model": model,
+        "messages": [{"role": "user", "content": "Go."}],
+        "max_tokens": _MANY_TOKENS if "const" in spec.get("json", {}) else 16,
+        "seed": salt,
+        "structured_outputs": spec,
+    }
+    return json.dumps(asked).encode()
 
+
+async def _come(http: Any, url: str, phase: Phase, kind: str, body: bytes, seen: _Seen) -> None:
     started = time.perf_counter()
     try:
-        answer = await client.chat.completions.create(
-            model=model,
-            messages=[{"role": "user", "content": "Go."}],
-            max_tokens=16,
-            seed=salt,
-            extra_body={"structured_outputs": spec},
-        )
-        outcome = f"answered ({answer.choices[0].finish_reason})"
-    except openai.APIStatusError as error:
-        body: Any = error.body or {}
-        outcome = f"status {error.status_code} ({body.get('code')})"
-    except openai.APIError as error:
+        answer = await http.post(f"{url}/chat/completions", content=body)
+        said = answer.json()
+        if answer.status_code == 200:
+            outcome = f"answered ({said['choices'][0]['finish_reason']})"
+        else:
+            outcome = f"status {answer.status_code} ({said['error'].get('code')})"
+    except httpx2.HTTPError as error:
         outcome = f"no answer ({type(error).__name__})"
     seen.newcomers.append(_Newcomer(phase, kind, started, time.perf_counter(), outcome))
 

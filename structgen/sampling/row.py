@@ -151,10 +151,12 @@ class Row:
         if self.options.close_within_budget:
             self._budget = Budget(self._matcher, self.capacity)
 
-    def sent(self) -> None:
-        """The session has been given what was pending."""
-        self.pending = []
-        self.excess = self._resent = 0
+    def sent(self, count: int | None = None) -> None:
+        """The session has been given what was pending, or the first `count` tokens of it."""
+        count = len(self.pending) if count is None else count
+        self.taken(count)
+        self.excess = 0
+        self._resent = max(0, self._resent - count)
         self._laws.clear()
 
     def taken(self, count: int) -> None:

@@ -27,18 +27,17 @@ from structgen.errors import ModelError, OptionError
 
 from .loop import failing_alone
 from .row import Row
-from .turns import Turns
+from .turns import WAITING, Turns
 
 __all__ = ["RunningBatch"]
 
 logger = logging.getLogger(__name__)
 
 _SLOW = 0.5
-"""A row whose last turn took more than this share of the patience is not waited for the next time."""
-
+"""A row whose last turn took more than this share of the patience is not waited for in its place the next time."""
 
 _MOST_AT_ONCE = 8
-"""At most so many times `prompt_tokens` are read in one round while others run."""
+"""At most so many prompts, and so many times `prompt_tokens`, are read in one round while others run."""
 
 _State = Literal["logits", "turning", "turned", "pending"]
 
@@ -54,18 +53,18 @@ class _Seat:
     is_new: bool = True
     is_slow: bool = False
     seconds: float = 0.0
-    """Of the last turn."""
+    """Of the last turn: CPU time, or a share of the time on the wall where it waited (see `turns`)."""
 
     def take_turn(self) -> None:
         """Draw from the logits, and settle what needs no draw."""
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.thread_time()
         try:
             with failing_alone(self.row):
                 self._draw()
         except Exception as error:  # subtle: from this thread nobody would ever hear of it
             logger.exception("a row failed")
             self.row.fail(ModelError(f"an internal error: {type(error).__name__}: {error}"))
-        self.seconds = time.perf_counter() - started
+        self.seconds = max(time.thread_time() - used, (time.perf_counter() - started) / WAITING)
         self.state = "turned"
 
     def _draw(self) -> None:
@@ -111,8 +110,8 @@ class RunningBatch:
     """At most `most_rows` rows of `model`.
 
     patience       seconds that all others wait for one row's turn
-    prompt_tokens  tokens of prompts that are read between two passes while rows are running; up to eight times as many
-                   where few run and many wait
+    prompt_tokens  tokens of prompts that are read between two passes while rows are running, up to eight times as many
+                   where few run and many wait. Reading so many takes about as long as a pass does without any.
     """
 
     def __init__(
@@ -204,8 +203,10 @@ class RunningBatch:
     def _read_prompts(self) -> list[Row]:
         """Read as much of the prompts that wait as others have patience for; who is through joins."""
         failed: list[Row] = []
-        left = self._prompt_budget()
-        while left is None or left > 0:
+        # subtle: reading a few tokens takes a pass of the model, too, so prompts are counted as well as their tokens.
+        prompts = self._prompts_at_once()
+        left = None if prompts is None else prompts * self._prompt_tokens
+        while (prompts is None or prompts > 0) and (left is None or left > 0):
             if self._arriving is None:
                 if not self._waiting or self.running + len(self._waiting[0].rows) > self.most_rows:
                     break
@@ -230,22 +231,24 @@ class RunningBatch:
             self.counts.prompt_seconds += time.perf_counter() - before
             if arrival.read == len(prompt):
                 self._arriving = None
-                if left is None:
-                    left = self._prompt_tokens  # there is somebody now who waits
+                if prompts is None and self._seats:
+                    break  # there is somebody now who waits
             left = None if left is None else left - len(part)
+            prompts = None if prompts is None else prompts - 1
         return failed
 
-    def _prompt_budget(self) -> int | None:
-        """Tokens of prompts that may be read in this round; None: any number, since nobody waits for the next pass.
+    def _prompts_at_once(self) -> int | None:
+        """How many prompts may be read in this round, each as far as `prompt_tokens` allow; None: as much as one likes,
+        since nobody waits for the next pass.
 
         The more rows could join for each that runs, the more: or a batch of short texts would never fill.
         """
-        running = sum(seat.state == "pending" for seat in self._seats)
-        if not running:
+        if not self._seats:
             return None
+        running = max(1, sum(seat.state == "pending" for seat in self._seats))
         arriving = 0 if self._arriving is None else len(self._arriving.rows)
         joining = min(self.waiting + arriving, self.most_rows - len(self._seats))
-        return self._prompt_tokens * max(1, min(_MOST_AT_ONCE, joining // running))
+        return max(1, min(_MOST_AT_ONCE, joining // running))
 
     def _seat(self, arrival: _Arrival) -> None:
         session = arrival.session
@@ -287,7 +290,8 @@ class RunningBatch:
         for place, seat in enumerate(self._seats):
             if seat.state == "pending" and seat.row.excess:
                 session.rollback(place, seat.row.excess)
-        pending = [seat.row.pending if seat.state == "pending" else [] for seat in self._seats]
+        width = self._width(going)
+        pending = [seat.row.pending[:width] if seat.state == "pending" else [] for seat in self._seats]
         places = [place for place, seat in enumerate(self._seats) if seat.state == "pending"]
         wants_scores = any(len(seat.row.pending) > 1 and seat.row.options.exact_weight for seat in going)
         if wants_scores and going[0].can_score:
@@ -302,8 +306,28 @@ class RunningBatch:
         for place, seat in zip(places, going, strict=True):
             # A turn may outlast the array, which is the session's.
             seat.logits = np.array(last[place], dtype=np.float32)
-            seat.row.sent()
-            seat.state = "logits"
+            read = len(pending[place])
+            if read < len(seat.row.pending):
+                seat.row.score_pending(read, seat.logits)
+            else:
+                seat.state = "logits"
+            seat.row.sent(read)
+
+    def _width(self, going: list[_Seat]) -> int:
+        """How many tokens at most a row has read in the next pass, where some have several that are forced.
+
+        Every row of a pass is as wide as the widest, so one with a long constant would make it slow for all. A pass
+        costs about `prompt_tokens` positions and those that it has; the width is that of proportional fairness (Kelly,
+        1997): the one for which the sum of the logarithms of the rows' speeds is largest.
+        """
+        lengths = np.array([len(seat.row.pending) for seat in going])
+        widths = np.array(
+            sorted({*lengths.tolist(), *(2**power for power in range(int(lengths.max()).bit_length()))})
+        )
+        speeds = np.minimum(lengths[None, :], widths[:, None]) / (
+            self._prompt_tokens + len(self._seats) * widths[:, None]
+        )
+        return int(widths[np.argmax(np.log(speeds).sum(axis=1))])
 
     @staticmethod
     def _failed(rows: Iterable[Row], error: Exception) -> list[Row]:

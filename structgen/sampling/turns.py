@@ -2,10 +2,12 @@
 
 Why: in a batch that serves strangers one row's mask may take a hundred times as long as all others, and the model must
 not stand still for it.
-What: `take` runs tasks one after the other on one thread, in order. A task that takes longer than `patience` is left
-behind with its thread, another thread goes on with the rest, and `take` comes back without it.
-Invariant: every task is run once, by one thread; what is left behind is run to its end. `take` takes at most `patience`
-for each task that is left behind, and as long as they take for the others.
+What: `take` runs tasks one after the other on one thread, in order. A task that takes more than `patience` of CPU time
+is left behind with its thread, another thread goes on with the rest, and `take` comes back without it. A task that just
+waits (for the processor, the interpreter, another process) is waited for `WAITING` times as long: left behind it would
+miss a pass, which costs its row more than the others win.
+Invariant: every task is run once, by one thread; what is left behind is run to its end. `take` takes at most `WAITING`
+times `patience` for each task that is left behind, and as long as they take for the others.
 Cost: two thread switches a call, some ten microseconds.
 """
 
@@ -17,9 +19,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["Turns"]
+__all__ = ["WAITING", "Turns"]
 
 Task = Callable[[], None]
+WAITING = 3.0
+"""Times the patience by the clock on the wall, for tasks that did not use it up."""
 
 
 class _Lane:
@@ -29,6 +33,35 @@ class _Lane:
         self.place: int | None = None
         self.since = 0.0
         self.is_left_behind = False
+        self._clock: int | None = None
+        self._used = 0.0
+
+    def begin(self, place: int) -> None:
+        """On its thread: a task is taken up."""
+        self.place, self.since = place, time.perf_counter()
+        self._clock = _own_clock()
+        self._used = _read_clock(self._clock)
+
+    def rest(self, patience: float) -> float:
+        """Seconds after which to look again; 0 or less: its task has had enough."""
+        if self.place is None:
+            return patience
+        waited = time.perf_counter() - self.since
+        if waited < patience:
+            return patience - waited
+        if waited >= WAITING * patience:
+            return 0.0
+        return min(patience - (_read_clock(self._clock) - self._used), WAITING * patience - waited)
+
+
+def _own_clock() -> int | None:
+    """The clock of this thread's CPU time, as other threads can read it; None where there is none."""
+    clock_of = getattr(time, "pthread_getcpuclockid", None)
+    return None if clock_of is None else int(clock_of(threading.get_ident()))
+
+
+def _read_clock(clock: int | None) -> float:
+    return time.perf_counter() if clock is None else time.clock_gettime(clock)
 
 
 class Turns:
@@ -49,9 +82,8 @@ class Turns:
         lane = self._started(left, done)
         with self._changed:
             while sum(done) < open_tasks:
-                now = time.perf_counter()
-                rest = self._patience if lane.place is None else lane.since + self._patience - now
-                if lane.place is not None and rest <= 0:
+                rest = lane.rest(self._patience)
+                if rest <= 0:
                     lane.is_left_behind = True
                     open_tasks -= 1
                     if left:
@@ -78,13 +110,13 @@ class Turns:
             with self._changed:
                 if lane.is_left_behind or not left:
                     return
-                lane.place, task = left.popleft()
-                lane.since = time.perf_counter()
+                place, task = left.popleft()
+                lane.begin(place)
             task()
             with self._changed:
                 if lane.is_left_behind:
                     return
-                done[lane.place] = True
+                done[place] = True
                 lane.place = None
                 if not left:
                     self._changed.notify_all()

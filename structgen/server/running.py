@@ -18,6 +18,8 @@ from typing import Any
 
 import uvicorn
 
+from structgen.serving.processes import settle
+
 from .app import make_app
 from .service import Service
 
@@ -70,6 +72,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        settle()
         if not self.should_exit:
             self._say("ready")
 

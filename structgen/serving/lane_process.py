@@ -23,7 +23,7 @@ from structgen import _core
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.own_requests import preload
-from structgen.serving.processes import bound_memory, die_with_parent, step_aside
+from structgen.serving.processes import bound_memory, die_with_parent, settle, step_aside
 from structgen.serving.trial import serving_vocabulary
 from structgen.vocabulary import Vocabulary
 
@@ -73,6 +73,7 @@ def main() -> None:
     vocabulary = serving_vocabulary(Vocabulary(**parts))
     assert vocabulary.engine is not None  # made now
     preload()
+    settle()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how the others ended
     door.sendall(READY)
     this = os.getpid()

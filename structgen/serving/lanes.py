@@ -34,7 +34,7 @@ from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
 from .lane_process import NUMBER, READY, Question, View, receive, send
-from .processes import cpu_seconds, environment, is_ready, step_aside
+from .processes import cpu_seconds, environment, is_ready, make_way
 from .requests import RequestLimits
 from .worker import vocabulary_parts
 
@@ -47,8 +47,7 @@ _ASK_AGAIN = 0.02
 _WALL = 10
 """A question may wait for the processor for so many times the CPU time that it may take."""
 _LONG = 0.1
-_LONG_NICENESS = 10
-"""Further below goes who takes long for one question."""
+"""Who takes longer for one question makes way for the others."""
 
 
 class Lanes:
@@ -213,7 +212,7 @@ class Lane:
                     )
                 if used > _LONG and not self._has_stepped_aside:
                     self._has_stepped_aside = True
-                    step_aside(_LONG_NICENESS, self.pid)
+                    make_way(self.pid)
             frame = receive(self._line)
         except (OSError, ValueError):
             frame = None

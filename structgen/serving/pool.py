@@ -20,7 +20,7 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .processes import cpu_seconds, end_process, environment, is_ready, step_aside
+from .processes import cpu_seconds, end_process, environment, is_ready, make_way
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -34,8 +34,6 @@ _MOST_SPECS = 500
 """After so many a process is replaced, and with it what its caches hold."""
 _ASK_AGAIN = 0.02
 _BY_NUMBER = -1
-_SLOW_NICENESS = 10
-"""Beyond what it has, of a process whose spec is not quick: it must not take the processor from those who serve."""
 _WALL = 6
 """A spec may wait for the processor, or sleep, for so many times the CPU time that it may take."""
 _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
@@ -151,7 +149,7 @@ class WorkerProcess:
                 self._renew()
                 raise TimeoutError if late else Preempted
             if not is_slow:
-                step_aside(_SLOW_NICENESS, self._pid)
+                make_way(self._pid)
                 is_slow = True
         answer = self._frame(monotonic() + _RENEW_SECONDS)
         if answer.startswith(READY):  # it died, and the next one is there already

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import select
 import signal
@@ -24,6 +25,8 @@ __all__ = [
     "end_process",
     "environment",
     "is_ready",
+    "make_way",
+    "settle",
     "step_aside",
     "unbound_memory",
 ]
@@ -57,6 +60,25 @@ def is_ready(file: IO[bytes] | socket.socket, seconds: float) -> bool:
     poll = select.poll()
     poll.register(file.fileno(), select.POLLIN | select.POLLHUP)
     return bool(poll.poll(seconds * 1000))
+
+
+def settle() -> None:
+    """What there is now stays: the collector of cycles need not look at it again.
+
+    Why: it goes through all objects every now and then and holds the interpreter meanwhile, for a quarter of a second
+    where a model's libraries are loaded; and what it looks at is not shared with forked processes any more.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def make_way(pid: int) -> None:
+    """From now on a process runs only where the others leave the processor idle, or nearly so; it stays like that."""
+    if hasattr(os, "SCHED_IDLE"):
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+            return
+    step_aside(_LOWEST, pid)
 
 
 def step_aside(by: int, pid: int = 0) -> None:

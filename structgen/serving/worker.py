@@ -19,7 +19,7 @@ from typing import Any
 
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.own_requests import preload
-from structgen.serving.processes import bound_memory, die_with_parent, step_aside
+from structgen.serving.processes import bound_memory, die_with_parent, settle, step_aside
 from structgen.serving.requests import RequestLimits
 from structgen.serving.trial import serving_vocabulary, try_out
 from structgen.vocabulary import Vocabulary
@@ -55,6 +55,7 @@ def main() -> None:
     vocabulary = serving_vocabulary(Vocabulary(**parts))
     assert vocabulary.engine is not None  # made now
     preload()
+    settle()
     this = os.getpid()
     while True:
         child = os.fork()

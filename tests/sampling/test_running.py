@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -147,6 +149,83 @@ def test_a_slow_constraint_holds_nobody_up() -> None:
     batch.close()
 
 
+class Watched(DistributionModel):
+    """Notes how long the prompts are that it is given at once, and how wide its passes."""
+
+    def __init__(self) -> None:
+        super().__init__(VOCABULARY, law)
+        self.parts: list[int] = []
+        self.widths: list[int] = []
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> Any:
+        session = super().start(prompts)
+        self.parts.append(len(prompts[0]))
+        append = session.append
+
+        def watched(tokens: Sequence[Sequence[int]]) -> None:
+            self.widths.append(max(len(new) for new in tokens))
+            append(tokens)
+
+        session.append = watched  # type: ignore[method-assign]
+        return session
+
+
+@pytest.mark.parametrize("wants_scores", [False, True])
+def test_a_forced_text_does_not_widen_the_passes_of_many(wants_scores: bool) -> None:
+    among = Watched()
+    batch = RunningBatch(among, most_rows=8, prompt_tokens=8)
+    rows = [row_of(3, among, seed=seed, max_tokens=30) for seed in range(6)]
+    constant = sg.regex("[ab]" + "ab" * 30)
+    options = SamplingOptions(seed=3, max_tokens=80, exact_weight=wants_scores)
+    forced = Row(9, [0], open_matcher(constant, VOCABULARY), options, VOCABULARY, row_seed(3, 0))
+    forced.prepare(None)
+    for row in [*rows, forced]:
+        batch.add([row])
+    ended = []
+    while any(row.finish is None for row in rows) and forced.finish is None:
+        before = len(among.widths)
+        ended += [row for row in batch.step() if row.finish is not None]
+        if batch.running >= 6:
+            assert set(among.widths[before:]) <= {1, 2}
+    finish(batch)
+    (alone,) = generate_tokens(among, [[0]], [open_matcher(constant, VOCABULARY)], [options])
+    assert (forced.text, forced.tokens) == (alone.text, alone.tokens)
+    if wants_scores:
+        assert forced.logprob == pytest.approx(alone.logprob, abs=1e-4)
+        assert forced.log_weight == pytest.approx(alone.log_weight, abs=1e-4)
+    batch.close()
+
+
+def test_a_forced_text_alone_is_read_at_once() -> None:
+    among = Watched()
+    batch = RunningBatch(among, prompt_tokens=8)
+    options = SamplingOptions(seed=3, max_tokens=80)
+    row = Row(
+        0, [0], open_matcher(sg.regex("[ab]" + "1" * 20), VOCABULARY), options, VOCABULARY, row_seed(3, 0)
+    )
+    row.prepare(None)
+    batch.add([row])
+    finish(batch)
+    assert row.finish == "complete" and max(among.widths) >= 20
+    batch.close()
+
+
+def test_prompts_join_one_at_a_time_where_others_wait() -> None:
+    among = Watched()
+    batch = RunningBatch(among, most_rows=8, prompt_tokens=16)
+    batch.add([row_of(3, among, seed=seed) for seed in range(4)])
+    batch.step()
+    late = [row_of(3, among, seed=10 + number) for number in range(3)]
+    for row in late:
+        batch.add([row])
+    before = len(among.parts)
+    for read in (1, 2, 3):
+        batch.step()
+        assert len(among.parts) == before + read
+    finish(batch)
+    batch.close()
+
+
 class Broken(DistributionModel):
     def start(self, prompts: object) -> object:
         raise RuntimeError("out of memory")
@@ -203,4 +282,16 @@ def test_turns_leave_behind_what_takes_long() -> None:
     assert turns.take([]) == []
     free.set()
     assert turns.take([lambda: None]) == [True]
+    turns.close()
+
+
+def test_a_task_that_only_waits_is_waited_for_longer() -> None:
+    turns = Turns(0.2, 4)
+
+    def busy() -> None:
+        end = time.thread_time() + 0.5
+        while time.thread_time() < end:
+            sum(range(1000))
+
+    assert turns.take([lambda: time.sleep(0.3), busy]) == [True, False]
     turns.close()
