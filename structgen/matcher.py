@@ -170,10 +170,10 @@ class Matcher:
 
     @_limited
     def least_tokens(self, room: int) -> int | None:
-        """How many tokens a text of the constraint takes, from its beginning; None if no text was found.
+        """How many tokens a text of the constraint takes, from its beginning; None if that was not found out.
 
         Of one that fits `room` tokens if one is found, otherwise of the shortest that was found. Found out once
-        for each compiled constraint.
+        for each compiled constraint. Of a pattern whose states are too many for the limits it is not.
         """
         return self._native.least_tokens(room)
 

@@ -390,16 +390,34 @@ std::optional<size_t> Matcher::least_tokens(size_t room) {
   Program::Least &known = program_->least();
   std::lock_guard lock(known.mutex);
   auto enough = [&] { return known.tokens && *known.tokens <= room; };
+  auto found = [&](size_t tokens) { known.tokens = std::min(known.tokens.value_or(tokens), tokens); };
+  Matcher first(program_);
+  const Node *start = first.state();
+  if (start && start->kind == Node::Scalar && !start->parent) {
+    const Vocabulary &vocabulary = program_->space().vocabulary();
+    // A text of the fewest bytes is found at once; one of the fewest tokens takes a search over all states.
+    if (!std::exchange(known.text_tried, true))
+      if (std::string text; first.witness({}, &text, false)) {
+        known.least_bytes = text.size();
+        if (auto tokens = vocabulary.fewest_tokens(text)) found(tokens->size());
+      }
+    if (enough() || known.least_bytes / std::max<size_t>(1, vocabulary.longest_token()) > room) return known.tokens;
+    if (!std::exchange(known.witness_tried, true)) {
+      Program::Turn turn(*program_);
+      std::vector<uint32_t> tokens;
+      if (program_->space().fewest_tokens(start->text, &tokens, &known.is_cut)) found(tokens.size());
+    }
+    return enough() || !known.is_cut ? known.tokens : std::nullopt;
+  }
   if (!enough() && !std::exchange(known.witness_tried, true)) {
     std::vector<uint32_t> tokens;
-    if (Matcher(program_).witness_tokens(&tokens, false)) known.tokens = tokens.size();
+    if (first.witness_tokens(&tokens, false)) found(tokens.size());
   }
   if (!enough() && !std::exchange(known.shortest_tried, true)) {
     std::string text;
     bool exact;
     if (program_->shortest(&text, &exact))
-      if (auto tokens = program_->space().vocabulary().fewest_tokens(text))
-        known.tokens = std::min(known.tokens.value_or(tokens->size()), tokens->size());
+      if (auto tokens = program_->space().vocabulary().fewest_tokens(text)) found(tokens->size());
   }
   return known.tokens;
 }

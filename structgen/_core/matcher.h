@@ -59,7 +59,9 @@ class Program {
   // How many tokens the shortest texts found take; found out when first asked for.
   struct Least {
     std::mutex mutex;
-    bool witness_tried = false, shortest_tried = false;
+    bool text_tried = false, witness_tried = false, shortest_tried = false;
+    bool is_cut = false;  // the search for the fewest tokens of a plain text
+    size_t least_bytes = 0;
     std::optional<size_t> tokens;
   };
   Least &least() { return least_; }
@@ -105,7 +107,7 @@ class Matcher {
   // spell the witness.
   bool witness_tokens(std::vector<uint32_t> *out, bool patient = true);
   // Tokens of a text of the constraint, from its beginning: of one that fits `room` where one is found, otherwise of
-  // the shortest one found.
+  // the shortest one found. Nothing where none was found, or not all of a pattern's states were looked at.
   std::optional<size_t> least_tokens(size_t room);
   // The terminals that the text of a grammar is made of, oldest first, for each place that it may stand at if nothing
   // more is read into its last lexeme. Of other constraints: nothing.

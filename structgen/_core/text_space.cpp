@@ -390,7 +390,7 @@ std::unique_lock<std::mutex> TextSpace::hold() {
   return std::unique_lock(mutex_);
 }
 
-bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out) {
+bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut) {
   if (std::string text; states_[s].encoding == Encoding::Plain && regex_.unfolds(re(s))) {
     std::optional<std::vector<uint32_t>> tokens;
     if (regex_.shortest_by_structure(re(s), &text)) tokens = vocabulary_->fewest_tokens(text);
@@ -403,7 +403,13 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out) {
   };
   std::unordered_map<TextState, Step> seen{{s, {s, 0}}};
   std::vector<TextState> queue{s};
-  for (size_t i = 0; i < queue.size() && i < limits_.oracle_budget; ++i) {
+  constexpr size_t TOKENS_A_STEP = 4;
+  size_t left = limits_.mask_steps < SIZE_MAX / TOKENS_A_STEP ? TOKENS_A_STEP * limits_.mask_steps : SIZE_MAX;
+  for (size_t i = 0; i < queue.size(); ++i) {
+    if (i >= limits_.oracle_budget || left == 0) {
+      if (cut) *cut = true;
+      return false;
+    }
     const TextState at = queue[i];
     if (complete(at)) {
       out->clear();
@@ -413,7 +419,7 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out) {
     }
     any_token(at, [&](TextState to, uint32_t token) {
       if (seen.emplace(to, Step{at, token}).second) queue.push_back(to);
-      return false;
+      return --left == 0;
     });
   }
   return false;

@@ -34,7 +34,9 @@ __all__ = ["RunningBatch"]
 logger = logging.getLogger(__name__)
 
 _SLOW = 0.5
-"""A row whose last turn took more than this share of the patience is not waited for in its place the next time."""
+"""A row whose turn took more than this share of the patience is not waited for in its place the next times."""
+_SLOW_TURNS = 8
+"""So many times, if it is quick from then on."""
 
 _MOST_AT_ONCE = 8
 """At most so many prompts, and so many times `prompt_tokens`, are read in one round while others run."""
@@ -51,7 +53,8 @@ class _Seat:
     can_score: bool
     state: _State = "logits"
     is_new: bool = True
-    is_slow: bool = False
+    slow_turns: int = 0
+    """So many of the next turns are not waited for in their place."""
     seconds: float = 0.0
     """Of the last turn: CPU time, or a share of the time on the wall where it waited (see `turns`)."""
 
@@ -179,14 +182,15 @@ class RunningBatch:
         fresh = [seat for seat in self._seats if seat.state == "logits"]
         for seat in fresh:
             seat.state = "turning"
-        slow = [self._turns.start(seat.take_turn) for seat in fresh if seat.is_slow]
-        self._turns.take([seat.take_turn for seat in fresh if not seat.is_slow])
+        slow = [self._turns.start(seat.take_turn) for seat in fresh if seat.slow_turns]
+        self._turns.take([seat.take_turn for seat in fresh if not seat.slow_turns])
         if slow:
             wait(slow, self._patience)  # for all of them together
         self.counts.left_behind += sum(seat.state == "turning" for seat in fresh)
         turned = [seat for seat in self._seats if seat.state == "turned"]
         for seat in turned:
-            seat.is_slow = seat.seconds > _SLOW * self._patience
+            is_slow = seat.seconds > _SLOW * self._patience
+            seat.slow_turns = _SLOW_TURNS if is_slow else max(0, seat.slow_turns - 1)
             seat.state = "pending"
         return [seat.row for seat in turned]
 

@@ -141,7 +141,7 @@ class Service:
         number = self._next
         try:
             rows = await self._in_thread(
-                self._opening if compiled is None or not compiled.is_slow else self._opening_lanes,
+                self._opening_lanes if _waits_for_lane(asked, compiled) else self._opening,
                 lambda: self._rows(asked, prompt, compiled, number << 8),
             )
         except StructgenError as error:
@@ -249,7 +249,7 @@ class Service:
     ) -> tuple[list[Choice], int, dict[str, Any]]:
         assert asked.sampler is not None
         if isinstance(compiled, LanedSpec):
-            compiled = compiled.quick
+            compiled = compiled.apart()
             if compiled is None:
                 raise LimitExceeded(
                     "the constraint takes too long for a sampler", limit="sampler", hint="Send a smaller one."
@@ -321,6 +321,13 @@ class Service:
 
     def _refused(self, error: StructgenError, asked: Asked) -> ApiError:
         return of_error(error, None if asked.spec is None else asked.spec.param)
+
+
+def _waits_for_lane(asked: Asked, compiled: Spec | None) -> bool:
+    options = asked.options
+    return isinstance(compiled, LanedSpec) and compiled.needs_lane(
+        options.max_tokens, closes=options.close_within_budget
+    )
 
 
 def _finite(value: float) -> float | None:

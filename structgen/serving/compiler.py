@@ -55,6 +55,10 @@ class Compiled:
         """A fresh matcher."""
         return Matcher.of_program(self.constraint, self.vocabulary, self.program)
 
+    def apart(self) -> Compiled:
+        """The same, compiled once more, in an engine of its own."""
+        return _built(self.kind, self.key, self.constraint, serving_vocabulary(self.vocabulary), is_slow=True)
+
 
 class ConstraintCompiler(Trials[Compiled]):
     """Compiles for one vocabulary; safe to use from any thread."""
@@ -80,7 +84,12 @@ def install(kind: Kind, key: bytes, trial: Trial, vocabulary: Vocabulary, *, is_
     """A spec that was tried out, compiled in this process; in an engine of its own if its masks are slow."""
     if is_slow:
         vocabulary = serving_vocabulary(vocabulary)
-    constraint = trial.constraint()
+    return _built(kind, key, trial.constraint(), vocabulary, is_slow=is_slow)
+
+
+def _built(
+    kind: Kind, key: bytes, constraint: Constraint, vocabulary: Vocabulary, *, is_slow: bool
+) -> Compiled:
     try:
         program = vocabulary.engine.compile(constraint.lower())
     except _core.LimitError as error:

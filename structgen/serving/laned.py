@@ -4,8 +4,9 @@ What: a spec whose trial was quick is compiled in this process, as `ConstraintCo
 so tight that no mask of a grammar holds others up. A matcher that meets one of them in the middle of a text moves to a
 lane (`lanes`), and the spec with it. One whose automaton takes more than `_INSTALL_SECONDS` to build, or whose masks
 were slow in the trial, has a lane from the start.
-Invariant: nothing that was seen to take long is unpickled, built or asked here. A text is the same in either place.
-What is kept is bounded by number and by memory.
+Invariant: nothing that was seen to take long is unpickled, built or asked here; nor is a completion looked for, which
+has no limit of work so tight, and masks of others would wait for it. A text is the same in either place. What is kept
+is bounded by number and by memory.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class LanedSpec:
     lanes: Lanes
     quick: Compiled | None
     """It in this process; None: it has a lane."""
+    least_tokens: int | None = None
+    """Of a short text, if one was found in the trial."""
     _lane: weakref.ReferenceType[Lane] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -53,14 +56,34 @@ class LanedSpec:
     def is_slow(self) -> bool:
         return self.quick is None
 
+    def needs_lane(self, room: int, *, closes: bool) -> bool:
+        """Does the opening of a matcher wait for a lane? For a text of `room` tokens that has to close in it or not."""
+        return self.quick is None or closes or self.least_tokens is None or self.least_tokens > room
+
+    def apart(self) -> Compiled | None:
+        """It in this process, in an engine of its own, which makes nobody wait; None where it takes too long for this
+        process."""
+        quick = self.quick
+        return None if quick is None else quick.apart()
+
     def open(self) -> MovingMatcher | LaneMatcher:
         """A fresh matcher. Waits for the lane, where it has one; raises `StructgenError`."""
         quick = self.quick
         return self.in_lane() if quick is None else MovingMatcher(quick.open(), self)
 
     def in_lane(self) -> LaneMatcher:
+        matcher = self._beside()
+        self.quick = None
+        return matcher
+
+    def least_tokens_for(self, room: int) -> int | None:
+        """See `Matcher.least_tokens`; in a lane, if that takes more than a look."""
+        if self.least_tokens is not None and self.least_tokens <= room:
+            return self.least_tokens
+        return self._beside().least_tokens(room)
+
+    def _beside(self) -> LaneMatcher:
         with self._lock:
-            self.quick = None
             lane = None if self._lane is None else self._lane()
             if lane is None or lane.is_over:
                 lane = self.lanes.lane(self.pickled)
@@ -111,11 +134,14 @@ class MovingMatcher:
         return found
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        found: list[int] | None = self._do(lambda now: now.witness(max_tokens))
+        self._move()
+        found: list[int] | None = self._now.witness(max_tokens)
         return found
 
     def least_tokens(self, room: int) -> int | None:
-        found: int | None = self._do(lambda now: now.least_tokens(room))
+        if self._spec is not None:
+            return self._spec.least_tokens_for(room)
+        found: int | None = self._now.least_tokens(room)
         return found
 
     def _do(self, what: Callable[[Any], T]) -> T:
@@ -124,11 +150,15 @@ class MovingMatcher:
         except LimitExceeded:
             if self._spec is None:
                 raise
-            tokens = self._now.tokens
-            self._now = self._spec.in_lane()
-            self._now.replay(tokens)
-            self._spec = None
+        self._move()
         return what(self._now)
+
+    def _move(self) -> None:
+        """Into a lane, if it is not in one yet."""
+        if self._spec is not None:
+            moved = self._spec.in_lane()
+            moved.replay(self._now.tokens)
+            self._now, self._spec = moved, None
 
 
 class LanedCompiler(Trials[Compiled | LanedSpec]):
@@ -162,7 +192,7 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
                 quick = install(job.kind, job.key, trial, self._quick_vocabulary, is_slow=False)
             except LimitExceeded:
                 quick = None  # its trial met none: it has more room in a lane
-        return LanedSpec(job.kind, job.key, trial.pickled, self.lanes, quick)
+        return LanedSpec(job.kind, job.key, trial.pickled, self.lanes, quick, trial.least_tokens)
 
     def _mask_bytes(self) -> int:
         return self._quick_vocabulary.engine.mask_memory

@@ -32,6 +32,8 @@ _RENEW_SECONDS = 10.0
 _MOST_ANSWER = 256 << 20
 _MOST_SPECS = 500
 """After so many a process is replaced, and with it what its caches hold."""
+_FORGETTABLE = 0.005
+"""CPU seconds of a spec; what took less cannot make another one look so much quicker than it is."""
 _ASK_AGAIN = 0.02
 _BY_NUMBER = -1
 _WALL = 6
@@ -59,6 +61,8 @@ class WorkerProcess:
         self._pid = 0
         self._asked = 0
         self._closed = False
+        self.used = 0.0
+        """CPU seconds of the last spec."""
         self.starts = 0
         """How many processes tried specs out, one after the other."""
 
@@ -102,7 +106,8 @@ class WorkerProcess:
             found = pickle.loads(self._exchange(pickle.dumps((kind, spec)), may_go_on))
         except TimeoutError:
             raise LimitExceeded(
-                f"the request's constraint takes more than {self._limits.compile_seconds:g} s of CPU time to compile",
+                f"the request's constraint takes more than {self._limits.compile_seconds:g} s of CPU time to compile, "
+                f"or did not get it within {_WALL * self._limits.compile_seconds:g} s",
                 limit="compile_seconds",
                 hint="Send a smaller one; whoever runs the server can raise compile_seconds.",
             ) from None
@@ -117,6 +122,12 @@ class WorkerProcess:
             raise found
         assert isinstance(found, Trial)
         return found
+
+    def forget(self) -> None:
+        """What the last spec left in the process's caches is gone before the next one: it would look quicker than it is
+        where nothing like it is known."""
+        if self.used > _FORGETTABLE:
+            self._asked = _MOST_SPECS
 
     def close(self) -> None:
         """Ends the process for good, from any thread."""
@@ -139,6 +150,7 @@ class WorkerProcess:
         if self._frame(monotonic() + _WALL * limits.compile_seconds + _RENEW_SECONDS) != GOT:
             raise _Died
         began, deadline = cpu_seconds(self._pid), monotonic() + _WALL * limits.compile_seconds
+        self.used = 0.0  # where the process is another one afterwards
         pause, is_slow = limits.quick_seconds, False
         while not is_ready(self._output, pause):
             pause, used = _ASK_AGAIN, cpu_seconds(self._pid) - began
@@ -161,6 +173,8 @@ class WorkerProcess:
             )
         if is_slow:
             self._renew()  # not everybody may raise a priority again
+        else:
+            self.used = cpu_seconds(self._pid) - began
         return answer
 
     def _take_over(self) -> None:

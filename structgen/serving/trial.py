@@ -28,6 +28,7 @@ from .requests import Kind, RequestLimits, constraint_of
 __all__ = ["Trial", "serving_vocabulary", "special_names", "try_out"]
 
 _STEPS = 24
+_ANY_ROOM = (1 << 63) - 1
 _SECONDS = 0.05
 """A trial makes masks for so many tokens, or so long in CPU time."""
 _SERVING_LIMITS = {
@@ -51,6 +52,8 @@ class Trial:
     """CPU time to have it in another process: to unpickle it and to build its automaton, holding the GIL."""
     slowest_mask: float
     """Seconds of CPU time, which a busy machine does not stretch."""
+    least_tokens: int | None = None
+    """Of the shortest text that was found at once; None if none was."""
 
     def constraint(self) -> Constraint:
         made = pickle.loads(self.pickled)
@@ -73,7 +76,8 @@ def try_out(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits
     install = thread_time() - started
     compile_constraint(constraint, vocabulary)  # tells what is wrong with an empty one
     slowest = _slowest_mask(program, vocabulary)
-    return Trial(pickled, perf_counter() - begin, install, slowest)
+    least = _least_tokens(program)
+    return Trial(pickled, perf_counter() - begin, install, slowest, least)
 
 
 def special_names(vocabulary: Vocabulary) -> tuple[str, ...]:
@@ -110,6 +114,13 @@ def _slowest_mask(program: _core.Program, vocabulary: Vocabulary) -> float:
         if token is None:
             break
     return slowest
+
+
+def _least_tokens(program: _core.Program) -> int | None:
+    try:
+        return _core.Matcher(program).least_tokens(_ANY_ROOM)
+    except _core.LimitError:
+        return None
 
 
 def _one_of(mask: Any, eos_ids: Sequence[int], draw: random.Random) -> int | None:

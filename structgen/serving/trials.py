@@ -260,6 +260,8 @@ class Trials(ABC, Generic[Outcome]):
             outcome = error
         except Exception as error:  # whatever it is, those who wait must be told
             outcome = LimitExceeded(f"the constraint could not be compiled: {error!r:.200}", limit="compiler")
+        if worker is not None and (isinstance(outcome, StructgenError) or _is_slow(outcome)):
+            worker.forget()
         self._tell(job, outcome, perf_counter() - begin)
 
     def _tell(self, job: Job[Outcome], outcome: Outcome | StructgenError, seconds: float) -> None:
@@ -287,7 +289,7 @@ class Trials(ABC, Generic[Outcome]):
         stats.compile_seconds_sum += seconds
         stats.refused += isinstance(outcome, StructgenError)
         stats.timed_out += getattr(outcome, "limit", "") == "compile_seconds"
-        stats.slow += getattr(outcome, "is_slow", False) is True
+        stats.slow += _is_slow(outcome)
 
     def _let_go(self) -> None:
         """Forgets what was used longest ago, while there is too much of it."""
@@ -302,6 +304,11 @@ class Trials(ABC, Generic[Outcome]):
 
 _Self = TypeVar("_Self", bound=Trials[Any])
 _ABSENT: Any = object()
+
+
+def _is_slow(outcome: Any) -> bool:
+    """Does it share no engine with others here?"""
+    return getattr(outcome, "is_slow", False) is True
 
 
 def _key(kind: Kind, spec: Any) -> bytes:

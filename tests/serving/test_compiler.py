@@ -222,6 +222,23 @@ def test_processes_that_were_killed_are_made_again():
         worker.kill()
 
 
+def test_what_is_not_kept_here_does_not_make_others_look_quick():
+    """Trials of a slow spec warm a process's caches, which are cold where the next one is built."""
+    limits = RequestLimits(slow_mask_seconds=1e-9, quick_seconds=10.0)
+    enum = {"enum": [{"a": k, "b": [k]} for k in range(2_000)]}
+    with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
+        worker = compiler.processes[0]
+        assert compiler.compile("json", enum).is_slow
+        assert worker.used > 0.005
+        first = worker.tried_by
+        assert compiler.compile("regex", "ab").is_slow
+        assert worker.tried_by != first
+        second = worker.tried_by
+        with pytest.raises(StructgenError):
+            compiler.compile("regex", "(")  # costs nothing, and leaves nothing
+        assert compiler.compile("regex", "ac").is_slow and worker.tried_by == second
+
+
 def test_a_spec_makes_way_when_it_is_told_to():
     worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=20.0, quick_seconds=0.01))
     try:

@@ -242,6 +242,36 @@ def test_a_limit_in_the_middle_of_a_text_moves_it_to_a_lane() -> None:
         assert isinstance(found.open(), LaneMatcher)
 
 
+def test_completions_are_not_looked_for_where_masks_of_others_would_wait() -> None:
+    with LanedCompiler(VOCABULARY, RequestLimits(), workers=1) as compiler:
+        assert compiler.lanes is not None
+        found = compiler.compile("regex", "(a|b){30}c")
+        assert isinstance(found, LanedSpec) and not found.is_slow
+        near = Matcher(constraint_of("regex", "(a|b){30}c"), VOCABULARY)
+        matcher = found.open()
+        assert matcher.least_tokens(40) == near.least_tokens(40) and compiler.lanes.starts == 0
+        assert not found.needs_lane(40, closes=False) and found.needs_lane(40, closes=True)
+        # Whether there is a shorter one is asked elsewhere; the matcher stays.
+        assert found.needs_lane(10, closes=False)
+        assert matcher.least_tokens(10) == near.least_tokens(10) == 16 and compiler.lanes.starts == 1
+        assert isinstance(matcher, MovingMatcher) and not found.is_slow
+        for token in b"ab":
+            assert matcher.advance(token) and near.advance(token)
+        assert matcher.witness(50) == near.witness(50) and found.is_slow
+        assert matcher.tokens == near.tokens and np.array_equal(matcher.mask(), near.mask())
+
+
+def test_one_apart_has_an_engine_of_its_own() -> None:
+    with LanedCompiler(VOCABULARY, RequestLimits(), workers=1) as compiler:
+        found = compiler.compile("regex", "ab*")
+        assert isinstance(found, LanedSpec) and found.quick is not None
+        apart = found.apart()
+        assert apart is not None and apart.vocabulary.engine is not found.quick.vocabulary.engine
+        assert apart.open().forced() == found.open().forced()
+        large = compiler.compile("json", LARGE)
+        assert isinstance(large, LanedSpec) and large.apart() is None
+
+
 def test_hostile_specs_are_refused_as_before() -> None:
     with LanedCompiler(VOCABULARY, RequestLimits(compile_seconds=0.5), workers=1) as compiler:
         with pytest.raises(LimitExceeded) as caught:
