@@ -72,6 +72,7 @@ class Masks {
   void lexeme_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
   template <class PlaceAt>
   void past_lexeme(Vocabulary::Node at, const Node *node, LexemeState lexeme, std::string &read, const PlaceAt &place_at);
+  void past_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
   void leaves_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running,
                     Lexemes::Fragment &f);
   void line_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);

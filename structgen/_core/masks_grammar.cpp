@@ -42,6 +42,7 @@ struct Masks::ContextFragment {
   bool dense = false;
   std::vector<uint32_t> bits, ids;
   std::vector<std::pair<Lexer::Running, Lexemes::Fragment *>> leaving;
+  std::vector<Lexer::Running> whole;      // whose fragments are in it, those of `leaving` too
   std::vector<Lexer::Running> dependent;  // it depends on the parser which of their tokens are alive
   std::vector<Lexer::Running> lines;      // newline lexemes
   std::bitset<256> touched;               // bytes of lexemes that are left out
@@ -352,6 +353,12 @@ void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   Lexemes::Fragment &f = g.lexemes().fragment(at, running.lexeme);
   inside_below(at, g, entry, running, f);
   leaves_below(at, n, entry, running, f);
+  past_below(at, n, entry, running);
+}
+
+// Tokens that leave a lexeme for what is not the grammar's own text.
+void Masks::past_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+  GrammarControl &g = *n->control.grammar;
   if (!n->parent && !g.has_constraints()) return;
   const Place place = place_after(n, entry, running.terminal);
   if (!place.alive || (g.others(place.at.set->outlook).empty() && !(place.at.set->accepting && n->parent))) return;
@@ -495,6 +502,7 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
       made->dependent.push_back(begin);
       continue;
     }
+    made->whole.push_back(begin);
     if (f.leaves_any()) made->leaving.push_back({begin, &f});
     most += f.dense ? v_.words() + 1 : f.ids.size();
     parts.push_back(&f);
@@ -513,7 +521,7 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
     for (const Lexemes::Fragment *f : parts) made->ids.insert(made->ids.end(), f->ids.begin(), f->ids.end());
   }
   g.lexemes().charge_fragments(sizeof(ContextFragment) + (made->bits.size() + made->ids.size()) * 4 +
-                               made->leaving.size() * 24);
+                               made->leaving.size() * 24 + made->whole.size() * sizeof(Lexer::Running));
   auto &place = context_fragments_[key];
   place = std::move(made);
   return *place;
@@ -531,6 +539,8 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
     one_by_one = f.touched;
     add(f.dense, f.bits, f.ids);
     for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, place, begin, *fragment);
+    if (n->parent || g.has_constraints())
+      for (const Lexer::Running &begin : f.whole) past_below(at, n, place, begin);
     for (const Lexer::Running &begin : f.dependent) lexeme_below(at, n, place, begin);
     for (const Lexer::Running &begin : f.lines) {
       if (place.brackets > 0) lexeme_below(at, n, place, begin);

@@ -311,3 +311,47 @@ def test_a_schema_in_a_grammar_is_told_by_its_place(schema: str, told: str) -> N
     with pytest.raises(ConstraintError) as caught:
         sg.lark(source)
     assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'start: A " " (N %json {} "(" "a" | "-" "z")\nA: "x"\nN: /-[0-9]*/\n',
+        'start: A " " N %json {} "(a"\nA: "x"\nN: /[-a-z0-9]+/\n',
+        'start: A " " (N | M) %json {"type": "integer"} "(a"\nA: "x"\nN: /-[0-9]*/\nM: /[0-9a]+/\n',
+    ],
+)
+@pytest.mark.parametrize("contextual", [False, True])
+def test_a_value_may_begin_inside_a_token_that_begins_a_lexeme(source: str, contextual: bool) -> None:
+    """A value begins where it can, be it with what the lexeme before it could have read on."""
+    pieces = [
+        b"-01(a",
+        b"-01(",
+        b"01(a",
+        b"-01",
+        b"1(a",
+        b" -01(",
+        b" -0",
+        b"x -11(",
+        b"a1(",
+        b"a11(a",
+        b"-a5(",
+    ]
+    tokens = [*(bytes([byte]) for byte in range(256)), *pieces]
+    vocabulary = Vocabulary.from_tokens([*tokens, None], [len(tokens)])
+    constraint = sg.lark(source, lexer="longest", contextual=contextual)
+    by_bytes = Matcher(constraint, Vocabulary.of_bytes())
+    taken = 0
+    for before in (b"", b"x", b"x ", b"x -", b"x -0", b"x a"):
+        matcher = Matcher(constraint, vocabulary)
+        if not all(matcher.advance(byte) for byte in before):
+            continue
+        mask = matcher.mask()
+        for place, piece in enumerate(pieces, 256):
+            allowed = bool(mask[place >> 5] >> (place & 31) & 1)
+            text = before + piece
+            assert allowed == matcher.fork().advance(place) == (by_bytes.viable_bytes(text) == len(text)), (
+                text
+            )
+            taken += allowed
+    assert taken > 3
