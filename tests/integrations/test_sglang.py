@@ -49,6 +49,7 @@ def _without_images():
     ):
         module = Empty(f"torchvision{name}")
         module.__spec__, module.__path__ = ModuleSpec(module.__name__, None), []
+        module.__version__ = "0.28.0"  # transformers asks for it where no distribution tells
         sys.modules[module.__name__] = module
         parent, _, last = module.__name__.rpartition(".")
         if parent:
