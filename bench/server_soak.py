@@ -32,6 +32,7 @@ from .server_process import Memory, descendants, key, model_of, report_batch, se
 __all__ = ["main"]
 
 _TOKENS = 24
+_DYING_SECONDS = 10.0
 _HANG_UP = 0.05
 """The share of clients that leave in the middle of a stream."""
 
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asyncio.run(_run(server.url, server.pid, options, soak, watch))
         report_batch(server.url)
         below = descendants(server.pid)
-    left = [pid for pid in below if os.path.exists(f"/proc/{pid}")]
+    left = _left(below)
     growth = _growth([own for _, own, _ in watch.samples])
     print(f"requests: {dict(soak.outcomes)}")
     print(f"the server's memory in the last third is {growth:.3f} of that in the middle third")
@@ -78,6 +79,14 @@ def _growth(samples: Sequence[float]) -> float:
     if not third:
         return 1.0
     return statistics.fmean(samples[-third:]) / statistics.fmean(samples[third:-third] or samples[:third])
+
+
+def _left(pids: Sequence[int]) -> list[int]:
+    """Those that are there some seconds later: on a busy machine dying takes a while."""
+    end = time.monotonic() + _DYING_SECONDS
+    while (left := [pid for pid in pids if os.path.exists(f"/proc/{pid}")]) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
 
 
 async def _run(url: str, pid: int, options: argparse.Namespace, soak: _Soak, watch: Memory) -> None:

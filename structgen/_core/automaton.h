@@ -187,6 +187,9 @@ class Automaton {
   // The requirement is empty from the start; says which part when it can.
   bool empty(Reader &r) { return start(r) == nullptr; }
 
+  // A step of a mask of `g`, with what its parser has done since the last one. Throws `LimitError` past `mask_steps`.
+  void count_step(Reader &r, GrammarControl &g) const;
+
  private:
   const Node *begin(Reader &r, const Plan &plan, const Node *parent);
   const Node *value(Reader &r, const Node *parent, JsonControl *json, ValueControl *v, uint16_t space);
@@ -204,7 +207,6 @@ class Automaton {
   const Node *step_key(Reader &r, const Node *n, uint8_t b);
   const Node *step_array(Reader &r, const Node *n, uint8_t b);
   const Node *step_grammar(Reader &r, const Node *n, uint8_t b);
-  void count_step(Reader &r, GrammarControl &g) const;
   template <class Read>
   const Node *read_first(Reader &r, const Node *child, const Read &read);
   const Node *special_in_grammar(Reader &r, const Node *n, uint32_t token);

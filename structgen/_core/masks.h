@@ -110,6 +110,7 @@ class Masks {
   std::unordered_map<Hash128, Entry, HashOf128> cache_;
   size_t bytes_ = 0;
   uint64_t hits_ = 0, misses_ = 0;
+  uint64_t looked_at_ = 0;  // bytes of lexemes, beyond what fragments hold
   uint32_t *out_ = nullptr;  // the mask that is being made
   Reader *r_ = nullptr;
   std::unordered_map<Hash128, std::unique_ptr<ContextFragment>, HashOf128> context_fragments_;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr uint64_t ENTRY = 9, CONTEXT = 11;
 constexpr size_t FEW_PAIRS = 64;
+constexpr uint64_t BYTES_PER_STEP = 16;  // of a lexeme alone, without the parser: they cost about as much as a step
 
 }  // namespace
 
@@ -372,6 +373,7 @@ void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, 
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
   for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
+    if (++looked_at_ % BYTES_PER_STEP == 0) a_.count_step(*r_, g);
     if (lexemes.complete(lexeme) && !lexemes.may_follow(lexeme, c->byte)) {
       const Place place = place_at(read);
       Arena::Mark mark = r_->arena.mark();

@@ -390,22 +390,28 @@ std::optional<size_t> Matcher::least_tokens(size_t room) {
   Program::Least &known = program_->least();
   std::lock_guard lock(known.mutex);
   auto enough = [&] { return known.tokens && *known.tokens <= room; };
+  if (enough()) return known.tokens;
   auto found = [&](size_t tokens) { known.tokens = std::min(known.tokens.value_or(tokens), tokens); };
   Matcher first(program_);
   const Node *start = first.state();
   if (start && start->kind == Node::Scalar && !start->parent) {
-    const Vocabulary &vocabulary = program_->space().vocabulary();
-    // A text of the fewest bytes is found at once; one of the fewest tokens takes a search over all states.
-    if (!std::exchange(known.text_tried, true))
-      if (std::string text; first.witness({}, &text, false)) {
-        known.least_bytes = text.size();
+    TextSpace &space = program_->space();
+    const Vocabulary &vocabulary = space.vocabulary();
+    // A short text is found at once; one of the fewest tokens takes a search over all states.
+    if (!std::exchange(known.text_tried, true)) {
+      if (std::string text; first.witness({}, &text, false))
         if (auto tokens = vocabulary.fewest_tokens(text)) found(tokens->size());
-      }
-    if (enough() || known.least_bytes / std::max<size_t>(1, vocabulary.longest_token()) > room) return known.tokens;
+      Program::Turn turn(*program_);
+      known.least_length = std::max<int64_t>(0, space.regex().min_length(space.re(start->text)));
+    }
+    if (enough()) return known.tokens;
+    const bool cannot_fit = known.least_length / std::max<size_t>(1, vocabulary.longest_token()) > room;
+    if (cannot_fit && known.tokens) return known.tokens;
     if (!std::exchange(known.witness_tried, true)) {
       Program::Turn turn(*program_);
       std::vector<uint32_t> tokens;
-      if (program_->space().fewest_tokens(start->text, &tokens, &known.is_cut)) found(tokens.size());
+      known.is_cut = true;  // until the search has ended, which a limit may prevent
+      if (space.fewest_tokens(start->text, &tokens, &known.is_cut)) found(tokens.size());
     }
     return enough() || !known.is_cut ? known.tokens : std::nullopt;
   }

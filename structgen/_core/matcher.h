@@ -60,8 +60,8 @@ class Program {
   struct Least {
     std::mutex mutex;
     bool text_tried = false, witness_tried = false, shortest_tried = false;
-    bool is_cut = false;  // the search for the fewest tokens of a plain text
-    size_t least_bytes = 0;
+    bool is_cut = false;      // the search for the fewest tokens of a plain text
+    size_t least_length = 0;  // of a plain text, in characters; a lower bound
     std::optional<size_t> tokens;
   };
   Least &least() { return least_; }

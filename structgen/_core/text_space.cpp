@@ -391,6 +391,7 @@ std::unique_lock<std::mutex> TextSpace::hold() {
 }
 
 bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut) {
+  if (cut) *cut = false;
   if (std::string text; states_[s].encoding == Encoding::Plain && regex_.unfolds(re(s))) {
     std::optional<std::vector<uint32_t>> tokens;
     if (regex_.shortest_by_structure(re(s), &text)) tokens = vocabulary_->fewest_tokens(text);
@@ -401,17 +402,17 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut
     TextState from;
     uint32_t token;
   };
+  constexpr size_t TOKENS_A_STEP = 4;
+  size_t left = SIZE_MAX;
+  if (cut && limits_.mask_steps < SIZE_MAX / TOKENS_A_STEP) left = TOKENS_A_STEP * limits_.mask_steps;
   std::unordered_map<TextState, Step> seen{{s, {s, 0}}};
   std::vector<TextState> queue{s};
-  constexpr size_t TOKENS_A_STEP = 4;
-  size_t left = limits_.mask_steps < SIZE_MAX / TOKENS_A_STEP ? TOKENS_A_STEP * limits_.mask_steps : SIZE_MAX;
+  if (cut) *cut = true;  // should a limit be met below
   for (size_t i = 0; i < queue.size(); ++i) {
-    if (i >= limits_.oracle_budget || left == 0) {
-      if (cut) *cut = true;
-      return false;
-    }
+    if (i >= limits_.oracle_budget || left == 0) return false;
     const TextState at = queue[i];
     if (complete(at)) {
+      if (cut) *cut = false;
       out->clear();
       for (TextState back = at; back != s; back = seen.at(back).from) out->push_back(seen.at(back).token);
       std::reverse(out->begin(), out->end());
@@ -422,6 +423,7 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut
       return --left == 0;
     });
   }
+  if (cut) *cut = false;
   return false;
 }
 

@@ -40,7 +40,7 @@ struct Limits {
   uint32_t max_depth = 1'000;                       // open containers
   size_t max_alternatives = 256;                    // parallel readings of a sequence or union
   size_t listed_containers = 10'000;                // arrays and objects in one enum
-  size_t mask_steps = 5'000'000;                    // of a grammar for one mask; four tokens each for a completion
+  size_t mask_steps = 5'000'000;                    // of a grammar for one mask; four tokens each to tell how short texts are
   size_t earley_items = 50'000;                     // open beginnings of rules at one place of a text
 };
 
@@ -126,8 +126,8 @@ class TextSpace {
   // vocabulary is a token on its own; otherwise decided by search over (state, token) pairs.
   bool spellable(TextState s);
 
-  // The fewest tokens that complete a plain text from `s`; false if none is found within the budget, which
-  // may have `cut` the search.
+  // The fewest tokens that complete a plain text from `s`; false if none is found within the budget. With
+  // `cut` that is one of work, too, and it says whether the budget ended the search.
   bool fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut = nullptr);
 
   // Greatest minimal length (characters) over the states reachable from `re`; -1: too many to tell.

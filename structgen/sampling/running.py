@@ -324,7 +324,7 @@ class RunningBatch:
         costs about `prompt_tokens` positions and those that it has; the width is that of proportional fairness (Kelly,
         1997): the one for which the sum of the logarithms of the rows' speeds is largest.
         """
-        lengths = np.array([len(seat.row.pending) for seat in going])
+        lengths = np.array([max(1, len(seat.row.pending)) for seat in going])
         widths = np.array(
             sorted({*lengths.tolist(), *(2**power for power in range(int(lengths.max()).bit_length()))})
         )

@@ -13,6 +13,7 @@ Cost: two thread switches a call, some ten microseconds.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -24,6 +25,7 @@ __all__ = ["WAITING", "Turns"]
 Task = Callable[[], None]
 WAITING = 3.0
 """Times the patience by the clock on the wall, for tasks that did not use it up."""
+_LOOK_AGAIN = 0.001
 
 
 class _Lane:
@@ -51,13 +53,16 @@ class _Lane:
             return patience - waited
         if waited >= WAITING * patience:
             return 0.0
-        return min(patience - (_read_clock(self._clock) - self._used), WAITING * patience - waited)
+        left = patience - (_read_clock(self._clock) - self._used)
+        return 0.0 if left <= 0 else min(max(left, _LOOK_AGAIN), WAITING * patience - waited)
 
 
 def _own_clock() -> int | None:
     """The clock of this thread's CPU time, as other threads can read it; None where there is none."""
     clock_of = getattr(time, "pthread_getcpuclockid", None)
-    return None if clock_of is None else int(clock_of(threading.get_ident()))
+    with contextlib.suppress(OSError):
+        return None if clock_of is None else int(clock_of(threading.get_ident()))
+    return None
 
 
 def _read_clock(clock: int | None) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 
 from structgen.errors import DeadEnd, LimitExceeded, StructgenError
 from structgen.posterior_sampling import sample
+from structgen.sampling.budget import room_after
 from structgen.sampling.options import row_seed
 from structgen.sampling.row import Row
 from structgen.serving.compiler import Compiled
@@ -141,7 +142,7 @@ class Service:
         number = self._next
         try:
             rows = await self._in_thread(
-                self._opening_lanes if _waits_for_lane(asked, compiled) else self._opening,
+                self._opening_lanes if self._waits_for_lane(asked, prompt, compiled) else self._opening,
                 lambda: self._rows(asked, prompt, compiled, number << 8),
             )
         except StructgenError as error:
@@ -232,6 +233,12 @@ class Service:
             )
         return found
 
+    def _waits_for_lane(self, asked: Asked, prompt: list[int], compiled: Spec | None) -> bool:
+        if not isinstance(compiled, LanedSpec):
+            return False
+        room, _ = room_after(len(prompt), self.model.context_length, asked.options.max_tokens)
+        return compiled.needs_lane(room, closes=asked.options.close_within_budget)
+
     def _rows(self, asked: Asked, prompt: list[int], compiled: Spec | None, index: int) -> list[Row]:
         vocabulary = self.model.vocabulary
         rows = []
@@ -321,13 +328,6 @@ class Service:
 
     def _refused(self, error: StructgenError, asked: Asked) -> ApiError:
         return of_error(error, None if asked.spec is None else asked.spec.param)
-
-
-def _waits_for_lane(asked: Asked, compiled: Spec | None) -> bool:
-    options = asked.options
-    return isinstance(compiled, LanedSpec) and compiled.needs_lane(
-        options.max_tokens, closes=options.close_within_budget
-    )
 
 
 def _finite(value: float) -> float | None:

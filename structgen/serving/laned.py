@@ -33,6 +33,7 @@ T = TypeVar("T")
 _INSTALL_SECONDS = 0.01
 _TIGHT = {"mask_steps": 50_000, "earley_items": 4_000}
 """Under which a mask takes some ten milliseconds at most, where the vocabulary sets no limits (docs/server.md)."""
+_MOST_ASKED = 64
 _PICKLED_BYTES = 64 << 20
 """Memory of pickled specs past which those used longest ago are let go."""
 
@@ -49,6 +50,8 @@ class LanedSpec:
     """It in this process; None: it has a lane."""
     least_tokens: int | None = None
     """Of a short text, if one was found in the trial."""
+    _asked: dict[int, int | None] = field(default_factory=dict)
+    """Of texts that are longer than so many tokens, as far as was found out."""
     _lane: weakref.ReferenceType[Lane] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -72,7 +75,8 @@ class LanedSpec:
         return self.in_lane() if quick is None else MovingMatcher(quick.open(), self)
 
     def in_lane(self) -> LaneMatcher:
-        matcher = self._beside()
+        """A fresh matcher in a lane; so are those to come."""
+        matcher = self.beside()
         self.quick = None
         return matcher
 
@@ -80,9 +84,14 @@ class LanedSpec:
         """See `Matcher.least_tokens`; in a lane, if that takes more than a look."""
         if self.least_tokens is not None and self.least_tokens <= room:
             return self.least_tokens
-        return self._beside().least_tokens(room)
+        if room not in self._asked:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            self._asked[room] = self.beside().least_tokens(room)
+        return self._asked[room]
 
-    def _beside(self) -> LaneMatcher:
+    def beside(self) -> LaneMatcher:
+        """A fresh matcher in a lane, whether others need one or not."""
         with self._lock:
             lane = None if self._lane is None else self._lane()
             if lane is None or lane.is_over:
@@ -134,7 +143,8 @@ class MovingMatcher:
         return found
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        self._move()
+        if self._spec is not None:
+            self._move(self._spec.beside())
         found: list[int] | None = self._now.witness(max_tokens)
         return found
 
@@ -150,15 +160,12 @@ class MovingMatcher:
         except LimitExceeded:
             if self._spec is None:
                 raise
-        self._move()
+        self._move(self._spec.in_lane())
         return what(self._now)
 
-    def _move(self) -> None:
-        """Into a lane, if it is not in one yet."""
-        if self._spec is not None:
-            moved = self._spec.in_lane()
-            moved.replay(self._now.tokens)
-            self._now, self._spec = moved, None
+    def _move(self, lane: LaneMatcher) -> None:
+        lane.replay(self._now.tokens)
+        self._now, self._spec = lane, None
 
 
 class LanedCompiler(Trials[Compiled | LanedSpec]):

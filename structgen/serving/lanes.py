@@ -34,7 +34,7 @@ from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
 from .lane_process import NUMBER, READY, Question, View, receive, send
-from .processes import cpu_seconds, environment, is_ready, make_way
+from .processes import cpu_seconds, environment, is_ready, step_aside
 from .requests import RequestLimits
 from .worker import vocabulary_parts
 
@@ -48,6 +48,7 @@ _WALL = 10
 """A question may wait for the processor for so many times the CPU time that it may take."""
 _LONG = 0.1
 """Who takes longer for one question makes way for the others."""
+_SLOW_NICENESS = 10
 
 
 class Lanes:
@@ -203,7 +204,14 @@ class Lane:
             send(self._line, what)
             while not is_ready(self._line, _ASK_AGAIN):
                 used = cpu_seconds(self.pid) - began
-                if used > seconds or monotonic() > deadline:
+                if monotonic() > deadline:
+                    self.end()
+                    raise LimitExceeded(
+                        f"the request's constraint did not get its CPU time {purpose} within {_WALL * seconds:g} s",
+                        limit="busy",
+                        hint="Try again later.",
+                    )
+                if used > seconds:
                     self.end()
                     raise LimitExceeded(
                         f"the request's constraint takes more than {seconds:g} s of CPU time {purpose}",
@@ -212,7 +220,7 @@ class Lane:
                     )
                 if used > _LONG and not self._has_stepped_aside:
                     self._has_stepped_aside = True
-                    make_way(self.pid)
+                    step_aside(_SLOW_NICENESS, self.pid)
             frame = receive(self._line)
         except (OSError, ValueError):
             frame = None

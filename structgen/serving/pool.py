@@ -20,7 +20,7 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .processes import cpu_seconds, end_process, environment, is_ready, make_way
+from .processes import cpu_seconds, end_process, environment, is_ready, step_aside
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -36,6 +36,10 @@ _FORGETTABLE = 0.005
 """CPU seconds of a spec; what took less cannot make another one look so much quicker than it is."""
 _ASK_AGAIN = 0.02
 _BY_NUMBER = -1
+_SLOW_NICENESS = 10
+"""Beyond what it has, of a process whose spec is not quick: it must not take the processor from those who serve. (One
+that runs only when others leave the processor idle hardly ever does on a busy machine, nor does it die.)"""
+_LEAST_WALL = 30.0
 _WALL = 6
 """A spec may wait for the processor, or sleep, for so many times the CPU time that it may take."""
 _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
@@ -43,6 +47,10 @@ _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; ma
 
 class Preempted(Exception):
     """A spec that was not quick had to make way; it may be tried again."""
+
+
+class _Waited(Exception):
+    """A spec did not get the processor for long."""
 
 
 class _Died(Exception):
@@ -55,6 +63,7 @@ class WorkerProcess:
     def __init__(self, vocabulary: Vocabulary, limits: RequestLimits) -> None:
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
+        self._most_seconds = max(_LEAST_WALL, _WALL * limits.compile_seconds)
         self._process: subprocess.Popen[bytes] | None = None
         self._trying: int | None = None
         """The process that tries specs out, as a descriptor, so that its number can stand for no other one."""
@@ -106,10 +115,15 @@ class WorkerProcess:
             found = pickle.loads(self._exchange(pickle.dumps((kind, spec)), may_go_on))
         except TimeoutError:
             raise LimitExceeded(
-                f"the request's constraint takes more than {self._limits.compile_seconds:g} s of CPU time to compile, "
-                f"or did not get it within {_WALL * self._limits.compile_seconds:g} s",
+                f"the request's constraint takes more than {self._limits.compile_seconds:g} s of CPU time to compile",
                 limit="compile_seconds",
                 hint="Send a smaller one; whoever runs the server can raise compile_seconds.",
+            ) from None
+        except _Waited:
+            raise LimitExceeded(
+                f"the request's constraint did not get its CPU time within {self._most_seconds:g} s",
+                limit="busy",
+                hint="Try again later.",
             ) from None
         except (OSError, _Died):
             self.kill()
@@ -147,21 +161,22 @@ class WorkerProcess:
         """The answer to a request. When this raises, the process is another one, or none."""
         limits = self._limits
         self._send(data)
-        if self._frame(monotonic() + _WALL * limits.compile_seconds + _RENEW_SECONDS) != GOT:
+        if self._frame(monotonic() + self._most_seconds + _RENEW_SECONDS) != GOT:
             raise _Died
-        began, deadline = cpu_seconds(self._pid), monotonic() + _WALL * limits.compile_seconds
+        began, deadline = cpu_seconds(self._pid), monotonic() + self._most_seconds
         self.used = 0.0  # where the process is another one afterwards
         pause, is_slow = limits.quick_seconds, False
         while not is_ready(self._output, pause):
             pause, used = _ASK_AGAIN, cpu_seconds(self._pid) - began
             if monotonic() < deadline and used < limits.quick_seconds:
                 continue  # it has not had its turn
-            late = used >= limits.compile_seconds or monotonic() >= deadline
-            if late or not may_go_on():
+            late = used >= limits.compile_seconds
+            waited = monotonic() >= deadline
+            if late or waited or not may_go_on():
                 self._renew()
-                raise TimeoutError if late else Preempted
+                raise TimeoutError if late else _Waited if waited else Preempted
             if not is_slow:
-                make_way(self._pid)
+                step_aside(_SLOW_NICENESS, self._pid)
                 is_slow = True
         answer = self._frame(monotonic() + _RENEW_SECONDS)
         if answer.startswith(READY):  # it died, and the next one is there already

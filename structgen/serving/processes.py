@@ -25,7 +25,6 @@ __all__ = [
     "end_process",
     "environment",
     "is_ready",
-    "make_way",
     "settle",
     "step_aside",
     "unbound_memory",
@@ -70,15 +69,6 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
-
-
-def make_way(pid: int) -> None:
-    """From now on a process runs only where the others leave the processor idle, or nearly so; it stays like that."""
-    if hasattr(os, "SCHED_IDLE"):
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
-            return
-    step_aside(_LOWEST, pid)
 
 
 def step_aside(by: int, pid: int = 0) -> None:

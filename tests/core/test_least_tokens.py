@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 import structgen as sg
+from structgen.errors import LimitExceeded
 from structgen.matcher import open_matcher
 from structgen.vocabulary import Vocabulary
 
@@ -49,6 +50,29 @@ def test_a_search_that_was_cut_tells_nothing() -> None:
     # More bytes than so many tokens can spell need no search.
     told = open_matcher(sg.regex("a{60}b"), narrow).least_tokens(5)
     assert told is not None and told > 5
+
+
+def test_a_short_text_is_no_bound_where_it_need_not_be_the_shortest() -> None:
+    tokens = [*(bytes([byte]) for byte in range(97, 123)), b"cbbbbbbbbbbbbbbbbbe"]
+    vocabulary = Vocabulary.from_tokens([*tokens, None], [len(tokens)])
+    matcher = open_matcher(sg.regex("(?=[^z]*$)(a{3000}|(b|c)*c(b|c){17}e)"), vocabulary)
+    found, witness = matcher.least_tokens(100), matcher.witness(100)
+    assert witness is not None and len(witness) <= 100
+    assert found is None or found <= 100
+
+
+def test_a_limit_in_the_middle_of_the_search_leaves_it_open() -> None:
+    matcher = open_matcher(sg.regex("c{20}|a{21}"), VOCABULARY.with_limits(automaton_states=38))
+    assert matcher.least_tokens(30) == 20
+    with pytest.raises(LimitExceeded):
+        matcher.least_tokens(10)
+    assert matcher.least_tokens(10) is None
+
+
+def test_completions_are_looked_for_with_more_patience() -> None:
+    narrow = VOCABULARY.with_limits(mask_steps=3)
+    witness = open_matcher(sg.regex("c{20}|a{21}"), narrow).witness(10)
+    assert witness is not None and len(witness) == 7
 
 
 def test_a_long_text_of_a_wide_alphabet_is_found_at_once() -> None:
