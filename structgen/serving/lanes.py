@@ -48,7 +48,7 @@ _WALL = 10
 """A question may wait for the processor for so many times the CPU time that it may take."""
 _LONG = 0.1
 """Who takes longer for one question makes way for the others."""
-_SLOW_NICENESS = 10
+_SLOW_NICENESS = 14
 
 
 class Lanes:

@@ -36,7 +36,7 @@ _FORGETTABLE = 0.005
 """CPU seconds of a spec; what took less cannot make another one look so much quicker than it is."""
 _ASK_AGAIN = 0.02
 _BY_NUMBER = -1
-_SLOW_NICENESS = 10
+_SLOW_NICENESS = 14
 """Beyond what it has, of a process whose spec is not quick: it must not take the processor from those who serve. (One
 that runs only when others leave the processor idle hardly ever does on a busy machine, nor does it die.)"""
 _LEAST_WALL = 30.0
