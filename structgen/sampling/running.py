@@ -210,7 +210,7 @@ class RunningBatch:
         # subtle: reading a few tokens takes a pass of the model, too, so prompts are counted as well as their tokens.
         prompts = self._prompts_at_once()
         left = None if prompts is None else prompts * self._prompt_tokens
-        while (prompts is None or prompts > 0) and (left is None or left > 0):
+        while prompts is None or left is None or min(prompts, left) > 0:
             if self._arriving is None:
                 if not self._waiting or self.running + len(self._waiting[0].rows) > self.most_rows:
                     break

@@ -196,9 +196,8 @@ class Engine:
                 continue
             ticket, place = known
             if row.error is not None:
-                row.error = detached(
-                    row.error
-                )  # else a cycle keeps the row, and its lane, until the collector comes
+                # else a cycle keeps the row, and its lane, until the collector comes
+                row.error = detached(row.error)
             ticket.went_on(place)
             told[id(ticket)] = ticket
             if row.finish is not None:

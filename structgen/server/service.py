@@ -158,10 +158,8 @@ class Service:
 
     def leave(self, running: Running) -> None:
         """The request has ended, one way or another."""
-        ticket, running.ticket = (
-            running.ticket,
-            None,
-        )  # they hold one another, and the ticket its rows and lanes
+        # They hold one another, and the ticket its rows and lanes.
+        ticket, running.ticket = running.ticket, None
         if ticket is None:
             return
         if not ticket.is_done:

@@ -34,7 +34,7 @@ from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
 from .lane_process import NUMBER, READY, Question, View, receive, send
-from .processes import cpu_seconds, environment, is_ready, step_aside
+from .processes import SLOW_NICENESS, cpu_seconds, environment, is_ready, step_aside
 from .requests import RequestLimits
 from .worker import vocabulary_parts
 
@@ -48,7 +48,6 @@ _WALL = 10
 """A question may wait for the processor for so many times the CPU time that it may take."""
 _LONG = 0.1
 """Who takes longer for one question makes way for the others."""
-_SLOW_NICENESS = 14
 
 
 class Lanes:
@@ -220,7 +219,7 @@ class Lane:
                     )
                 if used > _LONG and not self._has_stepped_aside:
                     self._has_stepped_aside = True
-                    step_aside(_SLOW_NICENESS, self.pid)
+                    step_aside(SLOW_NICENESS, self.pid)
             frame = receive(self._line)
         except (OSError, ValueError):
             frame = None

@@ -20,7 +20,7 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .processes import cpu_seconds, end_process, environment, is_ready, step_aside
+from .processes import SLOW_NICENESS, cpu_seconds, end_process, environment, is_ready, step_aside
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -36,12 +36,10 @@ _FORGETTABLE = 0.005
 """CPU seconds of a spec; what took less cannot make another one look so much quicker than it is."""
 _ASK_AGAIN = 0.02
 _BY_NUMBER = -1
-_SLOW_NICENESS = 14
-"""Beyond what it has, of a process whose spec is not quick: it must not take the processor from those who serve. (One
-that runs only when others leave the processor idle hardly ever does on a busy machine, nor does it die.)"""
-_LEAST_WALL = 30.0
 _WALL = 6
-"""A spec may wait for the processor, or sleep, for so many times the CPU time that it may take."""
+"""A spec may wait for the processor, or sleep, for so many times the CPU time that it may take,"""
+_LEAST_WALL = 30.0
+"""and so many seconds at least."""
 _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
 
 
@@ -176,7 +174,7 @@ class WorkerProcess:
                 self._renew()
                 raise TimeoutError if late else _Waited if waited else Preempted
             if not is_slow:
-                step_aside(_SLOW_NICENESS, self._pid)
+                step_aside(SLOW_NICENESS, self._pid)
                 is_slow = True
         answer = self._frame(monotonic() + _RENEW_SECONDS)
         if answer.startswith(READY):  # it died, and the next one is there already

@@ -19,6 +19,7 @@ import time
 from typing import IO
 
 __all__ = [
+    "SLOW_NICENESS",
     "bound_memory",
     "cpu_seconds",
     "die_with_parent",
@@ -32,6 +33,10 @@ __all__ = [
 
 _PR_SET_PDEATHSIG = 1
 _LOWEST = 19
+SLOW_NICENESS = 14
+"""For `step_aside`, of a process that turns out to take long, beyond what it has (5): it must not take the processor
+from those who serve. (One that runs only when others leave the processor idle hardly ever does on a busy machine, nor
+does it die.)"""
 
 
 def cpu_seconds(pid: int) -> float:
