@@ -423,7 +423,7 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut
       return --left == 0;
     });
   }
-  if (cut) *cut = false;
+  if (cut) *cut = left == 0;  // it may have ended at the last state, before that one's new ones were met
   return false;
 }
 

@@ -84,11 +84,12 @@ class LanedSpec:
         """See `Matcher.least_tokens`; in a lane, if that takes more than a look."""
         if self.least_tokens is not None and self.least_tokens <= room:
             return self.least_tokens
-        if room not in self._asked:
-            if len(self._asked) >= _MOST_ASKED:
-                self._asked.clear()
-            self._asked[room] = self.beside().least_tokens(room)
-        return self._asked[room]
+        asked = self._asked
+        if room not in asked:
+            if len(asked) >= _MOST_ASKED:
+                asked = self._asked = {}  # a fresh one: other threads may be reading this
+            asked[room] = self.beside().least_tokens(room)
+        return asked[room]
 
     def beside(self) -> LaneMatcher:
         """A fresh matcher in a lane, whether others need one or not."""

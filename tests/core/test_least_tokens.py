@@ -69,6 +69,15 @@ def test_a_limit_in_the_middle_of_the_search_leaves_it_open() -> None:
     assert matcher.least_tokens(10) is None
 
 
+def test_a_search_that_was_cut_at_its_only_state_tells_nothing() -> None:
+    tokens = [b"a", b"aa", b"aaa", b"aaaa", b"b", b"c", b"bbbb"]
+    vocabulary = Vocabulary.from_tokens([*tokens, None], [len(tokens)])
+    constraint = sg.regex("a*(c{3}|b{4})")
+    assert open_matcher(constraint, vocabulary).least_tokens(2) == 1
+    for steps in range(1, 8):
+        assert open_matcher(constraint, vocabulary.with_limits(mask_steps=steps)).least_tokens(2) in (None, 1)
+
+
 def test_completions_are_looked_for_with_more_patience() -> None:
     narrow = VOCABULARY.with_limits(mask_steps=3)
     witness = open_matcher(sg.regex("c{20}|a{21}"), narrow).witness(10)
