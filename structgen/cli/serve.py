@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
@@ -116,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
     _say(f"loading {arguments.model or 'the embedded model'} ...")
     if arguments.threads is not None:
         _set_threads(arguments.threads)
-    model = load_model(arguments.model)
+    model = _loaded(arguments.model)
     service = Service(model, settings)
     host, port = door.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
@@ -183,6 +184,17 @@ def _bound(host: str, port: int) -> socket.socket:
         ) from None
     door.set_inheritable(False)
     return door
+
+
+def _loaded(name: str | None) -> Any:
+    """The model, loaded on a thread that ends.
+
+    Why: OpenMP keeps threads for every thread that has computed with it, and where there are more of them than
+    processors all wait asleep, not spinning; a pass on the server's thread would take a third longer, and more where
+    other processes want the processors.
+    """
+    with ThreadPoolExecutor(1, "structgen-loading") as loading:
+        return loading.submit(load_model, name).result()
 
 
 def _set_threads(count: int) -> None:

@@ -95,13 +95,16 @@ class Ticket:
 class Engine:
     """Of one model. `start` it, `close` it."""
 
-    def __init__(self, model: Any, settings: ServerSettings) -> None:
+    def __init__(
+        self, model: Any, settings: ServerSettings, is_in_the_way: Callable[[], bool] = lambda: False
+    ) -> None:
         self.model = model
         self.batch = RunningBatch(
             model,
             most_rows=settings.max_rows,
             patience=settings.patience,
             prompt_tokens=settings.prompt_tokens,
+            is_in_the_way=is_in_the_way,
         )
         self._wake = threading.Condition()
         self._new: deque[Ticket] = deque()

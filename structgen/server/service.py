@@ -68,8 +68,8 @@ class Service:
 
     def __init__(self, model: Any, settings: ServerSettings) -> None:
         self.model, self.settings = model, settings
-        self.engine = Engine(model, settings)
         self.compiler = LanedCompiler(model.vocabulary, settings.limits, settings.compilers)
+        self.engine = Engine(model, settings, is_in_the_way=lambda: bool(self.compiler.slow_work))
         self.metrics = Metrics(self.engine, self.compiler)
         self.is_draining = False
         self.open = 0

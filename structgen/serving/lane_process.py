@@ -23,7 +23,7 @@ from structgen import _core
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.own_requests import preload
-from structgen.serving.processes import bound_memory, die_with_parent, settle, step_aside
+from structgen.serving.processes import bound_memory, die_with_parent, settle, stand_by
 from structgen.serving.trial import serving_vocabulary
 from structgen.vocabulary import Vocabulary
 
@@ -32,7 +32,6 @@ __all__ = ["NUMBER", "READY", "Question", "View", "main", "receive", "send"]
 LENGTH = struct.Struct(">I")
 NUMBER = struct.Struct(">q")
 READY = b"r"
-_NICENESS = 5
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def main() -> None:
             try:
                 die_with_parent(this)
                 door.close()
-                step_aside(_NICENESS)
+                stand_by()
                 bound_memory(limits.lane_bytes)
                 with socket.socket(fileno=descriptors[0]) as line:
                     _serve(line, vocabulary)

@@ -179,7 +179,7 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
         tight.__dict__["native"] = vocabulary.native
         self._quick_vocabulary = serving_vocabulary(tight if workers else vocabulary)
         super().__init__(vocabulary, limits, workers)
-        self.lanes = Lanes(self.vocabulary, limits) if workers else None
+        self.lanes = Lanes(self.vocabulary, limits, self.slow_work) if workers else None
 
     def compile(self, kind: Kind, spec: Any) -> Compiled | LanedSpec:
         """The spec, compiled or ready for a lane, waiting for it. Raises `StructgenError`."""

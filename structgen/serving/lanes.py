@@ -34,7 +34,7 @@ from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
 from .lane_process import NUMBER, READY, Question, View, receive, send
-from .processes import SLOW_NICENESS, cpu_seconds, environment, is_ready, step_aside
+from .processes import SlowWork, cpu_seconds, environment, is_ready
 from .requests import RequestLimits
 from .worker import vocabulary_parts
 
@@ -45,15 +45,18 @@ _START_SECONDS = 120.0
 _ANSWER_SECONDS = 10.0
 _ASK_AGAIN = 0.02
 _WALL = 10
-"""A question may wait for the processor for so many times the CPU time that it may take."""
-_LONG = 0.1
-"""Who takes longer for one question makes way for the others."""
+"""A question may wait for the processor for so many times the CPU time that it may take,"""
+_LEAST_WALL = 30.0
+"""and so many seconds at least."""
 
 
 class Lanes:
     """Of one vocabulary; safe to use from any thread."""
 
-    def __init__(self, vocabulary: Vocabulary, limits: RequestLimits) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, limits: RequestLimits, slow_work: SlowWork | None = None
+    ) -> None:
+        self._slow_work = SlowWork() if slow_work is None else slow_work
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
         self._changed = threading.Condition()
@@ -93,7 +96,7 @@ class Lanes:
                 self._door = None
                 self._changed.notify_all()
                 raise _not_there("worker") from None
-            lane = Lane(mine, number, self._limits)
+            lane = Lane(mine, number, self._limits, self._slow_work)
             self._open.add(lane)
             self.starts += 1
         try:
@@ -146,15 +149,14 @@ class Lanes:
 class Lane:
     """One process; its matchers are asked one at a time."""
 
-    def __init__(self, line: socket.socket, pid: int, limits: RequestLimits) -> None:
-        self.pid, self._line, self._limits = pid, line, limits
+    def __init__(self, line: socket.socket, pid: int, limits: RequestLimits, slow_work: SlowWork) -> None:
+        self.pid, self._line, self._limits, self._slow_work = pid, line, limits, slow_work
         self._lock = threading.Lock()
         self._gone: deque[int] = deque()
         self._numbers = itertools.count()
         self.is_over = False
         self.was_closed = False
         """By who ends all lanes, so it is not the request's fault."""
-        self._has_stepped_aside = False
         try:
             self._handle: int | None = os.pidfd_open(pid)
         except (AttributeError, OSError):
@@ -198,28 +200,10 @@ class Lane:
         seconds: float = getattr(self._limits, limit)
         if self.is_over:
             raise self._lost()
-        began, deadline = cpu_seconds(self.pid), monotonic() + _WALL * seconds
         try:
             send(self._line, what)
-            while not is_ready(self._line, _ASK_AGAIN):
-                used = cpu_seconds(self.pid) - began
-                if monotonic() > deadline:
-                    self.end()
-                    raise LimitExceeded(
-                        f"the request's constraint did not get its CPU time {purpose} within {_WALL * seconds:g} s",
-                        limit="busy",
-                        hint="Try again later.",
-                    )
-                if used > seconds:
-                    self.end()
-                    raise LimitExceeded(
-                        f"the request's constraint takes more than {seconds:g} s of CPU time {purpose}",
-                        limit=limit,
-                        hint=f"Send a smaller one; whoever runs the server can raise {limit}.",
-                    )
-                if used > _LONG and not self._has_stepped_aside:
-                    self._has_stepped_aside = True
-                    step_aside(SLOW_NICENESS, self.pid)
+            with self._slow_work:
+                self._wait(seconds, limit, purpose)
             frame = receive(self._line)
         except (OSError, ValueError):
             frame = None
@@ -233,6 +217,27 @@ class Lane:
             return answer
         finally:
             del answer  # else its frame, which it holds, would hold it
+
+    def _wait(self, seconds: float, limit: str, purpose: str) -> None:
+        """Until there is an answer, or `LimitExceeded`."""
+        most = max(_LEAST_WALL, _WALL * seconds)
+        began, deadline = cpu_seconds(self.pid), monotonic() + most
+        while not is_ready(self._line, _ASK_AGAIN):
+            used = cpu_seconds(self.pid) - began
+            if monotonic() > deadline:
+                self.end()
+                raise LimitExceeded(
+                    f"the request's constraint did not get its CPU time {purpose} within {most:g} s",
+                    limit="busy",
+                    hint="Try again later.",
+                )
+            if used > seconds:
+                self.end()
+                raise LimitExceeded(
+                    f"the request's constraint takes more than {seconds:g} s of CPU time {purpose}",
+                    limit=limit,
+                    hint=f"Send a smaller one; whoever runs the server can raise {limit}.",
+                )
 
     def _lost(self) -> LimitExceeded:
         if self.was_closed:

@@ -20,7 +20,7 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .processes import SLOW_NICENESS, cpu_seconds, end_process, environment, is_ready, step_aside
+from .processes import SlowWork, cpu_seconds, end_process, environment, is_ready, stand_by
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -35,6 +35,7 @@ _MOST_SPECS = 500
 _FORGETTABLE = 0.005
 """CPU seconds of a spec; what took less cannot make another one look so much quicker than it is."""
 _ASK_AGAIN = 0.02
+_LEAST_PAUSE = 0.005
 _BY_NUMBER = -1
 _WALL = 6
 """A spec may wait for the processor, or sleep, for so many times the CPU time that it may take,"""
@@ -58,9 +59,12 @@ class _Died(Exception):
 class WorkerProcess:
     """One worker; used by one thread at a time, but for `close`."""
 
-    def __init__(self, vocabulary: Vocabulary, limits: RequestLimits) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, limits: RequestLimits, slow_work: SlowWork | None = None
+    ) -> None:
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
+        self._slow_work = SlowWork() if slow_work is None else slow_work
         self._most_seconds = max(_LEAST_WALL, _WALL * limits.compile_seconds)
         self._process: subprocess.Popen[bytes] | None = None
         self._trying: int | None = None
@@ -157,6 +161,10 @@ class WorkerProcess:
 
     def _exchange(self, data: bytes, may_go_on: Callable[[], bool]) -> bytes:
         """The answer to a request. When this raises, the process is another one, or none."""
+        with contextlib.ExitStack() as slow:
+            return self._answer(data, may_go_on, slow)
+
+    def _answer(self, data: bytes, may_go_on: Callable[[], bool], slow: contextlib.ExitStack) -> bytes:
         limits = self._limits
         self._send(data)
         if self._frame(monotonic() + self._most_seconds + _RENEW_SECONDS) != GOT:
@@ -165,7 +173,8 @@ class WorkerProcess:
         self.used = 0.0  # where the process is another one afterwards
         pause, is_slow = limits.quick_seconds, False
         while not is_ready(self._output, pause):
-            pause, used = _ASK_AGAIN, cpu_seconds(self._pid) - began
+            used = cpu_seconds(self._pid) - began
+            pause = _ASK_AGAIN if is_slow else min(_ASK_AGAIN, max(_LEAST_PAUSE, limits.quick_seconds - used))
             if monotonic() < deadline and used < limits.quick_seconds:
                 continue  # it has not had its turn
             late = used >= limits.compile_seconds
@@ -174,7 +183,8 @@ class WorkerProcess:
                 self._renew()
                 raise TimeoutError if late else _Waited if waited else Preempted
             if not is_slow:
-                step_aside(SLOW_NICENESS, self._pid)
+                stand_by(self._pid)
+                slow.enter_context(self._slow_work)
                 is_slow = True
         answer = self._frame(monotonic() + _RENEW_SECONDS)
         if answer.startswith(READY):  # it died, and the next one is there already

@@ -15,11 +15,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from typing import IO
 
 __all__ = [
-    "SLOW_NICENESS",
+    "SlowWork",
     "bound_memory",
     "cpu_seconds",
     "die_with_parent",
@@ -27,16 +28,36 @@ __all__ = [
     "environment",
     "is_ready",
     "settle",
+    "stand_by",
     "step_aside",
     "unbound_memory",
 ]
 
 _PR_SET_PDEATHSIG = 1
 _LOWEST = 19
-SLOW_NICENESS = 14
-"""For `step_aside`, of a process that turns out to take long, beyond what it has (5): it must not take the processor
-from those who serve. (One that runs only when others leave the processor idle hardly ever does on a busy machine, nor
-does it die.)"""
+
+
+class SlowWork:
+    """Counts what is under way in processes that `stand_by`: `with` it, from any thread.
+
+    Why: such a process gets hardly any time while a model keeps all processors busy, so who runs the model must know
+    that there is one, and pause for it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
 
 
 def cpu_seconds(pid: int) -> float:
@@ -74,6 +95,17 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def stand_by(pid: int = 0) -> None:
+    """Let a process (0: this one) run only when others leave the processor idle; that cannot be taken back.
+
+    Why not just the lowest priority: a processor that runs such a process counts as busy, so the scheduler leaves two
+    threads of a model on one processor and that process alone on the other, for a tenth of a second at a time.
+    """
+    step_aside(_LOWEST, pid)
+    with contextlib.suppress(OSError, AttributeError):
+        os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
 
 
 def step_aside(by: int, pid: int = 0) -> None:

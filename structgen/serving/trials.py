@@ -26,6 +26,7 @@ from structgen.vocabulary import Vocabulary
 
 from .passing import detached, passing_status
 from .pool import Preempted, WorkerProcess
+from .processes import SlowWork
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits, spec_text
 from .trial import Trial, serving_vocabulary, try_out
 
@@ -85,6 +86,8 @@ class Trials(ABC, Generic[Outcome]):
             raise OptionError(f"workers is {workers!r:.40}; it is a whole number from 0 to 64")
         self.limits = limits
         self.vocabulary = serving_vocabulary(vocabulary)
+        self.slow_work = SlowWork()
+        """What takes long, of the processes here."""
         self._lock = threading.Condition()
         self._known: OrderedDict[bytes, Outcome | StructgenError] = OrderedDict()
         self._in_flight: dict[bytes, Job[Outcome]] = {}
@@ -93,7 +96,7 @@ class Trials(ABC, Generic[Outcome]):
         self._slow_jobs: deque[Job[Outcome]] = deque()
         self._places = max(1, workers // 2)  # the others, and while one is started anew, are for quick ones
         self._closed = False
-        self._workers = [WorkerProcess(self.vocabulary, limits) for _ in range(workers)]
+        self._workers = [WorkerProcess(self.vocabulary, limits, self.slow_work) for _ in range(workers)]
         self._threads = [
             threading.Thread(target=self._work, args=(worker,), name="structgen-trials", daemon=True)
             for worker in self._workers

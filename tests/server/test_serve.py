@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from structgen.cli import main
+from structgen.cli import main, serve
 
 from .conftest import until
 
@@ -162,3 +162,16 @@ def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_options_are_told(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--port", "0", *arguments]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_the_model_is_loaded_on_a_thread_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else OpenMP keeps its threads beside those of the thread that serves, and all of them wait asleep."""
+    seen: list[Any] = []
+
+    def load(name: str | None) -> str:
+        seen.append(threading.current_thread())
+        return f"model {name}"
+
+    monkeypatch.setattr(serve, "load_model", load)
+    assert serve._loaded("x") == "model x"
+    assert seen[0] is not threading.main_thread() and not seen[0].is_alive()

@@ -14,6 +14,7 @@ from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenE
 from structgen.serving.checker import SpecChecker
 from structgen.serving.compiler import ConstraintCompiler
 from structgen.serving.pool import Preempted, WorkerProcess
+from structgen.serving.processes import SlowWork
 from structgen.serving.requests import RequestLimits
 from structgen.serving.trials import SECONDS
 
@@ -248,6 +249,28 @@ def test_a_spec_makes_way_when_it_is_told_to():
         begin = time.monotonic()
         assert worker.ask("regex", "a").seconds > 0
         assert time.monotonic() - begin < 10  # the next process was there
+    finally:
+        worker.close()
+        worker.kill()
+
+
+def test_a_spec_that_takes_long_counts_as_slow_work_until_it_is_answered():
+    slow_work = SlowWork()
+    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=0.3, quick_seconds=0.01), slow_work)
+    seen = []
+
+    def looks():
+        seen.append(bool(slow_work))
+        return True
+
+    try:
+        worker.start()
+        with pytest.raises(LimitExceeded, match="takes more than"):
+            worker.ask("grammar", SLOW, looks)
+        assert seen[0] is False and all(seen[1:]) and len(seen) > 2
+        assert not slow_work
+        assert worker.ask("regex", "a").seconds > 0
+        assert not slow_work
     finally:
         worker.close()
         worker.kill()

@@ -19,6 +19,7 @@ from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 from structgen.serving.laned import LanedCompiler, LanedSpec, MovingMatcher
 from structgen.serving.lanes import LaneMatcher, Lanes
+from structgen.serving.processes import SlowWork
 from structgen.serving.requests import RequestLimits, constraint_of
 from structgen.serving.trial import serving_vocabulary
 from structgen.vocabulary import Vocabulary
@@ -305,3 +306,25 @@ def children(pid: int, name: str) -> list[int]:
             if name in Path(f"/proc/{child}/cmdline").read_text():
                 found.append(child)
     return found
+
+
+def test_what_a_lane_is_asked_counts_as_slow_work_until_it_is_answered() -> None:
+    slow_work = SlowWork()
+    lanes = Lanes(VOCABULARY, RequestLimits(step_seconds=20.0, compile_seconds=20.0), slow_work)
+    seen: list[bool] = []
+    try:
+        pickled = pickle.dumps(constraint_of("json", LARGE))
+        opening = threading.Thread(target=lambda: lanes.lane(pickled).end())
+        opening.start()
+        while opening.is_alive():
+            seen.append(bool(slow_work))
+            time.sleep(0.002)
+        opening.join()
+        assert any(seen)
+        assert not slow_work
+        matcher = lane_matcher(lanes, "regex", "ab")
+        if hasattr(os, "sched_getscheduler"):
+            assert os.sched_getscheduler(matcher._lane.pid) == os.SCHED_IDLE
+        assert matcher.advance(ord("a")) and not slow_work
+    finally:
+        lanes.close()
