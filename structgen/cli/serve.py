@@ -8,8 +8,9 @@ import importlib.util
 import os
 import socket
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, get_args
 
@@ -193,8 +194,22 @@ def _loaded(name: str | None) -> Any:
     processors all wait asleep, not spinning; a pass on the server's thread would take a third longer, and more where
     other processes want the processors.
     """
-    with ThreadPoolExecutor(1, "structgen-loading") as loading:
-        return loading.submit(load_model, name).result()
+    loaded: Future[Any] = Future()
+
+    def load() -> None:
+        try:
+            loaded.set_result(load_model(name))
+        except BaseException as error:
+            loaded.set_exception(error)
+
+    # A daemon: Ctrl-C does not wait for it.
+    loading = threading.Thread(target=load, name="structgen-loading", daemon=True)
+    loading.start()
+    try:
+        return loaded.result()
+    finally:
+        if loaded.done():
+            loading.join()
 
 
 def _set_threads(count: int) -> None:

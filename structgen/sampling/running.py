@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -37,9 +37,6 @@ _SLOW = 0.5
 """A row whose turn took more than this share of the patience is not waited for in its place the next times."""
 _SLOW_TURNS = 8
 """So many times, if it is quick from then on."""
-
-_BREATH = 0.2
-"""Of the time of a pass, for others that need the processor."""
 
 _MOST_AT_ONCE = 8
 """At most so many prompts, and so many times `prompt_tokens`, are read in one round while others run."""
@@ -118,18 +115,10 @@ class RunningBatch:
     patience       seconds that all others wait for one row's turn
     prompt_tokens  tokens of prompts that are read between two passes while rows are running, up to eight times as many
                    where few run and many wait. Reading so many takes about as long as a pass does without any.
-    is_in_the_way  does somebody of lower priority wait for the processor? Then the batch stands still for a fifth of
-                   each pass, `patience` at most.
     """
 
     def __init__(
-        self,
-        model: Any,
-        *,
-        most_rows: int = 16,
-        patience: float = 0.01,
-        prompt_tokens: int = 64,
-        is_in_the_way: Callable[[], bool] = lambda: False,
+        self, model: Any, *, most_rows: int = 16, patience: float = 0.01, prompt_tokens: int = 64
     ) -> None:
         if min(most_rows, prompt_tokens) < 1 or patience <= 0:
             raise OptionError("most_rows, prompt_tokens and patience must be above 0")
@@ -138,8 +127,6 @@ class RunningBatch:
         self._model = model
         self._patience = patience
         self._prompt_tokens = prompt_tokens
-        self._is_in_the_way = is_in_the_way
-        self._last_pass = 0.0
         self._turns = Turns(patience, 2 * most_rows)
         self._waiting: deque[_Arrival] = deque()
         self._arriving: _Arrival | None = None
@@ -179,10 +166,6 @@ class RunningBatch:
 
     def step(self) -> list[Row]:
         """One round; the rows that went on, of which some may have ended (`finish`) and left."""
-        if self._seats and self._is_in_the_way():
-            # subtle: a model's threads hardly leave the processor by themselves; and whoever gets it in the middle of a
-            # pass keeps all of them waiting for as long as the system's clock ticks.
-            time.sleep(min(self._patience, _BREATH * self._last_pass))
         changed = self._take_turns()
         self._keep([seat for seat in self._seats if seat.state == "turning" or seat.row.finish is None])
         changed += self._read_prompts()
@@ -303,8 +286,7 @@ class RunningBatch:
             return failed
         self.counts.passes += 1
         self.counts.rows += len(going)
-        self._last_pass = time.perf_counter() - before
-        self.counts.seconds += self._last_pass
+        self.counts.seconds += time.perf_counter() - before
         return []
 
     def _advance(self, going: list[_Seat]) -> None:

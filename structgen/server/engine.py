@@ -34,6 +34,8 @@ __all__ = ["Engine", "Ticket"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _GIVE_BACK_SECONDS = 20.0
+_PAUSE = 0.2
+"""Of the time of the round before."""
 
 
 def _trimmer() -> Callable[[], Any]:
@@ -92,8 +94,17 @@ class Ticket:
         self.finish[place] = finish
 
 
+def computes_here(model: Any) -> bool:
+    """Does a model keep this machine's processors busy, not another device?"""
+    return getattr(getattr(model, "device", None), "type", "cpu") == "cpu"
+
+
 class Engine:
-    """Of one model. `start` it, `close` it."""
+    """Of one model. `start` it, `close` it.
+
+    is_in_the_way  is there work that runs only when the processors are idle? Then the thread pauses between two rounds,
+                   for a fifth of a round, `settings.patience` at most.
+    """
 
     def __init__(
         self, model: Any, settings: ServerSettings, is_in_the_way: Callable[[], bool] = lambda: False
@@ -104,8 +115,10 @@ class Engine:
             most_rows=settings.max_rows,
             patience=settings.patience,
             prompt_tokens=settings.prompt_tokens,
-            is_in_the_way=is_in_the_way,
         )
+        self._pause_at_most, self._is_in_the_way = settings.patience, is_in_the_way
+        self._pauses = computes_here(model)
+        self._last_round = 0.0
         self._wake = threading.Condition()
         self._new: deque[Ticket] = deque()
         self._gone: deque[Ticket] = deque()
@@ -165,11 +178,14 @@ class Engine:
                 gone, self._gone = self._gone, deque()
                 call = self._calls.popleft() if self._calls else None
             self._give_back()
+            self._pause()
+            before = time.perf_counter()
             try:
                 self._round(new, gone, call)
             except Exception as error:  # subtle: without this thread nothing would ever be answered again
                 logger.exception("a round failed")
                 self._fail_all(error)
+            self._last_round = time.perf_counter() - before
         self._fail_all(ShuttingDown("the server is shutting down"))
 
     def _round(
@@ -214,6 +230,15 @@ class Engine:
         self.batch.drop(rows)
         for row in rows:
             self._of.pop(id(row), None)
+
+    def _pause(self) -> None:
+        """Leave the processors to those who wait until they are idle, if there are any.
+
+        Why: a model's threads hardly leave a processor by themselves, so they would wait without an end; and whoever
+        got one in the middle of a pass would keep everybody waiting. A pause is a delay that is known.
+        """
+        if self._pauses and self._is_in_the_way():
+            time.sleep(min(self._pause_at_most, _PAUSE * self._last_round))
 
     def _give_back(self) -> None:
         """Let the system have what the allocator holds and nobody uses: the batch's cache grows and shrinks, and what

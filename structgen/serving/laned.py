@@ -23,6 +23,7 @@ from structgen.vocabulary import Vocabulary
 
 from .compiler import MASK_BYTES, Compiled, install
 from .lanes import Lane, LaneMatcher, Lanes
+from .processes import SlowWork
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits
 from .trial import Trial, serving_vocabulary
 from .trials import Job, Trials
@@ -178,7 +179,9 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
         tight = vocabulary.with_limits(**{**_TIGHT, **vocabulary.limits})
         tight.__dict__["native"] = vocabulary.native
         self._quick_vocabulary = serving_vocabulary(tight if workers else vocabulary)
-        super().__init__(vocabulary, limits, workers)
+        self.slow_work = SlowWork()
+        """What takes long and is under way. Whoever keeps the processors busy has to pause for it."""
+        super().__init__(vocabulary, limits, workers, self.slow_work)
         self.lanes = Lanes(self.vocabulary, limits, self.slow_work) if workers else None
 
     def compile(self, kind: Kind, spec: Any) -> Compiled | LanedSpec:

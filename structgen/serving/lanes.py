@@ -1,7 +1,7 @@
 """Constraints that take long have a lane of their own: a process in which their matchers live, asked over a socket.
 
 Why: a large constraint is no fault, but building its automaton holds the interpreter, and its masks the processor. In
-a process at a low priority it takes as long as it takes, and delays nobody but those who asked for it.
+a process that runs when others leave a processor idle it delays nobody but those who asked for it.
 What: `Lanes` keeps a process that forks (`lane_process`); a `Lane` is one that it forked, for one constraint and as
 long as somebody has a matcher of it. `LaneMatcher` is as much of `structgen.matcher.Matcher` as drawing needs; it asks
 once a token, since what was told at one place answers all questions about it.
@@ -44,7 +44,7 @@ _COMMAND = [sys.executable, "-c", "from structgen.serving.lane_process import ma
 _START_SECONDS = 120.0
 _ANSWER_SECONDS = 10.0
 _ASK_AGAIN = 0.02
-_WALL = 10
+_WALL = 12
 """A question may wait for the processor for so many times the CPU time that it may take,"""
 _LEAST_WALL = 30.0
 """and so many seconds at least."""
@@ -53,10 +53,8 @@ _LEAST_WALL = 30.0
 class Lanes:
     """Of one vocabulary; safe to use from any thread."""
 
-    def __init__(
-        self, vocabulary: Vocabulary, limits: RequestLimits, slow_work: SlowWork | None = None
-    ) -> None:
-        self._slow_work = SlowWork() if slow_work is None else slow_work
+    def __init__(self, vocabulary: Vocabulary, limits: RequestLimits, slow_work: SlowWork) -> None:
+        self._slow_work = slow_work
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
         self._changed = threading.Condition()
@@ -201,10 +199,10 @@ class Lane:
         if self.is_over:
             raise self._lost()
         try:
-            send(self._line, what)
             with self._slow_work:
+                send(self._line, what)
                 self._wait(seconds, limit, purpose)
-            frame = receive(self._line)
+                frame = receive(self._line)
         except (OSError, ValueError):
             frame = None
         if frame is None:

@@ -20,7 +20,7 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .processes import SlowWork, cpu_seconds, end_process, environment, is_ready, stand_by
+from .processes import LOWEST, SlowWork, cpu_seconds, end_process, environment, is_ready, stand_by, step_aside
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -37,7 +37,7 @@ _FORGETTABLE = 0.005
 _ASK_AGAIN = 0.02
 _LEAST_PAUSE = 0.005
 _BY_NUMBER = -1
-_WALL = 6
+_WALL = 12
 """A spec may wait for the processor, or sleep, for so many times the CPU time that it may take,"""
 _LEAST_WALL = 30.0
 """and so many seconds at least."""
@@ -57,14 +57,18 @@ class _Died(Exception):
 
 
 class WorkerProcess:
-    """One worker; used by one thread at a time, but for `close`."""
+    """One worker; used by one thread at a time, but for `close`.
+
+    slow_work  of who pauses for what takes long: then such a spec runs only when others leave a processor idle. Without
+               it, it has the lowest priority, since nobody would see to it that it ever runs on a busy machine.
+    """
 
     def __init__(
         self, vocabulary: Vocabulary, limits: RequestLimits, slow_work: SlowWork | None = None
     ) -> None:
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
-        self._slow_work = SlowWork() if slow_work is None else slow_work
+        self._slow_work = slow_work
         self._most_seconds = max(_LEAST_WALL, _WALL * limits.compile_seconds)
         self._process: subprocess.Popen[bytes] | None = None
         self._trying: int | None = None
@@ -167,7 +171,7 @@ class WorkerProcess:
     def _answer(self, data: bytes, may_go_on: Callable[[], bool], slow: contextlib.ExitStack) -> bytes:
         limits = self._limits
         self._send(data)
-        if self._frame(monotonic() + self._most_seconds + _RENEW_SECONDS) != GOT:
+        if self._late_frame(monotonic() + self._most_seconds + _RENEW_SECONDS) != GOT:
             raise _Died
         began, deadline = cpu_seconds(self._pid), monotonic() + self._most_seconds
         self.used = 0.0  # where the process is another one afterwards
@@ -183,10 +187,13 @@ class WorkerProcess:
                 self._renew()
                 raise TimeoutError if late else _Waited if waited else Preempted
             if not is_slow:
-                stand_by(self._pid)
-                slow.enter_context(self._slow_work)
+                if self._slow_work is None:
+                    step_aside(LOWEST, self._pid)
+                else:
+                    stand_by(self._pid)
+                    slow.enter_context(self._slow_work)
                 is_slow = True
-        answer = self._frame(monotonic() + _RENEW_SECONDS)
+        answer = self._late_frame(monotonic() + self._most_seconds)
         if answer.startswith(READY):  # it died, and the next one is there already
             self._meet(answer)
             raise LimitExceeded(
@@ -254,6 +261,14 @@ class WorkerProcess:
         view = memoryview(LENGTH.pack(len(data)) + data)
         while view:
             view = view[os.write(process.stdin.fileno(), view) :]
+
+    def _late_frame(self, deadline: float) -> bytes:
+        """The next frame, of a process that may be starved. Raises `_Waited`, when it is gone, or `_Died`."""
+        try:
+            return self._frame(deadline)
+        except TimeoutError:
+            self.kill()  # half of it may have been read
+            raise _Waited from None
 
     def _frame(self, deadline: float) -> bytes:
         """The next frame. Raises `TimeoutError`, or `_Died` where there is none."""

@@ -20,6 +20,7 @@ import time
 from typing import IO
 
 __all__ = [
+    "LOWEST",
     "SlowWork",
     "bound_memory",
     "cpu_seconds",
@@ -34,7 +35,8 @@ __all__ = [
 ]
 
 _PR_SET_PDEATHSIG = 1
-_LOWEST = 19
+LOWEST = 19
+"""Niceness; for `step_aside`: as far as it goes."""
 
 
 class SlowWork:
@@ -103,7 +105,7 @@ def stand_by(pid: int = 0) -> None:
     Why not just the lowest priority: a processor that runs such a process counts as busy, so the scheduler leaves two
     threads of a model on one processor and that process alone on the other, for a tenth of a second at a time.
     """
-    step_aside(_LOWEST, pid)
+    step_aside(LOWEST, pid)
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
 
@@ -112,7 +114,7 @@ def step_aside(by: int, pid: int = 0) -> None:
     """Lower the priority of a process (0: of this one) below what it has; it may not be raised again."""
     with contextlib.suppress(OSError, AttributeError):
         has = os.getpriority(os.PRIO_PROCESS, pid)
-        os.setpriority(os.PRIO_PROCESS, pid, min(_LOWEST, has + by))
+        os.setpriority(os.PRIO_PROCESS, pid, min(LOWEST, has + by))
 
 
 def environment() -> dict[str, str]:

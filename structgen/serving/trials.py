@@ -77,17 +77,20 @@ class Trials(ABC, Generic[Outcome]):
     """Tries specs out for one vocabulary; safe to use from any thread.
 
     `workers`: processes; with 0, specs are tried out in the calling thread, without limits of time and memory.
+    `slow_work`: see `WorkerProcess`.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, limits: RequestLimits = DEFAULT_LIMITS, workers: int = 1
+        self,
+        vocabulary: Vocabulary,
+        limits: RequestLimits = DEFAULT_LIMITS,
+        workers: int = 1,
+        slow_work: SlowWork | None = None,
     ) -> None:
         if not isinstance(workers, int) or isinstance(workers, bool) or not 0 <= workers <= 64:
             raise OptionError(f"workers is {workers!r:.40}; it is a whole number from 0 to 64")
         self.limits = limits
         self.vocabulary = serving_vocabulary(vocabulary)
-        self.slow_work = SlowWork()
-        """What takes long, of the processes here."""
         self._lock = threading.Condition()
         self._known: OrderedDict[bytes, Outcome | StructgenError] = OrderedDict()
         self._in_flight: dict[bytes, Job[Outcome]] = {}
@@ -96,7 +99,7 @@ class Trials(ABC, Generic[Outcome]):
         self._slow_jobs: deque[Job[Outcome]] = deque()
         self._places = max(1, workers // 2)  # the others, and while one is started anew, are for quick ones
         self._closed = False
-        self._workers = [WorkerProcess(self.vocabulary, limits, self.slow_work) for _ in range(workers)]
+        self._workers = [WorkerProcess(self.vocabulary, limits, slow_work) for _ in range(workers)]
         self._threads = [
             threading.Thread(target=self._work, args=(worker,), name="structgen-trials", daemon=True)
             for worker in self._workers

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -230,26 +229,6 @@ def test_prompts_join_one_at_a_time_where_others_wait() -> None:
 class Broken(DistributionModel):
     def start(self, prompts: object) -> object:
         raise RuntimeError("out of memory")
-
-
-def test_a_batch_pauses_while_somebody_is_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    clock = SimpleNamespace(sleep=slept.append, perf_counter=time.perf_counter, thread_time=time.thread_time)
-    monkeypatch.setattr("structgen.sampling.running.time", clock)
-    among = model()
-    texts = []
-    for is_there in (False, True):
-        batch = RunningBatch(among, patience=10.0, is_in_the_way=lambda there=is_there: there)
-        row = row_of(3, among, max_tokens=20, exact_weight=False)
-        batch.add([row])
-        finish(batch)
-        batch.close()
-        texts.append(row.tokens)
-        if not is_there:
-            assert not slept
-    assert texts[0] == texts[1] and texts[0]
-    # Before every round but the first, in which nobody runs.
-    assert len(slept) >= 3 and slept[0] == 0 and all(0 < pause < 10 for pause in slept[1:])
 
 
 def test_what_the_model_raises_ends_rows_and_not_the_batch() -> None:

@@ -55,7 +55,7 @@ LARGE = {
 
 @pytest.fixture(scope="module")
 def lanes() -> Iterator[Lanes]:
-    made = Lanes(VOCABULARY, RequestLimits(max_lanes=3, step_seconds=5.0))
+    made = Lanes(VOCABULARY, RequestLimits(max_lanes=3, step_seconds=5.0), SlowWork())
     yield made
     made.close()
 
@@ -132,7 +132,7 @@ def test_there_are_only_so_many(lanes: Lanes) -> None:
 
 
 def test_what_is_refused_in_a_lane_leaves_none_open() -> None:
-    lanes = Lanes(VOCABULARY, RequestLimits(max_lanes=2, compile_seconds=0.2))
+    lanes = Lanes(VOCABULARY, RequestLimits(max_lanes=2, compile_seconds=0.2), SlowWork())
     gc.disable()  # subtle: a cycle would keep the lane until the collector comes
     try:
         for _ in range(4):
@@ -146,7 +146,7 @@ def test_what_is_refused_in_a_lane_leaves_none_open() -> None:
 
 
 def test_lanes_that_are_closed_are_not_the_requests_fault() -> None:
-    lanes = Lanes(VOCABULARY, RequestLimits())
+    lanes = Lanes(VOCABULARY, RequestLimits(), SlowWork())
     matcher = lane_matcher(lanes, "regex", "ab")
     lanes.close()
     with pytest.raises(LimitExceeded) as caught:
@@ -155,14 +155,14 @@ def test_lanes_that_are_closed_are_not_the_requests_fault() -> None:
 
 
 def test_who_takes_too_long_is_ended() -> None:
-    lanes = Lanes(VOCABULARY, RequestLimits(step_seconds=0.2, compile_seconds=20.0))
+    lanes = Lanes(VOCABULARY, RequestLimits(step_seconds=0.2, compile_seconds=20.0), SlowWork())
     try:
         harmless = lane_matcher(lanes, "regex", "ab")
         matcher = lane_matcher(lanes, "json", {"enum": [[i, "n", {"a": i}] for i in range(9_000)]})
         pid, begin = matcher._lane.pid, time.monotonic()
         with pytest.raises(LimitExceeded) as caught:
             matcher.forced()
-        assert caught.value.limit == "step_seconds" and time.monotonic() - begin < 10
+        assert caught.value.limit == "step_seconds" and time.monotonic() - begin < 30
         gone(pid)
         with pytest.raises(LimitExceeded, match="has ended"):
             matcher.mask()
@@ -172,7 +172,7 @@ def test_who_takes_too_long_is_ended() -> None:
 
 
 def test_a_process_that_was_killed_is_told_and_made_again() -> None:
-    lanes = Lanes(VOCABULARY, RequestLimits())
+    lanes = Lanes(VOCABULARY, RequestLimits(), SlowWork())
     try:
         matcher = lane_matcher(lanes, "regex", "ab")
         os.kill(matcher._lane.pid, 9)
@@ -193,7 +193,7 @@ def test_a_process_that_was_killed_is_told_and_made_again() -> None:
 
 
 def test_closing_ends_all() -> None:
-    lanes = Lanes(VOCABULARY, RequestLimits())
+    lanes = Lanes(VOCABULARY, RequestLimits(), SlowWork())
     matcher = lane_matcher(lanes, "regex", "ab")
     pid = matcher._lane.pid
     threads = [one for one in threading.enumerate() if one.name == "structgen-lanes" and one is lanes._thread]
@@ -293,7 +293,7 @@ def lives(pid: int) -> bool:
 
 
 def gone(pid: int) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while lives(pid):
         assert time.monotonic() < end, "it goes on"
         time.sleep(0.01)
@@ -323,7 +323,7 @@ def test_what_a_lane_is_asked_counts_as_slow_work_until_it_is_answered() -> None
         assert any(seen)
         assert not slow_work
         matcher = lane_matcher(lanes, "regex", "ab")
-        if hasattr(os, "sched_getscheduler"):
+        if hasattr(os, "SCHED_IDLE"):
             assert os.sched_getscheduler(matcher._lane.pid) == os.SCHED_IDLE
         assert matcher.advance(ord("a")) and not slow_work
     finally:

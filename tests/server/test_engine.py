@@ -1,0 +1,68 @@
+"""The model's thread pauses for work that runs only when the processors are idle."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from structgen.server import engine
+from structgen.server.engine import Engine, computes_here
+from structgen.server.service import Service
+from structgen.server.settings import ServerSettings
+
+from .conftest import NAME
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the engine would have slept; the clock says 30 ms more each time it is asked."""
+    pauses: list[float] = []
+    clock = iter(range(1_000_000))
+    faked = SimpleNamespace(
+        sleep=pauses.append, perf_counter=lambda: 0.03 * next(clock), monotonic=time.monotonic
+    )
+    monkeypatch.setattr(engine, "time", faked)
+    return pauses
+
+
+def rounds(model: Any, count: int, patience: float, is_there: bool) -> None:
+    """Calls of others are rounds, too."""
+    it = Engine(model, ServerSettings(model_name=NAME, patience=patience), is_in_the_way=lambda: is_there)
+    it.start()
+    assert [it.call(lambda number=number: number) for number in range(count)] == list(range(count))
+    it.close()
+
+
+@pytest.mark.parametrize(("patience", "pause"), [(0.01, 0.006), (0.004, 0.004)])
+def test_it_pauses_a_fifth_of_a_round_and_not_for_longer_than_its_patience(
+    model: Any, slept: list[float], patience: float, pause: float
+) -> None:
+    rounds(model, 4, patience, True)
+    assert slept[0] == 0  # there was no round
+    assert slept[1:] == pytest.approx([pause] * 3)
+
+
+def test_it_does_not_pause_for_nobody(model: Any, slept: list[float]) -> None:
+    rounds(model, 4, 0.01, False)
+    assert not slept
+
+
+def test_it_does_not_pause_where_another_device_computes(model: Any, slept: list[float]) -> None:
+    elsewhere = SimpleNamespace(device=SimpleNamespace(type="cuda"), vocabulary=model.vocabulary)
+    assert computes_here(model) and not computes_here(elsewhere)
+    rounds(elsewhere, 4, 0.01, True)
+    assert not slept
+
+
+def test_the_compiler_tells_the_engine_of_slow_work(model: Any) -> None:
+    service = Service(model, ServerSettings(model_name=NAME))
+    try:
+        assert not service.engine._is_in_the_way()
+        with service.compiler.slow_work:
+            assert service.engine._is_in_the_way()
+        assert not service.engine._is_in_the_way()
+    finally:
+        service.close()
