@@ -35,7 +35,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _GIVE_BACK_SECONDS = 20.0
 _PAUSE = 0.2
-"""Of the time of the round before."""
+"""Of the time of the round before,"""
+_MOST_PAUSE = 0.025
+"""and so many seconds at most."""
 
 
 def _trimmer() -> Callable[[], Any]:
@@ -103,7 +105,7 @@ class Engine:
     """Of one model. `start` it, `close` it.
 
     is_in_the_way  is there work that runs only when the processors are idle? Then the thread pauses between two rounds,
-                   for a fifth of a round, `settings.patience` at most.
+                   for a fifth of a round, 25 ms at most.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class Engine:
             patience=settings.patience,
             prompt_tokens=settings.prompt_tokens,
         )
-        self._pause_at_most, self._is_in_the_way = settings.patience, is_in_the_way
+        self._is_in_the_way = is_in_the_way
         self._pauses = computes_here(model)
         self._last_round = 0.0
         self._wake = threading.Condition()
@@ -238,7 +240,7 @@ class Engine:
         got one in the middle of a pass would keep everybody waiting. A pause is a delay that is known.
         """
         if self._pauses and self._is_in_the_way():
-            time.sleep(min(self._pause_at_most, _PAUSE * self._last_round))
+            time.sleep(min(_MOST_PAUSE, _PAUSE * self._last_round))
 
     def _give_back(self) -> None:
         """Let the system have what the allocator holds and nobody uses: the batch's cache grows and shrinks, and what

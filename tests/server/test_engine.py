@@ -28,32 +28,34 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-def rounds(model: Any, count: int, patience: float, is_there: bool) -> None:
+def rounds(model: Any, count: int, is_there: bool) -> None:
     """Calls of others are rounds, too."""
-    it = Engine(model, ServerSettings(model_name=NAME, patience=patience), is_in_the_way=lambda: is_there)
+    it = Engine(model, ServerSettings(model_name=NAME), is_in_the_way=lambda: is_there)
     it.start()
     assert [it.call(lambda number=number: number) for number in range(count)] == list(range(count))
     it.close()
 
 
-@pytest.mark.parametrize(("patience", "pause"), [(0.01, 0.006), (0.004, 0.004)])
-def test_it_pauses_a_fifth_of_a_round_and_not_for_longer_than_its_patience(
-    model: Any, slept: list[float], patience: float, pause: float
+@pytest.mark.parametrize(("took", "pause"), [(0.03, 0.006), (0.3, 0.025)])
+def test_it_pauses_a_fifth_of_a_round_and_25_ms_at_most(
+    model: Any, monkeypatch: pytest.MonkeyPatch, slept: list[float], took: float, pause: float
 ) -> None:
-    rounds(model, 4, patience, True)
+    clock = iter(range(1_000_000))
+    monkeypatch.setattr(engine.time, "perf_counter", lambda: took * next(clock))
+    rounds(model, 4, True)
     assert slept[0] == 0  # there was no round
     assert slept[1:] == pytest.approx([pause] * 3)
 
 
 def test_it_does_not_pause_for_nobody(model: Any, slept: list[float]) -> None:
-    rounds(model, 4, 0.01, False)
+    rounds(model, 4, False)
     assert not slept
 
 
 def test_it_does_not_pause_where_another_device_computes(model: Any, slept: list[float]) -> None:
     elsewhere = SimpleNamespace(device=SimpleNamespace(type="cuda"), vocabulary=model.vocabulary)
     assert computes_here(model) and not computes_here(elsewhere)
-    rounds(elsewhere, 4, 0.01, True)
+    rounds(elsewhere, 4, True)
     assert not slept
 
 
