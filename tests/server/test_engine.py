@@ -16,16 +16,29 @@ from structgen.server.settings import ServerSettings
 from .conftest import NAME
 
 
+class Clock:
+    """Stands for the module `time`: each look at it takes `tick` seconds, sleeping takes none."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    def __init__(self) -> None:
+        self.tick = 0.03
+        self.slept: list[float] = []
+        self._looks = 0
+
+    def perf_counter(self) -> float:
+        self._looks += 1
+        return self.tick * self._looks
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
 @pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What the engine would have slept; the clock says 30 ms more each time it is asked."""
-    pauses: list[float] = []
-    clock = iter(range(1_000_000))
-    faked = SimpleNamespace(
-        sleep=pauses.append, perf_counter=lambda: 0.03 * next(clock), monotonic=time.monotonic
-    )
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    faked = Clock()
     monkeypatch.setattr(engine, "time", faked)
-    return pauses
+    return faked
 
 
 def rounds(model: Any, count: int, is_there: bool) -> None:
@@ -38,25 +51,24 @@ def rounds(model: Any, count: int, is_there: bool) -> None:
 
 @pytest.mark.parametrize(("took", "pause"), [(0.03, 0.006), (0.3, 0.025)])
 def test_it_pauses_a_fifth_of_a_round_and_25_ms_at_most(
-    model: Any, monkeypatch: pytest.MonkeyPatch, slept: list[float], took: float, pause: float
+    model: Any, clock: Clock, took: float, pause: float
 ) -> None:
-    clock = iter(range(1_000_000))
-    monkeypatch.setattr(engine.time, "perf_counter", lambda: took * next(clock))
+    clock.tick = took
     rounds(model, 4, True)
-    assert slept[0] == 0  # there was no round
-    assert slept[1:] == pytest.approx([pause] * 3)
+    assert clock.slept[0] == 0  # there was no round
+    assert clock.slept[1:] == pytest.approx([pause] * 3)
 
 
-def test_it_does_not_pause_for_nobody(model: Any, slept: list[float]) -> None:
+def test_it_does_not_pause_for_nobody(model: Any, clock: Clock) -> None:
     rounds(model, 4, False)
-    assert not slept
+    assert not clock.slept
 
 
-def test_it_does_not_pause_where_another_device_computes(model: Any, slept: list[float]) -> None:
+def test_it_does_not_pause_where_another_device_computes(model: Any, clock: Clock) -> None:
     elsewhere = SimpleNamespace(device=SimpleNamespace(type="cuda"), vocabulary=model.vocabulary)
     assert computes_here(model) and not computes_here(elsewhere)
     rounds(elsewhere, 4, True)
-    assert not slept
+    assert not clock.slept
 
 
 def test_the_compiler_tells_the_engine_of_slow_work(model: Any) -> None:
