@@ -34,7 +34,7 @@ from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
 from .lane_process import NUMBER, READY, Question, View, receive, send
-from .processes import SlowWork, cpu_seconds, environment, is_ready
+from .processes import SlowWork, cpu_seconds, environment, is_ready, wall_seconds
 from .requests import RequestLimits
 from .worker import vocabulary_parts
 
@@ -44,10 +44,6 @@ _COMMAND = [sys.executable, "-c", "from structgen.serving.lane_process import ma
 _START_SECONDS = 120.0
 _ANSWER_SECONDS = 10.0
 _ASK_AGAIN = 0.02
-_WALL = 12
-"""A question may wait for the processor for so many times the CPU time that it may take,"""
-_LEAST_WALL = 30.0
-"""and so many seconds at least."""
 
 
 class Lanes:
@@ -218,7 +214,7 @@ class Lane:
 
     def _wait(self, seconds: float, limit: str, purpose: str) -> None:
         """Until there is an answer, or `LimitExceeded`."""
-        most = max(_LEAST_WALL, _WALL * seconds)
+        most = wall_seconds(seconds)
         began, deadline = cpu_seconds(self.pid), monotonic() + most
         while not is_ready(self._line, _ASK_AGAIN):
             used = cpu_seconds(self.pid) - began

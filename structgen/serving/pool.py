@@ -20,7 +20,17 @@ from typing import IO, Any
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .processes import LOWEST, SlowWork, cpu_seconds, end_process, environment, is_ready, stand_by, step_aside
+from .processes import (
+    LOWEST,
+    SlowWork,
+    cpu_seconds,
+    end_process,
+    environment,
+    is_ready,
+    stand_by,
+    step_aside,
+    wall_seconds,
+)
 from .requests import Kind, RequestLimits
 from .trial import Trial
 from .worker import GOT, LENGTH, READY, vocabulary_parts
@@ -37,10 +47,6 @@ _FORGETTABLE = 0.005
 _ASK_AGAIN = 0.02
 _LEAST_PAUSE = 0.005
 _BY_NUMBER = -1
-_WALL = 12
-"""A spec may wait for the processor, or sleep, for so many times the CPU time that it may take,"""
-_LEAST_WALL = 30.0
-"""and so many seconds at least."""
 _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
 
 
@@ -69,7 +75,7 @@ class WorkerProcess:
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
         self._slow_work = slow_work
-        self._most_seconds = max(_LEAST_WALL, _WALL * limits.compile_seconds)
+        self._most_seconds = wall_seconds(limits.compile_seconds)
         self._process: subprocess.Popen[bytes] | None = None
         self._trying: int | None = None
         """The process that tries specs out, as a descriptor, so that its number can stand for no other one."""

@@ -32,6 +32,7 @@ __all__ = [
     "stand_by",
     "step_aside",
     "unbound_memory",
+    "wall_seconds",
 ]
 
 _PR_SET_PDEATHSIG = 1
@@ -70,6 +71,11 @@ def cpu_seconds(pid: int) -> float:
                 (~pid << 3) | 2
             )  # the kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED)
     return time.monotonic()
+
+
+def wall_seconds(used: float) -> float:
+    """How long a process may wait for the processor, or sleep, that may use so many seconds of CPU time."""
+    return max(30.0, 12 * used)
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
