@@ -60,6 +60,8 @@ class GrammarLife {
   // Text to ignore that may stand at a boundary; empty where there is none.
   std::string separator(Re boundary);
   uint64_t unproven() const { return unproven_; }
+  // Steps of all searches so far.
+  size_t work() const { return searched_ + lengths_steps_ + points_made_; }
 
  private:
   struct Separator {
@@ -148,6 +150,7 @@ class GrammarLife {
   std::unordered_map<Hash128, Near, HashOf128> near_;
   std::unique_ptr<Chart> chart_;
   uint64_t unproven_ = 0;
+  size_t searched_ = 0;       // facts that searches met
   size_t lengths_steps_ = 0;  // taken to find out how much a set needs
   size_t points_made_ = 0;  // states looked at to find ends of lexemes
 };

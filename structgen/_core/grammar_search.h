@@ -109,6 +109,7 @@ class GrammarLife::Search {
     const uint64_t place = static_cast<uint64_t>(item) << 32 | to;
     if (!l_.is_new(met_[hash_words(FACT, place, beside(boundary))], boundary.within)) return;
     told_ += text.size();
+    ++l_.searched_;
     work_.push({{item, to, boundary}, std::move(text), fewest, ++facts_});
   }
 

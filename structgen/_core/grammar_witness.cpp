@@ -13,9 +13,12 @@ namespace {
 constexpr size_t MOST_TERMINALS = 200'000;
 constexpr size_t MOST_STEPS = 200'000;
 constexpr size_t MOST_SEARCHED = 1'500;
-constexpr size_t MOVES_SEARCHED = 5'000'000;  // of Earley's algorithm, on the way
-constexpr size_t MOVES_READ = 2'000'000;     // and when a completion is read
+constexpr size_t WORK_SEARCHED = 5'000'000;  // of the parser and the search for life, on the way
+constexpr size_t WORK_READ = 4'000'000;      // the same, when a completion is read
 constexpr size_t MOST_READ_WITHIN = 20'000;  // characters of a completion
+
+// What reading has cost so far: a million takes a third of a second.
+size_t read_work(GrammarControl &g) { return g.earley().work() + g.life().work(); }
 
 // The rest of a lexeme, its shortest.
 bool rest_of(GrammarControl &g, TextSpace &text, LexemeState s, std::string *out) {
@@ -189,14 +192,14 @@ class Completion {
 
   bool read(const std::vector<WitnessPiece> &pieces) {
     const Node *n = node_;
-    const size_t most = g_.earley().work() + MOVES_READ;
+    const size_t most = read_work(g_) + WORK_READ;
     // Within another constraint each byte asks for life.
     if (node_->entries[0].within != ANYTHING && !pieces.empty() && pieces[0].text.size() > MOST_READ_WITHIN) return false;
     for (const WitnessPiece &piece : pieces) {
       if (piece.special) n = n ? a_.step_special(r_, n, *piece.special) : nullptr;
-      for (size_t i = 0; n && i < piece.text.size() && g_.earley().work() < most; ++i)
+      for (size_t i = 0; n && i < piece.text.size() && read_work(g_) < most; ++i)
         n = a_.step(r_, n, static_cast<uint8_t>(piece.text[i]));
-      if (!n || g_.earley().work() >= most) return false;
+      if (!n || read_work(g_) >= most) return false;
     }
     return a_.grammar_ends(r_, n);
   }
@@ -258,9 +261,9 @@ static bool search_bytes(Automaton &a, Reader &r, const Node *node, std::string 
   std::vector<std::pair<const Node *, std::pair<size_t, char>>> met{{node, {0, 0}}};
   std::set<std::pair<uint64_t, uint64_t>> known;
   // An ambiguous text has sets that grow with it, and each step goes through them.
-  const Earley &earley = node->control.grammar->earley();
-  const size_t moved = earley.work();
-  auto goes_on = [&] { return met.size() < MOST_SEARCHED && earley.work() - moved < MOVES_SEARCHED; };
+  GrammarControl &g = *node->control.grammar;
+  const size_t most = read_work(g) + WORK_SEARCHED;
+  auto goes_on = [&] { return met.size() < MOST_SEARCHED && read_work(g) < most; };
   for (size_t at = 0; at < met.size() && goes_on(); ++at) {
     const Node *n = met[at].first;
     if (a.grammar_ends(r, n)) {
@@ -285,10 +288,10 @@ static bool complete_by_search(Automaton &a, Reader &r, const Node *node, std::s
   auto found = [&](std::optional<std::string> text) {
     if (!text) return false;
     const Node *n = node;
-    const size_t most = g.earley().work() + MOVES_READ;
-    for (size_t i = 0; n && i < text->size() && g.earley().work() < most; ++i)
+    const size_t most = read_work(g) + WORK_READ;
+    for (size_t i = 0; n && i < text->size() && read_work(g) < most; ++i)
       n = a.step(r, n, static_cast<uint8_t>((*text)[i]));
-    if (!n || g.earley().work() >= most || !a.grammar_ends(r, n)) return false;
+    if (!n || read_work(g) >= most || !a.grammar_ends(r, n)) return false;
     *out = std::move(*text);
     return true;
   };

@@ -123,6 +123,20 @@ def test_places_that_take_many_moves_meet_the_limit_on_items() -> None:
     assert complete(matcher)
 
 
+def test_completions_whose_every_byte_takes_a_search_are_given_up() -> None:
+    """The shortest has 5,000 bytes; after each, whether the text can be completed is searched for anew."""
+    constraint = lark(
+        '!start: "b" "b" | INT [start~5050 a] ( | A)* A\n  | A\na: "a"\nA: /a/\nINT: /[0-9]+/', contextual=True
+    )
+    matcher = Matcher(constraint, BYTES)
+    feed(matcher, b"420abba2123231281698347108812")
+    with at_most(15):
+        rest = matcher.witness_text()
+    assert rest is None
+    with at_most(2):
+        matcher.mask()
+
+
 def test_masks_at_a_place_where_half_of_the_text_is_open() -> None:
     """Sets are numbered while a mask is made; when they were looked for one by one this took ten times as long."""
     matcher = Matcher(gbnf('root ::= "a" root "a" | "b" root "b" | ""'), BYTES)
