@@ -1,7 +1,8 @@
 """Asks a server many requests at once and checks every answer.
 
 Invariant: a case ends in exactly one of the outcomes of `Outcome`; "cut" is an answer that met the token limit and
-whose beginning the constraint allows, by structgen's own matcher over bytes.
+whose beginning the constraint allows, by structgen's own matcher over bytes. A hostile case may be "stopped", too:
+its constraint was accepted, and a limit that the error names was met in the middle of the text (status 422).
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ from .cases import MAX_TOKENS, Case
 
 __all__ = ["Outcome", "Report", "ask", "ask_all"]
 
-Outcome = Literal["right", "cut", "refused", "wrong", "failed"]
+Outcome = Literal["right", "cut", "refused", "stopped", "wrong", "failed"]
 _PROMPT = "Write something short."
 _bytes = Vocabulary.of_bytes()
+_LIMITS = frozenset(
+    ("automaton_states", "earley_items", "lane_bytes", "mask_steps", "max_alternatives", "step_seconds")
+)
+"""Those of structgen's that a text may meet on its way. Being busy is none of them."""
 
 
 @dataclass
@@ -46,7 +51,7 @@ class Report:
 
     def lines(self) -> list[str]:
         kinds = sorted({kind for kind, _ in self.outcomes})
-        names: tuple[Outcome, ...] = ("right", "cut", "refused", "wrong", "failed")
+        names: tuple[Outcome, ...] = ("right", "cut", "refused", "stopped", "wrong", "failed")
         rows = [f"{'':24}" + "".join(f"{name:>9}" for name in names)]
         for kind in [*kinds, "all"]:
             counts = [
@@ -104,6 +109,8 @@ async def ask(client: Any, model: str, case: Case) -> tuple[Outcome, str, int]:
     except openai.BadRequestError as error:
         return ("refused", "", 0) if case.is_poison else ("failed", str(error)[:300], 0)
     except openai.APIError as error:
+        if case.may_answer and error.code in _LIMITS:
+            return "stopped", "", 0
         return "failed", f"{type(error).__name__} {error}, from {error.__cause__!r}"[:300], 0
     if case.is_poison and not case.may_answer:
         return "wrong", f"it was answered: {text!r:.100}", tokens

@@ -126,7 +126,8 @@ def test_places_that_take_many_moves_meet_the_limit_on_items() -> None:
 def test_completions_whose_every_byte_takes_a_search_are_given_up() -> None:
     """The shortest has 5,000 bytes; after each, whether the text can be completed is searched for anew."""
     constraint = lark(
-        '!start: "b" "b" | INT [start~5050 a] ( | A)* A\n  | A\na: "a"\nA: /a/\nINT: /[0-9]+/', contextual=True
+        '!start: "b" "b" | INT [start~5050 a] ( | A)* A\n  | A\na: "a"\nA: /a/\nINT: /[0-9]+/',
+        contextual=True,
     )
     matcher = Matcher(constraint, BYTES)
     feed(matcher, b"420abba2123231281698347108812")
