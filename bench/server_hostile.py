@@ -5,12 +5,12 @@
 Steady streams draw text all the time. In each round there are three phases: nobody comes; a harmless request with a
 new schema comes every second; a hostile one comes every second. Both have the same short prompt and ask for as many
 tokens, so a harmless one costs what any new request costs (its prompt is read, its row joins), and only what the
-hostile phase has beyond the harmless one is the doing of hostile schemas. Some hostile texts take long, since they are
-long or their masks are; a place in the batch for so long is what any long text takes, so as many harmless ones are
-long. A phase ends when all its newcomers are answered, and the gaps of the second after that count for nobody. The
-phases take turns, so that the noise of the machine is in all of them. All requests are written before the first phase,
-so that this program does not take the processor from the server when it sends them; the streams end and begin anew one
-at a time, for the same reason.
+hostile phase has beyond the harmless one is the doing of hostile schemas. Some hostile texts take long, since they
+are long or their masks are; a place in the batch for so long is what any long text takes, so as many harmless ones
+are long (none with `--only`). A phase ends when all its newcomers are answered, and the gaps of the second after that
+count for nobody. The phases take turns, so that the noise of the machine is in all of them. All requests are written
+before the first phase, so that this program does not take the processor from the server when it sends them; the
+streams end and begin anew one at a time, for the same reason.
 
 Told are the gaps between two tokens of the steady streams: median, 99 %, 99.9 % and longest, for each phase, how much
 longer they are beside hostile newcomers, and the longest gap while each kind of hostile request was open. The exit
@@ -46,7 +46,8 @@ _STREAMS = 4
 _STREAM_TOKENS = 400
 _MANY_TOKENS = 300
 """Of a text without a choice, all of which the model could read in one pass."""
-_LONG_TOKENS = 250
+_LONG_KINDS, _LONG_TOKENS = 3, 250
+"""Of the hostile kinds so many last for as long as a text of so many tokens does."""
 _WARM_SECONDS = 5.0
 _SETTLE_SECONDS = 1.0
 _ANSWER_SECONDS = 60.0
@@ -155,7 +156,12 @@ async def _measure(url: str, options: argparse.Namespace) -> _Seen:
         model = await model_of(client, options.model)
         most = options.rounds * (1 + int(options.seconds / options.every))
         bodies = {
-            "harmless": deque(_harmless(model, salt, len(kinds)) for salt in range(most)),
+            "harmless": deque(
+                _harmless(
+                    model, salt, is_long=not options.only and salt * _LONG_KINDS % len(kinds) < _LONG_KINDS
+                )
+                for salt in range(most)
+            ),
             "hostile": deque(
                 (kind, _body(model, salt, make(salt)))
                 for salt, (kind, make) in zip(range(most, 2 * most), itertools.cycle(kinds), strict=False)
@@ -213,9 +219,8 @@ async def _steady(client: Any, model: str, number: int, seen: _Seen) -> None:
             await asyncio.sleep(1)
 
 
-def _harmless(model: str, salt: int, kinds: int) -> tuple[str, bytes]:
-    """Of the hostile kinds three last for as long as a text of some 250 tokens does."""
-    if salt * 3 % max(3, kinds) >= 3:
+def _harmless(model: str, salt: int, *, is_long: bool) -> tuple[str, bytes]:
+    if not is_long:
         return "harmless", _body(model, salt, {"json": harmless(salt)})
     numbers = {"type": "array", "items": {"type": "integer", "minimum": salt}, "minItems": 40}
     return "harmless, long", _body(model, salt, {"json": numbers}, _LONG_TOKENS)

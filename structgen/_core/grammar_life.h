@@ -60,7 +60,7 @@ class GrammarLife {
   // Text to ignore that may stand at a boundary; empty where there is none.
   std::string separator(Re boundary);
   uint64_t unproven() const { return unproven_; }
-  // Steps of all searches so far.
+  // Facts and states that searches have looked at so far; not those of a chart (grammar_within.h).
   size_t work() const { return searched_ + lengths_steps_ + points_made_; }
 
  private:

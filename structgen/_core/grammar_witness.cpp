@@ -193,8 +193,10 @@ class Completion {
   bool read(const std::vector<WitnessPiece> &pieces) {
     const Node *n = node_;
     const size_t most = read_work(g_) + WORK_READ;
+    size_t length = 0;
+    for (const WitnessPiece &piece : pieces) length += piece.text.size();
     // Within another constraint each byte asks for life.
-    if (node_->entries[0].within != ANYTHING && !pieces.empty() && pieces[0].text.size() > MOST_READ_WITHIN) return false;
+    if (node_->entries[0].within != ANYTHING && length > MOST_READ_WITHIN) return false;
     for (const WitnessPiece &piece : pieces) {
       if (piece.special) n = n ? a_.step_special(r_, n, *piece.special) : nullptr;
       for (size_t i = 0; n && i < piece.text.size() && read_work(g_) < most; ++i)

@@ -125,6 +125,7 @@ class Row:
         """The position beyond which nothing may be read ahead (see the session)."""
         self._is_free = matcher is None
         self._verify: Callable[[], int | None] | None = getattr(matcher, "verify", None)
+        self._leave: Callable[[], None] | None = getattr(matcher, "leave", None)
         self._repairs = 0
         self._faulty: Any = None
         """The last text that was finished with a fault: tokens, scores, its end, and the faults."""
@@ -143,6 +144,11 @@ class Row:
         self._noise = GumbelNoise(seed) if options.noise == "gumbel" else None
         self._resent = 0
         self._budget: Budget | None = None
+
+    def leave(self) -> None:
+        """Nobody wants the text any more: a matcher that is waited for in another thread is told, if it can be."""
+        if self._leave is not None:
+            self._leave()
 
     def prepare(self, context_length: int | None) -> None:
         """What can fail before the model is called: a prompt that is too long, a budget that no text fits."""

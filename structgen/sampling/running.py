@@ -4,6 +4,8 @@ Why: a server that waits for a batch to end before it starts the next one lets s
 What: `step` is one round. Rows whose logits have come take their turn (mask, draw, forced tokens; see `Row`), prompts
 that wait are read, a part at a time, and one pass gives every row its new tokens. A row whose turn takes long (a
 constraint that is hard to follow) sits out the passes until it is done; the others go on.
+Rows that leave in the middle of their turn keep its thread until the turn is done; where there are many of these, no
+others join, so that there is a thread for each turn.
 Invariants: a row's text is what `generate_tokens` draws for it alone (as far as the model's logits do not depend on the
 batch). Rows start in the order in which they were added. An error of one row ends that row alone.
 Cost: beside the model one mask and one softmax a row and token, and a copy of the cache where rows join or leave.
@@ -132,6 +134,8 @@ class RunningBatch:
         self._arriving: _Arrival | None = None
         self._session: Any = None
         self._seats: list[_Seat] = []
+        self._left: list[_Seat] = []
+        """Rows that were dropped while some thread had them."""
 
     @property
     def running(self) -> int:
@@ -162,6 +166,10 @@ class RunningBatch:
         self._waiting = deque(arrival for arrival in self._waiting if arrival.rows)
         if self._arriving is not None and not self._arriving.rows:
             self._arriving = None
+        left = [seat for seat in self._seats if id(seat.row) in gone and seat.state == "turning"]
+        for seat in left:
+            seat.row.leave()
+        self._left += left
         self._keep([seat for seat in self._seats if id(seat.row) not in gone])
 
     def step(self) -> list[Row]:
@@ -212,7 +220,7 @@ class RunningBatch:
         left = None if prompts is None else prompts * self._prompt_tokens
         while prompts is None or left is None or min(prompts, left) > 0:
             if self._arriving is None:
-                if not self._waiting or self.running + len(self._waiting[0].rows) > self.most_rows:
+                if not self._waiting or not self._has_room(len(self._waiting[0].rows)):
                     break
                 self._arriving = self._waiting.popleft()
             arrival = self._arriving
@@ -240,6 +248,12 @@ class RunningBatch:
             left = None if left is None else left - len(part)
             prompts = None if prompts is None else prompts - 1
         return failed
+
+    def _has_room(self, rows: int) -> bool:
+        """For so many rows that join: in the batch, and among the threads for their turns."""
+        self._left = [seat for seat in self._left if seat.state == "turning"]
+        wanted = self.running + rows
+        return wanted <= self.most_rows and wanted + len(self._left) <= 2 * self.most_rows
 
     def _prompts_at_once(self) -> int | None:
         """How many prompts may be read in this round, each as far as `prompt_tokens` allow; None: as much as one likes,
@@ -271,7 +285,7 @@ class RunningBatch:
     def _pass(self) -> list[Row]:
         going = [seat for seat in self._seats if seat.state == "pending"]
         if not going:
-            if any(seat.state == "turning" for seat in self._seats):
+            if any(seat.state == "turning" for seat in (*self._seats, *self._left)):
                 time.sleep(min(0.002, self._patience))
             return []
         before = time.perf_counter()
@@ -282,7 +296,7 @@ class RunningBatch:
             logger.exception("a pass of the model failed")
             self.counts.failed += 1
             failed = self._failed([seat.row for seat in self._seats], error)
-            self._seats, self._session = [], None
+            self.drop(failed)
             return failed
         self.counts.passes += 1
         self.counts.rows += len(going)

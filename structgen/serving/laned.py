@@ -17,12 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, StructgenError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
 from .compiler import MASK_BYTES, Compiled, install
 from .lanes import Lane, LaneMatcher, Lanes
+from .passing import detached, passing_status
 from .processes import SlowWork
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits
 from .trial import Trial, serving_vocabulary
@@ -54,6 +55,8 @@ class LanedSpec:
     _asked: dict[int, int | None] = field(default_factory=dict)
     """Of texts that are longer than so many tokens, as far as was found out."""
     _lane: weakref.ReferenceType[Lane] | None = None
+    _refused: StructgenError | None = None
+    """By a lane, for what it is and not for what there was: as any other lane would."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -96,10 +99,22 @@ class LanedSpec:
         """A fresh matcher in a lane, whether others need one or not."""
         with self._lock:
             lane = None if self._lane is None else self._lane()
-            if lane is None or lane.is_over:
-                lane = self.lanes.lane(self.pickled)
-                self._lane = weakref.ref(lane)
-        return LaneMatcher(lane)
+            matcher = None if lane is None else lane.matcher()
+            if matcher is None:
+                matcher = self._lane_of_its_own()
+        return matcher
+
+    def _lane_of_its_own(self) -> LaneMatcher:
+        if self._refused is not None:
+            raise detached(self._refused)
+        try:
+            lane = self.lanes.lane(self.pickled)
+        except StructgenError as error:
+            if passing_status(error) is None:
+                self._refused = detached(error)
+            raise
+        self._lane = weakref.ref(lane)
+        return lane.matcher() or self._lane_of_its_own()  # who ends all lanes may have been here
 
 
 class MovingMatcher:
@@ -108,6 +123,7 @@ class MovingMatcher:
     def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
         self._now: Any = matcher
         self._spec: LanedSpec | None = spec
+        self._has_left = False
 
     @property
     def tokens(self) -> list[int]:
@@ -156,11 +172,17 @@ class MovingMatcher:
         found: int | None = self._now.least_tokens(room)
         return found
 
+    def leave(self) -> None:
+        """Nobody needs it any more: from any thread, while another one may be waiting for an answer."""
+        self._has_left = True
+        if self._spec is None:
+            self._now.leave()
+
     def _do(self, what: Callable[[Any], T]) -> T:
         try:
             return what(self._now)
         except LimitExceeded:
-            if self._spec is None:
+            if self._spec is None or self._has_left:
                 raise
         self._move(self._spec.in_lane())
         return what(self._now)
@@ -168,6 +190,8 @@ class MovingMatcher:
     def _move(self, lane: LaneMatcher) -> None:
         lane.replay(self._now.tokens)
         self._now, self._spec = lane, None
+        if self._has_left:
+            lane.leave()
 
 
 class LanedCompiler(Trials[Compiled | LanedSpec]):

@@ -34,7 +34,7 @@ from structgen.errors import LimitExceeded, StructgenError
 from structgen.vocabulary import Vocabulary
 
 from .lane_process import NUMBER, READY, Question, View, receive, send
-from .processes import SlowWork, cpu_seconds, environment, is_ready, wall_seconds
+from .processes import CpuClock, SlowWork, environment, is_ready, wall_seconds
 from .requests import RequestLimits
 from .worker import vocabulary_parts
 
@@ -148,6 +148,8 @@ class Lane:
         self._lock = threading.Lock()
         self._gone: deque[int] = deque()
         self._numbers = itertools.count()
+        self._users: set[int] = set()
+        self._users_lock = threading.Lock()
         self.is_over = False
         self.was_closed = False
         """By who ends all lanes, so it is not the request's fault."""
@@ -161,11 +163,27 @@ class Lane:
         """Have the automaton built. Raises `StructgenError`."""
         self._exchange(pickled, "compile_seconds", "to build")
 
-    def number(self) -> int:
-        return next(self._numbers)
+    def matcher(self) -> LaneMatcher | None:
+        """A fresh one; None where the process has ended."""
+        with self._users_lock:
+            if self.is_over:
+                return None
+            number = next(self._numbers)
+            self._users.add(number)
+        return LaneMatcher(self, number)
+
+    def leave(self, number: int) -> None:
+        """Nobody waits for what is asked of a matcher; the process ends if it has no other."""
+        with self._users_lock:
+            self._users.discard(number)
+            if self._users:
+                return
+            self.is_over = True
+        self._finalizer()
 
     def forget(self, number: int) -> None:
         """A matcher is not needed any more; told with the next question."""
+        self._users.discard(number)  # subtle: a finalizer calls this, in any thread and under any lock
         self._gone.append(number)
 
     def ask(
@@ -178,6 +196,8 @@ class Lane:
     ) -> Any:
         """See `Question`. Raises `StructgenError`."""
         with self._lock:
+            if number not in self._users:  # it left while it waited for others
+                raise LimitExceeded("nobody waits for this text any more", limit="left")
             gone = tuple(self._gone.popleft() for _ in range(len(self._gone)))
             asked = Question(number, gone, back, tuple(tokens), name, arguments)
             return self._exchange(
@@ -194,11 +214,20 @@ class Lane:
         seconds: float = getattr(self._limits, limit)
         if self.is_over:
             raise self._lost()
+        most = wall_seconds(seconds)
         try:
             with self._slow_work:
+                self._line.settimeout(most)
                 send(self._line, what)
-                self._wait(seconds, limit, purpose)
+                self._wait(seconds, most, limit, purpose)
                 frame = receive(self._line)
+        except TimeoutError:
+            self.end()
+            raise LimitExceeded(
+                f"the request's constraint did not get its CPU time {purpose} within {most:g} s",
+                limit="busy",
+                hint="Try again later.",
+            ) from None
         except (OSError, ValueError):
             frame = None
         if frame is None:
@@ -212,20 +241,13 @@ class Lane:
         finally:
             del answer  # else its frame, which it holds, would hold it
 
-    def _wait(self, seconds: float, limit: str, purpose: str) -> None:
-        """Until there is an answer, or `LimitExceeded`."""
-        most = wall_seconds(seconds)
-        began, deadline = cpu_seconds(self.pid), monotonic() + most
+    def _wait(self, seconds: float, most: float, limit: str, purpose: str) -> None:
+        """Until there is an answer, or `LimitExceeded`; `TimeoutError` after `most` seconds on the wall."""
+        clock, deadline = CpuClock(self.pid), monotonic() + most
         while not is_ready(self._line, _ASK_AGAIN):
-            used = cpu_seconds(self.pid) - began
             if monotonic() > deadline:
-                self.end()
-                raise LimitExceeded(
-                    f"the request's constraint did not get its CPU time {purpose} within {most:g} s",
-                    limit="busy",
-                    hint="Try again later.",
-                )
-            if used > seconds:
+                raise TimeoutError
+            if clock.used() > seconds:
                 self.end()
                 raise LimitExceeded(
                     f"the request's constraint takes more than {seconds:g} s of CPU time {purpose}",
@@ -246,9 +268,9 @@ class Lane:
 class LaneMatcher:
     """What `structgen.sampling.row.Row` needs of a matcher."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: Lane, number: int) -> None:
         self._lane = lane
-        self._number = lane.number()
+        self._number = number
         self._back = 0
         self._tokens: list[int] = []
         """Read here, and not told yet."""
@@ -315,6 +337,10 @@ class LaneMatcher:
 
     def forced(self, most: int = 256) -> list[int]:
         return list(self._view().forced[:most])
+
+    def leave(self) -> None:
+        """Nobody needs it any more: from any thread, while another one may be waiting for an answer."""
+        self._lane.leave(self._number)
 
     def forced_bytes(self, most: int = 4096) -> bytes:
         found: bytes = self._ask("forced_bytes", most)

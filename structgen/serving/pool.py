@@ -22,13 +22,14 @@ from structgen.vocabulary import Vocabulary
 
 from .processes import (
     LOWEST,
+    CpuClock,
     SlowWork,
-    cpu_seconds,
     end_process,
     environment,
     is_ready,
     stand_by,
     step_aside,
+    takes_more,
     wall_seconds,
 )
 from .requests import Kind, RequestLimits
@@ -109,7 +110,7 @@ class WorkerProcess:
         try:
             self._send(self._hello)
             self._meet(self._frame(monotonic() + _START_SECONDS))
-        except (TimeoutError, OSError, _Died):
+        except (TimeoutError, OSError, _Died, _Waited):
             self.kill()
             raise LimitExceeded(
                 "the process that compiles constraints does not start", limit="worker"
@@ -179,11 +180,11 @@ class WorkerProcess:
         self._send(data)
         if self._late_frame(monotonic() + self._most_seconds + _RENEW_SECONDS) != GOT:
             raise _Died
-        began, deadline = cpu_seconds(self._pid), monotonic() + self._most_seconds
+        clock, deadline = CpuClock(self._pid), monotonic() + self._most_seconds
         self.used = 0.0  # where the process is another one afterwards
         pause, is_slow = limits.quick_seconds, False
         while not is_ready(self._output, pause):
-            used = cpu_seconds(self._pid) - began
+            used = clock.used()
             pause = _ASK_AGAIN if is_slow else min(_ASK_AGAIN, max(_LEAST_PAUSE, limits.quick_seconds - used))
             if monotonic() < deadline and used < limits.quick_seconds:
                 continue  # it has not had its turn
@@ -210,7 +211,7 @@ class WorkerProcess:
         if is_slow:
             self._renew()  # not everybody may raise a priority again
         else:
-            self.used = cpu_seconds(self._pid) - began
+            self.used = clock.used()
         return answer
 
     def _take_over(self) -> None:
@@ -264,9 +265,14 @@ class WorkerProcess:
         process = self._process
         if process is None or process.stdin is None:
             raise _Died
-        view = memoryview(LENGTH.pack(len(data)) + data)
+        view, pipe = memoryview(LENGTH.pack(len(data)) + data), process.stdin
+        os.set_blocking(pipe.fileno(), False)
+        deadline = monotonic() + self._most_seconds + _RENEW_SECONDS
         while view:
-            view = view[os.write(process.stdin.fileno(), view) :]
+            if not takes_more(pipe, max(0.0, deadline - monotonic())):
+                self.kill()
+                raise _Waited
+            view = view[os.write(pipe.fileno(), view) :]
 
     def _late_frame(self, deadline: float) -> bytes:
         """The next frame, of a process that may be starved. Raises `_Waited`, when it is gone, or `_Died`."""

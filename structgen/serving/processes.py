@@ -21,9 +21,9 @@ from typing import IO
 
 __all__ = [
     "LOWEST",
+    "CpuClock",
     "SlowWork",
     "bound_memory",
-    "cpu_seconds",
     "die_with_parent",
     "end_process",
     "environment",
@@ -31,6 +31,7 @@ __all__ = [
     "settle",
     "stand_by",
     "step_aside",
+    "takes_more",
     "unbound_memory",
     "wall_seconds",
 ]
@@ -63,14 +64,30 @@ class SlowWork:
             self._count -= 1
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU time that another process has used so far; the time of day's progress where that is not told."""
+class CpuClock:
+    """CPU time that another process uses from now on; the time on the wall where the system does not tell that."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._wall = pid, time.monotonic()
+        self._began = _cpu_seconds(pid)
+        self._used = 0.0
+
+    def used(self) -> float:
+        """Seconds so far; of a process that has ended, what was seen last."""
+        if self._began is None:
+            return time.monotonic() - self._wall
+        now = _cpu_seconds(self._pid)
+        if now is not None:
+            self._used = now - self._began
+        return self._used
+
+
+def _cpu_seconds(pid: int) -> float | None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
-            return time.clock_gettime(
-                (~pid << 3) | 2
-            )  # the kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED)
-    return time.monotonic()
+            # The kernel's MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED).
+            return time.clock_gettime((~pid << 3) | 2)
+    return None
 
 
 def wall_seconds(used: float) -> float:
@@ -92,6 +109,13 @@ def is_ready(file: IO[bytes] | socket.socket, seconds: float) -> bool:
     """Whether there is something to read, or an end, within so long."""
     poll = select.poll()
     poll.register(file.fileno(), select.POLLIN | select.POLLHUP)
+    return bool(poll.poll(seconds * 1000))
+
+
+def takes_more(file: IO[bytes], seconds: float) -> bool:
+    """Whether something can be written, or nobody reads any more, within so long."""
+    poll = select.poll()
+    poll.register(file.fileno(), select.POLLOUT)
     return bool(poll.poll(seconds * 1000))
 
 

@@ -149,6 +149,56 @@ def test_a_slow_constraint_holds_nobody_up() -> None:
     batch.close()
 
 
+class Held:
+    """A matcher whose masks wait for an event."""
+
+    def __init__(self, inner: Matcher, event: threading.Event) -> None:
+        self._inner, self._event = inner, event
+        self.leaves = 0
+
+    def mask(self) -> object:
+        self._event.wait()
+        return self._inner.mask()
+
+    def leave(self) -> None:
+        self.leaves += 1
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+def test_who_hangs_up_in_a_slow_turn_holds_nobody_up() -> None:
+    """Each held a thread, and with the last one all turns stood still."""
+    among, event = model(), threading.Event()
+    batch = RunningBatch(among, most_rows=2, patience=0.01)
+    watchdog = threading.Timer(30, event.set)  # else a batch that stands still would do so for ever
+    watchdog.start()
+    quick, held = row_of(2, among, max_tokens=400), []
+    batch.add([quick])
+    for _ in range(12):
+        row = row_of(3, among)
+        row._matcher = Held(row.matcher, event)
+        row._leave = row._matcher.leave
+        held.append(row)
+        batch.add([row])
+        for _ in range(4):
+            batch.step()
+        batch.drop([row])
+        if quick.finish is not None:
+            quick = row_of(2, among, max_tokens=400)
+            batch.add([quick])
+    assert not event.is_set() and batch.running <= 2
+    leaves = [row._matcher.leaves for row in held]
+    assert 2 <= sum(leaves) <= 4 and leaves == sorted(leaves, reverse=True)  # the others never had a turn
+    event.set()
+    watchdog.cancel()
+    last = row_of(3, among)
+    batch.add([last])
+    finish(batch, 5000)
+    assert last.finish is not None
+    batch.close()
+
+
 class Watched(DistributionModel):
     """Notes how long the prompts are that it is given at once, and how wide its passes."""
 

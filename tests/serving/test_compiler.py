@@ -1,5 +1,6 @@
 """Specs tried out in processes of their own: what comes back, limits, isolation, and that nothing is left behind."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -13,6 +14,7 @@ import structgen as sg
 from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenError
 from structgen.serving.checker import SpecChecker
 from structgen.serving.compiler import ConstraintCompiler
+from structgen.serving.passing import passing_status
 from structgen.serving.pool import Preempted, WorkerProcess
 from structgen.serving.processes import SlowWork
 from structgen.serving.requests import RequestLimits
@@ -249,6 +251,43 @@ def test_a_spec_makes_way_when_it_is_told_to():
         begin = time.monotonic()
         assert worker.ask("regex", "a").seconds > 0
         assert time.monotonic() - begin < 10  # the next process was there
+    finally:
+        worker.close()
+        worker.kill()
+
+
+@pytest.mark.parametrize("kind_and_spec", [("regex", "a"), ("choice", ["a" * 5_000_000])])
+def test_a_process_that_does_not_run_is_busy(monkeypatch, kind_and_spec):
+    """Whether it is the spec that it does not take, or the answer that it does not give."""
+    monkeypatch.setattr("structgen.serving.pool.wall_seconds", lambda used: 0.5)
+    monkeypatch.setattr("structgen.serving.pool._RENEW_SECONDS", 5.0)
+    worker = WorkerProcess(BYTES, RequestLimits())
+    try:
+        worker.start()
+        os.kill(worker.tried_by, signal.SIGSTOP)
+        with pytest.raises(LimitExceeded, match="did not get its CPU time") as caught:
+            worker.ask(*kind_and_spec)
+        assert caught.value.limit == "busy" and passing_status(caught.value) == 503
+        assert worker.ask("regex", "a").seconds > 0
+    finally:
+        worker.close()
+        worker.kill()
+
+
+def test_a_process_that_dies_is_told_as_too_large_and_not_as_too_slow():
+    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=20.0, quick_seconds=0.01))
+
+    def ends():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.tried_by, signal.SIGKILL)
+        return True
+
+    try:
+        worker.start()
+        for _ in range(12):
+            with pytest.raises(LimitExceeded) as caught:
+                worker.ask("grammar", SLOW, ends)
+            assert caught.value.limit == "compile_bytes"
     finally:
         worker.close()
         worker.kill()

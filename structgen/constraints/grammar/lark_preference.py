@@ -75,6 +75,8 @@ class Preference:
     lazy: bool
     """Has the pattern a quantifier that prefers less?"""
     conditions: tuple[Condition, ...] = ()
+    steps: int = 0
+    """That it took to find out (see `lark_threads.STEPS`)."""
 
 
 @lru_cache(maxsize=1024)
@@ -90,7 +92,8 @@ def preference(pattern: str) -> Preference:
         language = shortest(matches)
     else:
         language = walk.language(lambda owed: True)
-    return Preference(kind, language, matches, program.lazy, walk.conditions() if program.looks else ())
+    conditions = walk.conditions() if program.looks else ()
+    return Preference(kind, language, matches, program.lazy, conditions, walk.threads.steps)
 
 
 def shortest(language: RE) -> RE:

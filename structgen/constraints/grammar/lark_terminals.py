@@ -58,6 +58,8 @@ from .lark_rules import optional
 __all__ = ["Lexemes", "lexemes_longest", "lexemes_ordered", "widest_text"]
 
 _ENDLESS: int = get_regexp_width("a*")[1]
+_STEPS = 1_500_000
+"""As `lark_threads.STEPS`, for all terminals of a grammar together; a second or two."""
 
 
 @dataclass
@@ -81,6 +83,8 @@ class _Kinds:
     rewritten: Rewritten
     languages: Languages = field(default_factory=Languages)
     stand_ins: dict[int, RE | None] = field(default_factory=dict)
+    steps: int = 0
+    """Taken by `preferred` so far."""
 
     def ordered(self) -> list[TerminalDef]:
         """In the order of lark's lexer."""
@@ -100,9 +104,17 @@ class _Kinds:
             language = self._language(terminal)
             return Preference("longest", language, language, False)
         try:
-            return preference(terminal.pattern.to_regexp())
+            found = preference(terminal.pattern.to_regexp())
+            self.steps += found.steps
+            if self.steps > _STEPS:
+                raise LimitExceeded(
+                    "it takes too long to find out which matches re prefers of this terminal and those before it",
+                    limit="STEPS",
+                    hint="Use smaller counts, fewer alternatives that begin alike, or fewer terminals.",
+                )
         except (RegexError, LimitExceeded) as error:
             raise self.refusal(terminal, error) from None
+        return found
 
     def any_match(self, terminal: TerminalDef) -> Preference:
         """The language of a pattern that has no lazy quantifiers, and what `re` takes otherwise."""

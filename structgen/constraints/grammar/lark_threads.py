@@ -10,7 +10,7 @@ Source: R. Cox, "Regular Expression Matching: the Virtual Machine Approach".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,6 +23,9 @@ __all__ = ["FREE", "STEPS", "Node", "Obligations", "Thread", "Threads"]
 
 STEPS = 400_000
 """Threads that are followed for one pattern."""
+
+_LOOKS, _CALL = 2, 3
+"""So many looks at whether a thread takes a character cost as much as following one; a list by itself, as so many."""
 
 Obligations = frozenset[tuple[bool, frozenset[int]]]
 """What is left of looks ahead: (negative, where in their bodies they may be)."""
@@ -73,9 +76,10 @@ class Threads:
         going = frozenset(thread for thread in threads if self.code[thread[0]][0] == "char")
         return going, frozenset(owed for place, owed in threads if self.code[place][0] == "match")
 
-    def moved(self, threads: Iterable[Thread], before: Context, atom: int) -> tuple[list[Thread], Context]:
+    def moved(self, threads: Collection[Thread], before: Context, atom: int) -> tuple[list[Thread], Context]:
         """The list after one more character, not cut, and its context."""
         roots: list[Thread] = []
+        self._spend(_CALL + len(threads) // _LOOKS)
         for place, owed in threads:
             _, members, after = self.code[place]
             if self.masks[members] >> atom & 1:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from structgen._core._native import RegexSpace
+from structgen.constraints.grammar.constraint import lark
 from structgen.constraints.grammar.lark_preference import Preference, preference
 from structgen.errors import LimitExceeded, RegexUnsupported
 from tests.strategies.patterns import patterns, texts
@@ -154,6 +155,22 @@ def test_limits() -> None:
         with pytest.raises(LimitExceeded):
             preference(pattern)
     assert time.perf_counter() - start < 30
+
+
+def test_long_patterns_of_one_way_meet_the_limit_too() -> None:
+    """Lists of one thread cost as much as others: this took seconds before a limit was met."""
+    pattern = r"\\u(?:[0-9A-Fa-f]){11000}(?:[0-9]|[A-F]|[a-f]|[g-z]|[G-Z]|[.,;:!?])*"
+    begin = time.process_time()
+    with pytest.raises(LimitExceeded, match="which match of the pattern"):
+        preference(pattern)
+    assert time.process_time() - begin < 5
+
+
+def test_the_terminals_of_a_grammar_share_a_limit() -> None:
+    rules = "start: " + " | ".join(f"T{i}" for i in range(300)) + "\n"
+    terminals = "\n".join(f"T{i}: /(x|y){{1,{1000 + i}}}?z/" for i in range(300))
+    with pytest.raises(LimitExceeded, match="this terminal and those before it"):
+        lark(rules + terminals)
 
 
 def test_nothing_a_million_times() -> None:
