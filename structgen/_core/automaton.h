@@ -110,6 +110,7 @@ struct Reader {
   uint64_t steps = 0;      // that this took, with the moves of its parser
   const GrammarControl *worked_for = nullptr;  // the grammar whose moves were counted last, and how many it had made
   uint64_t worked = 0;
+  uint64_t moves_left = UINT64_MAX;  // of parsers, where no mask is made
   const Unread *unread = nullptr;
   bool repeats = false;  // blind: an array that began in the same token has more than one item
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
@@ -189,6 +190,8 @@ class Automaton {
 
   // A step of a mask of `g`, with what its parser has done since the last one. Throws `LimitError` past `mask_steps`.
   void count_step(Reader &r, GrammarControl &g) const;
+  // The same for the bytes of one token that are read from here on.
+  void bound_token(Reader &r) const;
 
  private:
   const Node *begin(Reader &r, const Plan &plan, const Node *parent);

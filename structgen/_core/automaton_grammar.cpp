@@ -122,15 +122,27 @@ const Node *Automaton::read_first(Reader &r, const Node *child, const Read &read
   return next;
 }
 
-constexpr size_t MOVES_PER_STEP = 4;  // cost about as much as reading a byte
+constexpr uint64_t MOVES_PER_STEP = 4;  // cost about as much as reading a byte
+
+// Twice what a mask may take, which reads all tokens: so one that a mask allows can be read.
+void Automaton::bound_token(Reader &r) const {
+  r.worked_for = nullptr;
+  r.moves_left = static_cast<uint64_t>(std::min(text_.limits().mask_steps, size_t{1} << 60)) * 2 * MOVES_PER_STEP;
+}
 
 // A step costs what the parser moves in it: the sets of an ambiguous text grow with the text.
 void Automaton::count_step(Reader &r, GrammarControl &g) const {
-  if (!r.reads) return;
-  const size_t work = g.earley().work();
-  if (r.worked_for == &g) r.steps += (work - r.worked) / MOVES_PER_STEP;
+  const uint64_t work = g.earley().work(), moves = r.worked_for == &g ? work - r.worked : 0;
   r.worked_for = &g;
   r.worked = work;
+  if (!r.reads) {
+    if (moves > r.moves_left)
+      throw LimitError("one token of the grammar takes more than " + std::to_string(text_.limits().mask_steps) +
+                       " steps, since it can be read in very many ways (limit mask_steps)");
+    r.moves_left -= moves;
+    return;
+  }
+  r.steps += moves / MOVES_PER_STEP;
   if (++r.steps > text_.limits().mask_steps)
     throw LimitError("one mask of the grammar took more than " + std::to_string(text_.limits().mask_steps) +
                      " steps, since tokens can be read in very many ways (limit mask_steps)");

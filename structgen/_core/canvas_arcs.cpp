@@ -71,39 +71,69 @@ uint32_t CanvasArcs::begin(uint32_t boundary, uint32_t terminal) {
 }
 
 // Reads `text` into a terminal, and what the terminal leaves of it into others.
-void CanvasArcs::read(uint32_t terminal, LexemeState s, std::string_view text, std::vector<Step> &out) {
+template <class RestOf>
+void CanvasArcs::read(uint32_t terminal, LexemeState s, std::string_view text, std::vector<Step> &out,
+                      const RestOf &rest_of) {
   Lexemes &lexemes = space_.lexemes();
   for (size_t i = 0; i < text.size(); ++i) {
     s = lexemes.step(s, static_cast<uint8_t>(text[i]));
     if (s == Lexemes::DEAD) return;
     if (i + 1 == text.size() || !lexemes.complete(s)) continue;
-    if (const uint32_t left = rest(terminal, lexemes.after(s), text.substr(i + 1)); left != NONE)
+    if (const uint32_t left = rest_of(terminal, lexemes.after(s), text.substr(i + 1)); left != NONE)
       out.push_back({Kind::Rest, terminal, left});
   }
   if (goes_on(s)) out.push_back({Kind::Run, terminal, run(terminal, s)});
   if (lexemes.complete(s)) out.push_back({Kind::Boundary, terminal, boundary(lexemes.after(s))});
 }
 
+// A rest is made of shorter ones. What is not known of those is asked first, on a stack of our own: a token may have
+// thousands of bytes, each a lexeme.
 uint32_t CanvasArcs::rest(uint32_t terminal, Re after, std::string_view text) {
-  const uint32_t set = followers_[terminal];
-  const Hash128 key = extend(hash_words(TEXT, set, after), hash_text(text));
-  if (const auto it = rest_of_.find(key); it != rest_of_.end()) return it->second;
-  std::vector<Step> steps;
-  const uint32_t place = boundary(after);
-  for (uint32_t next : follower_sets_[set])
-    if (const uint32_t begun = begin(place, next); begun != NONE) read(next, runs_[begun].lexeme, text, steps);
-  uint32_t found = NONE;
-  if (!steps.empty()) {
-    std::sort(steps.begin(), steps.end());
-    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-    Hash128 identity = hash_words(STEPS);
-    for (const Step &s : steps)
-      identity = extend(extend(identity, static_cast<uint64_t>(s.kind) << 32 | s.terminal), s.to);
-    const auto [it, fresh] = rest_index_.try_emplace(identity, static_cast<uint32_t>(rests_.size()));
-    if (fresh) rests_.push_back(std::move(steps));
-    found = it->second;
+  struct Asked {
+    uint32_t set;
+    Re after;
+    std::string_view text;
+    Hash128 key;
+  };
+  auto asked = [&](uint32_t behind, Re forbidden, std::string_view left) {
+    const uint32_t set = followers_[behind];
+    return Asked{set, forbidden, left, extend(hash_words(TEXT, set, forbidden), hash_text(left))};
+  };
+  const Asked first = asked(terminal, after, text);
+  if (const auto it = rest_of_.find(first.key); it != rest_of_.end()) return it->second;
+  std::vector<Asked> open{first};
+  while (!open.empty()) {
+    const Asked now = open.back();
+    const size_t before = open.size();
+    std::vector<Step> steps;
+    auto known = [&](uint32_t behind, Re forbidden, std::string_view left) {
+      const Asked shorter = asked(behind, forbidden, left);
+      if (const auto it = rest_of_.find(shorter.key); it != rest_of_.end()) return it->second;
+      open.push_back(shorter);
+      return NONE;
+    };
+    if (!rest_of_.contains(now.key)) {  // it may have been asked twice
+      const uint32_t place = boundary(now.after);
+      for (uint32_t next : follower_sets_[now.set])
+        if (const uint32_t begun = begin(place, next); begun != NONE) read(next, runs_[begun].lexeme, now.text, steps, known);
+    }
+    if (open.size() > before) continue;
+    open.pop_back();
+    if (!rest_of_.contains(now.key)) rest_of_[now.key] = interned(std::move(steps));
   }
-  return rest_of_[key] = found;
+  return rest_of_[first.key];
+}
+
+uint32_t CanvasArcs::interned(std::vector<Step> steps) {
+  if (steps.empty()) return NONE;
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  Hash128 identity = hash_words(STEPS);
+  for (const Step &s : steps)
+    identity = extend(extend(identity, static_cast<uint64_t>(s.kind) << 32 | s.terminal), s.to);
+  const auto [it, fresh] = rest_index_.try_emplace(identity, static_cast<uint32_t>(rests_.size()));
+  if (fresh) rests_.push_back(std::move(steps));
+  return it->second;
 }
 
 const std::vector<CanvasArcs::Step> &CanvasArcs::steps(uint32_t run, uint32_t token) {
@@ -111,7 +141,8 @@ const std::vector<CanvasArcs::Step> &CanvasArcs::steps(uint32_t run, uint32_t to
   if (!fresh) return it->second;
   std::vector<Step> out;
   const std::string_view text = vocabulary().token(token);
-  if (!text.empty()) read(runs_[run].terminal, runs_[run].lexeme, text, out);  // the end of a text, for one, has none
+  auto rest_of = [&](uint32_t terminal, Re after, std::string_view left) { return rest(terminal, after, left); };
+  if (!text.empty()) read(runs_[run].terminal, runs_[run].lexeme, text, out, rest_of);  // the end of a text has none
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return single_[static_cast<uint64_t>(run) << 32 | token] = std::move(out);
@@ -122,18 +153,26 @@ class CanvasArcs::Walk {
  public:
   Walk(CanvasArcs &arcs, uint32_t terminal) : arcs_(arcs), v_(arcs.vocabulary()), terminal_(terminal) {}
 
-  void below(Vocabulary::Node node, LexemeState s) {
+  // All nodes in order, with the states of those above each.
+  void all(LexemeState begin) {
     Lexemes &lexemes = arcs_.space_.lexemes();
-    for (Vocabulary::Node child = node + 1; child < v_.end(node); child = v_.end(child)) {
-      const LexemeState to = lexemes.step(s, v_.byte(child));
-      if (to == Lexemes::DEAD) continue;
-      if (!v_.ids(child).empty()) {
-        if (arcs_.goes_on(to)) take({Kind::Run, terminal_, arcs_.run(terminal_, to)}, v_.ids(child));
-        if (lexemes.complete(to))
-          take({Kind::Boundary, terminal_, arcs_.boundary(lexemes.after(to))}, v_.ids(child));
+    std::vector<LexemeState> states{begin};
+    for (Vocabulary::Node node = Vocabulary::ROOT + 1; node < v_.end(Vocabulary::ROOT);) {
+      const size_t depth = v_.depth(node);
+      states.resize(depth);
+      const LexemeState to = lexemes.step(states.back(), v_.byte(node));
+      if (to == Lexemes::DEAD) {
+        node = v_.end(node);
+        continue;
       }
-      if (lexemes.complete(to)) ended(child, lexemes.after(to));
-      below(child, to);
+      states.push_back(to);
+      if (!v_.ids(node).empty()) {
+        if (arcs_.goes_on(to)) take({Kind::Run, terminal_, arcs_.run(terminal_, to)}, v_.ids(node));
+        if (lexemes.complete(to))
+          take({Kind::Boundary, terminal_, arcs_.boundary(lexemes.after(to))}, v_.ids(node));
+      }
+      if (lexemes.complete(to)) ended(node, lexemes.after(to));
+      ++node;
     }
   }
 
@@ -193,7 +232,7 @@ class CanvasArcs::Walk {
 const std::vector<CanvasArcs::Arc> &CanvasArcs::arcs(uint32_t run) {
   if (!runs_[run].arcs) {
     Walk walk(*this, runs_[run].terminal);
-    walk.below(Vocabulary::ROOT, runs_[run].lexeme);
+    walk.all(runs_[run].lexeme);
     // subtle: the walk has made runs, and may have moved them.
     runs_[run].arcs = std::make_unique<std::vector<Arc>>(walk.finish());
   }

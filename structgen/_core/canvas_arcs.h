@@ -66,7 +66,9 @@ class CanvasArcs {
   uint32_t boundary(Re after);
   // What is left of a token behind `terminal`; NONE where nothing can be read there.
   uint32_t rest(uint32_t terminal, Re after, std::string_view text);
-  void read(uint32_t terminal, LexemeState s, std::string_view text, std::vector<Step> &out);
+  template <class RestOf>
+  void read(uint32_t terminal, LexemeState s, std::string_view text, std::vector<Step> &out, const RestOf &rest_of);
+  uint32_t interned(std::vector<Step> steps);
   bool goes_on(LexemeState s) { return space_.lexemes().first(s).any(); }
 
   TextSpace &space_;

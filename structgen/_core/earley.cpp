@@ -9,7 +9,7 @@
 namespace structgen {
 namespace {
 
-constexpr uint64_t IDENTITY = 61, SHAPE = 62, DONE = 63, ANSWER = 64, REST = 65, MOVES_OF = 66;
+constexpr uint64_t IDENTITY = 61, SHAPE = 62, ANSWER = 64, REST = 65, MOVES_OF = 66;
 constexpr size_t FEW = 24;  // as many are looked through one by one
 
 }  // namespace
@@ -228,38 +228,50 @@ bool Earley::Builder::seen(const EarleySet *set, Symbol symbol) {
     for (auto &[s, x] : done_)
       if (s == set && x == symbol) return true;
   } else {
-    auto key = [](const EarleySet *s, Symbol x) {
-      return hash_words(DONE, reinterpret_cast<uint64_t>(s), static_cast<uint32_t>(x));
+    auto hash = [](const EarleySet *s, Symbol x) {
+      return mix(reinterpret_cast<uint64_t>(s), static_cast<uint32_t>(x));
+    };
+    auto hash_at = [&](uint32_t at) { return hash(done_[at].first, done_[at].second); };
+    auto put = [&](const EarleySet *s, Symbol x, size_t fresh) {
+      auto is_it = [&](uint32_t at) { return done_[at].first == s && done_[at].second == x; };
+      return done_index_.find_or_put(hash(s, x), static_cast<uint32_t>(fresh), is_it, hash_at);
     };
     if (done_index_.empty())
-      for (auto &[s, x] : done_) done_index_[key(s, x)] = true;
-    if (!done_index_.try_emplace(key(set, symbol), true).second) return true;
+      for (size_t i = 0; i < done_.size(); ++i) put(done_[i].first, done_[i].second, i);
+    if (put(set, symbol, done_.size()) < done_.size()) return true;
   }
   done_.push_back({set, symbol});
   return false;
 }
 
+size_t Earley::Builder::place(const EarleySet *origin) {
+  if (entries_.size() < FEW) {
+    size_t at = 0;
+    while (at < entries_.size() && entries_[at].origin != origin) ++at;
+    return at;
+  }
+  auto hash = [](const EarleySet *s) { return mix(reinterpret_cast<uint64_t>(s), 0); };
+  auto hash_at = [&](uint32_t at) { return hash(entries_[at].origin); };
+  auto put = [&](const EarleySet *s, size_t fresh) {
+    auto is_it = [&](uint32_t at) { return entries_[at].origin == s; };
+    return by_origin_.find_or_put(hash(s), static_cast<uint32_t>(fresh), is_it, hash_at);
+  };
+  if (by_origin_.empty())
+    for (size_t i = 0; i < entries_.size(); ++i) put(entries_[i].origin, i);
+  return put(origin, entries_.size());
+}
+
 void Earley::Builder::add(const EarleySet *origin, Kernel kernel) {
   if (kernel == ItemSets::NONE) return;
-  if (entries_.size() < FEW) {
-    for (Entry &e : entries_)
-      if (e.origin == origin) {
-        e.kernel = e_.items_.merge(e.kernel, kernel);
-        return;
-      }
-  } else {
-    if (by_origin_.empty())
-      for (size_t i = 0; i < entries_.size(); ++i) by_origin_[entries_[i].origin] = i;
-    auto [it, fresh] = by_origin_.try_emplace(origin, entries_.size());
-    if (!fresh) {
-      Kernel &k = entries_[it->second].kernel;
-      k = e_.items_.merge(k, kernel);
-      return;
-    }
-    if (entries_.size() >= e_.most_entries_)
-      throw LimitError("the grammar is so ambiguous here that one place has more than " +
-                       std::to_string(e_.most_entries_) + " open beginnings of rules (limit earley_items)");
+  const size_t at = place(origin);
+  if (at < entries_.size()) {
+    Kernel &k = entries_[at].kernel;
+    k = e_.items_.merge(k, kernel);
+    return;
   }
+  if (entries_.size() >= std::max(FEW, e_.most_entries_))
+    throw LimitError("the grammar is so ambiguous here that one place has more than " +
+                     std::to_string(e_.most_entries_) + " open beginnings of rules (limit earley_items)");
   entries_.push_back({origin, kernel});
 }
 
@@ -274,6 +286,7 @@ void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
     auto [set, head] = work_.back();
     work_.pop_back();
     std::tie(set, head) = e_.resolve(set, head, reads_);
+    ++e_.work_;
     if (seen(set, head)) continue;
     e_.work_ += set->count;
     if ((moves_ += set->count) / MOVES >= e_.most_entries_)

@@ -10,11 +10,11 @@
 // just these answers, so the same place inside other text around it shares its mask.
 #pragma once
 
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "arena.h"
+#include "flat_index.h"
 #include "item_sets.h"
 #include "serial.h"
 
@@ -42,6 +42,7 @@ struct EarleySet {
   // Likewise, the last `Reads` that met this set, and the number that it gave.
   mutable uint64_t read_by = 0;
   mutable uint32_t label = 0;
+  mutable const EarleySet *kept = nullptr;  // its copy in longer-lived memory
 };
 
 // Questions to older sets while one mask is made, in order, with their answers.
@@ -113,13 +114,13 @@ class Earley {
       Kernel kernel;
     };
     void add(const EarleySet *origin, Kernel kernel);
+    size_t place(const EarleySet *origin);  // of its entry; as many as there are: it has none yet
     bool seen(const EarleySet *set, Symbol symbol);
     Earley &e_;
     Reads *reads_;
     std::vector<Entry> entries_;
     std::vector<std::pair<const EarleySet *, Symbol>> done_, work_;
-    std::unordered_map<const EarleySet *, size_t> by_origin_;  // where there are many
-    std::unordered_map<Hash128, bool, HashOf128> done_index_;
+    FlatIndex by_origin_, done_index_;  // where there are many
     bool accepting_ = false;
     const EarleySet *before_ = nullptr;
     Symbol by_ = 0;

@@ -155,17 +155,20 @@ Kernel ItemSets::merge(Kernel a, Kernel b) {
   if (a == b || b == NONE) return a;
   if (a == NONE) return b;
   if (a > b) std::swap(a, b);
-  if (auto it = merged_.find(pair_of(a, b)); it != merged_.end()) return it->second;
+  const uint64_t key = pair_of(a, b);
+  if (const Kernel *known = recent_merged_.find(key)) return *known;
+  if (auto it = merged_.find(key); it != merged_.end()) return recent_merged_.put(key, it->second);
   std::vector<Item> items = kernels_[a].items;
   items.insert(items.end(), kernels_[b].items.begin(), kernels_[b].items.end());
   const Kernel made = intern(std::move(items));
   charge(32);
-  return merged_[pair_of(a, b)] = made;
+  return merged_[key] = made;
 }
 
 ItemSets::Scan ItemSets::scan(Outlook outlook, Symbol symbol) {
   const uint64_t key = pair_of(outlook, static_cast<uint32_t>(symbol));
-  if (auto it = scans_.find(key); it != scans_.end()) return it->second;
+  if (const Scan *known = recent_scans_.find(key)) return *known;
+  if (auto it = scans_.find(key); it != scans_.end()) return recent_scans_.put(key, it->second);
   std::vector<Symbol> heads{symbol};
   std::vector<Item> rest;
   std::vector<uint32_t> completed;
@@ -189,7 +192,9 @@ ItemSets::Scan ItemSets::scan(Outlook outlook, Symbol symbol) {
 }
 
 const ItemSets::Move &ItemSets::move(Kernel kernel, Heads heads) {
-  if (auto it = moves_.find(pair_of(kernel, heads)); it != moves_.end()) return it->second;
+  const uint64_t key = pair_of(kernel, heads);
+  if (const Move *const *known = recent_moves_.find(key)) return **known;
+  if (auto it = moves_.find(key); it != moves_.end()) return *recent_moves_.put(key, &it->second);
   std::vector<Item> rest;
   std::vector<uint32_t> completed;
   const std::vector<Before> &before = kernels_[kernel].before;
@@ -201,7 +206,7 @@ const ItemSets::Move &ItemSets::move(Kernel kernel, Heads heads) {
   sort_once(completed);
   Move made{intern(std::move(rest)), std::move(completed)};
   charge(sizeof(Move) + 48);
-  return moves_[pair_of(kernel, heads)] = std::move(made);
+  return moves_[key] = std::move(made);
 }
 
 void ItemSets::moved_items(Kernel kernel, Symbol symbol, std::vector<Item> *out) const {

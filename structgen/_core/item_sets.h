@@ -26,6 +26,32 @@ using Kernel = uint32_t;   // 0: none
 using Outlook = uint32_t;  // 0: nothing is predicted or expected
 using Heads = uint32_t;    // an interned sorted set of symbols
 
+// What was found last in a table, each at one place of a few: where a grammar is ambiguous the same pairs are looked
+// up millions of times for one mask.
+template <class Value>
+class Recent {
+ public:
+  // Null where the key is not among them.
+  const Value *find(uint64_t key) const {
+    const Slot &slot = slots_[place(key)];
+    return slot.key == key ? &slot.value : nullptr;
+  }
+  const Value &put(uint64_t key, const Value &value) {
+    Slot &slot = slots_[place(key)];
+    slot = {key, value};
+    return slot.value;
+  }
+
+ private:
+  static constexpr int BITS = 9;
+  struct Slot {
+    uint64_t key = UINT64_MAX;
+    Value value{};
+  };
+  static size_t place(uint64_t key) { return static_cast<size_t>(key * 0x9E3779B97F4A7C15u >> (64 - BITS)); }
+  std::vector<Slot> slots_ = std::vector<Slot>(size_t{1} << BITS);
+};
+
 class ItemSets {
  public:
   static constexpr Kernel NONE = 0;
@@ -108,6 +134,9 @@ class ItemSets {
   std::unordered_map<uint64_t, Scan> scans_;
   std::unordered_map<uint64_t, Move> moves_;
   std::unordered_map<uint64_t, uint32_t> merged_, merged_outlooks_;
+  Recent<Scan> recent_scans_;
+  Recent<Kernel> recent_merged_;
+  Recent<const Move *> recent_moves_;
   std::vector<bool> marked_;  // scratch: rules
   size_t bytes_ = 0;
 

@@ -329,6 +329,7 @@ Masks::Place Masks::place_after(const Node *n, const GrammarEntry &entry, uint32
           p.within == entry.within)
         return p;
   GrammarControl &g = *n->control.grammar;
+  a_.count_step(*r_, g);  // each byte of a token may be a lexeme
   Place place{entry.set, t, entry.indent, entry.brackets, entry.within, true};
   if (g.lexer().ignores(t)) {
     place.at = entry;

@@ -56,6 +56,7 @@ std::shared_ptr<const Mask> Matcher::mask() {
 const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
   const std::string_view bytes = program_->space().vocabulary().token(token);
   if (bytes.empty()) return node ? program_->automaton().step_special(r, node, token) : nullptr;
+  program_->automaton().bound_token(r);
   for (char c : bytes) {
     if (!node) return nullptr;
     node = program_->automaton().step(r, node, static_cast<uint8_t>(c));
@@ -98,8 +99,7 @@ const TextLink *Matcher::keep(const TextLink *last) {
 
 const EarleySet *Matcher::keep(const EarleySet *set) {
   if (!set || !scratch_.contains(set)) return set;
-  for (auto &[from, to] : kept_sets_)
-    if (from == set) return to;
+  if (set->kept) return set->kept;
   auto *kernels = static_cast<Kernel *>(arena_.allocate(set->count * sizeof(Kernel)));
   auto *origins = static_cast<const EarleySet **>(arena_.allocate(set->count * sizeof(EarleySet *)));
   std::copy(set->kernels, set->kernels + set->count, kernels);
@@ -109,7 +109,7 @@ const EarleySet *Matcher::keep(const EarleySet *set) {
   copy->kernels = kernels;
   copy->origins = origins;
   copy->link = nullptr;  // it may lead to what is not kept
-  kept_sets_.push_back({set, copy});
+  set->kept = copy;
   return copy;
 }
 
@@ -178,10 +178,7 @@ bool Matcher::advance(uint32_t token) {
   }
   if (token >= v.size()) return false;
   const Node *next = run(scratch.reader, state(), token);
-  if (next) {
-    kept_sets_.clear();
-    next = keep(next);
-  }
+  if (next) next = keep(next);
   if (!next) return false;
   text_bytes_ += v.token(token);
   history_.push_back({token, next, arena_.mark(), text_bytes_.size()});
@@ -195,10 +192,7 @@ bool Matcher::begin(std::string_view bytes) {
   const Node *next = state();
   for (size_t i = 0; next && i < bytes.size(); ++i)
     next = program_->automaton().step(scratch.reader, next, static_cast<uint8_t>(bytes[i]));
-  if (next) {
-    kept_sets_.clear();
-    next = keep(program_->automaton().past_lexemes(scratch.reader, next));
-  }
+  if (next) next = keep(program_->automaton().past_lexemes(scratch.reader, next));
   if (!next) return false;
   text_bytes_ += bytes;
   history_.back() = {0, next, arena_.mark(), text_bytes_.size()};

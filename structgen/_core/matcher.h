@@ -162,7 +162,6 @@ class Matcher {
 
   std::shared_ptr<Program> program_;
   Arena arena_, scratch_;
-  std::vector<std::pair<const EarleySet *, const EarleySet *>> kept_sets_;  // of the step being kept
   std::vector<Entry> history_;
   std::string text_bytes_;
   bool finished_ = false;

@@ -7,6 +7,7 @@ random grammars come from fixed seeds.
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -19,7 +20,7 @@ from structgen import _core
 
 from ..speculative.test_whole_texts import critical
 from .small_vocabulary import allowed
-from .test_grammars import EOS, random_case, vocabulary
+from .test_grammars import EOS, ir_of, random_case, vocabulary
 
 OPEN, GAP = -1, -2
 Form = tuple[list[int], list[tuple[int, int]], list[int]]
@@ -115,6 +116,26 @@ def test_random_canvases(lexing: str, seed: int) -> None:
                 check_completion(held, form, found)
                 check_commits(held, form, found, rng)
     assert completed > 20
+
+
+def test_tokens_of_thousands_of_lexemes_need_no_deep_stack() -> None:
+    known = vocabulary("ab", b"a" * 3000, b"ab" * 1500)
+    program = known.engine.compile(ir_of("longest", ["a", "b"], [], ((0, ~0, 0), (0, ~1, 0), (0,))))
+    found: list[Any] = []
+
+    def look() -> None:
+        out = np.zeros((1, 1), np.int32)
+        canvas(program, ([OPEN], [], [])).masks(out)
+        found.append(allowed(out[0]))
+
+    before = threading.stack_size(1 << 18)
+    try:
+        thread = threading.Thread(target=look)
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    assert found == [{1, 2, 3, 4}]
 
 
 def check_completion(held: Any, form: Form, found: set[tuple[int, ...]]) -> None:

@@ -17,6 +17,7 @@ from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint, GrammarError, LimitExceeded
 from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
 from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary
 
 BYTES = byte_vocabulary()
@@ -112,6 +113,24 @@ def test_ambiguity_is_read_or_meets_its_limit(source: str) -> None:
             met = str(error)
         assert met is None or "earley_items" in met
         assert matcher._native.memory < 8_000_000
+
+
+@pytest.mark.parametrize("source", AMBIGUOUS)
+def test_long_tokens_of_ambiguous_grammars_meet_the_limit(source: str) -> None:
+    """Each byte of a token may be a lexeme: reading it costs the cube of its length, in a mask or without one."""
+    tokens = [None, *(bytes([byte]) for byte in range(256)), b"a" * 3000]
+    long, single = len(tokens) - 1, 1 + ord("a")
+    matcher = Matcher(gbnf(source), Vocabulary.from_tokens(tokens, [0]))
+    for ask in (lambda: long in allowed(matcher.mask()), lambda: matcher.advance(long)):
+        with at_most(20):
+            try:
+                assert ask()
+            except LimitExceeded as error:
+                assert error.limit == "mask_steps"
+                assert not matcher.tokens
+        matcher.rollback(len(matcher.tokens))
+        assert matcher.advance(single)
+        matcher.rollback(1)
 
 
 def test_places_that_take_many_moves_meet_the_limit_on_items() -> None:
