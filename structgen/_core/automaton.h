@@ -108,7 +108,7 @@ struct Reader {
   bool blind = false, leaned = false;
   Reads *reads = nullptr;  // of the mask of a grammar that is being made
   uint64_t steps = 0;      // that this took, with the moves of its parser
-  const GrammarControl *worked_for = nullptr;  // the grammar whose moves were counted last, and how many it had made
+  GrammarControl *worked_for = nullptr;  // the grammar whose moves are counted next, and how many it had made
   uint64_t worked = 0;
   uint64_t moves_left = UINT64_MAX;  // of parsers, where no mask is made
   const Unread *unread = nullptr;

@@ -122,7 +122,7 @@ const Node *Automaton::read_first(Reader &r, const Node *child, const Read &read
   return next;
 }
 
-constexpr uint64_t MOVES_PER_STEP = 4;  // cost about as much as reading a byte
+constexpr uint64_t MOVES_PER_STEP = 8;  // cost about as much as reading a byte
 
 // Twice what a mask may take, which reads all tokens: so one that a mask allows can be read.
 void Automaton::bound_token(Reader &r) const {
@@ -132,9 +132,9 @@ void Automaton::bound_token(Reader &r) const {
 
 // A step costs what the parser moves in it: the sets of an ambiguous text grow with the text.
 void Automaton::count_step(Reader &r, GrammarControl &g) const {
-  const uint64_t work = g.earley().work(), moves = r.worked_for == &g ? work - r.worked : 0;
+  const uint64_t moves = r.worked_for ? r.worked_for->earley().work() - r.worked : 0;
   r.worked_for = &g;
-  r.worked = work;
+  r.worked = g.earley().work();
   if (!r.reads) {
     if (moves > r.moves_left)
       throw LimitError("one token of the grammar takes more than " + std::to_string(text_.limits().mask_steps) +

@@ -124,6 +124,7 @@ const EarleySet *Earley::start(Arena &arena) {
 bool Earley::only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) {
   const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
   if (scan.rest != ItemSets::NONE) return false;
+  work_ += s->count;
   bool found = false;
   for (uint32_t i = 0; i < s->count; ++i) {
     const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
@@ -135,6 +136,27 @@ bool Earley::only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet *
     *as = static_cast<Symbol>(move.completed[0]);
   }
   return found;
+}
+
+bool Earley::linked(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const {
+  if (s->link && s->linked == symbol) {
+    *to = s->link;
+    *as = s->to;
+    return true;
+  }
+  const Links::Link *found = links_.find(s, symbol);
+  if (found) {
+    *to = found->set;
+    *as = found->symbol;
+  }
+  return found;
+}
+
+void Earley::link(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol as) {
+  if (s->link && s->linked != symbol) return links_.put(s, symbol, {to, as});
+  s->linked = symbol;
+  s->to = as;
+  s->link = to;
 }
 
 std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol symbol, Reads *reads) {
@@ -157,25 +179,15 @@ std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol 
       }
     const EarleySet *to;
     Symbol as;
-    if (follow && s->link && s->linked == symbol) {
-      to = s->link;
-      as = s->to;
-    } else if (!only_passes_on(s, symbol, &to, &as)) {
-      break;
-    }
+    ++work_;
+    if (!(follow && linked(s, symbol, &to, &as)) && !only_passes_on(s, symbol, &to, &as)) break;
     s = to;
     symbol = as;
     moved = true;
   }
   if (moved) {
-    first->linked = first_symbol;
-    first->to = symbol;
-    first->link = s;
-    if (asked && asked != first && asked != s) {
-      asked->linked = asked_symbol;
-      asked->to = symbol;
-      asked->link = s;
-    }
+    link(first, first_symbol, s, symbol);
+    if (asked && asked != first && asked != s) link(asked, asked_symbol, s, symbol);
   }
   if (asked) reads->ask(asked_label, asked_symbol, s, moves(s, symbol));
   return {s, symbol};
@@ -286,7 +298,6 @@ void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
     auto [set, head] = work_.back();
     work_.pop_back();
     std::tie(set, head) = e_.resolve(set, head, reads_);
-    ++e_.work_;
     if (seen(set, head)) continue;
     e_.work_ += set->count;
     if ((moves_ += set->count) / MOVES >= e_.most_entries_)

@@ -34,15 +34,47 @@ struct EarleySet {
   // The set before, and the terminal between them; of the first one where several readings lead here. Null: the first.
   const EarleySet *before = nullptr;
   Symbol by = 0;
+  uint64_t id = next_serial();  // of a copy: another one
   // subtle: what changes; written under the turn on the space, and never wrong.
   mutable Symbol linked = 0;  // completing this rule here ...
   mutable Symbol to = 0;      // ... is completing that one ...
-  mutable const EarleySet *link = nullptr;  // ... in there; null: no rule is remembered
+  mutable const EarleySet *link = nullptr;  // ... in there; null: no rule is remembered. Others: `Links`.
   mutable Hash128 rest{};  // of what its items still need; nothing: not known yet
   // Likewise, the last `Reads` that met this set, and the number that it gave.
   mutable uint64_t read_by = 0;
   mutable uint32_t label = 0;
   mutable const EarleySet *kept = nullptr;  // its copy in longer-lived memory
+};
+
+// Where completing a rule in a set leads, beyond the one rule that the set itself remembers: where several right
+// recursions go on side by side. At most so many; a set that is gone is met no more, since its number is not given again.
+class Links {
+ public:
+  struct Link {
+    const EarleySet *set;
+    Symbol symbol;
+  };
+  const Link *find(const EarleySet *set, Symbol symbol) const {
+    if (slots_.empty()) return nullptr;
+    const Slot &slot = slots_[place(set, symbol)];
+    return slot.of == set->id && slot.symbol == symbol ? &slot.link : nullptr;
+  }
+  void put(const EarleySet *set, Symbol symbol, Link link) {
+    if (slots_.empty()) slots_.resize(COUNT);
+    slots_[place(set, symbol)] = {set->id, symbol, link};
+  }
+
+ private:
+  static constexpr size_t COUNT = 2048;
+  struct Slot {
+    uint64_t of = 0;
+    Symbol symbol = 0;
+    Link link{};
+  };
+  static size_t place(const EarleySet *set, Symbol symbol) {
+    return mix(set->id, static_cast<uint32_t>(symbol)) % COUNT;
+  }
+  std::vector<Slot> slots_;
 };
 
 // Questions to older sets while one mask is made, in order, with their answers.
@@ -147,6 +179,10 @@ class Earley {
  private:
   const Hash128 &rest(const EarleySet *s);
 
+  // What is remembered of that; false: nothing.
+  bool linked(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const;
+  void link(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol as);
+
   // Is completing `symbol` in `s` nothing but completing one rule in one origin?
   bool only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as);
 
@@ -158,6 +194,7 @@ class Earley {
   ItemSets &items_;
   size_t most_entries_;
   size_t work_ = 0;
+  Links links_;
 };
 
 }  // namespace structgen

@@ -139,6 +139,7 @@ std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, siz
     set.outlook = g.items().only(set.outlook, t);
     set.accepting = false;
     set.link = nullptr;
+    set.id = next_serial();
     set.identity = extend(set.identity, t);
     set.shape = extend(set.shape, t);
     Reads reads(&set, all[place].at.indent, all[place].at.brackets);  // for its limit

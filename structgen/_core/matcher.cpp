@@ -109,6 +109,7 @@ const EarleySet *Matcher::keep(const EarleySet *set) {
   copy->kernels = kernels;
   copy->origins = origins;
   copy->link = nullptr;  // it may lead to what is not kept
+  copy->id = next_serial();
   set->kept = copy;
   return copy;
 }
@@ -251,20 +252,25 @@ std::string Matcher::forced_bytes(size_t most) {
   Scratch scratch(scratch_);
   Reader &r = scratch.reader;
   const Node *node = state();
-  while (node && out.size() < most && !a.accepts(r, node)) {
-    std::bitset<256> candidates = a.candidates(node);
-    const Node *only = nullptr;
-    int alive = 0, which = 0;
-    for (int b = 0; b < 256 && alive < 2; ++b)
-      if (candidates.test(static_cast<size_t>(b)))
-        if (const Node *next = a.step(r, node, static_cast<uint8_t>(b))) {
-          ++alive;
-          only = next;
-          which = b;
-        }
-    if (alive != 1) break;
-    out += static_cast<char>(which);
-    node = only;
+  a.bound_token(r);  // all of them together
+  try {
+    while (node && out.size() < most && !a.accepts(r, node)) {
+      std::bitset<256> candidates = a.candidates(node);
+      const Node *only = nullptr;
+      int alive = 0, which = 0;
+      for (int b = 0; b < 256 && alive < 2; ++b)
+        if (candidates.test(static_cast<size_t>(b)))
+          if (const Node *next = a.step(r, node, static_cast<uint8_t>(b))) {
+            ++alive;
+            only = next;
+            which = b;
+          }
+      if (alive != 1) break;
+      out += static_cast<char>(which);
+      node = a.past_lexemes(r, only);  // once for all bytes that may come next
+    }
+  } catch (const LimitError &) {
+    if (out.empty()) throw;  // what was found is forced nevertheless
   }
   return out;
 }

@@ -115,22 +115,51 @@ def test_ambiguity_is_read_or_meets_its_limit(source: str) -> None:
         assert matcher._native.memory < 8_000_000
 
 
+def side_by_side(count: int) -> str:
+    """Right recursions that all go on with the same text."""
+    choices = " | ".join(f'a{i} "y{i}"' for i in range(count))
+    rules = "\n".join(f'a{i} ::= "x" a{i} | "x" | "(" a{i} ")z{i}"' for i in range(count))
+    return f"root ::= {choices}\n{rules}"
+
+
+def test_right_recursions_side_by_side_cost_the_same_at_any_length() -> None:
+    tokens = [None, *(bytes([byte]) for byte in range(256)), b"x" * 4096]
+    for count in (20, 80):
+        matcher = Matcher(gbnf(side_by_side(count)), Vocabulary.from_tokens(tokens, [0]))
+        with at_most(5):
+            assert len(tokens) - 1 in allowed(matcher.mask())
+            assert matcher.advance(len(tokens) - 1)
+            assert {i - 1 for i in allowed(matcher.mask()) if i <= 256} == set(b"xy(")
+
+
+def test_forced_bytes_of_ambiguous_grammars_are_bounded() -> None:
+    source = 'root ::= s{300} "."\ns ::= "a" | s s'
+    with at_most(10):
+        matcher = Matcher(gbnf(source), BYTES.with_limits(mask_steps=50_000))
+        found = matcher.forced_bytes()
+        assert found and set(found) == set(b"a")
+        feed(matcher, found)
+    assert Matcher(gbnf('root ::= s{30} "."\ns ::= "a" | s s'), BYTES).forced_bytes() == b"a" * 30
+
+
 @pytest.mark.parametrize("source", AMBIGUOUS)
 def test_long_tokens_of_ambiguous_grammars_meet_the_limit(source: str) -> None:
     """Each byte of a token may be a lexeme: reading it costs the cube of its length, in a mask or without one."""
     tokens = [None, *(bytes([byte]) for byte in range(256)), b"a" * 3000]
     long, single = len(tokens) - 1, 1 + ord("a")
     matcher = Matcher(gbnf(source), Vocabulary.from_tokens(tokens, [0]))
+    met = []
     for ask in (lambda: long in allowed(matcher.mask()), lambda: matcher.advance(long)):
         with at_most(20):
             try:
                 assert ask()
             except LimitExceeded as error:
-                assert error.limit == "mask_steps"
+                met.append(error.limit)
                 assert not matcher.tokens
         matcher.rollback(len(matcher.tokens))
         assert matcher.advance(single)
         matcher.rollback(1)
+    assert met == ([] if source in AMBIGUOUS[2:4] else ["mask_steps"] * 2)
 
 
 def test_places_that_take_many_moves_meet_the_limit_on_items() -> None:
