@@ -149,8 +149,8 @@ class RunningBatch:
 
     @property
     def is_idle(self) -> bool:
-        """Is there nothing to do?"""
-        return not self._seats and self._arriving is None and not self._waiting
+        """Is there nothing to do, nor a row that left to be let go?"""
+        return not (self._seats or self._left or self._waiting) and self._arriving is None
 
     def add(self, rows: Sequence[Row]) -> None:
         """Let rows that have one and the same prompt wait for their place. They are `Row.prepare`d."""
@@ -160,20 +160,22 @@ class RunningBatch:
 
     def drop(self, rows: Iterable[Row]) -> None:
         """Rows that nobody wants any more leave at once."""
+        rows = list(rows)
         gone = {id(row) for row in rows}
+        for row in rows:
+            row.leave()
         for arrival in (*self._waiting, *([] if self._arriving is None else [self._arriving])):
             arrival.rows = [row for row in arrival.rows if id(row) not in gone]
         self._waiting = deque(arrival for arrival in self._waiting if arrival.rows)
         if self._arriving is not None and not self._arriving.rows:
             self._arriving = None
-        left = [seat for seat in self._seats if id(seat.row) in gone and seat.state == "turning"]
-        for seat in left:
-            seat.row.leave()
-        self._left += left
+        self._left += [seat for seat in self._seats if id(seat.row) in gone]
+        self._let_go()
         self._keep([seat for seat in self._seats if id(seat.row) not in gone])
 
     def step(self) -> list[Row]:
         """One round; the rows that went on, of which some may have ended (`finish`) and left."""
+        self._let_go()
         changed = self._take_turns()
         self._keep([seat for seat in self._seats if seat.state == "turning" or seat.row.finish is None])
         changed += self._read_prompts()
@@ -201,6 +203,10 @@ class RunningBatch:
             seat.slow_turns = _SLOW_TURNS if is_slow else max(0, seat.slow_turns - 1)
             seat.state = "pending"
         return [seat.row for seat in turned]
+
+    def _let_go(self) -> None:
+        """Forget the rows that left and whose turns have ended."""
+        self._left = [seat for seat in self._left if seat.state == "turning"]
 
     def _keep(self, seats: list[_Seat]) -> None:
         if len(seats) == len(self._seats):
@@ -251,7 +257,7 @@ class RunningBatch:
 
     def _has_room(self, rows: int) -> bool:
         """For so many rows that join: in the batch, and among the threads for their turns."""
-        self._left = [seat for seat in self._left if seat.state == "turning"]
+        self._let_go()
         wanted = self.running + rows
         return wanted <= self.most_rows and wanted + len(self._left) <= 2 * self.most_rows
 

@@ -78,9 +78,9 @@ class LanedSpec:
         quick = self.quick
         return self.in_lane() if quick is None else MovingMatcher(quick.open(), self)
 
-    def in_lane(self) -> LaneMatcher:
+    def in_lane(self, wanted: Callable[[], bool] = lambda: True) -> LaneMatcher:
         """A fresh matcher in a lane; so are those to come."""
-        matcher = self.beside()
+        matcher = self.beside(wanted)
         self.quick = None
         return matcher
 
@@ -95,26 +95,26 @@ class LanedSpec:
             asked[room] = self.beside().least_tokens(room)
         return asked[room]
 
-    def beside(self) -> LaneMatcher:
-        """A fresh matcher in a lane, whether others need one or not."""
+    def beside(self, wanted: Callable[[], bool] = lambda: True) -> LaneMatcher:
+        """A fresh matcher in a lane, whether others need one or not, for as long as it is `wanted`."""
         with self._lock:
             lane = None if self._lane is None else self._lane()
             matcher = None if lane is None else lane.matcher()
             if matcher is None:
-                matcher = self._lane_of_its_own()
+                matcher = self._lane_of_its_own(wanted)
         return matcher
 
-    def _lane_of_its_own(self) -> LaneMatcher:
+    def _lane_of_its_own(self, wanted: Callable[[], bool]) -> LaneMatcher:
         if self._refused is not None:
             raise detached(self._refused)
         try:
-            lane = self.lanes.lane(self.pickled)
+            lane = self.lanes.lane(self.pickled, wanted)
         except StructgenError as error:
             if passing_status(error) is None:
                 self._refused = detached(error)
             raise
         self._lane = weakref.ref(lane)
-        return lane.matcher() or self._lane_of_its_own()  # who ends all lanes may have been here
+        return lane.matcher() or self._lane_of_its_own(wanted)  # who ends all lanes may have been here
 
 
 class MovingMatcher:
@@ -162,7 +162,7 @@ class MovingMatcher:
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         if self._spec is not None:
-            self._move(self._spec.beside())
+            self._move(self._spec.beside(self._is_wanted))
         found: list[int] | None = self._now.witness(max_tokens)
         return found
 
@@ -184,8 +184,11 @@ class MovingMatcher:
         except LimitExceeded:
             if self._spec is None or self._has_left:
                 raise
-        self._move(self._spec.in_lane())
+        self._move(self._spec.in_lane(self._is_wanted))
         return what(self._now)
+
+    def _is_wanted(self) -> bool:
+        return not self._has_left
 
     def _move(self, lane: LaneMatcher) -> None:
         lane.replay(self._now.tokens)

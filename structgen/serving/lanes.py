@@ -23,7 +23,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -44,6 +44,8 @@ _COMMAND = [sys.executable, "-c", "from structgen.serving.lane_process import ma
 _START_SECONDS = 120.0
 _ANSWER_SECONDS = 10.0
 _ASK_AGAIN = 0.02
+_MOMENT = 0.2
+"""Seconds in which a process that is about to end does."""
 
 
 class Lanes:
@@ -55,6 +57,7 @@ class Lanes:
         self._limits = limits
         self._changed = threading.Condition()
         self._door: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
         self._open: weakref.WeakSet[Lane] = weakref.WeakSet()
         self.starts = 0
@@ -67,8 +70,11 @@ class Lanes:
     def open_lanes(self) -> int:
         return sum(not lane.is_over for lane in list(self._open))
 
-    def lane(self, pickled: bytes) -> Lane:
-        """A new lane for a pickled constraint. Raises `StructgenError` where there is none."""
+    def lane(self, pickled: bytes, wanted: Callable[[], bool] = lambda: True) -> Lane:
+        """A new lane for a pickled constraint. Raises `StructgenError` where there is none.
+
+        `wanted` is asked now and then while the automaton is built; that ends if it says no.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._door is not None, _START_SECONDS)
             if self._closed or self._door is None:
@@ -90,11 +96,11 @@ class Lanes:
                 self._door = None
                 self._changed.notify_all()
                 raise _not_there("worker") from None
-            lane = Lane(mine, number, self._limits, self._slow_work)
+            lane = Lane(mine, number, self._limits, self._slow_work, self._process)
             self._open.add(lane)
             self.starts += 1
         try:
-            lane.begin(pickled)
+            lane.begin(pickled, wanted)
         except BaseException:
             lane.end()
             raise
@@ -127,7 +133,7 @@ class Lanes:
                 if _exactly(mine, 1) == READY:
                     mine.settimeout(_ANSWER_SECONDS)
                     with self._changed:
-                        self._door = mine
+                        self._door, self._process = mine, process
                         self._changed.notify_all()
                         while not (self._closed or self._door is None or process.poll() is not None):
                             self._changed.wait(1.0)
@@ -143,8 +149,16 @@ class Lanes:
 class Lane:
     """One process; its matchers are asked one at a time."""
 
-    def __init__(self, line: socket.socket, pid: int, limits: RequestLimits, slow_work: SlowWork) -> None:
+    def __init__(
+        self,
+        line: socket.socket,
+        pid: int,
+        limits: RequestLimits,
+        slow_work: SlowWork,
+        parent: subprocess.Popen[bytes] | None,
+    ) -> None:
         self.pid, self._line, self._limits, self._slow_work = pid, line, limits, slow_work
+        self._parent = parent
         self._lock = threading.Lock()
         self._gone: deque[int] = deque()
         self._numbers = itertools.count()
@@ -157,11 +171,11 @@ class Lane:
             self._handle: int | None = os.pidfd_open(pid)
         except (AttributeError, OSError):
             self._handle = None  # it ends when its socket does, at its next question
-        self._finalizer = weakref.finalize(self, _end, line, self._handle)
+        weakref.finalize(self, _end, line, self._handle)
 
-    def begin(self, pickled: bytes) -> None:
-        """Have the automaton built. Raises `StructgenError`."""
-        self._exchange(pickled, "compile_seconds", "to build")
+    def begin(self, pickled: bytes, wanted: Callable[[], bool]) -> None:
+        """Have the automaton built, as long as it is wanted. Raises `StructgenError`."""
+        self._exchange(pickled, "compile_seconds", "to build", wanted)
 
     def matcher(self) -> LaneMatcher | None:
         """A fresh one; None where the process has ended."""
@@ -174,12 +188,17 @@ class Lane:
 
     def leave(self, number: int) -> None:
         """Nobody waits for what is asked of a matcher; the process ends if it has no other."""
+        self._users.discard(number)
+        self._is_used()
+
+    def _is_used(self) -> bool:
+        """Has it a matcher? Its process ends otherwise."""
         with self._users_lock:
-            self._users.discard(number)
             if self._users:
-                return
+                return True
             self.is_over = True
-        self._finalizer()
+        self.end()
+        return False
 
     def forget(self, number: int) -> None:
         """A matcher is not needed any more; told with the next question."""
@@ -197,20 +216,22 @@ class Lane:
         """See `Question`. Raises `StructgenError`."""
         with self._lock:
             if number not in self._users:  # it left while it waited for others
-                raise LimitExceeded("nobody waits for this text any more", limit="left")
+                raise _left()
             gone = tuple(self._gone.popleft() for _ in range(len(self._gone)))
             asked = Question(number, gone, back, tuple(tokens), name, arguments)
             return self._exchange(
-                pickle.dumps(asked, pickle.HIGHEST_PROTOCOL), "step_seconds", "for one token"
+                pickle.dumps(asked, pickle.HIGHEST_PROTOCOL), "step_seconds", "for one token", self._is_used
             )
 
     def end(self) -> None:
         """Kill the process."""
         self.is_over = True
-        self._finalizer()
+        # subtle: nothing is closed before the last user is gone; a number that another thread is about to read from
+        # may have been given to another file by then.
+        _kill(self._line, self._handle)
 
-    def _exchange(self, what: bytes, limit: str, purpose: str) -> Any:
-        """The answer, within the limit of that name."""
+    def _exchange(self, what: bytes, limit: str, purpose: str, wanted: Callable[[], bool]) -> Any:
+        """The answer, within the limit of that name, as long as it is wanted."""
         seconds: float = getattr(self._limits, limit)
         if self.is_over:
             raise self._lost()
@@ -219,7 +240,7 @@ class Lane:
             with self._slow_work:
                 self._line.settimeout(most)
                 send(self._line, what)
-                self._wait(seconds, most, limit, purpose)
+                self._wait(seconds, most, limit, purpose, wanted)
                 frame = receive(self._line)
         except TimeoutError:
             self.end()
@@ -241,12 +262,17 @@ class Lane:
         finally:
             del answer  # else its frame, which it holds, would hold it
 
-    def _wait(self, seconds: float, most: float, limit: str, purpose: str) -> None:
+    def _wait(
+        self, seconds: float, most: float, limit: str, purpose: str, wanted: Callable[[], bool]
+    ) -> None:
         """Until there is an answer, or `LimitExceeded`; `TimeoutError` after `most` seconds on the wall."""
         clock, deadline = CpuClock(self.pid), monotonic() + most
         while not is_ready(self._line, _ASK_AGAIN):
             if monotonic() > deadline:
                 raise TimeoutError
+            if not wanted():
+                self.end()
+                raise _left()
             if clock.used() > seconds:
                 self.end()
                 raise LimitExceeded(
@@ -258,6 +284,8 @@ class Lane:
     def _lost(self) -> LimitExceeded:
         if self.was_closed:
             return _not_there("closed")
+        if self._parent is not None and _has_ended(self._parent):  # which all lanes end with
+            return _not_there("worker")
         return LimitExceeded(
             "the process of the request's constraint has ended, most likely for its memory or its time",
             limit="lane_bytes",
@@ -368,14 +396,30 @@ class LaneMatcher:
         return answer
 
 
-def _end(line: socket.socket, handle: int | None) -> None:
+def _kill(line: socket.socket, handle: int | None) -> None:
     if handle is not None:
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(handle, signal.SIGKILL)
-        os.close(handle)
     with contextlib.suppress(OSError):
         line.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer is told
+
+
+def _end(line: socket.socket, handle: int | None) -> None:
+    _kill(line, handle)
     line.close()
+    if handle is not None:
+        os.close(handle)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_MOMENT)
+        return True
+    return False
+
+
+def _left() -> LimitExceeded:
+    return LimitExceeded("nobody waits for this text any more", limit="left")
 
 
 def _not_there(limit: str) -> LimitExceeded:

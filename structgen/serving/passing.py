@@ -12,9 +12,17 @@ from structgen.errors import LimitExceeded, StructgenError
 
 __all__ = ["detached", "passing_status"]
 
-_STATUS = {"max_pending": 429, "max_lanes": 429, "busy": 503, "worker": 503, "closed": 503, "compiler": 503}
+_STATUS = {
+    "max_pending": 429,
+    "max_lanes": 429,
+    "busy": 503,
+    "worker": 503,
+    "closed": 503,
+    "compiler": 503,
+    "left": 503,
+}
 """By the limit: too many wait; or the process that tries specs out did not get its time, does not start, was closed, or
-is at fault."""
+is at fault; or who asked has hung up."""
 
 
 def passing_status(error: StructgenError) -> int | None:

@@ -154,9 +154,10 @@ class Held:
 
     def __init__(self, inner: Matcher, event: threading.Event) -> None:
         self._inner, self._event = inner, event
-        self.leaves = 0
+        self.leaves = self.waits = 0
 
     def mask(self) -> object:
+        self.waits += 1
         self._event.wait()
         return self._inner.mask()
 
@@ -188,9 +189,16 @@ def test_who_hangs_up_in_a_slow_turn_holds_nobody_up() -> None:
             quick = row_of(2, among, max_tokens=400)
             batch.add([quick])
     assert not event.is_set() and batch.running <= 2
-    leaves = [row._matcher.leaves for row in held]
-    assert 2 <= sum(leaves) <= 4 and leaves == sorted(leaves, reverse=True)  # the others never had a turn
+    assert all(row._matcher.leaves for row in held)
+    waits = [row._matcher.waits for row in held]
+    assert 2 <= sum(waits) <= 4 and waits == sorted(waits, reverse=True)  # the others never had a turn
+    batch.drop([quick])
+    assert not batch.is_idle
     event.set()
+    end = time.monotonic() + 10
+    while not batch.is_idle and time.monotonic() < end:
+        batch.step()
+    assert batch.is_idle and not batch._left
     watchdog.cancel()
     last = row_of(3, among)
     batch.add([last])

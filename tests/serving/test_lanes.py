@@ -180,6 +180,46 @@ def test_who_leaves_ends_what_is_waited_for(lanes: Lanes) -> None:
         matcher.mask()
 
 
+def test_who_is_collected_ends_what_is_waited_for(lanes: Lanes) -> None:
+    """One who waits has left, and the other has just gone."""
+    lane = lanes.lane(pickle.dumps(constraint_of("regex", "[ab]{3}")))
+    waiting, other = lane.matcher(), lane.matcher()
+    assert waiting is not None and other is not None
+    os.kill(lane.pid, signal.SIGSTOP)
+    met: list[LimitExceeded] = []
+
+    def wait() -> None:
+        with pytest.raises(LimitExceeded) as caught:
+            waiting.mask()
+        met.append(caught.value)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waiting.leave()
+    assert not lane.is_over
+    del other
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive() and met[0].limit == "left" and lane.is_over
+    gone(lane.pid)
+
+
+def test_who_leaves_while_a_lane_is_built_ends_it() -> None:
+    limits = RequestLimits(quick_seconds=9.0, compile_seconds=60.0)
+    with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
+        assert compiler.lanes is not None
+        spec = LanedSpec("grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.lanes, None)
+        quick = compiler.compile("regex", "ab")
+        assert isinstance(quick, LanedSpec) and quick.quick is not None
+        moving = MovingMatcher(quick.quick.open(), spec)
+        threading.Timer(0.3, moving.leave).start()
+        with pytest.raises(LimitExceeded) as caught:
+            moving.witness()
+        assert caught.value.limit == "left" and compiler.lanes.open_lanes == 0
+        # Others may want it still.
+        assert spec._refused is None
+
+
 @pytest.mark.parametrize("text", ["ab", "a" * 1_000_000])
 def test_a_lane_that_does_not_run_is_busy(monkeypatch: pytest.MonkeyPatch, lanes: Lanes, text: str) -> None:
     """Whether it is the question that it does not take, or the answer that it does not give."""
@@ -202,6 +242,19 @@ def test_what_a_lane_refuses_is_refused_at_once_the_next_time() -> None:
                 found.open()
             assert caught.value.limit == "lane_bytes"
         assert compiler.lanes.starts == 1
+
+
+def test_what_dies_with_the_process_of_all_lanes_is_not_the_specs_fault() -> None:
+    with LanedCompiler(VOCABULARY, RequestLimits(compile_seconds=60.0), workers=1) as compiler:
+        assert compiler.lanes is not None
+        spec = LanedSpec("grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.lanes, None)
+        assert lane_matcher(compiler.lanes, "regex", "ab").forced()
+        maker = compiler.lanes._process
+        assert maker is not None
+        threading.Timer(0.3, maker.kill).start()
+        with pytest.raises(LimitExceeded) as caught:
+            spec.open()
+        assert caught.value.limit == "worker" and spec._refused is None
 
 
 def test_who_takes_too_long_is_ended() -> None:

@@ -84,7 +84,8 @@ class _Kinds:
     languages: Languages = field(default_factory=Languages)
     stand_ins: dict[int, RE | None] = field(default_factory=dict)
     steps: int = 0
-    """Taken by `preferred` so far."""
+    """Taken to find out what `re` prefers of the patterns `asked` about so far."""
+    asked: set[str] = field(default_factory=set)
 
     def ordered(self) -> list[TerminalDef]:
         """In the order of lark's lexer."""
@@ -104,16 +105,22 @@ class _Kinds:
             language = self._language(terminal)
             return Preference("longest", language, language, False)
         try:
-            found = preference(terminal.pattern.to_regexp())
-            self.steps += found.steps
-            if self.steps > _STEPS:
-                raise LimitExceeded(
-                    "it takes too long to find out which matches re prefers of this terminal and those before it",
-                    limit="STEPS",
-                    hint="Use smaller counts, fewer alternatives that begin alike, or fewer terminals.",
-                )
+            return self._preference(terminal.pattern.to_regexp())
         except (RegexError, LimitExceeded) as error:
             raise self.refusal(terminal, error) from None
+
+    def _preference(self, pattern: str) -> Preference:
+        """Raises `RegexError` or `LimitExceeded`, also where all patterns together take too long."""
+        found = preference(pattern)
+        if pattern not in self.asked:
+            self.asked.add(pattern)
+            self.steps += found.steps
+        if self.steps > _STEPS:
+            raise LimitExceeded(
+                "it takes too long to find out which matches re prefers of this terminal and those before it",
+                limit="STEPS",
+                hint="Use smaller counts, fewer alternatives that begin alike, or fewer terminals.",
+            )
         return found
 
     def any_match(self, terminal: TerminalDef) -> Preference:
@@ -150,7 +157,7 @@ class _Kinds:
         try:
             parser = PythonParser(terminal.pattern.to_regexp(), NO_FLAGS)
             expression = parser.parse()
-            if parser.has_looks and preference(terminal.pattern.to_regexp()).conditions:
+            if parser.has_looks and self._preference(terminal.pattern.to_regexp()).conditions:
                 self.refuse(terminal.name, "it is a part of another terminal")
             return scope(close(expression, EPSILON, parser.has_looks))
         except (RegexError, LimitExceeded) as error:

@@ -173,5 +173,16 @@ def test_the_terminals_of_a_grammar_share_a_limit() -> None:
         lark(rules + terminals)
 
 
+def test_parts_of_terminals_count_as_well() -> None:
+    rules = "start: " + " | ".join(f"T{i}" for i in range(20)) + "\n"
+    parts = "\n".join(
+        f"T{i}: P{i} & Q{i}\nP{i}: /(?=[xy])(x|y){{1,{6000 + i}}}?z/\nQ{i}: /[xyz]+/" for i in range(20)
+    )
+    begin = time.process_time()
+    with pytest.raises(LimitExceeded, match="those before it"):
+        lark(rules + parts)
+    assert time.process_time() - begin < 10
+
+
 def test_nothing_a_million_times() -> None:
     assert preference(r"(?:(?:){1000000}){1000000}a").kind == "longest"
