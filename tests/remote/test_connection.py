@@ -409,6 +409,14 @@ def test_the_model_must_be_named_where_there_are_several(start: Start) -> None:
         sg.generate(model, "?", Person)
 
 
+def test_an_address_without_its_last_part_is_told(start: Start) -> None:
+    world = start(models=())
+    for url, is_told in ((world.url.removesuffix("/v1"), True), (world.url, False)):
+        with sg.connect(url, dialect="none") as model, pytest.raises(errors.RemoteError) as caught:
+            sg.generate(model, "?", Person)
+        assert ("no such part" in str(caught.value)) == is_told
+
+
 def test_nobody_is_there() -> None:
     model = sg.connect("http://127.0.0.1:9/v1", model="m", dialect="none", tries=1)
     with model, pytest.raises(errors.RemoteError, match="cannot be reached"):
