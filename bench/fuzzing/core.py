@@ -177,7 +177,7 @@ def _canvas(program: _core.Program, rng: random.Random) -> None:
     cells = [-1 if rng.random() < 0.8 else rng.randrange(-2, 40) for _ in range(length)]
     skips = [(0, length)] if rng.random() < 0.2 else []
     try:
-        canvas = _core.Canvas(_core.CanvasProgram(program), cells, skips, [], 20_000, 1 << 26)
+        canvas = _core.Canvas(_core.CanvasProgram(program), cells, skips, [], 20_000, 1 << 26, 50_000_000)
     except (ValueError, IndexError):  # a constraint that canvases do not take, tokens that are not there
         return
     out = np.zeros((length, words), np.int32)

@@ -61,7 +61,8 @@ void bind_canvas(nb::module_ &m) {
   nb::class_<Canvas>(m, "Canvas")
       .def("__init__",
            [](Canvas *self, std::shared_ptr<CanvasProgram> program, nb::list cells,
-              std::vector<std::pair<uint32_t, uint32_t>> skips, std::vector<uint32_t> closing, size_t nodes, size_t bytes) {
+              std::vector<std::pair<uint32_t, uint32_t>> skips, std::vector<uint32_t> closing, size_t nodes, size_t bytes,
+              size_t words) {
              CanvasForm form;
              const uint32_t size = program->program->space().vocabulary().size();
              for (nb::handle cell : cells) form.cells.push_back(read_cell(cell, size));
@@ -71,9 +72,10 @@ void bind_canvas(nb::module_ &m) {
                if (id >= size) throw std::out_of_range("a closing token is no token");
              form.skips = std::move(skips);
              form.closing = std::move(closing);
-             new (self) Canvas(std::move(program), std::move(form), CanvasLimits{nodes, bytes});
+             new (self) Canvas(std::move(program), std::move(form), CanvasLimits{nodes, bytes, words});
            },
-           "program"_a, "cells"_a, "skips"_a, "closing"_a, "nodes"_a, "bytes"_a)
+           "program"_a, "cells"_a, "skips"_a, "closing"_a, "nodes"_a, "bytes"_a,
+           "words"_a = CanvasLimits{}.words)
       .def("completable", &Canvas::completable, nb::call_guard<nb::gil_scoped_release>())
       .def("mask",
            [](Canvas &self, size_t cell, nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {

@@ -87,7 +87,8 @@ Canvas::Canvas(std::shared_ptr<CanvasProgram> program, CanvasForm form, CanvasLi
 // The graph of a form, and its chart.
 struct Canvas::Filled {
   Filled(CanvasArcs &arcs, const CanvasForm &form, const CanvasLimits &limits)
-      : lattice(arcs, form, limits), chart(arcs.grammar(), lattice.nodes.size(), CanvasReading::loops(form, lattice), limits.bytes),
+      : lattice(arcs, form, limits),
+        chart(arcs.grammar(), lattice.nodes.size(), CanvasReading::loops(form, lattice), limits.bytes, limits.words),
         reading(arcs, form, lattice) {
     for (uint32_t i = 0; i < lattice.nodes.size(); ++i) {
       if (lattice.nodes[i].is_start) starts.push_back(i);

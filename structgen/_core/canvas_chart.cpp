@@ -18,12 +18,13 @@ bool any_bit(const uint64_t *row, size_t from, size_t words) {
 }  // namespace
 
 CanvasChart::CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops,
-                         size_t most_bytes)
+                         size_t most_bytes, size_t most_words)
     : g_(grammar),
       nodes_(nodes),
       words_((nodes + 63) / 64),
       loops_(std::move(loops)),
       budget_(most_bytes),
+      words_left_(most_words),
       inside_(words_, &budget_),
       outside_(words_, &budget_) {
   inside_.reset(g_.size() * nodes_);
@@ -31,6 +32,11 @@ CanvasChart::CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector
   pending_.resize(g_.size() * words_);
   delta_.resize(words_);
   queued_.resize(g_.size());
+}
+
+void CanvasChart::too_much() {
+  throw LimitError("the chart of a canvas takes more work than it may, since texts can be read in very many ways there "
+                   "(limit canvas_words)");
 }
 
 bool CanvasChart::fill(std::span<const uint32_t> starts, std::span<const uint32_t> ends) {
@@ -83,6 +89,7 @@ void CanvasChart::fill_inside(uint32_t u) {
   };
   // What is pending is not inside yet, and the other way round.
   auto add = [&](uint32_t head, const uint64_t *bits, size_t from) {
+    count(words_ - from);
     uint64_t *to = pending_.data() + head * words_;
     const uint64_t *known = spans(head, u);
     uint64_t fresh = 0;
@@ -172,6 +179,7 @@ void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
     bool grew = false;
     each_bit(nodes.data(), 0, words_, [&](uint32_t u) {
       if (u >= end) return;
+      count(words_);
       const uint64_t *known = spans(head, u);
       uint64_t more = 0;
       for (size_t w = 0; w < words_; ++w) more |= bits[w] & ~known[w];
@@ -181,6 +189,7 @@ void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
   };
   auto join = [&](uint32_t head, const Alike &left, const std::vector<Alike> &right) {
     std::fill(delta_.begin(), delta_.end(), 0);
+    count(right.size() * words_);
     for (const Alike &one : right) {
       uint64_t meets = 0;
       for (size_t w = 0; w < words_; ++w) meets |= left.row[w] & one.nodes[w];
@@ -260,6 +269,7 @@ void CanvasChart::fill_outside(uint32_t u) {
         if (!any_[pair.right * nodes_ + k]) return;
         const uint64_t *in = spans(pair.right, k);
         const size_t from = loops_.empty() ? k / 64 : low;
+        count(words_ - from);
         uint64_t meets = 0;
         for (size_t w = from; w < words_; ++w) meets |= in[w] & delta_[w];
         if (!meets) return;
@@ -288,6 +298,7 @@ bool CanvasChart::fill_outside_loop(uint32_t first, uint32_t end) {
       }
       for (const CanvasGrammar::Pair &pair : g_.pairs_of[symbol])
         each_bit(spans(pair.left, u), 0, words_, [&](uint32_t k) {
+          count(words_);
           const uint64_t *in = spans(pair.right, k);
           uint64_t meets = 0;
           for (size_t w = 0; w < words_; ++w) meets |= bits[w] = in[w] & delta_[w];

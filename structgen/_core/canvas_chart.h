@@ -17,9 +17,9 @@ namespace structgen {
 class CanvasChart {
  public:
   // `loops`: ranges of nodes, from the first to before the last, that may lead back to each other.
-  // Throws LimitError, from here on, where it takes more than `most_bytes`.
+  // Throws LimitError, from here on, where it takes more than `most_bytes`, or looks at more than `most_words`.
   CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops,
-              size_t most_bytes);
+              size_t most_bytes, size_t most_words);
 
   size_t words() const { return words_; }
   // A terminal can stand between two nodes.
@@ -36,6 +36,12 @@ class CanvasChart {
  private:
   uint64_t *inside(uint32_t symbol, uint32_t from) { return inside_.make(size_t{symbol} * nodes_ + from); }
   uint64_t *outside(uint32_t symbol, uint32_t from) { return outside_.make(size_t{symbol} * nodes_ + from); }
+  // Of spans that are looked at.
+  void count(size_t words) {
+    if (words > words_left_) too_much();
+    words_left_ -= words;
+  }
+  [[noreturn]] static void too_much();
   void fill_inside(uint32_t from);
   void settle(uint32_t from);  // nothing is found any more that begins there
   void fill_outside(uint32_t from);
@@ -47,7 +53,7 @@ class CanvasChart {
   const CanvasGrammar &g_;
   size_t nodes_, words_;
   std::vector<std::pair<uint32_t, uint32_t>> loops_;
-  size_t budget_;
+  size_t budget_, words_left_;
   SpanRows inside_, outside_;
   std::vector<std::pair<uint32_t, uint32_t>> texts_;  // from where to where
   std::vector<uint8_t> any_;                          // by symbol and node: does some span begin there?

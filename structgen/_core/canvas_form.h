@@ -29,6 +29,7 @@ struct CanvasForm {
 struct CanvasLimits {
   size_t nodes = 20'000;           // places where a terminal may begin
   size_t bytes = size_t{1} << 30;  // of the chart
+  size_t words = 1'000'000'000;    // of 64 spans each that one filling of the chart looks at; some seconds
 };
 
 }  // namespace structgen

@@ -189,7 +189,7 @@ bool GrammarLife::Chart::build() {
   node_of_.resize(nodes_);
   for (uint32_t n = 0; n < nodes_; ++n) node_of_[order[n]] = n;
   try {
-    chart_ = std::make_unique<CanvasChart>(grammar_, nodes_, std::move(loops), MOST_BYTES);
+    chart_ = std::make_unique<CanvasChart>(grammar_, nodes_, std::move(loops), MOST_BYTES, MOST_WORDS);
     for (const Arc &arc : arcs_) chart_->add(arc.terminal, node_of_[arc.from], node_of_[arc.to]);
     chart_->fill({}, {});
   } catch (const LimitError &) {

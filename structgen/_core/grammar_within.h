@@ -87,6 +87,7 @@ class GrammarLife::Chart {
   static constexpr size_t MOST_PLACES = 8'000, MOST_ARCS = 1'000'000, MOST_POINTS = 400'000, MOST_WRITTEN = 100'000,
                           MOST_IN_ALL = 2'000'000, MOST_FINISHING = 20'000, MOST_WRITTEN_ENDS = 1'000;
   static constexpr size_t MOST_BYTES = size_t{1} << 28;
+  static constexpr size_t MOST_WORDS = 4'000'000'000;  // once for a constraint; see CanvasLimits
 
   GrammarLife &l_;
   CanvasGrammar grammar_;

@@ -108,7 +108,7 @@ class Canvas:
         For a constraint that cannot be put on a canvas.
     LimitExceeded
         Where the canvas has too many places at which terminals may begin (`canvas_nodes`), or its chart is too big
-        (`canvas_bytes`).
+        (`canvas_bytes`) or takes too much work (`canvas_words`).
     """
 
     __slots__ = (

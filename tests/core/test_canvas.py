@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -136,6 +137,17 @@ def test_tokens_of_thousands_of_lexemes_need_no_deep_stack() -> None:
         threading.stack_size(before)
     thread.join()
     assert found == [{1, 2, 3, 4}]
+
+
+def test_charts_of_thousands_of_places_meet_a_limit_on_work() -> None:
+    known = vocabulary("ab", b"a" * 3000, b"ab" * 1500)
+    program = known.engine.compile(ir_of("longest", ["a", "b"], [], ((0, ~0, 0), (0, ~1, 0), (0,))))
+    form: Form = ([OPEN] * 3, [], [])
+    out = np.zeros((3, 1), np.int32)
+    begin = time.process_time()
+    with pytest.raises(_core.LimitError, match="canvas_words"):
+        _core.Canvas(_core.CanvasProgram(program), *form, 20_000, 1 << 30, 5_000_000).masks(out)
+    assert time.process_time() - begin < 20
 
 
 def check_completion(held: Any, form: Form, found: set[tuple[int, ...]]) -> None:
