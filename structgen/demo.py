@@ -66,7 +66,6 @@ def main() -> int:
     print(f"Text:\n  {TEXT}\n\nStreaming a {Person.__name__}:")
     value = _stream(extract)
     print(f"\nThe object, validated:\n  {value!r}\n")
-    print(f"What that costs: {_LENGTH} tokens at most, {3 * _RUNS} times; about a minute ...", flush=True)
     _measure(model, extract.render(TEXT))
     return 0
 
@@ -96,6 +95,7 @@ def _measure(model: Any, prompt: Any) -> None:
         "constrained, every token drawn": lambda: draw(True, forced=False),
         "constrained": lambda: draw(True, exact_weight=False),
     }
+    print(f"What that costs, {len(sides) * _RUNS} texts of at most {_LENGTH} tokens ...", flush=True)
     best: dict[str, tuple[float, Generation]] = {}
     for _ in range(_RUNS):
         for name, side in sides.items():

@@ -189,16 +189,15 @@ class Lane:
     def leave(self, number: int) -> None:
         """Nobody waits for what is asked of a matcher; the process ends if it has no other."""
         self._users.discard(number)
-        self._is_used()
+        if not self._goes_on():
+            self.end()
 
-    def _is_used(self) -> bool:
-        """Has it a matcher? Its process ends otherwise."""
+    def _goes_on(self) -> bool:
+        """Has it a matcher? If not it takes no other."""
         with self._users_lock:
-            if self._users:
-                return True
-            self.is_over = True
-        self.end()
-        return False
+            if not self._users:
+                self.is_over = True
+            return bool(self._users)
 
     def forget(self, number: int) -> None:
         """A matcher is not needed any more; told with the next question."""
@@ -220,7 +219,7 @@ class Lane:
             gone = tuple(self._gone.popleft() for _ in range(len(self._gone)))
             asked = Question(number, gone, back, tuple(tokens), name, arguments)
             return self._exchange(
-                pickle.dumps(asked, pickle.HIGHEST_PROTOCOL), "step_seconds", "for one token", self._is_used
+                pickle.dumps(asked, pickle.HIGHEST_PROTOCOL), "step_seconds", "for one token", self._goes_on
             )
 
     def end(self) -> None:
