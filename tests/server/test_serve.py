@@ -54,14 +54,15 @@ class Process:
         found = re.search(r"served at (http://[^ ]+)/v1", self.text)
         return found and found[1]
 
-    def post(self, **fields: Any) -> tuple[int, Any]:
+    def post(self, seconds: float = 60, **fields: Any) -> tuple[int, Any]:
+        """The answer, if it is there within so many seconds."""
         request = urllib.request.Request(
             f"{self.url}/v1/chat/completions",
             json.dumps({**BODY, **fields}).encode(),
             {"Authorization": "Bearer secret"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=seconds) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
