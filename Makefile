@@ -45,8 +45,14 @@ $(STAMP)/tools: $(STAMP)/torch pyproject.toml
 	@$(QUIET) 'install build tools' $(BIN)/pip install 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmake>=3.26,<5' ninja
 	@touch $@
 
-$(STAMP)/core: $(STAMP)/tools $(CORE_SOURCES)
-	@$(QUIET) 'build the core, install structgen-lm[dev], with llama.cpp' $(BIN)/pip install --no-build-isolation --config-settings=cmake.define.STRUCTGEN_WARNINGS_ARE_ERRORS=ON --editable '.[dev]'
+# llama.cpp comes as sources. Its tools, which are more than half of them, are of no use here.
+$(STAMP)/llama: $(STAMP)/tools
+	@$(QUIET) 'build llama.cpp' $(BIN)/pip install --no-build-isolation --config-settings=build.targets='llama;ggml' \
+	  --config-settings=cmake.define.LLAVA_BUILD=OFF 'llama-cpp-python>=0.3.16'
+	@touch $@
+
+$(STAMP)/core: $(STAMP)/llama $(CORE_SOURCES)
+	@$(QUIET) 'build the core, install structgen-lm[dev]' $(BIN)/pip install --no-build-isolation --config-settings=cmake.define.STRUCTGEN_WARNINGS_ARE_ERRORS=ON --editable '.[dev]'
 	@touch $@
 
 # What `make demo` alone needs, so that it is there in a few minutes. The embedded model's package asks for the build of

@@ -42,7 +42,7 @@ def check_room(least: int | None, room: int, limit: str) -> None:
     if least is None or least <= room:
         return
     if limit == "max_tokens":
-        hint = f"Raise max_tokens to {least} at least; a model needs more than the shortest text."
+        hint = f"Raise max_tokens: {least} hold that text, and what a model writes is most often longer."
     else:
         hint = "Shorten the prompt, or take a model with a longer context."
     raise LimitExceeded(

@@ -199,7 +199,10 @@ def _response_format(fields: Fields) -> list[Spec]:
         inner = given.object("json_schema")
         schema = None if inner is None else inner.take("schema")
         if inner is None or not isinstance(schema, dict | bool):
-            raise bad_request("response_format.json_schema.schema", "json_schema has no schema")
+            what = "json_schema has no schema" if schema is None else f"the schema is {schema!r:.60}"
+            raise bad_request(
+                "response_format.json_schema.schema", f"{what}; it is a JSON Schema: an object, true or false"
+            )
         inner.ignored("name", "description")
         inner.flag("strict")  # every schema is followed strictly
         inner.end()
@@ -314,10 +317,10 @@ def _no_more(fields: Fields) -> None:
     fields.only("store", [False], "nothing is stored")
     fields.only("service_tier", ["auto", "default"], "there is one tier")
     fields.only("modalities", [["text"]], "answers are texts")
-    fields.only("frequency_penalty", [0], "laws are not penalised")
-    fields.only("presence_penalty", [0], "laws are not penalised")
-    fields.only("repetition_penalty", [1], "laws are not penalised")
-    fields.only("logit_bias", [{}], "laws are not biased; a constraint can forbid texts")
+    fields.only("frequency_penalty", [0], "tokens are drawn as the model finds them likely, without penalties")
+    fields.only("presence_penalty", [0], "tokens are drawn as the model finds them likely, without penalties")
+    fields.only("repetition_penalty", [1], "tokens are drawn as the model finds them likely, without penalties")
+    fields.only("logit_bias", [{}], "tokens are drawn as the model finds them likely; a constraint can forbid texts")
     fields.only("min_tokens", [0], "a constraint can ask for longer texts")
     fields.only("ignore_eos", [False], "texts end where the model ends them")
     fields.only("skip_special_tokens", [True], "special tokens are no text")
