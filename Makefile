@@ -45,10 +45,10 @@ $(STAMP)/tools: $(STAMP)/torch pyproject.toml
 	@$(QUIET) 'install build tools' $(BIN)/pip install 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmake>=3.26,<5' ninja
 	@touch $@
 
-# llama.cpp comes as sources. Its tools, which are more than half of them, are of no use here.
+# llama.cpp comes as sources, more than half of which are of no use here.
 $(STAMP)/llama: $(STAMP)/tools
-	@$(QUIET) 'build llama.cpp' $(BIN)/pip install --no-build-isolation --config-settings=build.targets='llama;ggml' \
-	  --config-settings=cmake.define.LLAVA_BUILD=OFF 'llama-cpp-python>=0.3.16'
+	@CMAKE_ARGS='-DLLAVA_BUILD=OFF "-DCMAKE_PROJECT_llama.cpp_INCLUDE=$(CURDIR)/.ci/llama.cmake"' \
+	  $(QUIET) 'build llama.cpp' $(BIN)/pip install --no-build-isolation 'llama-cpp-python>=0.3.16'
 	@touch $@
 
 $(STAMP)/core: $(STAMP)/llama $(CORE_SOURCES)
