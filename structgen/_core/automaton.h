@@ -107,7 +107,8 @@ struct Reader {
   // an item's own text was used nevertheless.
   bool blind = false, leaned = false;
   Reads *reads = nullptr;  // of the mask of a grammar that is being made
-  uint64_t steps = 0;      // that this took, with the moves of its parser
+  bool is_mask = false;    // a mask is being made, of a grammar or of what a grammar follows
+  uint64_t steps = 0;      // that this took in grammars, with the moves of their parsers
   GrammarControl *worked_for = nullptr;  // the grammar whose moves are counted next, and how many it had made
   uint64_t worked = 0;
   uint64_t moves_left = UINT64_MAX;  // of parsers, where no mask is made
@@ -167,8 +168,10 @@ class Automaton {
   // The same state with the parser past lexemes that are over. Masks are remembered by the state, and places that many
   // lexemes lead to are one so.
   const Node *past_lexemes(Reader &r, const Node *n);
+  enum class Beginning { All, Touched };  // of the grammar's lexemes: see Lexer::begin_touched
   // What begins with `byte` at a place, in a grammar's node whose parent is `parent`; `earlier` must not match.
-  const Node *begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte, const Node *parent);
+  const Node *begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte, const Node *parent,
+                       Beginning which = Beginning::All);
   // Of that, other constraints and what follows the grammar's text.
   const Node *begin_others_at(Reader &r, GrammarControl &g, const GrammarEntry &place, uint8_t byte, const Node *parent);
   // The other constraint that is terminal `t`, at a place.

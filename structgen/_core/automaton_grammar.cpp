@@ -135,7 +135,7 @@ void Automaton::count_step(Reader &r, GrammarControl &g) const {
   const uint64_t moves = r.worked_for ? r.worked_for->earley().work() - r.worked : 0;
   r.worked_for = &g;
   r.worked = g.earley().work();
-  if (!r.reads) {
+  if (!r.is_mask) {
     if (moves > r.moves_left)
       throw LimitError("one token of the grammar takes more than " + std::to_string(text_.limits().mask_steps) +
                        " steps, since it can be read in very many ways (limit mask_steps)");
@@ -149,13 +149,15 @@ void Automaton::count_step(Reader &r, GrammarControl &g) const {
 }
 
 const Node *Automaton::begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte,
-                                const Node *parent) {
+                                const Node *parent, Beginning which) {
   count_step(r, g);
   const Node *out = begin_others_at(r, g, place, byte, parent);
   if (const Re rest = g.lexemes().rest_of(earlier, byte); rest != RegexSpace::EMPTY && g.lexemes().nullable(rest))
     return out;
   const Context context = g.context(place.set->outlook, place.brackets > 0);
-  if (const LexState lex = g.lexer().begin(context, earlier, byte); lex != Lexer::DEAD) {
+  const LexState lex = which == Beginning::All ? g.lexer().begin(context, earlier, byte)
+                                               : g.lexer().begin_touched(context, earlier, byte);
+  if (lex != Lexer::DEAD) {
     GrammarEntry entry = place;
     entry.lex = lex;
     if (settle(r, g, entry, byte)) out = alternatives(r, grammar_node(r, g, {&entry, 1}, parent), out);

@@ -89,7 +89,7 @@ struct Canvas::Filled {
   Filled(CanvasArcs &arcs, const CanvasForm &form, const CanvasLimits &limits)
       : lattice(arcs, form, limits),
         chart(arcs.grammar(), lattice.nodes.size(), CanvasReading::loops(form, lattice), limits.bytes, limits.words),
-        reading(arcs, form, lattice) {
+        reading(arcs, form, lattice, limits.bytes) {
     for (uint32_t i = 0; i < lattice.nodes.size(); ++i) {
       if (lattice.nodes[i].is_start) starts.push_back(i);
       if (lattice.nodes[i].is_end) ends.push_back(i);
@@ -246,6 +246,7 @@ std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, s
   filled.chart.find_useful();
   CanvasPaths paths(arcs, form_, filled.lattice, filled.chart, CanvasPaths::Of::All, log_p, stride);
   if (std::isinf(paths.total())) return std::nullopt;
+  size_t left = filled.chart.words_left();  // for all tries
   for (size_t i = 0; i < tries; ++i) {
     std::vector<uint32_t> tokens = paths.read(&chance, CLOSED);
     CanvasForm fixed;
@@ -253,10 +254,13 @@ std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, s
       const bool is_closing = std::find(form_.closing.begin(), form_.closing.end(), tokens[p]) != form_.closing.end();
       if (tokens[p] != CLOSED && !is_closing) fixed.cells.push_back({CanvasCell::Fixed, tokens[p], {}});
     }
-    Filled one(arcs, fixed, limits_);
+    CanvasLimits rest = limits_;
+    rest.words = left;
+    Filled one(arcs, fixed, rest);
     one.chart.find_useful();
     const double ways =
         CanvasPaths(arcs, fixed, one.lattice, one.chart, CanvasPaths::Of::All, nullptr, 0).total();
+    left = one.chart.words_left();
     const double u = static_cast<double>(chance() >> 11) * 0x1p-53;
     if (u < std::exp(-ways)) return Weighed{std::move(tokens), paths.total()};
   }

@@ -58,8 +58,8 @@ uint32_t CanvasArcs::boundary(Re after) {
 }
 
 uint32_t CanvasArcs::begin(uint32_t boundary, uint32_t terminal) {
-  const auto [it, fresh] = begun_.try_emplace(static_cast<uint64_t>(boundary) << 32 | terminal, NONE);
-  if (!fresh) return it->second;
+  const uint64_t key = static_cast<uint64_t>(boundary) << 32 | terminal;
+  if (const auto it = begun_.find(key); it != begun_.end()) return it->second;
   const CanvasGrammar::Terminal &t = grammar_.terminals[terminal];
   if (t.special || t.begin == Lexemes::DEAD) return NONE;
   Lexemes &lexemes = space_.lexemes();
@@ -67,7 +67,7 @@ uint32_t CanvasArcs::begin(uint32_t boundary, uint32_t terminal) {
   const bool meet = (lexemes.first_of(after) & lexemes.first(t.begin)).any();
   const LexemeState s = meet ? lexemes.restricted(t.begin, after) : t.begin;
   const uint32_t made = s == Lexemes::DEAD ? NONE : run(terminal, s);
-  return begun_[static_cast<uint64_t>(boundary) << 32 | terminal] = made;
+  return begun_[key] = made;
 }
 
 // Reads `text` into a terminal, and what the terminal leaves of it into others.
@@ -137,15 +137,15 @@ uint32_t CanvasArcs::interned(std::vector<Step> steps) {
 }
 
 const std::vector<CanvasArcs::Step> &CanvasArcs::steps(uint32_t run, uint32_t token) {
-  const auto [it, fresh] = single_.try_emplace(static_cast<uint64_t>(run) << 32 | token);
-  if (!fresh) return it->second;
+  const uint64_t key = static_cast<uint64_t>(run) << 32 | token;
+  if (const auto it = single_.find(key); it != single_.end()) return it->second;
   std::vector<Step> out;
   const std::string_view text = vocabulary().token(token);
   auto rest_of = [&](uint32_t terminal, Re after, std::string_view left) { return rest(terminal, after, left); };
   if (!text.empty()) read(runs_[run].terminal, runs_[run].lexeme, text, out, rest_of);  // the end of a text has none
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
-  return single_[static_cast<uint64_t>(run) << 32 | token] = std::move(out);
+  return single_[key] = std::move(out);
 }
 
 // Walks all tokens at once.

@@ -22,6 +22,12 @@ class CanvasChart {
               size_t most_bytes, size_t most_words);
 
   size_t words() const { return words_; }
+  // Work that is done for the canvas, in words that are looked at. Throws LimitError.
+  void count(size_t words) {
+    if (words > words_left_) too_much();
+    words_left_ -= words;
+  }
+  size_t words_left() const { return words_left_; }
   // A terminal can stand between two nodes.
   void add(uint32_t terminal, uint32_t from, uint32_t to) { inside(terminal, from)[to / 64] |= uint64_t{1} << to % 64; }
   // Finds all spans; false where no text goes from a start to an end.
@@ -36,11 +42,6 @@ class CanvasChart {
  private:
   uint64_t *inside(uint32_t symbol, uint32_t from) { return inside_.make(size_t{symbol} * nodes_ + from); }
   uint64_t *outside(uint32_t symbol, uint32_t from) { return outside_.make(size_t{symbol} * nodes_ + from); }
-  // Of spans that are looked at.
-  void count(size_t words) {
-    if (words > words_left_) too_much();
-    words_left_ -= words;
-  }
   [[noreturn]] static void too_much();
   void fill_inside(uint32_t from);
   void settle(uint32_t from);  // nothing is found any more that begins there

@@ -47,7 +47,7 @@ class Pick {
 
 }  // namespace
 
-CanvasPaths::CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, const CanvasChart &chart,
+CanvasPaths::CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, CanvasChart &chart,
                          Of of, const float *log_p, size_t stride)
     : arcs_(arcs), form_(form), lattice_(lattice), chart_(chart), g_(arcs.grammar()), of_(of), log_p_(log_p), stride_(stride),
       nodes_(lattice.nodes.size()), begins_of_(nodes_), edges_of_(nodes_) {
@@ -169,12 +169,16 @@ void CanvasPaths::weigh_spans() {
       for (uint32_t left = 0; left < g_.size(); ++left) {
         const float mine = value(full_, left, u, k);
         if (std::isinf(mine)) continue;
-        for (const CanvasGrammar::Into &into : g_.pairs_into[left])
+        for (const CanvasGrammar::Into &into : g_.pairs_into[left]) {
+          size_t looked_at = chart_.words();
           each_bit(chart_.useful(into.right, k), 0, chart_.words(), [&](uint32_t v) {
+            ++looked_at;
             if (!is_useful(into.head, u, v)) return;
             float &known = value(core_, into.head, u, v);
             known = sum(known, mine + value(full_, into.right, k, v));
           });
+          chart_.count(looked_at);
+        }
       }
     }
   }

@@ -24,7 +24,7 @@ class CanvasPaths {
   enum class Of : uint8_t { Best, All };
 
   // `log_p`: for each cell a row with as many numbers as there are tokens; null: every token weighs one.
-  CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, const CanvasChart &chart, Of of,
+  CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, CanvasChart &chart, Of of,
               const float *log_p, size_t stride);
 
   // The log of the weight of all completions, or of the best.
@@ -59,7 +59,7 @@ class CanvasPaths {
   CanvasArcs &arcs_;
   const CanvasForm &form_;
   const CanvasLattice &lattice_;
-  const CanvasChart &chart_;
+  CanvasChart &chart_;
   const CanvasGrammar &g_;
   const Of of_;
   const float *log_p_;

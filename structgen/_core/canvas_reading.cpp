@@ -6,8 +6,12 @@
 
 namespace structgen {
 
-CanvasReading::CanvasReading(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice)
+CanvasReading::CanvasReading(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, size_t most_bytes)
     : arcs_(arcs), form_(form), lattice_(lattice), words_((lattice.nodes.size() + 63) / 64) {
+  // The rows twice, since masks need them from both sides.
+  const size_t bytes = (2 * lattice.rows.size() + arcs.grammar().terminal_count() * lattice.nodes.size()) * words_ * sizeof(uint64_t);
+  if (bytes > most_bytes)
+    throw LimitError("reading a canvas takes " + std::to_string(bytes >> 20) + " MiB (limit canvas_bytes)");
   sources_.resize(lattice.rows.size() * words_);
   columns_.resize(arcs.grammar().terminal_count() * lattice.nodes.size() * words_);
   first_row_.resize(form.cells.size() + 2);
@@ -41,6 +45,7 @@ void CanvasReading::tell(CanvasChart &chart) {
     const CanvasLattice::Row &r = lattice_.rows[k];
     const uint64_t *from = row(sources_, k);
     bool grew = false;
+    chart.count((r.end - r.first) * words_);
     for (uint32_t i = r.first; i < r.end; ++i) {
       const CanvasLattice::Link &l = lattice_.links[i];
       uint64_t *to = l.to_row ? row(sources_, l.to) : column(terminal_of(r), l.to);
@@ -52,14 +57,16 @@ void CanvasReading::tell(CanvasChart &chart) {
     return grew;
   });
   for (const CanvasLattice::Edge &e : lattice_.edges) column(e.terminal, e.to)[e.from / 64] |= uint64_t{1} << e.from % 64;
+  chart.count(columns_.size());
   for (uint32_t t = 0; t < arcs_.grammar().terminal_count(); ++t)
     for (uint32_t v = 0; v < lattice_.nodes.size(); ++v) {
       each_bit(column(t, v), 0, words_, [&](uint32_t u) { chart.add(t, u, v); });
     }
 }
 
-void CanvasReading::masks(const CanvasChart &chart, std::vector<std::vector<uint32_t>> &out) {
+void CanvasReading::masks(CanvasChart &chart, std::vector<std::vector<uint32_t>> &out) {
   // From here on columns are the nodes where a useful span begins.
+  chart.count(columns_.size());
   std::fill(columns_.begin(), columns_.end(), 0);
   for (uint32_t t = 0; t < arcs_.grammar().terminal_count(); ++t)
     for (uint32_t u = 0; u < lattice_.nodes.size(); ++u) {
@@ -75,6 +82,7 @@ void CanvasReading::masks(const CanvasChart &chart, std::vector<std::vector<uint
     const uint64_t *from = row(sources_, k);
     uint64_t *mine = row(ends, k);
     bool grew = false;
+    chart.count((r.end - r.first) * words_);
     for (uint32_t i = r.first; i < r.end; ++i) {
       const CanvasLattice::Link &l = lattice_.links[i];
       const uint64_t *to = l.to_row ? row(ends, l.to) : column(terminal_of(r), l.to);

@@ -19,19 +19,19 @@ constexpr size_t FEW_GROUPS = 8;       // asked one by one without looking for t
 // of them are there, so nobody has to ask how many keys of such a kind are left.
 // subtle: where keys have an order, these have none, and must stay extra keys.
 const std::vector<std::string> &JsonControl::few_names(SchemaId group) {
-  const auto [it, fresh] = few_names_.try_emplace(group);
-  std::vector<std::string> &out = it->second;
-  if (!fresh || schema_.options.ordered) return out;
+  if (const auto it = few_names_.find(group); it != few_names_.end()) return it->second;
+  std::vector<std::string> out;
+  if (schema_.options.ordered) return few_names_[group] = std::move(out);
   const SchemaNode &n = schema_.nodes[group];
   for (auto &[re, id] : n.pattern_properties) text_.regex().few_texts(re, MAX_FEW_NAMES, &out);
-  if (n.property_names == NO_SCHEMA) return out;
+  if (n.property_names == NO_SCHEMA) return few_names_[group] = std::move(out);
   const Formula names = expand(schema_leaf(n.property_names), Type::String);
   for (SchemaId id : formulas_.leaves(names)) {
     const SchemaNode &name = schema_.nodes[id];
     if (name.strings.size() <= MAX_FEW_NAMES) out.insert(out.end(), name.strings.begin(), name.strings.end());
     for (Re re : name.languages) text_.regex().few_texts(re, MAX_FEW_NAMES, &out);
   }
-  return out;
+  return few_names_[group] = std::move(out);
 }
 
 const KeyUniverse *JsonControl::universe(const std::vector<SchemaId> &groups) {

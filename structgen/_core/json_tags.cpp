@@ -154,12 +154,11 @@ bool JsonControl::only_tags(SchemaId group) {
 }
 
 bool JsonControl::has_tags(Formula f) {
-  const auto [it, fresh] = has_tags_.try_emplace(f, false);
-  if (!fresh) return it->second;
+  if (const auto it = has_tags_.find(f); it != has_tags_.end()) return it->second;
   size_t tagged = 0;
   for (SchemaId g : formulas_.leaves(f))
     if (only_tags(g) && ++tagged == MIN_TAGGED_GROUPS) break;
-  return it->second = tagged >= MIN_TAGGED_GROUPS;
+  return has_tags_[f] = tagged >= MIN_TAGGED_GROUPS;
 }
 
 std::vector<JsonControl::TagCase> JsonControl::tag_cases(Formula f, const std::set<std::string_view> &done,

@@ -5,7 +5,7 @@
 namespace structgen {
 namespace {
 
-constexpr uint64_t CONTEXT = 51, STATE = 52, BEGUN = 53;
+constexpr uint64_t CONTEXT = 51, STATE = 52, BEGUN = 53, TOUCHED = 54;
 
 }  // namespace
 
@@ -67,10 +67,11 @@ bool Lexer::overlap(uint32_t a, uint32_t b) {
   if (literal_[a] && literal_[b]) return x == y;
   if (literal_[a]) return regex_.matches(y, *literal_[a]);
   if (literal_[b]) return regex_.matches(x, *literal_[b]);
-  auto [it, fresh] = overlaps_.try_emplace(static_cast<uint64_t>(a) << 32 | b, true);
-  if (fresh)
-    it->second = (lexemes_.first_of(x) & lexemes_.first_of(y)).any() && regex_.alive(regex_.intersect(x, y));
-  return it->second;
+  const uint64_t key = static_cast<uint64_t>(a) << 32 | b;
+  if (const auto it = overlaps_.find(key); it != overlaps_.end()) return it->second;
+  // subtle: kept once it is known; it may take more than a limit.
+  const bool found = (lexemes_.first_of(x) & lexemes_.first_of(y)).any() && regex_.alive(regex_.intersect(x, y));
+  return overlaps_[key] = found;
 }
 
 // The same as reading both through `beyond`, for which every state of every keyword would be made.
@@ -227,6 +228,20 @@ LexState Lexer::begin(Context c, Re earlier, uint8_t byte) {
     to = intern(std::move(running), c);
   }
   return to;
+}
+
+LexState Lexer::begin_touched(Context c, Re earlier, uint8_t byte) {
+  const std::bitset<256> touching = lexemes_.first_of(earlier);
+  if (touching.test(byte)) return begin(c, earlier, byte);  // no other lexeme begins so
+  const Hash128 key = hash_words(TOUCHED, c, earlier, byte);
+  if (auto it = begun_.find(key); it != begun_.end()) return it->second;
+  std::vector<Running> running;
+  for (const Running &r : contexts_[c].beginnings) {
+    const std::bitset<256> &first = lexemes_.first(r.lexeme);
+    if (first.test(byte) && (first & touching).any()) running.push_back({r.terminal, lexemes_.step(r.lexeme, byte)});
+  }
+  charge(64);
+  return begun_[key] = intern(std::move(running), c);
 }
 
 LexState Lexer::intern(std::vector<Running> running, Context context) {

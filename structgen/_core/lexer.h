@@ -69,6 +69,8 @@ class Lexer {
   const std::bitset<256> &first(Context c) const { return contexts_[c].first; }
   // The first byte in context `c`, where `earlier` must not match.
   LexState begin(Context c, Re earlier, uint8_t byte);
+  // Of that, the lexemes that may begin with what `earlier` begins with, be it with another byte.
+  LexState begin_touched(Context c, Re earlier, uint8_t byte);
   LexState step(LexState s, uint8_t byte) {
     State &st = states_[s];
     if (st.row) {

@@ -67,6 +67,7 @@ std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
 
 std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32_t *lowest) {
   Reader reader{arena};
+  reader.is_mask = true;
   reader.blind = true;
   r_ = &reader;
   Arena::Mark mark = arena.mark();

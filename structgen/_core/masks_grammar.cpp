@@ -95,6 +95,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   forget_places();  // those of a mask that met a limit
   Reads reads(entry.set, entry.indent, entry.brackets);
   Reader reader{arena};
+  reader.is_mask = true;
   reader.reads = &reads;
   Arena::Mark mark = arena.mark();
   auto made = std::make_shared<Mask>(text_.mask_pool());
@@ -129,6 +130,7 @@ std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, siz
   GrammarControl &g = *node->control.grammar;
   auto made = std::make_shared<Mask>(text_.mask_pool()), ignored = std::make_shared<Mask>(text_.mask_pool());
   Reader reader{arena};
+  reader.is_mask = true;
   const std::vector<Automaton::Place> all = a_.places(reader, node);
   if (place >= all.size() || terminal >= g.grammar().terminals.size()) return made;
   const GrammarTerminal &wanted = g.grammar().terminals[terminal];
@@ -339,6 +341,7 @@ Masks::Place Masks::place_after(const Node *n, const GrammarEntry &entry, uint32
   } else {
     // subtle: what lasts is kept apart, since the walk's own memory is given back branch by branch.
     Reader reader{lasts ? place_memory_ : r_->arena};
+    reader.is_mask = r_->is_mask;
     reader.reads = r_->reads;
     place.alive = a_.after_terminal(reader, g, entry, t, &place.at);
   }
@@ -536,11 +539,11 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
   const Context context = g.context(place.set->outlook, place.brackets > 0);
-  std::bitset<256> one_by_one;
+  std::bitset<256> touched;  // bytes of lexemes that are left out at first
   if (place.within == ANYTHING) {
     const bool touches = earlier != RegexSpace::EMPTY && (lexemes.first_of(earlier) & g.lexer().first(context)).any();
     const ContextFragment &f = context_fragment(at, g, context, touches ? earlier : RegexSpace::EMPTY);
-    one_by_one = f.touched;
+    touched = f.touched;
     add(f.dense, f.bits, f.ids);
     for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, place, begin, *fragment);
     if (n->parent || g.has_constraints())
@@ -551,20 +554,27 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
       else line_below(at, n, place, begin);
     }
   } else {
-    const std::bitset<256> &touched = lexemes.first_of(earlier);
+    const std::bitset<256> touching = lexemes.first_of(earlier);
     for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
       const std::bitset<256> &first = lexemes.first(begin.lexeme);
-      if ((first & touched).any()) one_by_one |= first;
+      if ((first & touching).any()) touched |= first;
       else if (reads_line(g, begin.terminal, place)) line_below(at, n, place, begin);
       else lexeme_below(at, n, place, begin);
     }
   }
-  if (!g.others(place.set->outlook).empty() || (place.set->accepting && n->parent)) one_by_one.set();
-  if (one_by_one.none()) return;
+  // subtle: what was not left out is not begun again. A place would cost twice what the next one does, and a token may have
+  // as many places as bytes.
+  const bool others = !g.others(place.set->outlook).empty() || (place.set->accepting && n->parent);
+  if (touched.none() && !others) return;
+  auto begun = [&](uint8_t byte) -> const Node * {
+    if (touched.test(byte)) return a_.begin_at(*r_, g, place, earlier, byte, n->parent, Automaton::Beginning::Touched);
+    if (!others) return nullptr;
+    a_.count_step(*r_, g);
+    return a_.begin_others_at(*r_, g, place, byte, n->parent);
+  };
   auto child = [&](Vocabulary::Node m) {
-    if (!one_by_one.test(v_.byte(m))) return;
     Arena::Mark mark = r_->arena.mark();
-    if (const Node *next = a_.begin_at(*r_, g, place, earlier, v_.byte(m), n->parent)) {
+    if (const Node *next = begun(v_.byte(m))) {
       for (uint32_t id : v_.ids(m)) set(id);
       if (v_.end(m) > m + 1) below(m, next);
     }

@@ -21,6 +21,7 @@ bool within_loose_array(const Node *node) {
 
 std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask) {
   Reader reader{arena};
+  reader.is_mask = true;
   r_ = &reader;
   std::shared_ptr<Mask> changed;
   auto check = [&](uint32_t id) {

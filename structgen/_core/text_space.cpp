@@ -429,8 +429,7 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut
 
 int64_t TextSpace::reach(Re re) {
   if (re == RegexSpace::ANY_TEXT) return 0;
-  auto [it, fresh] = reach_.try_emplace(re, -1);
-  if (!fresh) return it->second;
+  if (const auto it = reach_.find(re); it != reach_.end()) return it->second;
   constexpr size_t STATES = 128;
   std::unordered_set<Re> seen{re};
   std::vector<Re> todo{re};
@@ -439,7 +438,7 @@ int64_t TextSpace::reach(Re re) {
     Re r = todo.back();
     todo.pop_back();
     int64_t n = regex_.min_length(r);
-    if (n < 0 || seen.size() > STATES) return -1;
+    if (n < 0 || seen.size() > STATES) return reach_[re] = -1;
     most = std::max(most, n);
     const Row &next = regex_.row(r);
     Re last = RegexSpace::EMPTY;

@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 
 from structgen import _core
+from structgen.constraints.grammar.constraint import lark
+from structgen.vocabulary import Vocabulary
 
 from ..speculative.test_whole_texts import critical
 from .small_vocabulary import allowed
@@ -148,6 +150,67 @@ def test_charts_of_thousands_of_places_meet_a_limit_on_work() -> None:
     with pytest.raises(_core.LimitError, match="canvas_words"):
         _core.Canvas(_core.CanvasProgram(program), *form, 20_000, 1 << 30, 5_000_000).masks(out)
     assert time.process_time() - begin < 20
+
+
+def test_best_and_drawn_completions_meet_a_limit_on_work() -> None:
+    known = vocabulary("ab", b"a" * 300, b"ab" * 150)
+    program = _core.CanvasProgram(
+        known.engine.compile(ir_of("longest", ["a", "b"], [], ((0, 0, 0), (0, ~0), (0, ~1))))
+    )
+    form: Form = ([OPEN] * 3, [], [])
+    log_p = np.zeros((3, known.size), np.float32)
+    out = np.zeros((3, 1), np.int32)
+    _core.Canvas(program, *form, 20_000, 1 << 30, 10_000_000).masks(out)
+    held = _core.Canvas(program, *form, 20_000, 1 << 30, 10_000_000)
+    begin = time.process_time()
+    for ask in (lambda: held.best(log_p), lambda: held.draw(log_p, 1)):
+        with pytest.raises(_core.LimitError, match="canvas_words"):
+            ask()
+    assert time.process_time() - begin < 20
+
+
+def test_what_reading_a_canvas_takes_is_limited() -> None:
+    keywords = [f"k{i}z" for i in range(200)]
+    known = Vocabulary.from_tokens([None, *(word.encode() for word in keywords)], [0])
+    source = "start: (" + " | ".join(f'"{word}"' for word in keywords) + ")+"
+    program = _core.CanvasProgram(known.engine.compile(lark(source, lexer="longest").lower()))
+    cells = [OPEN] * 1500
+    with pytest.raises(_core.LimitError, match="canvas_bytes"):
+        _core.Canvas(program, cells, [], [], 20_000, 40 << 20).completable()
+    with pytest.raises(_core.LimitError, match="canvas_words"):
+        _core.Canvas(program, cells, [], [], 20_000, 1 << 30, 1000).completable()
+
+
+def test_answers_after_a_limit_are_those_without() -> None:
+    source = """
+        start: (NAME | NUM | "(" start ")")+
+        NAME: /[a-z]+(foo|bar|baz)[0-9]{2,9}/
+        NUM: /[0-9]+([.][0-9]{1,12})?/
+    """
+    tokens = [None, *(bytes([b]) for b in range(40, 127)), b"ab", b"abfoo", b"foo12", b"aabarfoo123b"]
+    known = Vocabulary.from_tokens(tokens, [0])
+    plan = lark(source, lexer="longest").lower()
+    forms = [[OPEN] * 3, [len(tokens) - 1, OPEN, OPEN, OPEN], [OPEN, len(tokens) - 2, OPEN]]
+
+    def masks(program: Any, cells: list[int]) -> Any:
+        out = np.zeros((len(cells), known.words), np.int32)
+        _core.Canvas(program, cells, [], [], 20_000, 1 << 28).masks(out)
+        return out
+
+    free = _core.CanvasProgram(known.engine.compile(plan))
+    right = [masks(free, cells) for cells in forms]
+    met = 0
+    for states in range(10, 130, 3):
+        try:
+            program = _core.CanvasProgram(known.with_limits(automaton_states=states).engine.compile(plan))
+        except _core.LimitError:
+            continue
+        for cells, wanted in zip(forms * 3, right * 3, strict=True):
+            try:
+                assert (masks(program, cells) == wanted).all(), (states, cells)
+            except _core.LimitError:
+                met += 1
+    assert met > 20
 
 
 def check_completion(held: Any, form: Form, found: set[tuple[int, ...]]) -> None:

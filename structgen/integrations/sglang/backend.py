@@ -22,7 +22,7 @@ from sglang.srt.constrained.base_grammar_backend import (
     register_grammar_backend,
 )
 
-from structgen.errors import StructgenError
+from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.compiler import ConstraintCompiler
 from structgen.serving.requests import Kind
 from structgen.serving.sequence import ConstrainedSequence, fill_rows
@@ -104,7 +104,10 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
         """The text that every continuation begins with, in whole characters."""
         if self.sequence.is_ended or self.sequence.failure is not None:
             return None
-        text = self.sequence.matcher.forced_bytes(_MOST_FORCED)
+        try:
+            text = self.sequence.matcher.forced_bytes(_MOST_FORCED)
+        except LimitExceeded:  # the engine must live; the mask will say what is wrong, if it is asked
+            return None
         shown = text.decode("utf-8", "ignore")
         # Bytes in the middle that are no character of their own would be dropped by "ignore".
         return ([], shown) if shown and text.startswith(shown.encode()) else None

@@ -162,6 +162,55 @@ def test_long_tokens_of_ambiguous_grammars_meet_the_limit(source: str) -> None:
     assert met == ([] if source in AMBIGUOUS[2:4] else ["mask_steps"] * 2)
 
 
+ITEMS = 'start: e+\ne: "-" | "(" e ")"'
+FOLLOWED: dict[str, Callable[[], Constraint]] = {
+    "by a pattern": lambda: lark(ITEMS, lexer="longest") + regex("x"),
+    "a pattern before": lambda: regex("x?") + lark(ITEMS, lexer="longest"),
+    "with objects": lambda: lark(ITEMS + ' | %json {"type": "object"}', lexer="longest"),
+    "dynamic lexer": lambda: gbnf('root ::= e+\ne ::= "-" | "(" e ")"') + regex("x"),
+    "lexemes that touch": lambda: lark('start: (C | T | L)+\nC: "-"\nT: /[z-]q/\nL: "-z"', lexer="longest"),
+    "text to ignore": lambda: lark('start: o+\no: %json {"type": "object"}\n%ignore "-"', lexer="longest"),
+}
+
+
+@pytest.mark.parametrize("case", FOLLOWED)
+def test_each_lexeme_of_a_token_is_begun_once(case: str) -> None:
+    """Where something else may begin, too, a mask once began all lexemes twice: two to the power of their number."""
+    tokens = [
+        None,
+        *(bytes([byte]) for byte in range(256)),
+        b"-" * 64,
+        b"-" * 60 + b"{}-",
+        b"-" * 60 + b"x",
+        b"--q",
+    ]
+    known = Vocabulary.from_tokens(tokens, [0]).with_limits(mask_steps=5_000)
+    matcher = Matcher(FOLLOWED[case](), known)
+    for _ in range(3):
+        mask = allowed(matcher.mask())
+        for token in range(1, len(tokens)):
+            taken = matcher.advance(token)
+            assert taken == (token in mask), tokens[token]
+            if taken:
+                matcher.rollback(1)
+        assert len(tokens) - 4 in mask
+        assert matcher.advance(len(tokens) - 4)
+
+
+def test_masks_that_enter_a_grammar_meet_the_limit() -> None:
+    """What is being read when a mask is made is no grammar, but what follows it in the same token is."""
+    source = 'root ::= s{300} "."\ns ::= "a" | s s'
+    begin: dict[str, Callable[[], Constraint]] = {
+        "pattern": lambda: regex("x") + gbnf(source),
+        "JSON": lambda: json_schema({"const": 1}) + gbnf(source),
+    }
+    tokens = [None, *(bytes([byte]) for byte in range(256)), b"x" + b"a" * 300, b"1" + b"a" * 300]
+    for made in begin.values():
+        matcher = Matcher(made(), Vocabulary.from_tokens(tokens, [0]).with_limits(mask_steps=2_000))
+        with at_most(10), pytest.raises(LimitExceeded, match="mask_steps"):
+            matcher.mask()
+
+
 def test_places_that_take_many_moves_meet_the_limit_on_items() -> None:
     """Looking at all items of all places costs the square of the text, long before a place has too many items."""
     matcher = Matcher(gbnf(AMBIGUOUS[1]), BYTES.with_limits(earley_items=300))
