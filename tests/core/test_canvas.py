@@ -160,8 +160,8 @@ def test_best_and_drawn_completions_meet_a_limit_on_work() -> None:
     form: Form = ([OPEN] * 3, [], [])
     log_p = np.zeros((3, known.size), np.float32)
     out = np.zeros((3, 1), np.int32)
-    _core.Canvas(program, *form, 20_000, 1 << 30, 10_000_000).masks(out)
-    held = _core.Canvas(program, *form, 20_000, 1 << 30, 10_000_000)
+    _core.Canvas(program, *form, 20_000, 1 << 30, 30_000_000).masks(out)
+    held = _core.Canvas(program, *form, 20_000, 1 << 30, 30_000_000)
     begin = time.process_time()
     for ask in (lambda: held.best(log_p), lambda: held.draw(log_p, 1)):
         with pytest.raises(_core.LimitError, match="canvas_words"):
@@ -183,11 +183,25 @@ def test_what_reading_a_canvas_takes_is_limited() -> None:
 
 def test_answers_after_a_limit_are_those_without() -> None:
     source = """
-        start: (NAME | NUM | "(" start ")")+
+        start: (IF | NAME | NUM | C | "(" start ")")+
+        IF: "if"
         NAME: /[a-z]+(foo|bar|baz)[0-9]{2,9}/
         NUM: /[0-9]+([.][0-9]{1,12})?/
+        C: /\\/[*]([^*]|[*][^\\/])*[*]\\//
     """
-    tokens = [None, *(bytes([b]) for b in range(40, 127)), b"ab", b"abfoo", b"foo12", b"aabarfoo123b"]
+    tokens = [
+        None,
+        *(bytes([b]) for b in range(40, 127)),
+        b"ab",
+        b"abfoo",
+        b"foo12",
+        b"if(",
+        b"a/*b",
+        b"*/a",
+        b"/*",
+        b"foo12",
+        b"aabarfoo123b",
+    ]
     known = Vocabulary.from_tokens(tokens, [0])
     plan = lark(source, lexer="longest").lower()
     forms = [[OPEN] * 3, [len(tokens) - 1, OPEN, OPEN, OPEN], [OPEN, len(tokens) - 2, OPEN]]
@@ -200,7 +214,7 @@ def test_answers_after_a_limit_are_those_without() -> None:
     free = _core.CanvasProgram(known.engine.compile(plan))
     right = [masks(free, cells) for cells in forms]
     met = 0
-    for states in range(10, 130, 3):
+    for states in range(5, 60):
         try:
             program = _core.CanvasProgram(known.with_limits(automaton_states=states).engine.compile(plan))
         except _core.LimitError:
