@@ -29,6 +29,7 @@ Endpoint = Literal["chat", "completion"]
 _MOST_STOPS = 16
 _LONGEST_STOP = 1_000
 _TO_UNSIGNED = 1 << 64
+_LIKELY = "tokens are drawn as the model finds them likely"
 
 
 @dataclass(frozen=True)
@@ -317,16 +318,9 @@ def _no_more(fields: Fields) -> None:
     fields.only("store", [False], "nothing is stored")
     fields.only("service_tier", ["auto", "default"], "there is one tier")
     fields.only("modalities", [["text"]], "answers are texts")
-    fields.only(
-        "frequency_penalty", [0], "tokens are drawn as the model finds them likely, without penalties"
-    )
-    fields.only("presence_penalty", [0], "tokens are drawn as the model finds them likely, without penalties")
-    fields.only(
-        "repetition_penalty", [1], "tokens are drawn as the model finds them likely, without penalties"
-    )
-    fields.only(
-        "logit_bias", [{}], "tokens are drawn as the model finds them likely; a constraint can forbid texts"
-    )
+    for name, nothing in (("frequency_penalty", 0), ("presence_penalty", 0), ("repetition_penalty", 1)):
+        fields.only(name, [nothing], f"{_LIKELY}, without penalties")
+    fields.only("logit_bias", [{}], f"{_LIKELY}; a constraint can forbid texts")
     fields.only("min_tokens", [0], "a constraint can ask for longer texts")
     fields.only("ignore_eos", [False], "texts end where the model ends them")
     fields.only("skip_special_tokens", [True], "special tokens are no text")
