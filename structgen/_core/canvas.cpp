@@ -137,6 +137,7 @@ void Canvas::solve() {
   const CanvasLattice &lattice = filled.lattice;
   nodes_ = lattice.nodes.size();
   ++charts_;
+  known_ = false;  // a limit may be met below
   completable_ = filled.has_text || !lattice.empty_from.empty();
   for (auto &mask : masks_) mask.assign(arcs.vocabulary().words(), 0);
   auto closes = static_cast<uint32_t>(form_.cells.size());  // the first cell that a closing token may fill
@@ -188,15 +189,21 @@ bool Canvas::commit(size_t cell, uint32_t token) {
   }
   // subtle: whether it can be completed takes half a chart, and masks that are too wide do for the next question.
   Program::Turn turn(*program_->program);
-  Filled filled(*program_->arcs, form_, limits_);
-  ++charts_;
-  if (!filled.has_text && filled.lattice.empty_from.empty()) {
+  std::optional<std::vector<uint32_t>> completion;
+  try {
+    Filled filled(*program_->arcs, form_, limits_);
+    ++charts_;
+    if (!filled.has_text && filled.lattice.empty_from.empty()) {
+      form_ = std::move(before);
+      masks_[cell][token >> 5] &= ~(1u << (token & 31));
+      return false;
+    }
+    if (!has_gap(form_)) completion = filled.completion(program_->arcs->grammar(), preferred_, form_);
+  } catch (...) {  // a limit: nothing is known of the token
     form_ = std::move(before);
-    masks_[cell][token >> 5] &= ~(1u << (token & 31));
-    return false;
+    throw;
   }
-  witness_.reset();
-  if (!has_gap(form_)) witness_ = filled.completion(program_->arcs->grammar(), preferred_, form_);
+  witness_ = std::move(completion);
   return true;
 }
 

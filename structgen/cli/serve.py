@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
 import os
@@ -221,4 +222,5 @@ def _set_threads(count: int) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"structgen: {text}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # nobody listens: no reason not to serve, and none not to stop
+        print(f"structgen: {text}", file=sys.stderr, flush=True)

@@ -12,7 +12,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -79,7 +78,6 @@ class _Server(uvicorn.Server):
     def _stop(self) -> None:
         if self._draining is not None:
             self._say("stopped at once")
-            sys.stderr.flush()
             os._exit(1)
         self._service.is_draining = True
         running = self._service.open

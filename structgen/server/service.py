@@ -23,7 +23,8 @@ from structgen.sampling.budget import room_after
 from structgen.sampling.options import row_seed
 from structgen.sampling.row import Row
 from structgen.serving.compiler import Compiled
-from structgen.serving.laned import LanedCompiler, LanedSpec
+from structgen.serving.laned import LanedCompiler, LanedSpec, MovingMatcher
+from structgen.serving.lanes import LaneMatcher
 from structgen.vocabulary import Vocabulary
 
 from .answers import Choice, whole_turn
@@ -61,6 +62,27 @@ class Running:
         """Wait for it."""
         await self._event.wait()
         self._event.clear()
+
+
+class _Opening:
+    """The matchers of a request that has not joined the batch."""
+
+    def __init__(self) -> None:
+        self._matchers: list[MovingMatcher | LaneMatcher] = []
+        self.is_wanted = True
+
+    def hold(self, matcher: MovingMatcher | LaneMatcher) -> MovingMatcher | LaneMatcher:
+        """From the thread that opens it."""
+        self._matchers.append(matcher)
+        if not self.is_wanted:
+            matcher.leave()
+        return matcher
+
+    def leave(self) -> None:
+        """From the event loop: nobody waits for them any more."""
+        self.is_wanted = False
+        for matcher in tuple(self._matchers):
+            matcher.leave()
 
 
 class Service:
@@ -140,11 +162,15 @@ class Service:
         running = Running()
         self._next += 1
         number = self._next
+        opening = _Opening()
         try:
             rows = await self._in_thread(
                 self._opening_lanes if self._waits_for_lane(asked, prompt, compiled) else self._opening,
-                lambda: self._rows(asked, prompt, compiled, number << 8),
+                lambda: self._rows(asked, prompt, compiled, number << 8, opening),
             )
+        except asyncio.CancelledError:
+            opening.leave()
+            raise
         except StructgenError as error:
             raise self._refused(error, asked) from None
         spell = self._spelled if asked.tools is not None else self.model.vocabulary.decode
@@ -237,12 +263,18 @@ class Service:
         room, _ = room_after(len(prompt), self.model.context_length, asked.options.max_tokens)
         return compiled.needs_lane(room, closes=asked.options.close_within_budget)
 
-    def _rows(self, asked: Asked, prompt: list[int], compiled: Spec | None, index: int) -> list[Row]:
+    def _rows(
+        self, asked: Asked, prompt: list[int], compiled: Spec | None, index: int, opening: _Opening
+    ) -> list[Row]:
         vocabulary = self.model.vocabulary
         rows = []
         seed = row_seed(asked.options.seed, 0)
         for place in range(asked.n):
-            matcher: Any = None if compiled is None else compiled.open()
+            matcher: Any = None
+            if isinstance(compiled, LanedSpec):
+                matcher = opening.hold(compiled.open(lambda: opening.is_wanted))
+            elif compiled is not None:
+                matcher = compiled.open()
             own = row_seed(seed, place)
             row = Row(index + place, prompt, matcher, asked.options, vocabulary, own)
             row.prepare(self.model.context_length)

@@ -57,6 +57,8 @@ class LanedSpec:
     _lane: weakref.ReferenceType[Lane] | None = None
     _refused: StructgenError | None = None
     """By a lane, for what it is and not for what there was: as any other lane would."""
+    _waiting: list[Callable[[], bool]] = field(default_factory=list)
+    """Of each who waits for a lane: is it still wanted?"""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -73,10 +75,10 @@ class LanedSpec:
         quick = self.quick
         return None if quick is None else quick.apart()
 
-    def open(self) -> MovingMatcher | LaneMatcher:
-        """A fresh matcher. Waits for the lane, where it has one; raises `StructgenError`."""
+    def open(self, wanted: Callable[[], bool] = lambda: True) -> MovingMatcher | LaneMatcher:
+        """A fresh matcher. Waits for the lane, where it has one, as long as it is `wanted`; raises `StructgenError`."""
         quick = self.quick
-        return self.in_lane() if quick is None else MovingMatcher(quick.open(), self)
+        return self.in_lane(wanted) if quick is None else MovingMatcher(quick.open(), self)
 
     def in_lane(self, wanted: Callable[[], bool] = lambda: True) -> LaneMatcher:
         """A fresh matcher in a lane; so are those to come."""
@@ -84,37 +86,42 @@ class LanedSpec:
         self.quick = None
         return matcher
 
-    def least_tokens_for(self, room: int) -> int | None:
-        """See `Matcher.least_tokens`; in a lane, if that takes more than a look."""
+    def least_tokens_for(self, room: int, lane: Callable[[], LaneMatcher]) -> int | None:
+        """See `Matcher.least_tokens`; in a `lane`, if that takes more than a look."""
         if self.least_tokens is not None and self.least_tokens <= room:
             return self.least_tokens
         asked = self._asked
         if room not in asked:
             if len(asked) >= _MOST_ASKED:
                 asked = self._asked = {}  # a fresh one: other threads may be reading this
-            asked[room] = self.beside().least_tokens(room)
+            asked[room] = lane().least_tokens(room)
         return asked[room]
 
     def beside(self, wanted: Callable[[], bool] = lambda: True) -> LaneMatcher:
         """A fresh matcher in a lane, whether others need one or not, for as long as it is `wanted`."""
-        with self._lock:
-            lane = None if self._lane is None else self._lane()
-            matcher = None if lane is None else lane.matcher()
-            if matcher is None:
-                matcher = self._lane_of_its_own(wanted)
-        return matcher
+        self._waiting.append(wanted)
+        try:
+            with self._lock:
+                lane = None if self._lane is None else self._lane()
+                matcher = None if lane is None else lane.matcher()
+                return self._lane_of_its_own() if matcher is None else matcher
+        finally:
+            self._waiting.remove(wanted)
 
-    def _lane_of_its_own(self, wanted: Callable[[], bool]) -> LaneMatcher:
+    def _is_wanted(self) -> bool:
+        return any(wanted() for wanted in tuple(self._waiting))
+
+    def _lane_of_its_own(self) -> LaneMatcher:
         if self._refused is not None:
             raise detached(self._refused)
         try:
-            lane = self.lanes.lane(self.pickled, wanted)
+            lane = self.lanes.lane(self.pickled, self._is_wanted)
         except StructgenError as error:
             if passing_status(error) is None:
                 self._refused = detached(error)
             raise
         self._lane = weakref.ref(lane)
-        return lane.matcher() or self._lane_of_its_own(wanted)  # who ends all lanes may have been here
+        return lane.matcher() or self._lane_of_its_own()  # who ends all lanes may have been here
 
 
 class MovingMatcher:
@@ -123,6 +130,8 @@ class MovingMatcher:
     def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
         self._now: Any = matcher
         self._spec: LanedSpec | None = spec
+        self._beside: LaneMatcher | None = None
+        """Asked for something while this one stays where it is."""
         self._has_left = False
 
     @property
@@ -168,13 +177,19 @@ class MovingMatcher:
 
     def least_tokens(self, room: int) -> int | None:
         if self._spec is not None:
-            return self._spec.least_tokens_for(room)
+            try:
+                return self._spec.least_tokens_for(room, self._lane_beside)
+            finally:
+                self._beside = None
         found: int | None = self._now.least_tokens(room)
         return found
 
     def leave(self) -> None:
         """Nobody needs it any more: from any thread, while another one may be waiting for an answer."""
         self._has_left = True
+        beside = self._beside
+        if beside is not None:
+            beside.leave()
         if self._spec is None:
             self._now.leave()
 
@@ -189,6 +204,13 @@ class MovingMatcher:
 
     def _is_wanted(self) -> bool:
         return not self._has_left
+
+    def _lane_beside(self) -> LaneMatcher:
+        assert self._spec is not None
+        self._beside = found = self._spec.beside(self._is_wanted)
+        if self._has_left:
+            found.leave()
+        return found
 
     def _move(self, lane: LaneMatcher) -> None:
         lane.replay(self._now.tokens)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import re
+from concurrent.futures import Future
 from typing import Any
 
 import jsonschema
@@ -12,6 +14,10 @@ import pytest
 
 openai = pytest.importorskip("openai")
 
+from structgen.serving.laned import LanedSpec  # noqa: E402
+from structgen.serving.requests import constraint_of  # noqa: E402
+
+from ..serving.test_compiler import SLOW  # noqa: E402
 from .conftest import KEY, NAME, Running, fetched, until  # noqa: E402
 
 PERSON = {
@@ -316,6 +322,26 @@ def test_who_hangs_up_leaves(server: Running) -> None:
     for stream in (False, True):
         asyncio.run(hang_up(stream))
         until(lambda: service.open == 0 and service.engine.batch.is_idle, 10)
+
+
+def test_who_hangs_up_does_not_keep_a_lane(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes = server.service.compiler.lanes
+    assert lanes is not None
+    pickled = pickle.dumps(constraint_of("grammar", SLOW))  # takes minutes
+    found: Future[Any] = Future()
+    found.set_result(LanedSpec("grammar", b"", pickled, lanes, None))
+    monkeypatch.setattr(server.service.compiler, "submit", lambda kind, spec: found)
+
+    async def hang_up() -> None:
+        client = server.async_client()
+        asked = asyncio.ensure_future(ask(client, extra={"structured_outputs": {"grammar": "any"}}))
+        while not lanes.open_lanes:
+            await asyncio.sleep(0.02)
+        asked.cancel()
+        await client.close()
+
+    asyncio.run(hang_up())
+    until(lambda: server.service.open == 0 and lanes.open_lanes == 0, 5)
 
 
 def test_metrics_and_health(server: Running, client: Any) -> None:

@@ -141,6 +141,20 @@ def interrupted(process: Process) -> None:
         process.post(structured_outputs={"regex": "[a-z]{9000}"}, max_tokens=4000)
 
 
+def test_who_started_it_may_have_gone() -> None:
+    """And with him, who reads what it says."""
+    command = [sys.executable, "-m", "structgen", "serve", "--port", "0", "--name", "tiny"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert any("try: curl" in line for line in process.stderr)
+            process.stderr.close()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
 def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     import socket
 

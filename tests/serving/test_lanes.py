@@ -220,6 +220,48 @@ def test_who_leaves_while_a_lane_is_built_ends_it() -> None:
         assert spec._refused is None
 
 
+def test_a_lane_is_built_as_long_as_one_waits_for_it() -> None:
+    limits = RequestLimits(quick_seconds=9.0, compile_seconds=600.0)
+    with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
+        assert compiler.lanes is not None
+        spec = LanedSpec("grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.lanes, None)
+        waits, left = [True, True], []
+
+        def wait(place: int) -> None:
+            with pytest.raises(LimitExceeded) as caught:
+                spec.open(lambda: waits[place])
+            left.append(caught.value.limit)
+
+        threads = [threading.Thread(target=wait, args=(place,)) for place in range(2)]
+        for place, thread in enumerate(threads):
+            thread.start()
+            while len(spec._waiting) <= place or not compiler.lanes.open_lanes:
+                time.sleep(0.01)
+        waits[0] = False
+        time.sleep(0.3)
+        assert compiler.lanes.open_lanes == 1 and not left
+        waits[1] = False
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        assert left == ["left", "left"] and compiler.lanes.open_lanes == 0 and not spec._waiting
+
+
+def test_who_leaves_ends_what_is_asked_beside() -> None:
+    with LanedCompiler(VOCABULARY, RequestLimits(step_seconds=600.0), workers=1) as compiler:
+        assert compiler.lanes is not None
+        spec = compiler.compile("regex", "(a|b){30}c")
+        assert isinstance(spec, LanedSpec) and not spec.is_slow
+        matcher, other = spec.open(), spec.beside()
+        pid = other._lane.pid
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(0.3, lambda: (other.leave(), matcher.leave())).start()
+        with pytest.raises(LimitExceeded) as caught:
+            matcher.least_tokens(10)
+        assert caught.value.limit in ("left", "lane_bytes") and compiler.lanes.open_lanes == 0
+        gone(pid)
+
+
 @pytest.mark.parametrize("text", ["ab", "a" * 1_000_000])
 def test_a_lane_that_does_not_run_is_busy(monkeypatch: pytest.MonkeyPatch, lanes: Lanes, text: str) -> None:
     """Whether it is the question that it does not take, or the answer that it does not give."""
