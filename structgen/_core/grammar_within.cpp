@@ -252,11 +252,9 @@ bool GrammarLife::Chart::alive(const EarleySet *set, std::span<const uint32_t> p
 
 uint32_t GrammarLife::Chart::least_left(Within within) {
   if (within == ANYTHING) return 0;
-  auto [it, is_new] = least_left_.try_emplace(within, 0);
-  if (is_new)
-    it->second = static_cast<uint32_t>(
-        std::clamp<int64_t>(l_.lexemes_.space().regex().min_length(l_.lexemes_.language(within)), 0, FAR));
-  return it->second;
+  if (auto known = least_left_.find(within); known != least_left_.end()) return known->second;
+  const int64_t least = l_.lexemes_.space().regex().min_length(l_.lexemes_.language(within));
+  return least_left_[within] = static_cast<uint32_t>(std::clamp<int64_t>(least, 0, FAR));
 }
 
 std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, std::span<const Ended> ended,

@@ -63,14 +63,13 @@ const KeyUniverse *JsonControl::universe(const std::vector<SchemaId> &groups) {
 }
 
 ObjectControl *JsonControl::object_control(GoalId goal, const KeyUniverse *universe) {
-  auto &slot = objects_[{goal, universe}];
-  if (slot) return slot.get();
+  const std::pair key(goal, universe);
+  if (auto known = objects_.find(key); known != objects_.end()) return known->second.get();
   auto made = std::make_unique<ObjectControl>();
   ObjectControl &o = *made;
   o.goal = goal;
   o.universe = universe;
   o.simple = goals_[goal].simple;
-  o.id = static_cast<uint32_t>(objects_.size());
   o.groups = groups_of(goal);
   o.open = open_among(o.groups);
   o.keys.resize(universe->keys.size());
@@ -88,13 +87,21 @@ ObjectControl *JsonControl::object_control(GoalId goal, const KeyUniverse *unive
     o.min = std::max(o.min, n.min_properties);
     o.max = std::min(o.max, n.max_properties);
   }
-  slot = std::move(made);
-  return slot.get();
+  o.id = static_cast<uint32_t>(objects_.size());
+  return (objects_[key] = std::move(made)).get();
 }
 
 void JsonControl::prepare(ObjectControl *o) {
   if (o->prepared) return;
   o->prepared = true;
+  struct Undo {  // where a limit is met on the way
+    ObjectControl *o;
+    ~Undo() {
+      if (!o) return;
+      o->prepared = o->impossible = false;
+      o->usable.clear();
+    }
+  } undo{o};
   const KeyUniverse &u = *o->universe;
   o->usable.resize(u.words());
   if (o->simple) {
@@ -125,6 +132,7 @@ void JsonControl::prepare(ObjectControl *o) {
     if (!u.keys.empty()) re = space.intersect(re, space.complement(space.literals(u.keys)));
     o->extra = space.alive(re) ? re : RegexSpace::EMPTY;
   }
+  undo.o = nullptr;
 }
 
 const std::vector<std::pair<uint32_t, Re>> &JsonControl::extra_classes(ObjectControl *o) {

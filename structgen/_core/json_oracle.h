@@ -129,7 +129,13 @@ class JsonOracle {
       oracle.asking_ = true;
     }
     ~Question() {
-      if (outer_) oracle_.asking_ = false;
+      if (!outer_) return;
+      oracle_.asking_ = false;
+      // subtle: a limit may have ended it in the middle.
+      oracle_.in_progress_.clear();
+      oracle_.lowest_ = UINT32_MAX;
+      oracle_.preferred_ = nullptr;
+      oracle_.reading_ = nullptr;
     }
     Question(const Question &) = delete;
 

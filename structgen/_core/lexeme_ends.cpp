@@ -95,8 +95,8 @@ LexemeEnds::Set LexemeEnds::of(LexemeState s, Within within, size_t *most) {
     if (nodes_[at].low != number[at]) continue;
     const auto first = std::find(open.rbegin(), open.rend(), at).base() - 1;
     const std::vector<uint32_t> part(first, open.end());
-    open.erase(first, open.end());
     close(part);
+    open.erase(first, open.end());  // subtle: not before, since a limit may be met in there
   }
   return nodes_[asked].ends;
 }
@@ -117,14 +117,12 @@ LexemeEnds::Set LexemeEnds::kept(const std::vector<uint64_t> &keys) {
 
 // Pairs that lead to each other have the same ends: their own, and those of what they lead to.
 void LexemeEnds::close(const std::vector<uint32_t> &part) {
-  for (uint32_t n : part) nodes_[n].is_known = true;
   std::vector<uint64_t> own;
   std::vector<Set> others;
   for (uint32_t n : part) {
     if (lexemes_.complete(nodes_[n].lexeme)) own.push_back(key_of(lexemes_.near(lexemes_.after(nodes_[n].lexeme)), nodes_[n].within));
     for (uint32_t to : nodes_[n].to)
       if (nodes_[to].ends && !nodes_[to].ends->empty()) others.push_back(nodes_[to].ends);
-    std::vector<uint32_t>().swap(nodes_[n].to);
   }
   std::sort(others.begin(), others.end());
   others.erase(std::unique(others.begin(), others.end()), others.end());
@@ -138,7 +136,11 @@ void LexemeEnds::close(const std::vector<uint32_t> &part) {
     own.erase(std::unique(own.begin(), own.end()), own.end());
     ends = kept(own);
   }
-  for (uint32_t n : part) nodes_[n].ends = ends;
+  for (uint32_t n : part) {
+    nodes_[n].ends = ends;
+    nodes_[n].is_known = true;
+    std::vector<uint32_t>().swap(nodes_[n].to);
+  }
 }
 
 }  // namespace structgen

@@ -369,7 +369,18 @@ void Masks::past_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
   const Place place = place_after(n, entry, running.terminal);
   if (!place.alive || (g.others(place.at.set->outlook).empty() && !(place.at.set->accepting && n->parent))) return;
   std::string read;
-  past_lexeme(at, n, running.lexeme, read, [&](const std::string &) -> const Place & { return place; });
+  if (entry.within == ANYTHING) {
+    past_lexeme(at, n, running.lexeme, read, [&](const std::string &) -> const Place & { return place; });
+    return;
+  }
+  Place here = place;
+  past_lexeme(at, n, running.lexeme, read, [&](const std::string &bytes) -> const Place & {
+    here.at.within = entry.within;
+    for (size_t i = 0; i < bytes.size() && here.at.within != Lexemes::DEAD; ++i)
+      here.at.within = g.lexemes().step_within(here.at.within, static_cast<uint8_t>(bytes[i]));
+    here.alive = here.at.within != Lexemes::DEAD;
+    return here;
+  });
 }
 
 // What is not the grammar's own text may begin with what the lexer's rule would have read on.

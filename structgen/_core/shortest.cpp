@@ -1,6 +1,7 @@
 #include "shortest.h"
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 
 #include "json_oracle.h"
@@ -61,16 +62,27 @@ void Shortest::look(Formula f) {
   Entry &e = *entries_.at(f);
   e.seen = true;
   if (!spend()) return;
-  const Formula outer = std::exchange(current_, f);
+  struct Asking {
+    Shortest &of;
+    Entry &e;
+    Formula outer;
+    bool is_done = false;
+    ~Asking() {
+      --of.depth_;
+      of.current_ = outer;
+      if (!is_done) e.seen = e.scalars_done = false;  // a limit: looked into another time
+    }
+  };
   ++depth_;
+  std::optional<Asking> asking(std::in_place, *this, e, std::exchange(current_, f));
   ValueControl *v = c_.value(c_.intern({f}, c_.formulas_.leaf(0)));
   Candidate best;
   best.length = e.best.length;
   if (!std::exchange(e.scalars_done, true)) scalars(*v, &best);
   if (v->types & type_bit(Type::Array) && best.length > EMPTY_CONTAINER) arrays(c_.open_array(v), &best);
   if (v->types & type_bit(Type::Object) && best.length > EMPTY_CONTAINER) objects(c_.open_object(v), &best);
-  --depth_;
-  current_ = outer;
+  asking->is_done = true;
+  asking.reset();
   if (best.length >= e.best.length) return;
   e.best = std::move(best);
   for (Formula user : e.used_by) {

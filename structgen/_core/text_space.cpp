@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <string>
 #include <unordered_set>
 
@@ -201,9 +202,10 @@ std::unique_ptr<Fragment> TextSpace::narrow(const Fragment &any, Vocabulary::Nod
 
 int64_t TextSpace::needs(Fragment &f) {
   if (f.needs >= 0) return f.needs;
-  for (auto &[s, characters] : f.ends) f.needs = std::max(f.needs, characters + regex_.min_length(states_[s].re));
+  int64_t most = 0;
+  for (auto &[s, characters] : f.ends) most = std::max(most, characters + regex_.min_length(states_[s].re));
   f.ends = {};
-  return f.needs = std::max<int64_t>(f.needs, 0);
+  return f.needs = most;
 }
 
 // The kinds of bytes and characters that lead from `s` back to it.
@@ -241,6 +243,15 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
     for (uint32_t early : ids) made->bits[early >> 5] |= 1u << (early & 31);
     ids = counts = {};
   };
+  // Also where a limit is met on the way.
+  struct Forgotten {
+    std::vector<uint32_t> &longest;
+    const Fragment &of;
+    ~Forgotten() {
+      for (auto &[end, most] : of.ends) longest[end] = 0;
+    }
+  };
+  std::optional<Forgotten> forgotten(std::in_place, longest_end_, *made);
   auto ends_in = [&](TextState end, uint32_t characters) {
     if (longest_end_.size() <= end) longest_end_.resize(states_.size());
     if (longest_end_[end] == 0) made->ends.emplace_back(end, 0);
@@ -280,10 +291,8 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
     if (next > n + 1) here.row = &row(after);
     ++n;
   }
-  for (auto &[end, most] : made->ends) {
-    most = longest_end_[end] - 1;
-    longest_end_[end] = 0;
-  }
+  for (auto &[end, most] : made->ends) most = longest_end_[end] - 1;
+  forgotten.reset();
   ids.shrink_to_fit();
   counts.shrink_to_fit();
   return made;

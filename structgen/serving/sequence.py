@@ -120,7 +120,11 @@ class ConstrainedSequence:
         """After the matcher filled the row: the request's own stop tokens, and what an empty row means."""
         line = out[row]
         if self._more:
-            complete = self.matcher.is_complete()
+            try:
+                complete = self.matcher.is_complete()
+            except LimitExceeded as error:
+                self._fail(error.message, out, row)
+                return
             for token in self._more:
                 # subtle: NumPy's int32 has no unsigned bit 31, so it is set in a view.
                 word = line.view(np.uint32)[token >> 5 : (token >> 5) + 1]

@@ -98,7 +98,9 @@ def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread
     ask(**long)
     ask(**long | {"structured_outputs": {"regex": "[a-y]{9000}"}})
     # Has a lane however fast the machine is, since completions are looked for in lanes alone.
-    ask(structured_outputs={"regex": "[a-z ]{2000}"}, max_tokens=2000, structgen={"close_within_budget": True})
+    ask(
+        structured_outputs={"regex": "[a-z ]{2000}"}, max_tokens=2000, structgen={"close_within_budget": True}
+    )
     until(lambda: found or has_lane(server.process.pid), STARVED)
     ask(structured_outputs={"grammar": ENDLESS})  # now, since one at a time may take long to try out
     until(lambda: found or running(server) == 4, STARVED)
