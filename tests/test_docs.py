@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import structgen as sg
 from structgen.cli import main
 from structgen.constraints.regex.table import feature_table, with_table
 
@@ -34,6 +37,21 @@ WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
 WITH_CONSOLE = [page for page in PAGES if blocks(page, "console")]
 
 
+_load = sg.load
+_embedded = cache(_load)
+
+
+@pytest.fixture
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pages share one embedded model, which takes seconds to load."""
+
+    def load(*given: Any, **options: Any) -> Any:
+        return _load(*given, **options) if given or options else _embedded()
+
+    monkeypatch.setattr(sg, "load", load)
+
+
+@pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named(WITH_PYTHON))
 def test_python_blocks_run(page: Path) -> None:
     found = blocks(page, "python")

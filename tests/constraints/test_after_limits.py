@@ -151,9 +151,9 @@ CASES = {
     "patterns": regex("(a|b)*abb(c{2,5}|d)+") & regex("(a*b+)+c*d?c*"),
 }
 SWEEPS = [
-    ("automaton_states", range(1, 130)),
-    ("regex_nodes", range(300, 3000, 50)),
-    ("mask_steps", range(1, 40, 3)),
+    ("automaton_states", range(1, 130, 3)),
+    ("regex_nodes", range(300, 3000, 150)),
+    ("mask_steps", range(1, 40, 6)),
 ]
 
 

@@ -315,6 +315,7 @@ def test_best_completions(lexing: str, seed: int) -> None:
     assert completed > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lexing", ["scannerless", "longest"])
 @pytest.mark.parametrize("seed", range(4))
 def test_drawn_completions_have_the_law_of_the_model(lexing: str, seed: int) -> None:
