@@ -46,8 +46,8 @@ $(STAMP)/tools: $(STAMP)/torch pyproject.toml
 	@$(QUIET) 'install build tools' $(BIN)/pip install 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmake>=3.26,<5' ninja
 	@touch $@
 
-# llama.cpp comes as sources, more than half of which are of no use here. Made for any processor: what the compiler finds in
-# this one (AMX) may be forbidden to the process.
+# llama.cpp comes as sources, more than half of which are of no use here. Not made for this very processor: what the
+# compiler finds in it (AMX) may be forbidden to the process.
 $(STAMP)/llama: $(STAMP)/tools
 	@CMAKE_ARGS='-DLLAVA_BUILD=OFF -DGGML_NATIVE=OFF "-DCMAKE_PROJECT_llama.cpp_INCLUDE=$(CURDIR)/.ci/llama.cmake"' \
 	  $(QUIET) 'build llama.cpp' $(BIN)/pip install --no-build-isolation 'llama-cpp-python>=0.3.16'

@@ -212,16 +212,21 @@ class JsonOracle::KeySearch {
     size_t violating = 0;
     {
       const Question question(oracle_);
-      const uint64_t before = oracle_.unproven_;
+      struct Forgotten {  // nothing is taken as alive here, so nothing remains unproven
+        JsonOracle &oracle;
+        uint64_t unproven;
+        ~Forgotten() {
+          oracle.spent_ = false;
+          oracle.unproven_ = unproven;
+        }
+      };
+      const Forgotten forgotten{oracle_, oracle_.unproven_};
       oracle_.any_object(settled_, *o_, view_, [&](const Groups &yes, const Groups &no) {
         if (no.empty()) ways.push_back(yes);
         else all = false, ++violating;
         return ways.size() >= most || violating >= MAX_VIOLATING_WAYS;
       });
-      // Nothing is taken as alive here, so nothing remains unproven.
       if (oracle_.spent_ || ways.size() >= most) all = false;
-      oracle_.spent_ = false;
-      oracle_.unproven_ = before;
     }
     Bits bits(o_->universe->words());
     for (const Groups &yes : ways) {

@@ -135,22 +135,24 @@ bool JsonOracle::any_way(Formula f, const Check &check) {
 }
 
 bool JsonOracle::ways(Formula f, size_t most, std::vector<std::pair<Groups, Groups>> *out) {
-  const bool spent = spent_;
-  const uint64_t unproven = unproven_;
-  bool stopped;
-  {
-    const Question question(*this);
-    spent_ = false;
-    allowance_ = WAYS_ALLOWANCE;
-    stopped = any_way(f, [&](const Groups &yes, const Groups &no) {
-      out->emplace_back(yes, no);
-      return out->size() >= most;
-    });
-  }
-  allowance_ = 1;
-  spent_ = spent;
-  unproven_ = unproven;
-  return !stopped;
+  struct Restored {  // also where a limit is met
+    JsonOracle &oracle;
+    bool spent;
+    uint64_t unproven;
+    ~Restored() {
+      oracle.allowance_ = 1;
+      oracle.spent_ = spent;
+      oracle.unproven_ = unproven;
+    }
+  };
+  const Restored restored{*this, spent_, unproven_};
+  const Question question(*this);
+  spent_ = false;
+  allowance_ = WAYS_ALLOWANCE;
+  return !any_way(f, [&](const Groups &yes, const Groups &no) {
+    out->emplace_back(yes, no);
+    return out->size() >= most;
+  });
 }
 
 bool JsonOracle::Way::tell(SchemaId group, bool holds) {

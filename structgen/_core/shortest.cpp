@@ -1,7 +1,6 @@
 #include "shortest.h"
 
 #include <algorithm>
-#include <optional>
 #include <type_traits>
 
 #include "json_oracle.h"
@@ -25,15 +24,23 @@ bool Shortest::spend(uint64_t work) {
 bool Shortest::text(Formula requirement, std::string *out) {
   work_ = 0;
   current_ = UINT32_MAX;
-  length(requirement);
-  while (!queue_.empty()) {
-    const Formula f = queue_.front();
-    queue_.pop_front();
-    entries_.at(f)->queued = false;
-    look(f);
-  }
   const size_t before = out->size();
-  if (write(requirement, out)) return true;
+  try {
+    length(requirement);
+    while (!queue_.empty()) {
+      const Formula f = queue_.front();
+      queue_.pop_front();
+      entries_.at(f)->queued = false;
+      look(f);
+    }
+    if (write(requirement, out)) return true;
+  } catch (...) {  // a limit: what was half done is begun anew another time
+    entries_.clear();
+    queue_.clear();
+    texts_.clear();
+    depth_ = 0;
+    throw;
+  }
   out->resize(before);
   return false;
 }
@@ -62,27 +69,16 @@ void Shortest::look(Formula f) {
   Entry &e = *entries_.at(f);
   e.seen = true;
   if (!spend()) return;
-  struct Asking {
-    Shortest &of;
-    Entry &e;
-    Formula outer;
-    bool is_done = false;
-    ~Asking() {
-      --of.depth_;
-      of.current_ = outer;
-      if (!is_done) e.seen = e.scalars_done = false;  // a limit: looked into another time
-    }
-  };
+  const Formula outer = std::exchange(current_, f);
   ++depth_;
-  std::optional<Asking> asking(std::in_place, *this, e, std::exchange(current_, f));
   ValueControl *v = c_.value(c_.intern({f}, c_.formulas_.leaf(0)));
   Candidate best;
   best.length = e.best.length;
   if (!std::exchange(e.scalars_done, true)) scalars(*v, &best);
   if (v->types & type_bit(Type::Array) && best.length > EMPTY_CONTAINER) arrays(c_.open_array(v), &best);
   if (v->types & type_bit(Type::Object) && best.length > EMPTY_CONTAINER) objects(c_.open_object(v), &best);
-  asking->is_done = true;
-  asking.reset();
+  --depth_;
+  current_ = outer;
   if (best.length >= e.best.length) return;
   e.best = std::move(best);
   for (Formula user : e.used_by) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
-#include <optional>
 #include <string>
 #include <unordered_set>
 
@@ -251,7 +250,7 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
       for (auto &[end, most] : of.ends) longest[end] = 0;
     }
   };
-  std::optional<Forgotten> forgotten(std::in_place, longest_end_, *made);
+  const Forgotten forgotten{longest_end_, *made};
   auto ends_in = [&](TextState end, uint32_t characters) {
     if (longest_end_.size() <= end) longest_end_.resize(states_.size());
     if (longest_end_[end] == 0) made->ends.emplace_back(end, 0);
@@ -292,7 +291,6 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
     ++n;
   }
   for (auto &[end, most] : made->ends) most = longest_end_[end] - 1;
-  forgotten.reset();
   ids.shrink_to_fit();
   counts.shrink_to_fit();
   return made;

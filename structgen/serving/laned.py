@@ -22,7 +22,7 @@ from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
 from .compiler import MASK_BYTES, Compiled, install
-from .lanes import Lane, LaneMatcher, Lanes
+from .lanes import Lane, LaneMatcher, Lanes, left
 from .passing import detached, passing_status
 from .processes import SlowWork
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits
@@ -36,6 +36,7 @@ _INSTALL_SECONDS = 0.01
 _TIGHT = {"mask_steps": 50_000, "earley_items": 4_000}
 """Under which a mask takes some ten milliseconds at most, where the vocabulary sets no limits (docs/server.md)."""
 _MOST_ASKED = 64
+_ASK_AGAIN = 0.05
 _PICKLED_BYTES = 64 << 20
 """Memory of pickled specs past which those used longest ago are let go."""
 
@@ -59,6 +60,8 @@ class LanedSpec:
     """By a lane, for what it is and not for what there was: as any other lane would."""
     _waiting: list[Callable[[], bool]] = field(default_factory=list)
     """Of each who waits for a lane: is it still wanted?"""
+    _kept: LaneMatcher | None = None
+    """Of a lane that was built, while others wait for it: who had it built may have gone."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -101,12 +104,21 @@ class LanedSpec:
         """A fresh matcher in a lane, whether others need one or not, for as long as it is `wanted`."""
         self._waiting.append(wanted)
         try:
-            with self._lock:
+            while not self._lock.acquire(timeout=_ASK_AGAIN):
+                if not wanted():
+                    raise left()
+            try:
                 lane = None if self._lane is None else self._lane()
                 matcher = None if lane is None else lane.matcher()
                 return self._lane_of_its_own() if matcher is None else matcher
+            finally:
+                self._lock.release()
         finally:
             self._waiting.remove(wanted)
+            if not self._waiting:
+                kept, self._kept = self._kept, None
+                if kept is not None:
+                    kept.leave()
 
     def _is_wanted(self) -> bool:
         return any(wanted() for wanted in tuple(self._waiting))
@@ -114,6 +126,8 @@ class LanedSpec:
     def _lane_of_its_own(self) -> LaneMatcher:
         if self._refused is not None:
             raise detached(self._refused)
+        if not self._is_wanted():
+            raise left()
         try:
             lane = self.lanes.lane(self.pickled, self._is_wanted)
         except StructgenError as error:
@@ -121,6 +135,7 @@ class LanedSpec:
                 self._refused = detached(error)
             raise
         self._lane = weakref.ref(lane)
+        self._kept = lane.matcher()
         return lane.matcher() or self._lane_of_its_own()  # who ends all lanes may have been here
 
 

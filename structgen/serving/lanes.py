@@ -38,7 +38,7 @@ from .processes import CpuClock, SlowWork, environment, is_ready, wall_seconds
 from .requests import RequestLimits
 from .worker import vocabulary_parts
 
-__all__ = ["Lane", "LaneMatcher", "Lanes"]
+__all__ = ["Lane", "LaneMatcher", "Lanes", "left"]
 
 _COMMAND = [sys.executable, "-c", "from structgen.serving.lane_process import main; main()"]
 _START_SECONDS = 120.0
@@ -60,6 +60,7 @@ class Lanes:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
         self._open: weakref.WeakSet[Lane] = weakref.WeakSet()
+        self._open_lock = threading.Lock()
         self.starts = 0
         """Lanes that were opened so far."""
         # subtle: the process dies with the *thread* that started it, so that is one that stays.
@@ -68,7 +69,11 @@ class Lanes:
 
     @property
     def open_lanes(self) -> int:
-        return sum(not lane.is_over for lane in list(self._open))
+        return sum(not lane.is_over for lane in self._all())
+
+    def _all(self) -> list[Lane]:
+        with self._open_lock:  # not the other one, which is held while a lane is forked
+            return list(self._open)
 
     def lane(self, pickled: bytes, wanted: Callable[[], bool] = lambda: True) -> Lane:
         """A new lane for a pickled constraint. Raises `StructgenError` where there is none.
@@ -97,7 +102,8 @@ class Lanes:
                 self._changed.notify_all()
                 raise _not_there("worker") from None
             lane = Lane(mine, number, self._limits, self._slow_work, self._process)
-            self._open.add(lane)
+            with self._open_lock:
+                self._open.add(lane)
             self.starts += 1
         try:
             lane.begin(pickled, wanted)
@@ -111,7 +117,7 @@ class Lanes:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        for lane in list(self._open):
+        for lane in self._all():
             lane.was_closed = True
             lane.end()
         self._thread.join(5.0)
@@ -215,7 +221,7 @@ class Lane:
         """See `Question`. Raises `StructgenError`."""
         with self._lock:
             if number not in self._users:  # it left while it waited for others
-                raise _left()
+                raise left()
             gone = tuple(self._gone.popleft() for _ in range(len(self._gone)))
             asked = Question(number, gone, back, tuple(tokens), name, arguments)
             return self._exchange(
@@ -271,7 +277,7 @@ class Lane:
                 raise TimeoutError
             if not wanted():
                 self.end()
-                raise _left()
+                raise left()
             if clock.used() > seconds:
                 self.end()
                 raise LimitExceeded(
@@ -417,7 +423,8 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def _left() -> LimitExceeded:
+def left() -> LimitExceeded:
+    """For a text that nobody waits for any more; it reaches no one."""
     return LimitExceeded("nobody waits for this text any more", limit="left")
 
 

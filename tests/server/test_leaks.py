@@ -41,7 +41,7 @@ def test_killed_and_started_again(tmp_path: Path) -> None:
 
     port = re.search(r":(\d+)$", str(first.url))
     assert port is not None
-    again = started(tmp_path, "--port", port[1], "--drain-seconds", "2")
+    again = started(tmp_path, "--port", port[1], "--drain-seconds", "1")
     with killed_at_the_end(again):
         status, body = again.post(structured_outputs={"choice": ["yes", "no"]})
         assert status == 200 and body["choices"][0]["message"]["content"] in ("yes", "no")
@@ -99,7 +99,9 @@ def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread
     ask(**long | {"structured_outputs": {"regex": "[a-y]{9000}"}})
     # Has a lane however fast the machine is, since completions are looked for in lanes alone.
     ask(
-        structured_outputs={"regex": "[a-z ]{2000}"}, max_tokens=2000, structgen={"close_within_budget": True}
+        structured_outputs={"regex": "([a-z] ){1900}"},
+        max_tokens=3800,
+        structgen={"close_within_budget": True},
     )
     until(lambda: found or has_lane(server.process.pid), STARVED)
     ask(structured_outputs={"grammar": ENDLESS})  # now, since one at a time may take long to try out

@@ -332,11 +332,14 @@ def test_who_hangs_up_does_not_keep_a_lane(server: Running, monkeypatch: pytest.
     found.set_result(LanedSpec("grammar", b"", pickled, lanes, None))
     monkeypatch.setattr(server.service.compiler, "submit", lambda kind, spec: found)
 
+    before = lanes.starts
+
     async def hang_up() -> None:
         client = server.async_client()
         asked = asyncio.ensure_future(ask(client, extra={"structured_outputs": {"grammar": "any"}}))
-        while not lanes.open_lanes:
+        while lanes.starts == before and not asked.done():
             await asyncio.sleep(0.02)
+        assert not asked.done()
         asked.cancel()
         await client.close()
 

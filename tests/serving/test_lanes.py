@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
@@ -245,6 +246,58 @@ def test_a_lane_is_built_as_long_as_one_waits_for_it() -> None:
             thread.join(60)
             assert not thread.is_alive()
         assert left == ["left", "left"] and compiler.lanes.open_lanes == 0 and not spec._waiting
+
+
+@pytest.mark.parametrize("_time", range(3))
+def test_a_lane_that_was_built_for_one_who_has_left_serves_those_who_wait(_time: int) -> None:
+    with LanedCompiler(VOCABULARY, RequestLimits(compile_seconds=60.0), workers=1) as compiler:
+        assert compiler.lanes is not None
+        spec = LanedSpec("json", b"", pickle.dumps(constraint_of("json", LARGE)), compiler.lanes, None)
+        found: list[Any] = []
+        is_wanted = True
+
+        def have_it_built() -> None:
+            with contextlib.suppress(LimitExceeded):
+                spec.open(lambda: is_wanted).leave()
+
+        builder = threading.Thread(target=have_it_built)
+        builder.start()
+        while not compiler.lanes.open_lanes:
+            time.sleep(0.001)
+        other = threading.Thread(target=lambda: found.append(spec.open()))
+        other.start()
+        while len(spec._waiting) < 2 and not found:
+            time.sleep(0.001)
+        is_wanted = False
+        builder.join(60)
+        other.join(60)
+        assert compiler.lanes.starts == 1 and found[0].allowed_count() and spec._kept is None
+        pid = found.pop()._lane.pid
+        gc.collect()
+        gone(pid)
+
+
+def test_who_leaves_need_not_wait_for_what_others_have_built() -> None:
+    with LanedCompiler(VOCABULARY, RequestLimits(compile_seconds=600.0), workers=1) as compiler:
+        assert compiler.lanes is not None
+        spec = LanedSpec("grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.lanes, None)
+        waits = [True, True]
+
+        def wait(place: int) -> None:
+            with pytest.raises(LimitExceeded, match="nobody waits"):
+                spec.open(lambda: waits[place])
+
+        threads = [threading.Thread(target=wait, args=(place,)) for place in range(2)]
+        for place, thread in enumerate(threads):
+            thread.start()
+            while len(spec._waiting) <= place or not compiler.lanes.open_lanes:
+                time.sleep(0.01)
+        waits[1] = False
+        threads[1].join(30)
+        assert not threads[1].is_alive() and threads[0].is_alive() and compiler.lanes.open_lanes == 1
+        waits[0] = False
+        threads[0].join(30)
+        assert not threads[0].is_alive() and compiler.lanes.open_lanes == 0
 
 
 def test_who_leaves_ends_what_is_asked_beside() -> None:
