@@ -32,7 +32,9 @@ class Person(BaseModel):
 
 @pytest.fixture(scope="module")
 def llama() -> Iterator[Any]:
-    model = llama_cpp.Llama(str(embedded_gguf()[0]), n_ctx=512, n_threads=2, verbose=False, seed=1)
+    model = llama_cpp.Llama(
+        str(embedded_gguf()[0]), n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False, seed=1
+    )
     yield model
     model.close()
 

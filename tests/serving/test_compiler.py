@@ -93,17 +93,21 @@ def test_a_spec_that_takes_too_long_is_stopped_and_the_next_one_is_served():
     limits = RequestLimits(compile_seconds=0.5)
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
         compiler.compile("regex", "a")  # the process is there
-        begin = time.monotonic()
-        with pytest.raises(LimitExceeded) as caught:
-            compiler.compile("grammar", SLOW)
-        assert caught.value.limit == "compile_seconds"
-        assert time.monotonic() - begin < 30  # of a busy machine; whole it takes minutes
+        refusal = "busy"
+        while refusal == "busy":  # others did not leave it half a second of the processor
+            begin = time.monotonic()
+            with pytest.raises(LimitExceeded) as caught:
+                compiler.compile("grammar", SLOW)
+            refusal = caught.value.limit
+        assert refusal == "compile_seconds"
+        assert time.monotonic() - begin < 60  # of a busy machine; whole it takes minutes
         assert compiler.compile("regex", "b").open().advance(ord("b"))
         stats = compiler.stats
-        assert (stats.timed_out, stats.worker_starts) == (1, 2)
+        assert stats.timed_out == 1 and stats.worker_starts >= 2
         with pytest.raises(LimitExceeded):
             compiler.compile("grammar", SLOW)
-        assert compiler.stats.hits == stats.hits + 1 and compiler.stats.worker_starts == 2  # remembered
+        assert compiler.stats.hits == stats.hits + 1  # remembered
+        assert compiler.stats.worker_starts == stats.worker_starts
 
 
 def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
