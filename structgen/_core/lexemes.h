@@ -59,6 +59,10 @@ class Lexemes {
   }
   Within within(LexemeState s) const { return language(s) == RegexSpace::ANY_TEXT ? ANYTHING : s; }
   Within step_within(Within w, uint8_t byte) { return w == ANYTHING ? w : within(step(w, byte)); }
+  Within read_within(Within w, std::string_view bytes) {
+    for (size_t i = 0; i < bytes.size() && w != DEAD; ++i) w = step_within(w, static_cast<uint8_t>(bytes[i]));
+    return w;
+  }
   bool may_end(Within w) const { return w == ANYTHING || complete(w); }
   bool complete(LexemeState s) const { return complete_[s]; }
   // No text in here may be the beginning of what follows the lexeme, if it ends here.

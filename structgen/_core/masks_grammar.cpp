@@ -24,6 +24,11 @@ constexpr uint64_t ENTRY = 9, CONTEXT = 11;
 constexpr size_t FEW_PAIRS = 64;
 constexpr uint64_t BYTES_PER_STEP = 16;  // of a lexeme alone, without the parser: they cost about as much as a step
 
+// May the text go on with what is not the grammar's own, behind the lexemes that `set` has read?
+bool goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n) {
+  return !g.others(set->outlook).empty() || (set->accepting && n->parent);
+}
+
 }  // namespace
 
 // Where the parser stands after a lexeme.
@@ -310,9 +315,7 @@ void Masks::leaves_within(Vocabulary::Node at, const Node *n, const GrammarEntry
     const uint8_t byte = v_.byte(leave.node);
     if (!place.first.test(byte)) continue;
     const std::string path = v_.path(leave.node);
-    place.at.within = entry.within;
-    for (size_t i = skip; i + 1 < path.size() && place.at.within != Lexemes::DEAD; ++i)
-      place.at.within = lexemes.step_within(place.at.within, static_cast<uint8_t>(path[i]));
+    place.at.within = lexemes.read_within(entry.within, std::string_view(path).substr(skip, path.size() - skip - 1));
     if (place.at.within == Lexemes::DEAD) continue;
     Arena::Mark mark = r_->arena.mark();
     if (const Node *next = a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent)) from_exit(leave.node, next);
@@ -347,7 +350,7 @@ Masks::Place Masks::place_after(const Node *n, const GrammarEntry &entry, uint32
   }
   if (place.alive) {
     place.first = g.lexer().first(g.context(place.at.set->outlook, place.at.brackets > 0));
-    if (!g.others(place.at.set->outlook).empty() || (place.at.set->accepting && n->parent)) place.first.set();
+    if (goes_beyond(g, place.at.set, n)) place.first.set();
   }
   if (lasts) places_.push_back(place);
   return place;
@@ -366,20 +369,13 @@ void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
 void Masks::past_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
   GrammarControl &g = *n->control.grammar;
   if (!n->parent && !g.has_constraints()) return;
-  const Place place = place_after(n, entry, running.terminal);
-  if (!place.alive || (g.others(place.at.set->outlook).empty() && !(place.at.set->accepting && n->parent))) return;
+  Place place = place_after(n, entry, running.terminal);
+  if (!place.alive || !goes_beyond(g, place.at.set, n)) return;
   std::string read;
-  if (entry.within == ANYTHING) {
-    past_lexeme(at, n, running.lexeme, read, [&](const std::string &) -> const Place & { return place; });
-    return;
-  }
-  Place here = place;
   past_lexeme(at, n, running.lexeme, read, [&](const std::string &bytes) -> const Place & {
-    here.at.within = entry.within;
-    for (size_t i = 0; i < bytes.size() && here.at.within != Lexemes::DEAD; ++i)
-      here.at.within = g.lexemes().step_within(here.at.within, static_cast<uint8_t>(bytes[i]));
-    here.alive = here.at.within != Lexemes::DEAD;
-    return here;
+    place.at.within = g.lexemes().read_within(entry.within, bytes);
+    place.alive = place.at.within != Lexemes::DEAD;
+    return place;
   });
 }
 
@@ -469,7 +465,7 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
     place.alive = a_.after_terminal(*r_, g, ended, running.terminal, &place.at);
     if (place.alive) {
       place.first = g.lexer().first(g.context(place.at.set->outlook, false));
-      if (!g.others(place.at.set->outlook).empty() || (place.at.set->accepting && n->parent)) place.first.set();
+      if (goes_beyond(g, place.at.set, n)) place.first.set();
     }
     return places.emplace_back(ended.column, place).second;
   };
@@ -575,7 +571,7 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
   }
   // subtle: what was not left out is not begun again. A place would cost twice what the next one does, and a token may have
   // as many places as bytes.
-  const bool others = !g.others(place.set->outlook).empty() || (place.set->accepting && n->parent);
+  const bool others = goes_beyond(g, place.set, n);
   if (touched.none() && !others) return;
   auto begun = [&](uint8_t byte) -> const Node * {
     if (touched.test(byte)) return a_.begin_at(*r_, g, place, earlier, byte, n->parent, Automaton::Beginning::Touched);

@@ -221,7 +221,8 @@ def test_who_leaves_while_a_lane_is_built_ends_it() -> None:
         assert spec._refused is None
 
 
-def test_a_lane_is_built_as_long_as_one_waits_for_it() -> None:
+@pytest.mark.parametrize("first", ["who had it built", "who waits"])
+def test_a_lane_is_built_as_long_as_one_waits_for_it(first: str) -> None:
     limits = RequestLimits(quick_seconds=9.0, compile_seconds=600.0)
     with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
         assert compiler.lanes is not None
@@ -238,10 +239,16 @@ def test_a_lane_is_built_as_long_as_one_waits_for_it() -> None:
             thread.start()
             while len(spec._waiting) <= place or not compiler.lanes.open_lanes:
                 time.sleep(0.01)
-        waits[0] = False
-        time.sleep(0.3)
-        assert compiler.lanes.open_lanes == 1 and not left
-        waits[1] = False
+        if first == "who waits":
+            waits[1] = False
+            threads[1].join(30)
+            assert not threads[1].is_alive() and threads[0].is_alive()
+        else:
+            waits[0] = False
+            time.sleep(0.3)
+            assert not left
+        assert compiler.lanes.open_lanes == 1
+        waits[:] = [False, False]
         for thread in threads:
             thread.join(60)
             assert not thread.is_alive()
@@ -275,29 +282,6 @@ def test_a_lane_that_was_built_for_one_who_has_left_serves_those_who_wait(_time:
         pid = found.pop()._lane.pid
         gc.collect()
         gone(pid)
-
-
-def test_who_leaves_need_not_wait_for_what_others_have_built() -> None:
-    with LanedCompiler(VOCABULARY, RequestLimits(compile_seconds=600.0), workers=1) as compiler:
-        assert compiler.lanes is not None
-        spec = LanedSpec("grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.lanes, None)
-        waits = [True, True]
-
-        def wait(place: int) -> None:
-            with pytest.raises(LimitExceeded, match="nobody waits"):
-                spec.open(lambda: waits[place])
-
-        threads = [threading.Thread(target=wait, args=(place,)) for place in range(2)]
-        for place, thread in enumerate(threads):
-            thread.start()
-            while len(spec._waiting) <= place or not compiler.lanes.open_lanes:
-                time.sleep(0.01)
-        waits[1] = False
-        threads[1].join(30)
-        assert not threads[1].is_alive() and threads[0].is_alive() and compiler.lanes.open_lanes == 1
-        waits[0] = False
-        threads[0].join(30)
-        assert not threads[0].is_alive() and compiler.lanes.open_lanes == 0
 
 
 def test_who_leaves_ends_what_is_asked_beside() -> None:
