@@ -45,6 +45,7 @@ _LIMITS = {
             "listed_containers",
             "earley_items",
             "mask_steps",
+            "call_steps",
         ),
         2**63 - 1,
     ),

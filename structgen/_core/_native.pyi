@@ -7,6 +7,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 class LimitError(RuntimeError): ...
+class Stopped(RuntimeError): ...
+
+class StopFlag:
+    """Ends the calls of the core that run under it, in any thread."""
+
+    def __init__(self) -> None: ...
+    def set(self) -> None: ...
+    def is_set(self) -> bool: ...
+
+class CallLimits:
+    """Limits on the calls of the core that this thread makes inside a ``with`` block; one object, one block.
+
+    `cpu_seconds` and `seconds` (wall clock) bound all calls of the block together, `steps` each call. A limit
+    that is met raises `LimitError`, a flag that is set `Stopped`; matchers stay as they were.
+    """
+
+    def __init__(
+        self,
+        *,
+        cpu_seconds: float | None = None,
+        seconds: float | None = None,
+        steps: int | None = None,
+        stop: StopFlag | None = None,
+    ) -> None: ...
+    def __enter__(self) -> CallLimits: ...
+    def __exit__(self, *args: object) -> None: ...
+
+def work_done() -> int:
+    """Units of work that calls of this thread have charged (`work.h`)."""
 
 class RegexSpace:
     EMPTY: ClassVar[int]

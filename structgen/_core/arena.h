@@ -15,6 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "heap.h"
+#include "work.h"
+
 namespace structgen {
 
 class Arena {
@@ -30,6 +33,7 @@ class Arena {
 
   void *allocate(size_t bytes) {
     bytes = (bytes + 7) & ~size_t{7};
+    charge(1 + bytes / 64);
     if (segments_.empty() || frozen_ == segments_.size() || used_ + bytes > segments_.back()->size) open(bytes);
     void *p = segments_.back()->data.get() + used_;
     used_ += static_cast<uint32_t>(bytes);
@@ -78,8 +82,8 @@ class Arena {
 
  private:
   struct Segment {
-    explicit Segment(size_t n) : data(new std::byte[n]), size(n) {}
-    std::unique_ptr<std::byte[]> data;
+    explicit Segment(size_t n) : data(raw_array<std::byte>(n)), size(n) {}
+    RawArray<std::byte> data;
     size_t size;
   };
 

@@ -209,6 +209,7 @@ bool Automaton::accepts(Reader &r, const Node *node) {
 // ---------------------------------------------------------------- steps
 
 const Node *Automaton::step(Reader &r, const Node *n, uint8_t b) {
+  charge(3);
   r.trace = nullptr;
   if (n->traced) r.trace = r.arena.make<TextLink>(TextLink{n->trace, nullptr, (n->trace ? n->trace->length : 0) + 1, b});
   const Node *next = read(r, n, b);
@@ -421,6 +422,7 @@ const Node *Automaton::step_array(Reader &r, const Node *n, uint8_t b) {
 
 bool Automaton::same(Reader &r, const Node *a, const Node *b) {
   while (a != b) {
+    charge();
     if (!a || !b || a->kind != b->kind || a->depth != b->depth) return false;
     if (a->kind == Node::Alternatives) return false;
     if (a->kind == Node::Grammar || a->kind == Node::Symbol) {

@@ -79,6 +79,7 @@ bool Automaton::after_terminal(Reader &r, GrammarControl &g, const GrammarEntry 
     return move(rule.indent);
   }
   while (entry.column < level(out->indent)) {
+    charge();
     out->indent = out->indent->below;
     if (!move(rule.dedent)) return false;
   }
@@ -219,6 +220,7 @@ const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
   };
   auto take_all = [&](const Node *next) {  // what begins at a place is a union of at most a few
     while (next && next->kind == Node::Alternatives) {
+      charge();
       take(next->control.left);
       next = next->parent;
     }
@@ -325,6 +327,7 @@ bool Automaton::grammar_ends(Reader &r, const Node *n) {
     // Blocks that are open end with the text.
     Earley::Builder builder(g.earley(), r.reads);
     while (place.set && place.indent) {
+      charge();
       if (g.items().expects(place.set->outlook, g.grammar().indentation.dedent)) {
         if (r.reads) r.reads->ask_indentation(place.indent, 0);
       } else {

@@ -11,6 +11,7 @@ namespace {
 
 bool any_bit(const uint64_t *words, uint32_t lo, uint32_t hi) {
   while (lo < hi) {
+    charge();
     const uint32_t end = std::min(hi, (lo | 63) + 1);
     const uint64_t from = ~uint64_t{0} << (lo & 63), to = ~uint64_t{0} >> (63 - ((end - 1) & 63));
     if (words[lo >> 6] & from & to) return true;
@@ -139,6 +140,7 @@ bool Automaton::key_left(const Node *object) {
 }
 
 bool Automaton::extra_seen(const Node *object, const Hash128 &hash) const {
+  charge();
   for (const SeenKey *s = object->extras; s; s = s->previous)
     if (s->hash == hash) return true;
   return false;

@@ -4,6 +4,7 @@
 namespace structgen {
 
 std::bitset<256> Automaton::candidates(const Node *n) {
+  charge();
   static const std::bitset<256> blanks = [] {
     std::bitset<256> s;
     for (char c : {' ', '\t', '\n', '\r'}) s.set(static_cast<unsigned char>(c));
@@ -51,6 +52,7 @@ Hash128 Automaton::entry_identity(const GrammarEntry &e) {
 }
 
 Hash128 Automaton::signature(const Node *n) {
+  charge();
   // A text is told apart by its state alone, unless verdicts hang on it.
   const bool text = n->kind == Node::String || n->kind == Node::Scalar;
   Hash128 h = hash_words(2, static_cast<uint64_t>(n->kind) << 32 | static_cast<uint64_t>(n->phase) << 16 | n->space,

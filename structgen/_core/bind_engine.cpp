@@ -34,7 +34,7 @@ class Engine {
     // Whoever waits without the GIL may find another space in place afterwards: these stay as they are.
     std::shared_ptr<TextSpace> space;
     std::shared_ptr<RegexCache> cache;
-    std::unique_lock<std::mutex> lock;
+    std::unique_lock<std::timed_mutex> lock;
     for (bool renewed = false;; renewed = true) {
       space = space_;
       cache = cache_;
@@ -43,36 +43,41 @@ class Engine {
       lock.unlock();
       if (space == space_) begin();
     }
-    space->regex().allow_rows(limits_.automaton_states);
-    const size_t before = space->regex().unproven();
+    const Call call(Program::many(limits_.call_steps, Program::SEARCH));
+    auto heap = std::make_shared<HeapAccount>();
+    const HeapCharge charge(heap, space->heap(), limits_.program_bytes);
+    RegexSpace &regex = space->regex();
+    regex.allow_rows(limits_.automaton_states);
+    regex.allow_nodes(limits_.regex.max_nodes);
+    const size_t unproven = regex.unproven(), nodes = regex.size();
     std::unique_ptr<Plan> plan = plan_from_ir({ir, "the constraint"}, *space, *cache);
-    const size_t unproven = space->regex().unproven() - before;
+    auto program = std::make_shared<Program>(std::move(plan), space, heap, regex.size() - nodes);
+    program->add_unproven(regex.unproven() - unproven);
     lock.unlock();
-    auto program = std::make_shared<Program>(std::move(plan), std::move(space));
-    program->add_unproven(unproven);
     return program;
   }
 
-  size_t memory() const {
-    const std::shared_ptr<TextSpace> space = space_;
-    const std::unique_lock lock = wait_for(*space);
-    return space->memory();
-  }
+  size_t memory() const { return space_->memory(); }
   size_t mask_memory() const { return space_->mask_pool()->bytes_in_use(); }  // of all programs
   const std::shared_ptr<const Vocabulary> &vocabulary() const { return vocabulary_; }
 
  private:
   // subtle: one constraint may have met `regex_nodes`, and those after it must not.
   bool has_room(TextSpace &space) const {
-    return space.memory() <= limits_.space_bytes && !space.regex().crowded();
+    return space.memory() <= limits_.space_bytes && space.regex().size() < MOST_NODES;
   }
-  static std::unique_lock<std::mutex> wait_for(TextSpace &space) {
+  static std::unique_lock<std::timed_mutex> wait_for(TextSpace &space) {
     nb::gil_scoped_release release;  // another thread may be filling masks
     return space.hold();
   }
 
+  // Of a space in which new programs begin. Programs have limits of their own, so that it may grow beyond.
+  static constexpr size_t MOST_NODES = 2'000'000;
+
   void begin() {
-    space_ = std::make_shared<TextSpace>(vocabulary_, limits_);
+    const auto heap = std::make_shared<HeapAccount>();
+    const HeapCharge charge(nullptr, heap, SIZE_MAX);
+    space_ = std::make_shared<TextSpace>(vocabulary_, limits_, heap);
     cache_ = std::make_shared<RegexCache>();
     // What every schema needs: the inside of a free string.
     for (const char *path : {"", "\"", " \""}) {
@@ -104,6 +109,8 @@ Limits limits_from(nb::dict d) {
       {"max_alternatives", [&](nb::handle v) { l.max_alternatives = nb::cast<size_t>(v); }},
       {"mask_steps", [&](nb::handle v) { l.mask_steps = nb::cast<size_t>(v); }},
       {"earley_items", [&](nb::handle v) { l.earley_items = nb::cast<size_t>(v); }},
+      {"program_bytes", [&](nb::handle v) { l.program_bytes = nb::cast<size_t>(v); }},
+      {"call_steps", [&](nb::handle v) { l.call_steps = nb::cast<size_t>(v); }},
       {"listed_containers", [&](nb::handle v) { l.listed_containers = nb::cast<size_t>(v); }},
   };
   for (auto [key, value] : d) {
@@ -188,7 +195,7 @@ void bind_engine(nb::module_ &m) {
       .def_prop_ro("memory", [](Program &p) {
         return without_gil([&] {
           Program::Turn turn(p);
-          return p.masks().memory() + p.automaton().memory();
+          return p.memory();
         });
       })
       // How many masks were remembered, how many made.

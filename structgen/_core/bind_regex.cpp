@@ -13,7 +13,6 @@ using namespace nb::literals;
 namespace structgen {
 
 void bind_regex(nb::module_ &m) {
-  nb::exception<LimitError>(m, "LimitError", PyExc_RuntimeError);
   nb::class_<RegexSpace>(m, "RegexSpace")
       .def("__init__",
            [](RegexSpace *self, std::optional<nb::bytes> spellable, size_t max_nodes, size_t emptiness_budget) {

@@ -11,12 +11,14 @@ void bind_lowering(nb::module_ &m);
 void bind_numbers(nb::module_ &m);
 void bind_regex(nb::module_ &m);
 void bind_sampling(nb::module_ &m);
+void bind_work(nb::module_ &m);
 }
 
 NB_MODULE(_native, m) {
   // An interpreter that ends while somebody still holds a matcher (after an uncaught error, say) is nothing to tell.
   nanobind::set_leak_warnings(false);
-  structgen::bind_regex(m);  // first: it names the core's exceptions
+  structgen::bind_work(m);  // first: it names the core's exceptions
+  structgen::bind_regex(m);
   structgen::bind_numbers(m);
   structgen::bind_engine(m);
   structgen::bind_canvas(m);

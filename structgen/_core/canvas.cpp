@@ -23,11 +23,13 @@ class Derivation {
     };
     std::vector<Span> todo{{symbol, from, to}};
     while (!todo.empty()) {
+      charge();
       const Span span = todo.back();
       todo.pop_back();
       // Units first, so that a circle of them ends; each once.
       std::vector<uint32_t> same{span.symbol};
       for (size_t i = 0; i < same.size(); ++i) {
+        charge();
         const uint32_t s = same[i];
         if (s < g_.terminal_count()) {
           reading_.tokens(s, span.from, span.to, preferred_, out_);
@@ -75,7 +77,7 @@ bool has_gap(const CanvasForm &form) {
 }  // namespace
 
 CanvasProgram::CanvasProgram(std::shared_ptr<Program> of) : program(std::move(of)) {
-  Program::Turn turn(*program);
+  Program::Turn turn(*program, Program::SEARCH);
   if (const std::string why = CanvasGrammar::obstacle(program->automaton().plan()); !why.empty())
     throw std::invalid_argument(why);
   arcs.emplace(program->automaton().plan(), program->space());
@@ -130,7 +132,7 @@ struct Canvas::Filled {
 
 void Canvas::solve() {
   if (solved_) return;
-  Program::Turn turn(*program_->program);
+  Program::Turn turn(*program_->program, Program::SEARCH);
   CanvasArcs &arcs = *program_->arcs;
   const CanvasGrammar &g = arcs.grammar();
   Filled filled(arcs, form_, limits_);
@@ -188,7 +190,7 @@ bool Canvas::commit(size_t cell, uint32_t token) {
     return true;
   }
   // subtle: whether it can be completed takes half a chart, and masks that are too wide do for the next question.
-  Program::Turn turn(*program_->program);
+  Program::Turn turn(*program_->program, Program::SEARCH);
   std::optional<std::vector<uint32_t>> completion;
   try {
     Filled filled(*program_->arcs, form_, limits_);
@@ -233,7 +235,7 @@ void Canvas::check_weighable(size_t nodes) const {
 
 std::optional<Canvas::Weighed> Canvas::best(const float *log_p, size_t stride) {
   if (has_gap(form_)) throw std::invalid_argument("a canvas with a gap has no best completion");
-  Program::Turn turn(*program_->program);
+  Program::Turn turn(*program_->program, Program::SEARCH);
   Filled filled(*program_->arcs, form_, limits_);
   if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;
   check_weighable(filled.lattice.nodes.size());
@@ -245,7 +247,7 @@ std::optional<Canvas::Weighed> Canvas::best(const float *log_p, size_t stride) {
 
 std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, std::mt19937_64 &chance, size_t tries) {
   if (has_gap(form_)) throw std::invalid_argument("a canvas with a gap has no best completion");
-  Program::Turn turn(*program_->program);
+  Program::Turn turn(*program_->program, Program::SEARCH);
   CanvasArcs &arcs = *program_->arcs;
   Filled filled(arcs, form_, limits_);
   if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;

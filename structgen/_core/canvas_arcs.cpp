@@ -103,6 +103,7 @@ uint32_t CanvasArcs::rest(uint32_t terminal, Re after, std::string_view text) {
   if (const auto it = rest_of_.find(first.key); it != rest_of_.end()) return it->second;
   std::vector<Asked> open{first};
   while (!open.empty()) {
+    charge();
     const Asked now = open.back();
     const size_t before = open.size();
     std::vector<Step> steps;

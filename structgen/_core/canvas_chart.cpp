@@ -72,6 +72,7 @@ void CanvasChart::find_useful() {
     if (loop < loops_.size() && u == loops_[loop].first) {
       const auto [first, end] = loops_[loop++];
       while (fill_outside_loop(first, end)) {
+        charge();
       }
       u = end - 1;
       continue;
@@ -110,6 +111,7 @@ void CanvasChart::fill_inside(uint32_t u) {
     expect(t);
   }
   while (!queue_.empty()) {
+    charge();
     const uint32_t symbol = queue_.back();
     queue_.pop_back();
     queued_[symbol] = false;
@@ -204,6 +206,7 @@ void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
         break;
       }
   while (!queue.empty()) {
+    charge();
     const uint32_t symbol = queue.front();
     queue.pop_front();
     queued[symbol] = false;
@@ -251,6 +254,7 @@ void CanvasChart::fill_outside(uint32_t u) {
   };
   std::vector<uint64_t> middle(words_);
   while (!queue_.empty()) {
+    charge();
     const uint32_t symbol = queue_.back();
     queue_.pop_back();
     queued_[symbol] = false;

@@ -11,6 +11,7 @@
 
 #include "canvas_grammar.h"
 #include "span_rows.h"
+#include "work.h"
 
 namespace structgen {
 
@@ -26,6 +27,7 @@ class CanvasChart {
   void count(size_t words) {
     if (words > words_left_) too_much();
     words_left_ -= words;
+    charge(1 + words / 4);
   }
   size_t words_left() const { return words_left_; }
   // A terminal can stand between two nodes.

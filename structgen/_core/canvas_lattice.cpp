@@ -28,6 +28,7 @@ class CanvasLattice::Builder {
     for (uint32_t p = 0; p <= size_; ++p) {
       Place &place = places_[p];
       while (!place.nodes.empty() || !place.rows.empty()) {
+        charge();
         if (!place.nodes.empty()) {
           const uint32_t n = place.nodes.back();
           place.nodes.pop_back();
@@ -214,6 +215,7 @@ class CanvasLattice::Builder {
     for (uint32_t i = 0; i < n; ++i)
       if (nodes_[i].node.is_end) live[i] = true, work.push_back(i);
     while (!work.empty()) {
+      charge();
       const uint32_t to = work.back();
       work.pop_back();
       for (uint32_t i = first[to]; i < first[to + 1]; ++i)

@@ -217,6 +217,7 @@ void CanvasPaths::read_terminal(const Span &span, std::mt19937_64 *chance, std::
   std::vector<uint8_t> begins(rows.size());
   for (uint32_t b : begins_of_[span.from]) begins[lattice_.begins[b].row] = true;
   for (;;) {
+    charge();
     const CanvasLattice::Row &row = lattice_.rows[way.row];
     Pick<uint32_t> token(chance);
     each_token(row, lattice_.links[way.link], [&](uint32_t id) { token.offer(id, weigh(row.position, id)); });
@@ -245,6 +246,7 @@ std::vector<uint32_t> CanvasPaths::read(std::mt19937_64 *chance, uint32_t closed
   if (end.from == NONE) return out;
   std::vector<Span> todo{{g_.start, end.from, end.to}};
   while (!todo.empty()) {
+    charge();
     Span span = todo.back();
     todo.pop_back();
     Pick<uint32_t> unit(chance);

@@ -168,6 +168,7 @@ void CanvasReading::tokens(uint32_t terminal, uint32_t from, uint32_t to, const 
 std::vector<std::pair<uint32_t, uint32_t>> CanvasReading::loops(const CanvasForm &form, const CanvasLattice &lattice) {
   std::vector<std::pair<uint32_t, uint32_t>> out;
   for (uint32_t u = 0; u < lattice.nodes.size();) {
+    charge();
     uint32_t end = u + 1;
     const uint32_t p = lattice.nodes[u].position;
     while (end < lattice.nodes.size() && lattice.nodes[end].position == p) ++end;

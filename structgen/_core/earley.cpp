@@ -76,6 +76,7 @@ void Reads::ask_indentation(const IndentLevel *indent, uint32_t column) {
 Hash128 Reads::indentation_answer(const IndentLevel *indent, uint32_t column) {
   uint32_t levels = 0;
   while (indent && indent->column > column) {
+    charge();
     ++levels;
     indent = indent->below;
   }
@@ -125,6 +126,7 @@ bool Earley::only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet *
   const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
   if (scan.rest != ItemSets::NONE) return false;
   work_ += s->count;
+  charge(1 + s->count / 4);
   bool found = false;
   for (uint32_t i = 0; i < s->count; ++i) {
     const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
@@ -166,6 +168,7 @@ std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol 
   uint32_t asked_label = 0;
   bool moved = false;
   while (true) {
+    charge();
     bool follow = true;  // a link would lead over sets that were not asked yet
     if (reads && !asked)
       if (const uint32_t label = reads->label(s); label != UINT32_MAX) {
@@ -194,6 +197,7 @@ std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol 
 }
 
 Hash128 Earley::moves(const EarleySet *s, Symbol symbol) {
+  charge(1 + s->count);
   const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
   Hash128 h = hash_words(MOVES_OF, scan.rest);
   for (uint32_t i = 0; i < s->count; ++i) {
@@ -295,11 +299,13 @@ void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
   serial_ = std::max(serial_, since->serial + 1);
   work_.push_back({since, symbol});
   while (!work_.empty()) {
+    charge();
     auto [set, head] = work_.back();
     work_.pop_back();
     std::tie(set, head) = e_.resolve(set, head, reads_);
     if (seen(set, head)) continue;
     e_.work_ += set->count;
+    charge(1 + set->count / 4);
     if ((moves_ += set->count) / MOVES >= e_.most_entries_)
       throw LimitError("the grammar is so ambiguous here that one place takes more than " +
                        std::to_string(e_.most_entries_) + " times " + std::to_string(MOVES) +
@@ -318,6 +324,7 @@ void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
 }
 
 const EarleySet *Earley::Builder::finish(Arena &arena) {
+  charge(1 + entries_.size());
   if (entries_.empty() && !accepting_) return nullptr;
   // Newest origin first, so that equal places look equal.
   std::sort(entries_.begin(), entries_.end(), [](const Entry &a, const Entry &b) {

@@ -53,6 +53,7 @@ class Witnessing {
     size_t i = 0, begin = 0;  // begin: where the scalar or key on top started
     std::vector<std::pair<int32_t, std::pair<std::string, int64_t>>> path;  // by depth
     for (; n && i < text.size(); ++i) {
+      charge();
       const Node *next = a_.step(r_, n, static_cast<uint8_t>(text[i]));
       if (!next) break;
       if (next->kind != n->kind || next->depth != n->depth) begin = next->kind == Node::Scalar ? i : i + 1;
@@ -186,6 +187,7 @@ class Witnessing {
     const Schema &s = n->json->schema();
     // References and applicators of the same place are part of the account.
     while (!todo.empty()) {
+      charge();
       SchemaId id = todo.back();
       todo.pop_back();
       if (std::find(all.begin(), all.end(), id) != all.end() || all.size() > 200) continue;
@@ -394,7 +396,7 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
   Account account;
   {
     nb::gil_scoped_release release;
-    Program::Turn turn(matcher.program());
+    Program::Turn turn(matcher.program(), Program::SEARCH);
     Arena arena;
     Reader reader{arena};
     account = Witnessing(matcher.program().automaton(), reader).account(whole);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "hashing.h"
+#include "work.h"
 
 namespace structgen {
 
@@ -13,6 +14,7 @@ FormulaSpace::FormulaSpace() {
 }
 
 Formula FormulaSpace::intern(Kind kind, uint32_t leaf, std::span<const Formula> parts) {
+  charge(2 + parts.size());
   uint64_t h = mix(static_cast<uint64_t>(kind), leaf);
   for (Formula p : parts) h = mix(h, p);
   auto [first, last] = index_.equal_range(h);
@@ -100,6 +102,7 @@ Formula FormulaSpace::substitute(Formula f, const std::function<Formula(uint32_t
 
 Formula FormulaSpace::substitute(Formula f, const std::function<Formula(uint32_t)> &with,
                                  std::unordered_map<Formula, Formula> &memo) {
+  charge();
   Kind k = kind(f);
   if (k == Kind::False || k == Kind::True) return f;
   if (k == Kind::Leaf) {
@@ -118,6 +121,7 @@ Formula FormulaSpace::substitute(Formula f, const std::function<Formula(uint32_t
 }
 
 bool FormulaSpace::evaluate(Formula f, const std::function<bool(uint32_t)> &leaf) const {
+  charge();
   switch (kind(f)) {
     case Kind::False: return false;
     case Kind::True: return true;
@@ -146,6 +150,7 @@ std::vector<uint32_t> FormulaSpace::leaves(Formula f) const {
   std::set<Formula> seen;
   std::vector<Formula> todo{f};
   while (!todo.empty()) {
+    charge();
     Formula g = todo.back();
     todo.pop_back();
     if (kind(g) == Kind::Leaf) {

@@ -30,6 +30,7 @@ std::vector<bool> closure(const std::vector<Grammar::Production> &productions, s
   for (uint32_t p = 0; p < productions.size(); ++p)
     if (missing[p] == 0) found(productions[p].head);
   while (!work.empty()) {
+    charge();
     const uint32_t rule = work.back();
     work.pop_back();
     for (uint32_t p : uses[rule])

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "work.h"
+
 namespace structgen {
 namespace {
 
@@ -85,6 +87,7 @@ Bodies::Id Bodies::simplified_anew(Id repetition) {
   if (counts.none()) return no_text();
   const Counts once{1, 1}, option{0, 1};
   while (bodies_[inner = alone(inner)].kind == Repeat) {
+    charge();
     const auto both = product(this->counts(inner), counts);
     if (!both) break;
     inner = parts(inner)[0];
@@ -111,6 +114,7 @@ std::vector<Bodies::Id> Bodies::repeated_parts(Id inner) {
   std::unordered_set<Id> known;
   std::unordered_set<uint32_t> taken_apart;
   while (!pending.empty()) {
+    charge();
     const Id one = alone(pending.back());
     pending.pop_back();
     const Body &body = bodies_[one];
@@ -164,6 +168,7 @@ bool Bodies::is_empty(Id id, Rules rules) const {
 void Bodies::used_rules(Id body, std::vector<uint32_t> &out) const {
   std::vector<Id> pending{body};
   while (!pending.empty()) {
+    charge();
     const Id one = pending.back();
     pending.pop_back();
     if (bodies_[one].kind == Rule) out.push_back(bodies_[one].first);
@@ -178,6 +183,7 @@ void Bodies::settle(Id body) {
   std::unordered_map<uint32_t, std::vector<uint32_t>> users;
   used_rules(body, pending);
   while (!pending.empty()) {
+    charge();
     const uint32_t rule = pending.back();
     pending.pop_back();
     if (rule >= facts_.size()) facts_.resize(std::max<size_t>(rule + 1, definitions_.size()), Unknown);
@@ -196,6 +202,7 @@ void Bodies::settle(Id body) {
   }
   pending = open;
   while (!pending.empty()) {
+    charge();
     const uint32_t rule = pending.back();
     pending.pop_back();
     if (facts_[rule] != Open || !is_empty(definitions_[rule], KnownRules)) continue;

@@ -41,6 +41,7 @@ std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re bou
   std::optional<std::string> found;
   auto search = [&] {
     while (!work.empty() && !found) {
+      charge();
       if (points.size() + (earley_.work() + lengths_steps_ - moved) / MOVES > allowance()) {
         *spent = true;
         break;

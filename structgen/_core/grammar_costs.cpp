@@ -4,6 +4,8 @@
 #include <functional>
 #include <queue>
 
+#include "work.h"
+
 namespace structgen {
 
 RuleCosts rule_costs(const Grammar &g, std::span<const uint64_t> terminals) {
@@ -35,6 +37,7 @@ RuleCosts rule_costs(const Grammar &g, std::span<const uint64_t> terminals) {
   }
   std::vector<bool> done(g.rules.size());
   while (!queue.empty()) {
+    charge();
     const auto [cost, rule] = queue.top();
     queue.pop();
     if (done[rule]) continue;

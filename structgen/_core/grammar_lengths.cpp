@@ -67,6 +67,7 @@ uint32_t GrammarLife::most_left(Within within) {
   };
   enter(within);
   while (!path.empty()) {
+    charge();
     Frame &frame = path.back();
     if (frame.next.empty()) {
       const uint32_t most = most_left_[frame.at] = frame.most;
@@ -119,6 +120,7 @@ uint32_t GrammarLife::fewest_after(const EarleySet *set, std::optional<uint32_t>
   std::vector<Item> items;
   uint32_t found = FAR;
   while (!queue.empty()) {
+    charge();
     const Point point = queue.top();
     queue.pop();
     if (point.rule == items_.accepting_rule() || done.size() > MOST_RULES) {  // then a lower bound

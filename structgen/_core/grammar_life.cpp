@@ -123,6 +123,7 @@ bool GrammarLife::free(LexemeState s) {
   std::set<LexemeState> met{s};
   bool found = s != Lexemes::DEAD && known(s);
   while (!queue.empty() && !found && met.size() < MOST_STATES) {
+    charge();
     const LexemeState now = queue.front();
     queue.pop_front();
     const std::bitset<256> bytes = lexemes_.first(now);

@@ -126,6 +126,7 @@ class GrammarLife::Search {
   void make_room(Return goal, uint32_t fewest_after) {
     std::vector<std::pair<Return, uint32_t>> todo{{goal, fewest_after}};
     while (!todo.empty()) {
+      charge();
       const auto [at, after] = todo.back();
       todo.pop_back();
       if (after >= returns_[at].fewest_after) continue;
@@ -151,6 +152,7 @@ class GrammarLife::Search {
 
   bool run() {
     while (!work_.empty() && !alive_) {
+      charge();
       if (over()) {
         spent_ = true;
         return true;

@@ -102,6 +102,7 @@ const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::written(Lexeme
 // All places that lexemes lead to, with the arcs between them; false where there are too many.
 bool GrammarLife::Chart::find_places() {
   while (!fresh_.empty()) {
+    charge();
     const uint32_t from = fresh_.back();
     fresh_.pop_back();
     for (uint32_t t = 0; t < grammar_.terminal_count(); ++t) {
@@ -145,6 +146,7 @@ std::vector<uint32_t> GrammarLife::Chart::sorted(std::vector<std::pair<uint32_t,
     stack.push_back(root);
     open[root] = true;
     while (!path.empty()) {
+      charge();
       Frame &f = path.back();
       if (f.edge < to[f.at].size()) {
         const uint32_t v = to[f.at][f.edge++];
@@ -164,6 +166,7 @@ std::vector<uint32_t> GrammarLife::Chart::sorted(std::vector<std::pair<uint32_t,
       if (low[at] != number[at]) continue;
       const auto first = static_cast<uint32_t>(out.size());
       while (true) {
+        charge();
         const uint32_t v = stack.back();
         stack.pop_back();
         open[v] = false;
@@ -415,6 +418,7 @@ void GrammarLife::Chart::solve(std::vector<Goal> &goals) {
       queued[g] = true;
     }
   while (!queue.empty()) {
+    charge();
     const uint32_t g = queue.back();
     queue.pop_back();
     queued[g] = false;

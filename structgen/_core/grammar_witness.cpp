@@ -105,6 +105,7 @@ class Completion {
       for (Item item : g_.items().items(set->kernels[i])) reach(item, set->origins[i], 0, -1);
     std::vector<Item> items;
     while (!queue.empty() && points.size() < MOST_STEPS) {
+      charge();
       const auto [total, at] = queue.top();
       queue.pop();
       const Point point = points[at];
@@ -147,6 +148,7 @@ class Completion {
         ++i;
       } else {
         while (i < t.terminals.size() && t.terminals[i] == rule.dedent) {
+          charge();
           if (columns.empty()) return false;
           columns.pop_back();
           ++i;
@@ -160,6 +162,7 @@ class Completion {
     };
     if (t.newline && !line(true)) return false;
     while (i < t.terminals.size()) {
+      charge();
       const uint32_t terminal = t.terminals[i++];
       const GrammarTerminal &what = g_.grammar().terminals[terminal];
       if (rule.active() && terminal == rule.newline) {
@@ -242,6 +245,7 @@ GrammarShortest::GrammarShortest(GrammarControl &control, Automaton &automaton) 
 bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
   std::vector<Symbol> pending{s};
   while (!pending.empty()) {
+    charge();
     const Symbol now = pending.back();
     pending.pop_back();
     if (now < 0) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "work.h"
+
 namespace structgen {
 namespace {
 
@@ -45,6 +47,7 @@ void ItemSets::charge(size_t bytes) {
 
 Kernel ItemSets::intern(std::vector<Item> items) {
   if (items.empty()) return NONE;
+  structgen::charge(items.size() / 4);
   sort_once(items);
   const Hash128 key = hash_all(KERNEL, items);
   if (auto it = kernel_index_.find(key); it != kernel_index_.end()) return it->second;
@@ -58,6 +61,7 @@ Kernel ItemSets::intern(std::vector<Item> items) {
 }
 
 Heads ItemSets::intern_heads(std::vector<Symbol> symbols) {
+  structgen::charge(symbols.size());
   sort_once(symbols);
   const Hash128 key = hash_all(HEADS, symbols);
   if (auto it = heads_index_.find(key); it != heads_index_.end()) return it->second;
@@ -87,11 +91,13 @@ Outlook ItemSets::outlook(Kernel kernel) {
     else expected.push_back(static_cast<uint32_t>(~b.symbol));
   }
   sort_once(rules);
-  // The rules that those begin with, and so on.
+  // The rules that those begin with, and so on. Nothing is charged while rules are marked: a limit would leave the marks.
+  size_t items = 0;
   for (uint32_t r : rules) marked_[r] = true;
   for (size_t i = 0; i < rules.size(); ++i)
     for (Item item : g_.productions(rules[i]))
       for (;; ++item) {
+        ++items;
         const Symbol s = symbol_at(item);
         if (s == Grammar::END) break;
         if (s < 0) {
@@ -103,6 +109,7 @@ Outlook ItemSets::outlook(Kernel kernel) {
         if (!g_.nullable(s)) break;
       }
   for (uint32_t r : rules) marked_[r] = false;
+  structgen::charge(items);
   const Outlook made = intern_outlook(std::move(rules), std::move(expected));
   k.outlook = made;
   k.has_outlook = true;
@@ -110,6 +117,7 @@ Outlook ItemSets::outlook(Kernel kernel) {
 }
 
 Outlook ItemSets::intern_outlook(std::vector<uint32_t> rules, std::vector<uint32_t> expected) {
+  structgen::charge((rules.size() + expected.size()) / 4);
   sort_once(rules);
   sort_once(expected);
   if (rules.empty() && expected.empty()) return 0;
@@ -119,6 +127,7 @@ Outlook ItemSets::intern_outlook(std::vector<uint32_t> rules, std::vector<uint32
   for (uint32_t r : rules)
     for (Item item : g_.productions(r))
       for (;; ++item) {
+        structgen::charge();
         const Symbol s = symbol_at(item);
         if (s == Grammar::END) break;
         o.before.push_back({s, item});
@@ -173,6 +182,7 @@ ItemSets::Scan ItemSets::scan(Outlook outlook, Symbol symbol) {
   std::vector<Item> rest;
   std::vector<uint32_t> completed;
   const std::vector<Before> &before = outlooks_[outlook].before;
+  structgen::charge(1 + before.size() / 4);  // subtle: not below, where rules are marked
   for (size_t i = 0; i < heads.size(); ++i) {
     auto from = std::lower_bound(before.begin(), before.end(), Before{heads[i], 0});
     for (; from != before.end() && from->symbol == heads[i]; ++from) advance(from->item, rest, completed);
@@ -200,6 +210,7 @@ const ItemSets::Move &ItemSets::move(Kernel kernel, Heads heads) {
   const std::vector<Before> &before = kernels_[kernel].before;
   auto from = before.begin();
   for (Symbol s : heads_[heads]) {
+    structgen::charge();
     from = std::lower_bound(from, before.end(), Before{s, 0});
     for (; from != before.end() && from->symbol == s; ++from) advance(from->item, rest, completed);
   }

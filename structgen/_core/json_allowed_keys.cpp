@@ -31,6 +31,7 @@ class JsonOracle::BranchSwap {
     std::vector<Formula> todo{f};
     uses[f] = 1;
     while (!todo.empty()) {
+      charge();
       const Formula now = todo.back();
       todo.pop_back();
       for (Formula p : fs.parts(now))

@@ -76,6 +76,7 @@ bool JsonOracle::array_possible(const Groups &yes, const Groups &no, ArrayContro
 }
 
 bool JsonOracle::choose_violations(ArrayQuery &q, size_t next) {
+  charge();
   if (!spend()) return true;
   if (next == q.no->size()) return finish_array(q);
   const SchemaId group = (*q.no)[next];
@@ -229,6 +230,7 @@ bool JsonOracle::distinct_counted(ArrayQuery &q, uint64_t length) {
       }
       uint64_t matching = 0;  // different ones that may be there, as far as that matters
       while (matching < std::min(n, c.hi) && has_values(with, matching + 1, 0, &known)) {
+        charge();
         if (has_values(with, std::min(n, c.hi), 0, &known)) matching = std::min(n, c.hi);
         else ++matching;
       }
@@ -327,6 +329,7 @@ bool JsonOracle::way_has_values(Type t, const Groups &groups, uint64_t n, int de
 }
 
 bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
+  charge();
   RegexSpace &space = c_.text_.regex();
   uint64_t total = 0;
   for (int i = 0; i < 3; ++i) {

@@ -40,6 +40,7 @@ Formula JsonControl::schema_leaf(SchemaId id) {
 // ---------------------------------------------------------------- expansion
 
 Formula JsonControl::expand(Formula f, Type type, int depth) {
+  charge();
   if (f <= FormulaSpace::TRUE) return f;
   auto t = static_cast<int>(type);
   if (Formula known = info(f).expanded[t]; known != UINT32_MAX) return known;
@@ -55,6 +56,7 @@ Formula JsonControl::expand(Formula f, Type type, int depth) {
 Formula JsonControl::expand_schema(SchemaId id, Type type, int depth) {
   // A reference and nothing else, perhaps to another such: where it leads counts, and no chain is too long.
   while (schema_.nodes[id].only_refers()) {
+    charge();
     id = schema_.nodes[id].refs[0];
     if (Formula known = info(schema_leaf(id)).expanded[static_cast<int>(type)]; known != UINT32_MAX) return known;
   }
@@ -116,6 +118,7 @@ Formula JsonControl::expand_schema(SchemaId id, Type type, int depth) {
 // ---------------------------------------------------------------- goals
 
 GoalId JsonControl::intern(std::vector<Formula> roots, Formula need) {
+  charge(1 + roots.size());
   need = formulas_.substitute(need, [&](uint32_t i) {
     return roots[i] <= FormulaSpace::TRUE ? roots[i] : formulas_.leaf(i);
   });
@@ -156,6 +159,7 @@ GoalId JsonControl::expand_goal(GoalId goal, Type type) {
 // ---------------------------------------------------------------- values
 
 ValueControl *JsonControl::value(GoalId goal) {
+  charge();
   if (values_[goal]) return values_[goal].get();
   auto made = std::make_unique<ValueControl>();
   ValueControl &v = *made;
@@ -233,6 +237,7 @@ std::vector<SchemaId> JsonControl::empty_parts() {
   reached[schema_.root] = true;
   // Only what the root needs: an optional property may be impossible on purpose.
   while (!todo.empty()) {
+    charge();
     SchemaId id = todo.back();
     todo.pop_back();
     const SchemaNode &n = schema_.nodes[id];

@@ -92,6 +92,7 @@ ObjectControl *JsonControl::object_control(GoalId goal, const KeyUniverse *unive
 }
 
 void JsonControl::prepare(ObjectControl *o) {
+  charge(1 + o->universe->keys.size());
   if (o->prepared) return;
   o->prepared = true;
   struct Undo {  // where a limit is met on the way
@@ -174,6 +175,7 @@ Re JsonControl::name_language(SchemaId group) {
 }
 
 uint32_t JsonControl::matched_patterns(const ObjectControl &o, std::string_view key) {
+  charge(1 + o.patterns.size());
   uint32_t matched = 0;
   for (size_t i = 0; i < o.patterns.size(); ++i)
     if (text_.regex().matches(o.patterns[i], key)) matched |= 1u << i;
@@ -181,6 +183,7 @@ uint32_t JsonControl::matched_patterns(const ObjectControl &o, std::string_view 
 }
 
 Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
+  charge();
   const SchemaNode &n = schema_.nodes[group];
   std::vector<Formula> all;
   if (!text_.spells(key)) return FormulaSpace::FALSE;
@@ -249,6 +252,7 @@ Formula JsonControl::key_requirement_of_all(std::string_view key, const std::vec
 }
 
 Formula JsonControl::extra_requirement(SchemaId group, const ObjectControl &o, uint32_t matched) {
+  charge();
   const SchemaNode &n = schema_.nodes[group];
   if (matched == UINT32_MAX) return FormulaSpace::TRUE;  // not told apart
   std::vector<Formula> all;
@@ -306,6 +310,7 @@ uint64_t popcount(const Bits &a, const uint64_t *without) {
 }  // namespace
 
 bool JsonControl::object_alive(ObjectControl *o, const ObjectView &view) {
+  charge(1 + o->universe->keys.size() / 8);
   if (!o->simple) return oracle_->object_alive(o, view, nullptr);
   prepare(o);
   if (o->impossible || view.count > o->max) return false;
@@ -325,6 +330,7 @@ bool JsonControl::object_alive(ObjectControl *o, const ObjectView &view) {
 }
 
 bool JsonControl::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_t *allowed) {
+  charge(1 + o->universe->keys.size() / 8);
   const KeyUniverse &u = *o->universe;
   const uint32_t words = u.words();
   prepare(o);

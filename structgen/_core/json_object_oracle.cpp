@@ -208,6 +208,7 @@ bool JsonOracle::has_key_left(const ObjectQuery &q, uint32_t kind, uint64_t incl
 }
 
 bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
+  charge();
   if (next == q.no->size()) return finish_object(q);
   if (!spend()) return true;
   SchemaId group = (*q.no)[next];
@@ -308,6 +309,7 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
 }
 
 bool JsonOracle::finish_object(ObjectQuery &q) {
+  charge();
   uint64_t count = q.view.count + q.included.size() + q.extras.size();
   if (count > q.max || q.min > q.max) return false;
   for (auto &[name, demands] : q.included) {
@@ -367,6 +369,7 @@ bool JsonOracle::object_alive(ObjectControl *o, const ObjectView &view, const In
 }
 
 Hash128 JsonOracle::hash_of(const ObjectControl &o, const ObjectView &view, const Include *include) {
+  charge(1 + o.universe->words());
   Hash128 h = hash_words(6, o.id, view.last_rank, view.count);
   for (uint32_t i = 0; i < o.universe->words(); ++i) h = extend(h, view.seen[i]);
   if (include) h = extend(extend(h, include->extra ? uint64_t{include->matched} + 1 : 0), hash_text(include->name));

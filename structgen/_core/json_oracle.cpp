@@ -15,6 +15,7 @@ constexpr size_t WAYS_ALLOWANCE = 16;  // budgets to list all ways to satisfy on
 bool JsonOracle::spend(size_t work) {
   const size_t budget = c_.text_.limits().oracle_budget * allowance_ / hardness_;
   work_ += work;
+  charge(1 + work);
   if (++steps_ <= budget && work_ <= budget * WORK_PER_STEP) return true;
   ++unproven_;
   spent_ = true;
@@ -33,6 +34,7 @@ void JsonOracle::begin() {
 // ---------------------------------------------------------------- requirements
 
 bool JsonOracle::can_hold(Formula f) {
+  charge();
   if (f <= FormulaSpace::TRUE) return f == FormulaSpace::TRUE;
   if (int8_t known = c_.info(f).holds; known >= 0) return known != 0;
   if (auto it = in_progress_.find(f); it != in_progress_.end()) {
@@ -129,6 +131,7 @@ void JsonOracle::preferred_first(std::vector<Formula> *alternatives) const {
 }
 
 bool JsonOracle::any_way(Formula f, const Check &check) {
+  charge();
   if (c_.formulas_.is_conjunction(f)) return check(c_.formulas_.leaves(f), {});
   Way way;
   return any_way({{f, true}}, &way, check);
@@ -186,6 +189,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
     return false;
   };
   while (!pending.empty()) {
+    charge();
     auto [f, wanted] = pending.back();
     pending.pop_back();
     if (f <= FormulaSpace::TRUE) {

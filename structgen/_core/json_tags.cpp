@@ -49,6 +49,7 @@ void JsonControl::collect_tags(SchemaId id, Tags *tags) const {
   std::vector<SchemaId> todo{id};
   std::unordered_set<SchemaId> reached{id};
   while (!todo.empty() && reached.size() <= MAX_TAG_PARTS) {
+    charge();
     const SchemaNode &n = schema_.nodes[todo.back()];
     todo.pop_back();
     if (n.boolean) continue;

@@ -53,6 +53,7 @@ bool JsonControl::never_worse(Formula frame, const Verdicts &on) const {
   std::set<std::pair<Formula, bool>> met;
   std::vector<std::pair<Formula, bool>> todo{{frame, true}};
   while (!todo.empty()) {
+    charge();
     const auto [f, wanted] = todo.back();
     todo.pop_back();
     if (!met.insert({f, wanted}).second) continue;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "work.h"
+
 namespace structgen {
 namespace {
 
@@ -118,6 +120,7 @@ bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
 bool LarkGrammar::mentions_itself_by_helper(uint32_t rule) const {
   std::vector<std::pair<uint32_t, bool>> pending{{read_.rules[rule].body, false}};
   while (!pending.empty()) {
+    charge();
     auto [at, helper] = pending.back();
     pending.pop_back();
     const LarkText::Node &node = read_.nodes[at];
@@ -146,6 +149,7 @@ std::vector<bool> LarkGrammar::kept_rules() const {
     if (mentioned[r] == 0 && r != start_) pending.push_back(r);
   // Rounds, as in lark: what only dropped rules mention goes, too; those that mention one another stay.
   while (!pending.empty()) {
+    charge();
     const uint32_t r = pending.back();
     pending.pop_back();
     kept[r] = false;

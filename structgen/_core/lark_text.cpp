@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "work.h"
+
 namespace structgen {
 namespace {
 
@@ -26,6 +28,7 @@ class Tokens {
  public:
   explicit Tokens(std::u32string_view text) : text_(text) {
     while (next()) {
+      charge();
     }
   }
   std::vector<Token> found;
@@ -55,6 +58,7 @@ class Tokens {
 
   bool next() {
     while (at(at_) == ' ' || at(at_) == '\t' ? (++at_, true) : continued() || comment()) {
+      charge();
     }
     if (at_ >= text_.size()) {
       add(Token::Line, 0);
@@ -77,6 +81,7 @@ class Tokens {
   bool line() {
     const size_t start = at_;
     while (at_ < text_.size() && (is_space(text_[at_]) ? (++at_, true) : comment())) {
+      charge();
     }
     if (at(at_) == '|') return add(Token::Sign, 1, '|'), true;
     found.push_back({Token::Line, 0, static_cast<uint32_t>(start), 0});
@@ -91,6 +96,7 @@ class Tokens {
   bool string() {
     size_t end = at_ + 1;
     for (; at(end) != '"'; ++end) {
+      charge();
       if (at(end) == '\\') ++end;
       if (end >= text_.size() || text_[end] == '\n') throw NotPlain{};
     }
@@ -100,6 +106,7 @@ class Tokens {
   bool regexp() {
     size_t end = at_ + 1;
     for (; at(end) != '/'; ++end) {
+      charge();
       if (at(end) == '\\') ++end;
       if (end >= text_.size()) throw NotPlain{};
     }
@@ -135,6 +142,7 @@ class Reader {
 
   LarkText read(bool imports) {
     while (at_ < tokens_.size()) {
+      charge();
       const Token &token = tokens_[at_];
       if (token.kind == Token::Line) ++at_;
       else if (token.kind != Token::Directive) definition();
@@ -310,6 +318,7 @@ class Reader {
     if (!is('|')) return first;
     std::vector<uint32_t> parts{first};
     while (is('|')) {
+      charge();
       ++at_;
       parts.push_back(alternative(depth));
     }
@@ -319,6 +328,7 @@ class Reader {
   uint32_t alternative(uint32_t depth) {
     const size_t bottom = items_.size(), start = literals_.size();
     while (true) {
+      charge();
       const size_t mark = literals_.size();
       uint32_t item;
       const Token &token = now();

@@ -77,6 +77,7 @@ LexemeEnds::Set LexemeEnds::of(LexemeState s, Within within, size_t *most) {
   if (*most > 0) enter(asked);
   std::unordered_map<uint32_t, uint32_t> number{{asked, 1}};
   while (!path.empty()) {
+    charge();
     const uint32_t at = path.back().node;
     if (path.back().edge < nodes_[at].to.size()) {
       const uint32_t to = nodes_[at].to[path.back().edge++];

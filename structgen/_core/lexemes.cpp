@@ -61,9 +61,10 @@ LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
   made.beyond = beyond;
   made.earlier = earlier;
   made.after = after;
+  const bool is_complete = regex_.nullable(language);  // subtle: a limit may be met in there
   states_.push_back(std::move(made));
   rows_.emplace_back();
-  complete_.push_back(regex_.nullable(language));
+  complete_.push_back(is_complete);
   bytes_ += sizeof(State) + 64;
   return index_[key] = static_cast<LexemeState>(states_.size() - 1);
 }
@@ -251,6 +252,7 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
   std::vector<Level> path{{v_.children(node), s, node == Vocabulary::ROOT || node == space || v_.has_words(node),
                            is_only_words(v_.kinds_below(node))}};
   while (!path.empty()) {
+    charge();
     Level &level = path.back();
     const Vocabulary::Child &c = *level.next;
     if (c.is_end) {
@@ -473,9 +475,8 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
 }
 
 void Lexemes::merge(Leaves &leaves) {
-  const std::vector<Leave> open = std::move(leaves.open);
-  leaves.open.clear();
-  leaves.merged = gather(open, {}).merged;
+  leaves.merged = gather(leaves.open, {}).merged;
+  leaves.open = {};
   fragment_bytes_ += memory_of(leaves);
 }
 

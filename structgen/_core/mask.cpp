@@ -14,7 +14,10 @@ constexpr size_t BYTES_AT_HAND = 1 << 20, BLOCKS_AT_HAND = 64;
 
 MaskPool::MaskPool(uint32_t words, size_t reserve_bytes) : words_(words), reserve_(reserve_bytes / (size_t{words} * 4 + 1)) {
   const size_t at_hand = std::min({reserve_, BLOCKS_AT_HAND, BYTES_AT_HAND / (size_t{words} * 4 + 1)});
-  for (size_t i = 0; i < at_hand; ++i) spare_.push_back(std::make_unique<uint32_t[]>(words));
+  for (size_t i = 0; i < at_hand; ++i) {
+    spare_.push_back(raw_array<uint32_t>(words));
+    std::memset(spare_.back().get(), 0, size_t{words} * 4);
+  }
 }
 
 MaskPool::Block MaskPool::take() {
@@ -27,7 +30,7 @@ MaskPool::Block MaskPool::take() {
       return block;
     }
   }
-  return std::make_unique_for_overwrite<uint32_t[]>(words_);
+  return raw_array<uint32_t>(words_);
 }
 
 void MaskPool::give_back(Block block) {

@@ -14,11 +14,13 @@
 #include <span>
 #include <vector>
 
+#include "heap.h"
+
 namespace structgen {
 
 class MaskPool {
  public:
-  using Block = std::unique_ptr<uint32_t[]>;
+  using Block = RawArray<uint32_t>;
   MaskPool(uint32_t words, size_t reserve_bytes);
 
   uint32_t words() const { return words_; }

@@ -55,6 +55,7 @@ std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
   Hash128 h = a_.signature(node);
   const Node *f = node;
   while (f && f->depth > lowest) {
+    charge();
     cache_.try_emplace(h);
     bytes_ += 64;
     f = f->parent;
@@ -123,6 +124,7 @@ void Masks::walk(Vocabulary::Node at, const Node *node) {
 }
 
 bool Masks::token_allowed(const Node *node, uint32_t id, size_t skip) {
+  charge();
   Arena::Mark mark = r_->arena.mark();
   const std::string_view t = v_.token(id);
   for (size_t i = skip; i < t.size() && node; ++i) node = a_.step(*r_, node, static_cast<uint8_t>(t[i]));
@@ -146,6 +148,7 @@ void Masks::rests(const RestTrie &trie, const Node *after, uint64_t least, uint6
 }
 
 void Masks::inside(const Fragment &f) {
+  charge(f.dense ? v_.words() / 16 : f.ids.size() / 4);
   if (f.dense)
     for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
   else
@@ -178,6 +181,7 @@ void Masks::inside_bounded(Vocabulary::Node at, const Node *n, const Fragment &f
     };
     const std::vector<uint32_t> &within = up_to(most), &sure = some ? up_to(high) : none,
                                 &early = low > 0 ? up_to(low - 1) : none;
+    charge(v_.words() / 16);
     for (uint32_t w = 0; w < v_.words(); ++w) {
       // Inside an escape a token adds fewer characters than it has, so none is too long for sure.
       uint32_t inside = odd ? f.bits[w] : f.bits[w] & within[w];
@@ -245,6 +249,7 @@ void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
   inside(f);
   if (!n->parent && !v_.closed_under_bytes()) {
     // Some bytes occur only inside longer tokens: a token must leave a text that tokens can complete.
+    charge(v_.words() / 16);
     for (uint32_t w = 0; w < v_.words(); ++w)
       for (uint32_t rest = out_[w]; rest; rest &= rest - 1) {
         const uint32_t id = w * 32 + static_cast<uint32_t>(std::countr_zero(rest));

@@ -76,6 +76,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   if (it != cache_.end() && !it->second.mask) {
     Reads reads(entry.set, entry.indent, entry.brackets);
     while (it != cache_.end() && !it->second.mask) {
+      charge();
       const Reads::Question q = it->second.question;
       if (q.set == Reads::INDENTATION) {
         h = extend(h, Reads::indentation_answer(entry.indent, static_cast<uint32_t>(q.symbol)));
@@ -197,6 +198,7 @@ void Masks::specials(const Node *node) {
 }
 
 void Masks::add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids) {
+  charge(dense ? v_.words() / 16 : ids.size() / 4);
   if (dense)
     for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= bits[w];
   else
@@ -525,6 +527,7 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
   if (made->dense) {
     made->bits.resize(v_.words());
     for (const Lexemes::Fragment *f : parts) {
+      charge(f->dense ? v_.words() / 16 : f->ids.size() / 4);
       if (f->dense)
         for (uint32_t w = 0; w < v_.words(); ++w) made->bits[w] |= f->bits[w];
       else

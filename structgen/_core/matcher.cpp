@@ -15,29 +15,29 @@
 namespace structgen {
 
 bool Program::shortest(std::string *out, bool *exact) {
-  Turn turn(*this);
-  JsonControl *json = automaton_.plan().json.get();
+  Turn turn(*this, SEARCH);
+  JsonControl *json = automaton_->plan().json.get();
   if (!json) return false;
   const bool found = json->shortest().text(json->root_requirement(), out);
   *exact = found && json->shortest().exact();
   Arena arena;
   Reader reader{arena};
-  const Node *node = automaton_.start(reader);
+  const Node *node = automaton_->start(reader);
   for (size_t i = 0; found && node && i < out->size(); ++i)
-    node = automaton_.step(reader, node, static_cast<uint8_t>((*out)[i]));
-  if (found && node && automaton_.accepts(reader, node)) return true;
+    node = automaton_->step(reader, node, static_cast<uint8_t>((*out)[i]));
+  if (found && node && automaton_->accepts(reader, node)) return true;
   // What the automaton does not read (too deep for its limits) is no text of it.
   *exact = false;
   out->clear();
-  node = automaton_.start(reader);
-  return node && complete_text(automaton_, reader, node, out, false);
+  node = automaton_->start(reader);
+  return node && complete_text(*automaton_, reader, node, out, false);
 }
 
 Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)) {
   Program::Turn turn(*program_);
   Reader r{arena_};
   const Node *start = program_->automaton().start(r);
-  history_.push_back({0, start, arena_.mark(), 0});
+  read(0, start, {});
 }
 
 std::shared_ptr<const Mask> Matcher::mask() {
@@ -173,7 +173,7 @@ bool Matcher::advance(uint32_t token) {
   const Vocabulary &v = program_->space().vocabulary();
   Scratch scratch(scratch_);
   if (v.is_eos(token) && program_->automaton().accepts(scratch.reader, state())) {
-    history_.push_back({token, state(), arena_.mark(), text_bytes_.size()});
+    read(token, state(), {});
     finished_ = true;
     return true;
   }
@@ -181,9 +181,14 @@ bool Matcher::advance(uint32_t token) {
   const Node *next = run(scratch.reader, state(), token);
   if (next) next = keep(next);
   if (!next) return false;
-  text_bytes_ += v.token(token);
-  history_.push_back({token, next, arena_.mark(), text_bytes_.size()});
+  read(token, next, v.token(token));
   return true;
+}
+
+void Matcher::read(uint32_t token, const Node *node, std::string_view bytes) {
+  const Uncounted own;
+  text_bytes_ += bytes;
+  history_.push_back({token, node, arena_.mark(), text_bytes_.size()});
 }
 
 bool Matcher::begin(std::string_view bytes) {
@@ -195,7 +200,10 @@ bool Matcher::begin(std::string_view bytes) {
     next = program_->automaton().step(scratch.reader, next, static_cast<uint8_t>(bytes[i]));
   if (next) next = keep(program_->automaton().past_lexemes(scratch.reader, next));
   if (!next) return false;
-  text_bytes_ += bytes;
+  {
+    const Uncounted own;
+    text_bytes_ += bytes;
+  }
   history_.back() = {0, next, arena_.mark(), text_bytes_.size()};
   return true;
 }
@@ -357,13 +365,13 @@ bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
 
 bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
-    Program::Turn turn(*program_);
+    Program::Turn turn(*program_, Program::SEARCH);
     if (program_->space().fewest_tokens(n->text, out)) return true;
     out->clear();  // too many states for the fewest tokens: those of a short text
   }
   if (const Node *n = state(); n && n->kind == Node::Grammar && !n->parent) {
     // Special tokens may have to come; they are no text.
-    Program::Turn turn(*program_);
+    Program::Turn turn(*program_, Program::SEARCH);
     Scratch scratch(scratch_);
     std::vector<WitnessPiece> pieces;
     if (!program_->automaton().accepts(scratch.reader, n) &&
@@ -401,14 +409,14 @@ std::optional<size_t> Matcher::least_tokens(size_t room) {
     if (!std::exchange(known.text_tried, true)) {
       if (std::string text; first.witness({}, &text, false))
         if (auto tokens = vocabulary.fewest_tokens(text)) found(tokens->size());
-      Program::Turn turn(*program_);
+      Program::Turn turn(*program_, Program::SEARCH);
       known.least_length = std::max<int64_t>(0, space.regex().min_length(space.re(start->text)));
     }
     if (enough()) return known.tokens;
     const bool cannot_fit = known.least_length / std::max<size_t>(1, vocabulary.longest_token()) > room;
     if (cannot_fit && known.tokens) return known.tokens;
     if (!std::exchange(known.witness_tried, true)) {
-      Program::Turn turn(*program_);
+      Program::Turn turn(*program_, Program::SEARCH);
       std::vector<uint32_t> tokens;
       known.is_cut = true;  // until the search has ended, which a limit may prevent
       if (space.fewest_tokens(start->text, &tokens, &known.is_cut)) found(tokens.size());
@@ -432,7 +440,9 @@ void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, 
   std::atomic<size_t> next{0};
   std::exception_ptr failure;
   std::mutex failure_mutex;
-  auto work = [&] {
+  const CallBounds *const bounds = CallBounds::current();
+  auto work = [&](bool of_other_thread) {
+    const auto adopted = CallBounds::again(of_other_thread ? bounds : nullptr);
     for (size_t i; (i = next++) < matchers.size();) {
       try {
         std::shared_ptr<const Mask> m = matchers[i]->mask();
@@ -453,11 +463,11 @@ void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, 
   const size_t count = std::min<size_t>(threads, spaces.size());
   std::vector<std::thread> others;
   try {
-    for (size_t i = 1; i < count; ++i) others.emplace_back(work);
+    for (size_t i = 1; i < count; ++i) others.emplace_back(work, true);
   } catch (const std::system_error &) {
     // The system has no more threads to give; those that there are do it all.
   }
-  work();
+  work(false);
   for (std::thread &t : others) t.join();
   if (failure) std::rethrow_exception(failure);
 }

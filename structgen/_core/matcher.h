@@ -13,47 +13,74 @@
 #include <vector>
 
 #include "masks.h"
+#include "work.h"
 
 namespace structgen {
 
 // A compiled constraint on a vocabulary, shared by its matchers.
 class Program {
  public:
-  Program(std::unique_ptr<Plan> plan, std::shared_ptr<TextSpace> space)
-      : space_(std::move(space)), automaton_(std::move(plan), *space_), masks_(automaton_) {}
+  // `heap`: what it has allocated so far, `nodes` of regular expressions among it.
+  Program(std::unique_ptr<Plan> plan, std::shared_ptr<TextSpace> space, std::shared_ptr<HeapAccount> heap, size_t nodes)
+      : nodes_(nodes),
+        heap_(std::move(heap)),
+        space_(std::move(space)),
+        automaton_(std::make_unique<Automaton>(std::move(plan), *space_)),
+        masks_(std::make_unique<Masks>(*automaton_)) {}
+  ~Program() {
+    const HeapCharge freed(nullptr, space_->heap(), SIZE_MAX);
+    masks_.reset();
+    automaton_.reset();
+  }
 
   TextSpace &space() { return *space_; }
-  Automaton &automaton() { return automaton_; }
-  Masks &masks() { return masks_; }
+  Automaton &automaton() { return *automaton_; }
+  Masks &masks() { return *masks_; }
+  // Bytes that it made: its own, and what it was the first to need of its space.
+  size_t memory() const { return heap_->memory(); }
   // A shortest text of a JSON Schema, and whether it is known to be one; false when none was found.
   bool shortest(std::string *out, bool *exact);
 
-  // Exclusive use of the program's space, on the program's own account of states: a constraint
-  // that explodes meets its limit alone, and the others on the space go on.
+  // Exclusive use of the program's space, on the program's own account of states, nodes, bytes and work: a
+  // constraint that explodes meets its limits alone, and the others on the space go on.
   class Turn {
    public:
-    explicit Turn(Program &program) : lock_(program.space_->hold()), program_(program) {
+    // `share`: of the work that a call may do; searches for texts may do more.
+    explicit Turn(Program &program, size_t share = 1)
+        : lock_(program.space_->hold()),
+          call_(many(program.space_->limits().call_steps, share)),
+          heap_(program.heap_, program.space_->heap(), program.space_->limits().program_bytes),
+          program_(program) {
       RegexSpace &regex = program.space_->regex();
       const size_t all = program.space_->limits().automaton_states;
       before_ = regex.rows_made();
       unproven_ = regex.unproven();
       regex.allow_rows(all > program.states_ ? all - program.states_ : 0);
+      nodes_before_ = regex.size();
+      const size_t most = program.space_->limits().regex.max_nodes;
+      regex.allow_nodes(most > program.nodes_ ? most - program.nodes_ : 0);
     }
     ~Turn() {
       const RegexSpace &regex = program_.space_->regex();
       program_.states_ += regex.rows_made() - before_;
       program_.unproven_ += regex.unproven() - unproven_;
+      program_.nodes_ += regex.size() - nodes_before_;
     }
     Turn(const Turn &) = delete;
 
    private:
-    std::unique_lock<std::mutex> lock_;
+    std::unique_lock<std::timed_mutex> lock_;
+    Call call_;
+    HeapCharge heap_;
     Program &program_;
-    size_t before_, unproven_;
+    size_t before_, unproven_, nodes_before_;
   };
 
+  static constexpr size_t SEARCH = 4;  // the share of calls that compile, or search for whole texts
+  static uint64_t many(uint64_t steps, size_t share) { return steps < UINT64_MAX / share ? steps * share : steps; }
+
   // Answers "alive" for lack of budget that this program asked for; `texts` of them before it was made.
-  uint64_t unproven() const { return unproven_ + automaton_.unproven(); }
+  uint64_t unproven() const { return unproven_ + automaton_->unproven(); }
   void add_unproven(uint64_t texts) { unproven_ += texts; }
 
   // How many tokens the shortest texts found take; found out when first asked for.
@@ -68,16 +95,22 @@ class Program {
 
  private:
   Least least_;
-  size_t states_ = 0;
+  size_t states_ = 0, nodes_ = 0;
   uint64_t unproven_ = 0;
+  std::shared_ptr<HeapAccount> heap_;
   std::shared_ptr<TextSpace> space_;
-  Automaton automaton_;
-  Masks masks_;
+  std::unique_ptr<Automaton> automaton_;
+  std::unique_ptr<Masks> masks_;
 };
 
 class Matcher {
  public:
   explicit Matcher(std::shared_ptr<Program> program);
+  ~Matcher() {
+    const Uncounted own;
+    history_ = {};
+    text_bytes_ = {};
+  }
 
   std::shared_ptr<const Mask> mask();
   bool advance(uint32_t token);
@@ -122,7 +155,7 @@ class Matcher {
   // Runs `text` and hands the state before the byte that fails (or after all of it).
   template <class Fn>
   auto with_state(std::string_view text, Fn fn) {
-    Program::Turn turn(*program_);
+    Program::Turn turn(*program_, Program::SEARCH);
     Scratch scratch(scratch_);
     Reader &r = scratch.reader;
     const Node *n = state();
@@ -150,6 +183,8 @@ class Matcher {
     size_t text;
   };
   Matcher(const Matcher &origin, Arena &&arena);
+  // One more token, whose text is `bytes`.
+  void read(uint32_t token, const Node *node, std::string_view bytes);
   const Node *run(Reader &r, const Node *node, uint32_t token);
   const Node *keep(const Node *node);
   const EarleySet *keep(const EarleySet *set);

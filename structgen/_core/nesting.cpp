@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "work.h"
+
 namespace structgen {
 
 namespace {
@@ -107,6 +109,7 @@ bool runs_in_circles(const Schema &schema) {
     state[start] = Open;
     path.emplace_back(start, beside(start));
     while (!path.empty()) {
+      charge();
       auto &[at, rest] = path.back();
       if (rest.empty()) {
         state[at] = Done;

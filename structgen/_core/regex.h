@@ -46,7 +46,7 @@ struct CodeRange {
 };
 
 struct RegexLimits {
-  size_t max_nodes = 2'000'000;      // interned nodes in the space
+  size_t max_nodes = 2'000'000;      // interned nodes that one user of the space may make
   size_t emptiness_budget = 50'000;  // states visited to decide one emptiness question
 };
 
@@ -168,11 +168,12 @@ class RegexSpace {
   // From now on at most `n` further rows are made; then LimitError. Rows already made stay free.
   void allow_rows(size_t n);
   size_t rows_made() const;
+  // The same for nodes.
+  void allow_nodes(size_t n);
 
   size_t unproven() const;  // emptiness questions answered "alive" for lack of budget
   size_t memory() const;    // bytes held by nodes and rows, approximately
   size_t size() const;      // interned nodes
-  bool crowded() const;     // near its limit
   std::string describe(Re r, size_t limit = 200) const;  // for people
 
  private:

@@ -33,6 +33,7 @@ std::vector<CodeRange> normalised(std::vector<CodeRange> r) {
 std::vector<CodeRange> in_both(const std::vector<CodeRange> &a, const std::vector<CodeRange> &b) {
   std::vector<CodeRange> out;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    charge();
     uint32_t lo = std::max(a[i].lo, b[j].lo), hi = std::min(a[i].hi, b[j].hi);
     if (lo <= hi) out.push_back({lo, hi});
     if (a[i].hi < b[j].hi) ++i;
@@ -94,6 +95,7 @@ Re RegexSpace::literals(std::span<const std::string> texts) {
   std::string_view previous;
   auto shut = [&](size_t depth) {
     while (path.size() > depth + 1) {
+      charge();
       Open done = std::move(path.back());
       path.pop_back();
       ReNode n{.kind = ReKind::Literals, .nullable = done.ends, .lo = done.ends};
@@ -103,6 +105,7 @@ Re RegexSpace::literals(std::span<const std::string> texts) {
     }
   };
   for (std::string_view text : sorted) {
+    charge(1 + text.size());
     size_t common = 0;
     while (common < text.size() && common < previous.size() && text[common] == previous[common]) ++common;
     shut(common);
@@ -131,6 +134,7 @@ Re RegexSpace::Impl::concat(Re a, Re b) {
   for (; nodes[a].kind == ReKind::Concat; a = part(a, 1)) heads.push_back(part(a, 0));
   b = join(a, b);
   while (!heads.empty()) {
+    charge();
     b = join(heads.back(), b);
     heads.pop_back();
   }
@@ -157,6 +161,7 @@ void RegexSpace::Impl::absorb(std::vector<Re> &xs) {
   for (Re x : xs) sets.push_back(nodes[x].kind == ReKind::Intersect ? all_parts(x) : std::vector<Re>{x});
   std::vector<Re> kept;
   for (size_t i = 0; i < xs.size(); ++i) {
+    charge(sets.size());
     bool within = false;
     for (size_t j = 0; j < xs.size() && !within; ++j)
       within = i != j && sets[j].size() < sets[i].size() &&
@@ -177,6 +182,7 @@ void RegexSpace::Impl::merge_machines(std::vector<Re> &xs) {
   };
   std::vector<Re> kept;
   for (size_t i = 0; i < xs.size(); ++i) {
+    charge(xs.size());
     bool dropped = false;
     for (size_t j = 0; is_leaf(xs[i]) && j < xs.size() && !dropped; ++j)
       dropped = j != i && is_leaf(xs[j]) && wider(xs[j], xs[i]) && (j < i || !wider(xs[i], xs[j]));
@@ -186,9 +192,11 @@ void RegexSpace::Impl::merge_machines(std::vector<Re> &xs) {
 }
 
 Re RegexSpace::Impl::alternate(std::vector<Re> xs) {
+  charge(1 + xs.size());
   std::vector<Re> flat;
   bool loops = false;
   for (Re x : xs) {
+    charge();
     if (x == EMPTY) continue;
     if (x == ANY_TEXT) return ANY_TEXT;
     loops |= nodes[x].loops;
@@ -227,6 +235,7 @@ bool RegexSpace::Impl::meet_machines(std::vector<Re> &xs) {
   if (leaves.size() < 2) return true;
   for (size_t i = 0; i < leaves.size(); ++i)
     for (size_t j = i + 1; j < leaves.size();) {
+      charge();
       const ReNode a = nodes[leaves[i]], b = nodes[leaves[j]];
       if (a.index != b.index) {
         ++j;
@@ -262,6 +271,7 @@ Re RegexSpace::Impl::distribute(const std::vector<Re> &xs) {
   if (!any) return EMPTY;
   std::vector<std::vector<Re>> products{{}};
   for (Re x : xs) {
+    charge(products.size());
     std::vector<Re> choices = nodes[x].kind == ReKind::Alternate ? all_parts(x) : std::vector<Re>{x};
     std::vector<std::vector<Re>> longer;
     for (const auto &p : products)
@@ -277,9 +287,11 @@ Re RegexSpace::Impl::distribute(const std::vector<Re> &xs) {
 }
 
 Re RegexSpace::Impl::intersect(std::vector<Re> xs) {
+  charge(1 + xs.size());
   std::vector<Re> flat;
   bool loops = false;
   for (Re x : xs) {
+    charge();
     if (x == EMPTY) return EMPTY;
     if (x == ANY_TEXT) continue;
     loops |= nodes[x].loops;
@@ -320,8 +332,10 @@ Re RegexSpace::Impl::power_of_class(Re a) {
   Re body = EMPTY;
   uint64_t lengths = 0;
   for (Re x : all_parts(a)) {
+    charge();
     int64_t length = 0;
     while (x != EPSILON) {
+      charge();
       const Re head = nodes[x].kind == ReKind::Concat ? part(x, 0) : x;
       if (nodes[head].kind != ReKind::Class || nodes[head].pending != 0 || (body != EMPTY && head != body)) return a;
       body = head;

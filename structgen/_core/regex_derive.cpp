@@ -38,6 +38,7 @@ std::vector<Step> sweep(const std::vector<Steps> &parts, Target target) {
       targets[i] = s[at[i]].to;
       if (at[i] + 1 < s.size()) next = std::min<size_t>(next, s[at[i] + 1].from);
     }
+    charge(1 + parts.size());
     put(out, from, target(targets));
     from = next;
   }
@@ -66,6 +67,7 @@ Steps RegexSpace::Impl::class_steps(Re r) {
   size_t at = 0;  // ranges before it lie wholly below the current block
   auto block = [&](uint32_t lo, uint32_t hi, uint32_t base, uint8_t more) {
     while (at < all.size() && all[at].hi < lo) ++at;
+    charge();
     std::vector<CodeRange> inside;
     for (size_t i = at; i < all.size() && all[i].lo <= hi; ++i)
       inside.push_back({std::max(all[i].lo, lo) - base, std::min(all[i].hi, hi) - base});
@@ -86,6 +88,7 @@ Steps RegexSpace::Impl::class_steps(Re r) {
   // The class holds spellable first bytes only. ASCII: the edges of the ranges.
   put(out, 0, EMPTY);
   for (; at < all.size() && all[at].lo < 0x80; ++at) {
+    charge();
     if (all[at].lo == 0) out.clear();
     put(out, all[at].lo, EPSILON);
     if (all[at].hi >= 0x80) break;
@@ -234,6 +237,7 @@ void RegexSpace::Impl::settle(Re root, bool root_advancing) {
     if (!settled(r, advancing)) stack.push_back({r, advancing});
   };
   while (!stack.empty()) {
+    charge();
     const auto [r, advancing] = stack.back();
     if (settled(r, advancing)) {
       stack.pop_back();
@@ -307,6 +311,7 @@ Steps RegexSpace::Impl::advance(Re r) {
 const Row &RegexSpace::Impl::row(Re r) {
   if (rows[r]) return *rows[r];
   const Steps all = steps(r);
+  charge(16 + all.size());
   auto made = std::make_unique<Row>();
   for (size_t i = 0; i < all.size(); ++i) {
     const size_t end = i + 1 < all.size() ? all[i + 1].from : 256;
@@ -331,6 +336,7 @@ void RegexSpace::forget_row(Re r) {
 bool RegexSpace::matches(Re r, std::string_view text) {
   r = impl_->closed_form(r);
   for (unsigned char c : text) {
+    charge();
     // Unpruned steps give the same verdict and need no search.
     Steps all = impl_->steps(r);
     size_t i = 0;

@@ -37,6 +37,7 @@ Life RegexSpace::Impl::search_alive(Re r, bool depth_first, size_t budget, std::
   visit(r);
   const Budget allowed(*this, budget);
   for (size_t front = 0; depth_first ? !todo.empty() : front < todo.size();) {
+    charge();
     if (allowed.exceeded(found.size())) {
       for (const Found &f : found) met->push_back(f.r);
       return Life::Unknown;
@@ -121,6 +122,7 @@ bool RegexSpace::witness(Re r, std::string *out) {
     std::vector<uint32_t> todo{0};
     std::unordered_map<Re, bool> seen{{r, true}};
     for (size_t front = 0; (depth_first ? !todo.empty() : front < todo.size()) && !allowed.exceeded(found.size());) {
+      charge();
       const uint32_t at = depth_first ? todo.back() : todo[front++];
       if (depth_first) todo.pop_back();
       if (s.nodes[found[at].r].nullable) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "work.h"
+
 namespace structgen {
 namespace {
 
@@ -29,6 +31,7 @@ bool RegexInclusion::included(Re part, Re whole) {
   bool proven = true;
   size_t refuted = 0;  // the pair that no other can be right with that leads there
   for (size_t at = 0; at < pairs.size() && proven; ++at) {
+    charge(16);
     const Re a = pairs[at].part, b = pairs[at].whole;
     if (pairs.size() > MOST_PAIRS) {
       proven = false;

@@ -112,6 +112,7 @@ Lengths RegexSpace::Impl::own_lengths(Re r) {
 const Lengths &RegexSpace::Impl::lengths_of(Re root) {
   std::vector<Re> stack{root};
   while (!stack.empty()) {
+    charge();
     const Re r = stack.back();
     if (lengths.contains(r)) {
       stack.pop_back();
@@ -191,6 +192,7 @@ std::optional<std::pair<Re, int64_t>> RegexSpace::bounded_by_length(Re r) { retu
 int RegexSpace::Impl::pending_bytes(Re r) {
   int pending = 0;
   for (; pending < 3; ++pending) {
+    charge();
     Re inside = EMPTY;
     for (Step s : steps(r))
       if (s.from >= 0x80 && s.from < 0xc0 && is_alive(s.to)) inside = s.to;
@@ -233,6 +235,7 @@ void RegexSpace::Impl::after_character(Re r, std::vector<Re> &out) {
 }
 
 bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
+  charge();
   Impl &s = *impl_;
   r = s.closed_form(r);
   lo = std::max<int64_t>(lo, 0);

@@ -144,6 +144,7 @@ Re RegexSpace::Impl::nonempty(Re r, Re after) {
       std::vector<Re> some;
       Re before = ANY_TEXT, rest = r;
       while (before != EMPTY) {
+        charge();
         const bool last = nodes[rest].kind != ReKind::Concat;
         const Re element = last ? rest : part(rest, 0);
         some.push_back(intersect({before, nonempty(element, last ? after : close(part(rest, 1), after))}));

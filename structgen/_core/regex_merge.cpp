@@ -55,6 +55,7 @@ bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
   };
   std::vector<Re> merged, gone;
   for (size_t i = 0; i < entries.size();) {
+    charge();
     Entry whole = entries[i];
     size_t j = i + 1;
     for (; j < entries.size() && key(entries[j]) == key(whole) && entries[j].lo <= whole.hi + 1 &&
@@ -67,6 +68,7 @@ bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
       std::vector<Re> before;
       for (Re r = whole.self; before.size() < whole.length; r = part(r, 1)) before.push_back(part(r, 0));
       while (!before.empty()) {
+        charge();
         out = concat(before.back(), out);
         before.pop_back();
       }

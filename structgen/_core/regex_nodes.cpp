@@ -9,7 +9,6 @@ namespace {
 
 constexpr uint32_t MAX_CODE = 0x10ffff;
 constexpr uint16_t MAX_OPEN_DEPTH = 1'000;
-constexpr size_t BYTES_PER_NODE = 256;  // allowed on average, with parts and derivatives
 
 // The characters that a first byte begins; an empty range for other bytes.
 CodeRange led_by(uint32_t b) {
@@ -43,6 +42,7 @@ RegexSpace::RegexSpace(const std::bitset<256> &spellable, RegexLimits limits) : 
   Impl &s = *impl_;
   s.spellable = spellable;
   s.limits = limits;
+  s.nodes_allowed = limits.max_nodes;
   s.spellable_characters = characters_led_by(spellable);
   for (size_t b = 0x20; b < 0x7f; ++b) s.ascii_complete &= spellable.test(b);
   for (size_t b = 0x80; b < 0xc0; ++b) s.continuations_complete &= spellable.test(b);
@@ -62,6 +62,7 @@ RegexSpace::RegexSpace(const std::bitset<256> &spellable, RegexLimits limits) : 
 RegexSpace::~RegexSpace() = default;
 
 Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
+  charge(2 + its.size());
   uint64_t h = mix(static_cast<uint64_t>(n.kind) << 40 | static_cast<uint64_t>(n.pending) << 32 | n.index,
                    mix(static_cast<uint64_t>(n.lo), static_cast<uint64_t>(n.hi)));
   for (Re p : its) h = mix(h, p);
@@ -69,12 +70,13 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
   const size_t mask = slots.size() - 1;
   size_t at = n.hash & mask;
   for (; slots[at] != EMPTY; at = (at + 1) & mask) {
+    charge();
     const ReNode &m = nodes[slots[at]];
     if (m.hash == n.hash && m.kind == n.kind && m.pending == n.pending && m.index == n.index && m.lo == n.lo &&
         m.hi == n.hi && m.count == its.size() && std::equal(its.begin(), its.end(), parts.begin() + m.begin))
       return slots[at];
   }
-  if (nodes.size() >= limits.max_nodes || bytes > limits.max_nodes * BYTES_PER_NODE)
+  if (nodes.size() >= nodes_allowed)
     throw LimitError("regular expressions need more than " + std::to_string(limits.max_nodes) +
                      " nodes (limit regex_nodes): simplify counted repetitions, negations and look-arounds");
   const bool structural = n.kind != ReKind::Literals && !its.empty() && its[0] < nodes.size();
@@ -142,6 +144,7 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
 }
 
 uint32_t RegexSpace::Impl::intern_ranges(std::vector<CodeRange> r) {
+  charge(1 + r.size());
   uint64_t h = r.size();
   for (CodeRange x : r) h = mix(h, static_cast<uint64_t>(x.lo) << 32 | x.hi);
   auto [first, last] = range_index.equal_range(h);
@@ -160,9 +163,9 @@ size_t RegexSpace::rows_made() const { return impl_->rows_made; }
 size_t RegexSpace::unproven() const { return impl_->unproven; }
 size_t RegexSpace::memory() const { return impl_->bytes; }
 size_t RegexSpace::size() const { return impl_->nodes.size(); }
-bool RegexSpace::crowded() const {
-  const size_t most = impl_->limits.max_nodes;
-  return std::max(impl_->nodes.size(), impl_->bytes / BYTES_PER_NODE) > most - most / 4;
+void RegexSpace::allow_nodes(size_t n) {
+  const size_t made = impl_->nodes.size();
+  impl_->nodes_allowed = n > SIZE_MAX - made ? SIZE_MAX : made + n;
 }
 
 namespace {
@@ -201,6 +204,7 @@ std::string RegexSpace::describe(Re root, size_t limit) const {
     todo.push_back({EMPTY, open});
   };
   while (!todo.empty() && out.size() <= limit) {
+    charge();
     auto [r, text] = todo.back();
     todo.pop_back();
     if (text) {
@@ -244,6 +248,7 @@ std::string RegexSpace::describe(Re root, size_t limit) const {
         out += '\'';
         Re x = r;
         while (s.nodes[x].kind == ReKind::Literals && s.nodes[x].count == 2 && out.size() <= limit) {
+          charge();
           put_character(out, s.part(x, 0));
           x = s.part(x, 1);
           if (s.nodes[x].kind == ReKind::Literals && s.nodes[x].lo) break;

@@ -23,6 +23,7 @@
 
 #include "hashing.h"
 #include "regex.h"
+#include "work.h"
 
 namespace structgen {
 
@@ -134,7 +135,7 @@ struct RegexSpace::Impl {
   uint32_t search = 0;
   uint64_t work = 0;  // steps merged so far: what searches are charged for
   uint64_t united = 0;  // parts of unions gone through: what large states are charged for
-  size_t rows_made = 0, rows_allowed = SIZE_MAX;
+  size_t rows_made = 0, rows_allowed = SIZE_MAX, nodes_allowed = SIZE_MAX;
   size_t unproven = 0;
   size_t bytes = 0;
 

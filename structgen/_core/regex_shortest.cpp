@@ -42,6 +42,7 @@ int64_t encoded_length(uint32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0
 int64_t RegexSpace::Impl::shortest_length(Re root) {
   std::vector<Re> stack{root};
   while (!stack.empty()) {
+    charge();
     const Re r = stack.back();
     if (shortest_lengths.contains(r)) {
       stack.pop_back();
@@ -88,6 +89,7 @@ bool RegexSpace::Impl::shortest_plain(Re root, std::string *out) {
   };
   std::vector<Task> stack{{root, 1}};
   while (!stack.empty()) {
+    charge();
     const Re r = stack.back().r;
     if (--stack.back().times <= 0) stack.pop_back();
     const ReNode &n = nodes[r];
@@ -139,6 +141,7 @@ bool RegexSpace::few_texts(Re root, size_t most, std::vector<std::string> *out) 
   std::vector<std::pair<Re, std::string>> todo{{root, ""}};
   std::vector<std::string> found;
   while (!todo.empty()) {
+    charge();
     auto [r, text] = std::move(todo.back());
     todo.pop_back();
     if (s.nodes[r].nullable) found.push_back(text);

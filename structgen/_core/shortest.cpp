@@ -17,6 +17,7 @@ constexpr size_t MAX_TEXT = size_t{1} << 24;  // bytes of a text worth writing
 
 bool Shortest::spend(uint64_t work) {
   work_ += work;
+  charge(1 + work);
   if (work_ > WORK) doubt();
   return work_ <= WORK;
 }
@@ -28,6 +29,7 @@ bool Shortest::text(Formula requirement, std::string *out) {
   try {
     length(requirement);
     while (!queue_.empty()) {
+      charge();
       const Formula f = queue_.front();
       queue_.pop_front();
       entries_.at(f)->queued = false;
@@ -140,6 +142,7 @@ bool Shortest::write(Formula f, std::string *out) const {
   };
   std::vector<Piece> todo{{f, nullptr, nullptr}};
   while (!todo.empty()) {
+    charge();
     const Piece piece = todo.back();
     todo.pop_back();
     if (piece.text) {

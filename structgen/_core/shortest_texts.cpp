@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "json_text.h"
+#include "work.h"
 
 namespace structgen {
 namespace {
@@ -46,6 +47,7 @@ const std::string *ShortestTexts::get(size_t i) {
 
 bool ShortestTexts::next() {
   while (!queue_.empty()) {
+    charge();
     if (taken_.size() > MAX_TAKEN) {
       exhausted_ = true;
       return false;

@@ -11,6 +11,7 @@
 
 #include "hashing.h"
 #include "regex.h"
+#include "work.h"
 
 namespace structgen {
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "work.h"
+
 namespace structgen {
 namespace {
 
@@ -40,6 +42,7 @@ std::vector<int32_t> likely(const MaskedLaw &law, float least) {
       if (any == 0) continue;
     }
     for (; bits != 0; bits &= bits - 1) {
+      charge();
       const auto i = static_cast<size_t>(std::countr_zero(bits));
       if (block[i] >= least) found.push_back(static_cast<int32_t>(32 * w + i));
     }

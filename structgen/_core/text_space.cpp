@@ -1,6 +1,7 @@
 #include "text_space.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <limits>
 #include <string>
@@ -35,8 +36,10 @@ size_t Fragment::memory() const {
   return total;
 }
 
-TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits &limits)
-    : vocabulary_(std::move(vocabulary)),
+TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits &limits,
+                     std::shared_ptr<HeapAccount> heap)
+    : heap_(std::move(heap)),
+      vocabulary_(std::move(vocabulary)),
       limits_(limits),
       mask_pool_(std::make_shared<MaskPool>(vocabulary_->words(), limits.mask_cache_bytes / 4)),
       regex_(text_alphabet(*vocabulary_), limits.regex),
@@ -67,23 +70,19 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
 
 TextSpace::~TextSpace() = default;
 
-size_t TextSpace::memory() const {
-  return regex_.memory() + table_bytes_ + fragment_bytes_ + lexemes_->memory();
-}
-
 TextState TextSpace::state(Re re, uint32_t escape, Encoding encoding) {
   if (re == RegexSpace::EMPTY) return DEAD;
   // The escape state fits 28 bits, but only few of its values occur: fold all into one key.
   uint64_t key = (static_cast<uint64_t>(re) << 32 | escape << 2) ^ static_cast<uint64_t>(encoding);
-  auto [it, fresh] = index_.try_emplace(key, 0);
-  if (!fresh) return it->second;
-  auto id = static_cast<TextState>(states_.size());
-  it->second = id;
-  states_.push_back({re, escape, encoding, escape == 0 && regex_.nullable(re), NO_KINDS_YET, nullptr});
-  return id;
+  if (const auto it = index_.find(key); it != index_.end()) return it->second;
+  const bool is_complete = escape == 0 && regex_.nullable(re);  // subtle: a limit may be met in there
+  const auto id = static_cast<TextState>(states_.size());
+  states_.push_back({re, escape, encoding, is_complete, NO_KINDS_YET, nullptr});
+  return index_[key] = id;
 }
 
 void TextSpace::fill(TextState s) {
+  charge(32);
   auto made = std::make_unique<TextRow>();
   made->fill(DEAD);
   const Re re = states_[s].re;
@@ -257,6 +256,7 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
     longest_end_[end] = std::max(longest_end_[end], characters + 1);
   };
   for (Vocabulary::Node n = node + 1, end = v.end(node); n < end;) {
+    charge();
     const uint16_t d = v.depth(n);
     const Place &before = path[d - 1];
     const uint8_t b = v.byte(n);
@@ -352,6 +352,7 @@ bool TextSpace::any_token(TextState s, const Met &met) {
   std::vector<TextState> path(v.longest_token() + 1);
   path[0] = s;
   for (Vocabulary::Node n = 1; n < v.node_count();) {
+    charge();
     const TextState to = row(path[v.depth(n) - 1])[v.byte(n)];
     if (to == DEAD) {
       n = v.end(n);
@@ -389,12 +390,15 @@ bool TextSpace::spellable(TextState s) {
   return false;
 }
 
-std::unique_lock<std::mutex> TextSpace::hold() {
+std::unique_lock<std::timed_mutex> TextSpace::hold() {
   if (Unfolding::is_on(regex_))
     throw std::runtime_error(
         "what unfolds a constraint (the environment of a plan, a monitor) used a constraint on the same vocabulary; "
         "give it a vocabulary of its own");
-  return std::unique_lock(mutex_);
+  constexpr std::chrono::milliseconds BETWEEN_CHECKS{10};
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  while (!lock.owns_lock() && !lock.try_lock_for(BETWEEN_CHECKS)) work::check();
+  return lock;
 }
 
 bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut) {

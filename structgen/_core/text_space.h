@@ -23,6 +23,7 @@
 #include "regex.h"
 #include "rest_trie.h"
 #include "vocabulary.h"
+#include "work.h"
 
 namespace structgen {
 
@@ -42,6 +43,8 @@ struct Limits {
   size_t listed_containers = 10'000;                // arrays and objects in one enum
   size_t mask_steps = 5'000'000;                    // of a grammar for one mask; four tokens each to tell how short texts are
   size_t earley_items = 50'000;                     // open beginnings of rules at one place of a text
+  size_t call_steps = 50'000'000;                   // work of one call (work.h); four times as much for searches
+  size_t program_bytes = size_t{1} << 30;           // heap memory that one program makes
 };
 
 // A token below a fragment's trie node that leaves the text: after the byte of trie node
@@ -76,7 +79,7 @@ class TextSpace {
   static constexpr TextState DEAD = 0, LEAVE = 1;
   using TextRow = std::array<TextState, 256>;
 
-  TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits &limits);
+  TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits &limits, std::shared_ptr<HeapAccount> heap);
   ~TextSpace();
 
   const Vocabulary &vocabulary() const { return *vocabulary_; }
@@ -84,7 +87,8 @@ class TextSpace {
   Lexemes &lexemes() { return *lexemes_; }  // those of grammars
   const Limits &limits() const { return limits_; }
   // The calling thread's turn; throws where it has it already and would wait for itself.
-  std::unique_lock<std::mutex> hold();
+  // Waiting can be interrupted as work can (work.h).
+  std::unique_lock<std::timed_mutex> hold();
   const std::shared_ptr<MaskPool> &mask_pool() const { return mask_pool_; }
 
   TextState state(Re re, uint32_t escape, Encoding encoding);
@@ -134,7 +138,8 @@ class TextSpace {
   int64_t reach(Re re);
 
   void make_room();  // drops fragments past their budget
-  size_t memory() const;
+  size_t memory() const { return heap_->memory(); }
+  const std::shared_ptr<HeapAccount> &heap() const { return heap_; }  // of the space and all its programs
 
  private:
   struct State {
@@ -154,13 +159,14 @@ class TextSpace {
   std::unique_ptr<Fragment> walk(Vocabulary::Node node, TextState s);
   std::unique_ptr<Fragment> narrow(const Fragment &any, Vocabulary::Node node, TextState s);
 
+  std::shared_ptr<HeapAccount> heap_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   Limits limits_;
   std::shared_ptr<MaskPool> mask_pool_;
   RegexSpace regex_;
   std::unique_ptr<Lexemes> lexemes_;
   std::vector<uint32_t> mute_;  // characters that must be escaped, and whose escape no tokens spell
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
   std::deque<State> states_;
   std::unordered_map<uint64_t, TextState> index_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;

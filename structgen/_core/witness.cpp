@@ -37,6 +37,7 @@ size_t WitnessSearch::stack_used() const {
 bool WitnessSearch::from(const Node *n) {
   const size_t before = out_.size();
   while (n) {
+    charge();
     if (a_.accepts(r_, n)) return true;
     if (spent() || stack_used() > MOST_STACK) break;
     if (n->kind == Node::Value || n->kind == Node::Array || n->kind == Node::Object)

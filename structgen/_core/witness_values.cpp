@@ -38,6 +38,7 @@ const Node *WitnessSearch::read_space_before(const Node *n, char c) {
   }
   if (lines(options(n)) && n->space == SPACE_EMPTY && !closes) n = read(n, "\n");
   while (n && n->kind != Node::Scalar) {
+    charge();
     const char blank = space_owed(options(n), n->space);
     if (!blank) break;
     n = read(n, {&blank, 1});
@@ -93,6 +94,7 @@ const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, con
   // The frame knows which scalars are taken; containers are told apart by value, one after the other.
   std::vector<std::string> taken;
   for (;;) {
+    charge();
     std::string text;
     steps_ += WHOLE + taken.size() * 10;
     if (!json.shortest().text(taken.empty() ? f : json.shortest().other_than(f, taken), &text)) return nullptr;

@@ -51,6 +51,8 @@ def limit_exceeded(error: Exception, where: str | None = None, hint: str = _RAIS
     """What the core says of a limit, with its name and how to raise it: `hint`, with {name} in it."""
     named = _LIMIT_NAME.search(str(error))
     name = named[1] if named else ""
+    if name == "call_seconds":
+        hint = "Allow the calls more time, or simplify the constraint."
     return LimitExceeded(str(error), limit=name, where=where, hint=hint.format(name=name) if name else None)
 
 

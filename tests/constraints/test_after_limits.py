@@ -169,6 +169,22 @@ UNLIMITED = vocabulary()
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_answers_after_calls_that_ended_anywhere(name: str) -> None:
+    """Calls end after any number of steps, wherever the core is by then."""
+    constraint = CASES[name]
+    walks = [walk(constraint, seed) for seed in range(4)]
+    compared = given_up = 0
+    for first in range(0, 40, 2):
+        fresh = UNLIMITED.with_limits(call_steps=10**9)
+        program = fresh.engine.compile(constraint.lower())
+        for attempt in range(24):
+            with _core.CallLimits(steps=int((first + 1) * 1.4**attempt)):
+                found, met = compare(program, walks[attempt % 4])
+            compared, given_up = compared + (found if given_up else 0), given_up + met
+    assert given_up > 100 and compared > 100
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_answers_after_a_limit_are_those_without(name: str) -> None:
     constraint = CASES[name]
     walks = [walk(constraint, seed) for seed in range(4)]

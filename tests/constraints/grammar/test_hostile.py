@@ -159,7 +159,7 @@ def test_long_tokens_of_ambiguous_grammars_meet_the_limit(source: str) -> None:
         matcher.rollback(len(matcher.tokens))
         assert matcher.advance(single)
         matcher.rollback(1)
-    assert met == ([] if source in AMBIGUOUS[2:4] else ["mask_steps"] * 2)
+    assert len(met) == (0 if source in AMBIGUOUS[2:4] else 2) and set(met) <= {"mask_steps", "call_steps"}
 
 
 ITEMS = 'start: e+\ne: "-" | "(" e ")"'

@@ -1,0 +1,113 @@
+#include "heap.h"
+
+#if defined(__APPLE__)
+#include <malloc/malloc.h>
+#else
+#include <malloc.h>
+#endif
+
+#include <algorithm>
+#include <string>
+
+#include "work.h"
+
+namespace structgen {
+namespace {
+
+STRUCTGEN_TLS int64_t net = 0;  // bytes that this thread has allocated and not freed
+STRUCTGEN_TLS HeapCharge *current_charge = nullptr;
+
+constexpr size_t BYTES_PER_UNIT = 64;  // of work: fresh memory costs about this much to touch
+
+size_t usable(void *p) {
+#if defined(__APPLE__)
+  return malloc_size(p);
+#elif defined(_WIN32)
+  return _msize(p);
+#else
+  return malloc_usable_size(p);
+#endif
+}
+
+// What the last call on this thread returned is freed after it. So much is credited to its account when the
+// next call begins: what was freed since, and at most what the call had added.
+struct LastCharge {
+  std::weak_ptr<HeapAccount> program, space;
+  int64_t added = 0, net_at_end = 0;
+};
+thread_local LastCharge last;
+
+void credit_results() {
+  const int64_t freed = std::min(last.net_at_end - net, last.added);
+  last.added = 0;
+  if (freed <= 0) return;
+  for (const auto &account : {last.program.lock(), last.space.lock()})
+    if (account) account->bytes.fetch_sub(freed, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+HeapCharge::HeapCharge(std::shared_ptr<HeapAccount> program, std::shared_ptr<HeapAccount> space, size_t most)
+    : program_(std::move(program)), space_(std::move(space)), most_(most), outer_(current_charge) {
+  if (!outer_) credit_results();
+  start_ = net;
+  current_charge = this;
+}
+
+HeapCharge::~HeapCharge() {
+  current_charge = outer_;
+  const int64_t added = net - start_;
+  add(added);
+  if (outer_) {
+    outer_->start_ += added;  // charged once
+  } else {
+    last = {program_, space_, added, net};
+  }
+}
+
+void HeapCharge::add(int64_t bytes) const {
+  if (program_) program_->bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (space_) space_->bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+int64_t HeapCharge::bytes() const { return net - start_; }
+
+void HeapCharge::check() {
+  for (const HeapCharge *c = current_charge; c; c = c->outer_) {
+    const int64_t held = c->bytes() + (c->program_ ? c->program_->bytes.load(std::memory_order_relaxed) : 0);
+    if (held > 0 && static_cast<size_t>(held) > c->most_)
+      throw CallLimit("this constraint holds " + std::to_string(held >> 20) + " MiB (limit program_bytes)");
+  }
+}
+
+Uncounted::Uncounted() : before_(net) {}
+Uncounted::~Uncounted() { net = before_; }
+
+}  // namespace structgen
+
+// The module's own allocation functions. They charge work, too, without a check: no container is interrupted in the
+// middle of a change.
+void *operator new(size_t n) {
+  structgen::work::meter.left -= static_cast<int64_t>(1 + n / structgen::BYTES_PER_UNIT);
+  void *p = std::malloc(n ? n : 1);
+  if (!p) throw std::bad_alloc();
+  structgen::net += static_cast<int64_t>(structgen::usable(p));
+  return p;
+}
+void *operator new[](size_t n) { return operator new(n); }
+void *operator new(size_t n, const std::nothrow_t &) noexcept {
+  void *p = std::malloc(n ? n : 1);
+  if (p) structgen::net += static_cast<int64_t>(structgen::usable(p));
+  return p;
+}
+void *operator new[](size_t n, const std::nothrow_t &tag) noexcept { return operator new(n, tag); }
+void operator delete(void *p) noexcept {
+  if (!p) return;
+  structgen::net -= static_cast<int64_t>(structgen::usable(p));
+  std::free(p);
+}
+void operator delete[](void *p) noexcept { operator delete(p); }
+void operator delete(void *p, size_t) noexcept { operator delete(p); }
+void operator delete[](void *p, size_t) noexcept { operator delete(p); }
+void operator delete(void *p, const std::nothrow_t &) noexcept { operator delete(p); }
+void operator delete[](void *p, const std::nothrow_t &) noexcept { operator delete(p); }

@@ -1,0 +1,78 @@
+// Memory of the core, counted where it is allocated.
+//
+// The module replaces the global `operator new` and `delete` of its own code, so that containers, nodes and caches
+// are counted without a list of them that could forget one. Each thread keeps a net sum; a call of the core adds
+// what its thread's sum changed by to an account of its program and of the space. Memory that belongs to a matcher
+// and dies with it (arenas, masks) is allocated by `std::malloc` and is not part of these accounts.
+//
+// Exact on Linux, where the standard library is linked into the module. Elsewhere memory that the standard library
+// allocates inside itself (long strings) is not seen when it is allocated.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+namespace structgen {
+
+// Bytes that calls on behalf of one owner have allocated and not freed.
+struct HeapAccount {
+  std::atomic<int64_t> bytes{0};
+  size_t memory() const {
+    const int64_t n = bytes.load(std::memory_order_relaxed);
+    return n > 0 ? static_cast<size_t>(n) : 0;
+  }
+};
+
+// While it lives, what this thread allocates is charged to the account of a program, and to that of its space.
+class HeapCharge {
+ public:
+  // `most` bytes on the program's account: beyond it the call ends with `CallLimit` (work.h).
+  HeapCharge(std::shared_ptr<HeapAccount> program, std::shared_ptr<HeapAccount> space, size_t most);
+  ~HeapCharge();
+  HeapCharge(const HeapCharge &) = delete;
+  HeapCharge &operator=(const HeapCharge &) = delete;
+
+  // Throws `CallLimit` where an account of this thread is past its limit.
+  static void check();
+  int64_t bytes() const;  // net, since it began
+
+ private:
+  void add(int64_t bytes) const;
+
+  std::shared_ptr<HeapAccount> program_, space_;
+  size_t most_;
+  int64_t start_;
+  HeapCharge *outer_;
+};
+
+// While it lives, what this thread allocates and frees is not counted: memory that outlives the call and belongs
+// to no program.
+class Uncounted {
+ public:
+  Uncounted();
+  ~Uncounted();
+  Uncounted(const Uncounted &) = delete;
+  Uncounted &operator=(const Uncounted &) = delete;
+
+ private:
+  int64_t before_;
+};
+
+// Uncounted memory for arrays of trivial types.
+struct FreeMemory {
+  void operator()(void *p) const noexcept { std::free(p); }
+};
+template <class T>
+using RawArray = std::unique_ptr<T[], FreeMemory>;
+template <class T>
+RawArray<T> raw_array(size_t n) {
+  auto *p = static_cast<T *>(std::malloc(n * sizeof(T) + (n == 0)));
+  if (!p) throw std::bad_alloc();
+  return RawArray<T>(p);
+}
+
+}  // namespace structgen
