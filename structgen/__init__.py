@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.plans import Action, PlanFormat, World, plan
     from .constraints.regex import regex
+    from .core_calls import StopFlag, call_limits
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
     from .infilling import infill
     from .known_laws import KnownLaws
@@ -94,6 +95,7 @@ _HOMES = {
     "SMC": "sampling",
     "SamplingOptions": "sampling",
     "Speculation": "speculative",
+    "StopFlag": "core_calls",
     "StructgenError": "errors",
     "Truncated": "errors",
     "TypeNotSupported": "errors",
@@ -102,6 +104,7 @@ _HOMES = {
     "World": "constraints.plans",
     "beam": "beam_finding",
     "check": "constraints.json_schema",
+    "call_limits": "core_calls",
     "choice": "constraints.choice",
     "code": "monitors",
     "connect": "remote",
@@ -166,6 +169,7 @@ __all__ = [
     "Result",
     "SamplingOptions",
     "Speculation",
+    "StopFlag",
     "StructgenError",
     "Truncated",
     "TypeNotSupported",
@@ -174,6 +178,7 @@ __all__ = [
     "World",
     "__version__",
     "beam",
+    "call_limits",
     "check",
     "choice",
     "code",

@@ -25,6 +25,7 @@ fault is, sees it, and is told what to do.
     │   ├── TypeNotSupported         a Python type that has no constraint
     │   └── OptionError              an option has an unknown name or value
     ├── LimitExceeded                limit; bounded time and memory had to stop here
+    ├── Stopped                      a flag ended a call of the native core (`structgen.call_limits`)
     ├── PromptError                  a prompt function or template cannot be used
     ├── VocabularyError              a tokenizer whose tokens have no exact bytes
     │   └── VocabularyMismatch       model, tokenizer and matcher disagree about the vocabulary
@@ -69,6 +70,7 @@ __all__ = [
     "RemoteError",
     "SchemaError",
     "SchemaInvalid",
+    "Stopped",
     "StructgenError",
     "Truncated",
     "TypeNotSupported",
@@ -343,6 +345,10 @@ class LimitExceeded(StructgenError):
         if self.pattern is None:
             return ""
         return f"  at position {self.position}:\n{show_place(self.pattern, self.position)}"
+
+
+class Stopped(StructgenError):
+    """A flag ended a call of the native core; matchers are as they were before it."""
 
 
 class PromptError(StructgenError):

@@ -46,6 +46,7 @@ _LIMITS = {
             "earley_items",
             "mask_steps",
             "call_steps",
+            "program_bytes",
         ),
         2**63 - 1,
     ),

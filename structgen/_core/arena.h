@@ -29,7 +29,19 @@ class Arena {
 
   Arena() = default;
   Arena(Arena &&) = default;
-  Arena &operator=(Arena &&) = default;
+  Arena &operator=(Arena &&other) {
+    const Uncounted own;
+    segments_ = std::move(other.segments_);
+    spare_ = std::move(other.spare_);
+    frozen_ = other.frozen_;
+    used_ = other.used_;
+    return *this;
+  }
+  ~Arena() {
+    const Uncounted own;  // as it was allocated
+    std::vector<std::shared_ptr<Segment>>().swap(segments_);
+    spare_.reset();
+  }
 
   void *allocate(size_t bytes) {
     bytes = (bytes + 7) & ~size_t{7};
@@ -51,6 +63,7 @@ class Arena {
       if (frozen_ < segments_.size()) used_ = m.used;
       return;
     }
+    const Uncounted own;
     // Keep one spare segment so that a walk at a segment's edge does not allocate each time.
     if (segments_.size() > m.segments + 1 || frozen_ > m.segments) spare_.reset();
     else spare_ = std::move(segments_.back());
@@ -61,6 +74,7 @@ class Arena {
 
   // A second arena over the same memory; both continue in fresh segments.
   Arena fork() {
+    const Uncounted own;
     Arena other;
     other.segments_ = segments_;
     other.frozen_ = frozen_ = segments_.size();
@@ -88,6 +102,7 @@ class Arena {
   };
 
   void open(size_t at_least) {
+    const Uncounted own;
     if (spare_ && spare_->size >= at_least) {
       segments_.push_back(std::move(spare_));
     } else {

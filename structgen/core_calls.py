@@ -1,0 +1,56 @@
+"""Limits on the work of the native core: CPU time, wall time, and a flag that stops it.
+
+Why: constraints can come from strangers, and whoever serves them must be able to end any call: at a deadline, when a
+client hangs up, when the process is told to stop.
+Invariant: a call that is ended leaves matchers as they were, and nothing of its unfinished work in any cache.
+Cost: the core looks at its limits about once a millisecond; the limits themselves cost nothing measurable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from structgen import _core
+from structgen.errors import OptionError, Stopped
+
+__all__ = ["StopFlag", "call_limits"]
+
+StopFlag = _core.StopFlag
+"""Ends the calls of the core that run under it: ``flag.set()``, from any thread."""
+
+
+@contextmanager
+def call_limits(
+    *, cpu_seconds: float | None = None, seconds: float | None = None, stop: StopFlag | None = None
+) -> Iterator[None]:
+    """Limit what the native core does inside a ``with`` block, in this thread.
+
+    The limits hold for everything that runs in the core: compiling constraints, masks, advancing, completions,
+    explanations, canvases. Blocks nest; the tightest limit counts. Python code is not interrupted.
+
+    Args:
+        cpu_seconds: CPU time of this thread, in seconds, from the beginning of the block.
+        seconds: Wall time, in seconds, from the beginning of the block.
+        stop: A flag that ends the running call, and all later ones in the block, once it is set.
+
+    Raises:
+        LimitExceeded: A time limit was met; its `limit` is ``"call_seconds"``.
+        Stopped: The flag was set.
+        OptionError: A limit is negative or not a number.
+
+    Example:
+        ```python
+        flag = StopFlag()  # hand it to whoever may have to stop this
+        with call_limits(cpu_seconds=0.05, stop=flag):
+            matcher.mask()
+        ```
+    """
+    for name, value in (("cpu_seconds", cpu_seconds), ("seconds", seconds)):
+        if value is not None and not (isinstance(value, int | float) and value >= 0):
+            raise OptionError(f"{name} must be a number of seconds of at least 0, not {value!r:.60}")
+    with _core.CallLimits(cpu_seconds=cpu_seconds, seconds=seconds, stop=stop):
+        try:
+            yield
+        except _core.Stopped:
+            raise Stopped("the call was stopped by its flag") from None

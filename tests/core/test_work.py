@@ -1,0 +1,255 @@
+"""Every call of the core is metered: limits, stop flags and signals end it, and other constraints go on."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import structgen as sg
+from structgen import _core
+from structgen.constraints.base import Constraint
+from structgen.errors import LimitExceeded, OptionError, Stopped
+from structgen.matcher import Matcher, fill_masks
+from structgen.vocabulary import Vocabulary
+
+FOREVER = 10**15
+"""Steps that no test waits for."""
+
+
+def exploding_patterns(count: int = 30) -> dict[str, Any]:
+    """Strings whose automaton grows exponentially in the length of what was read."""
+    patterns = [{"pattern": f"^(.*a.{{{i + 5}}}b|.*c.{{{i + 7}}}d)$"} for i in range(count)]
+    value = {"anyOf": [{"type": "null"}, {"type": "string", "allOf": patterns}]}
+    return {"type": "object", "additionalProperties": value}
+
+
+def endless(vocabulary: Vocabulary) -> Callable[[], None]:
+    """A call that takes hours: equal readings of an expression that doubles with each character."""
+    matcher = Matcher(sg.json_schema(exploding_patterns()), vocabulary)
+    for byte in b'{"k":"':
+        assert matcher.advance(byte)
+    draw = random.Random(7)
+
+    def read_on() -> None:
+        while True:
+            matcher.accepts([draw.choice(b"abcd") for _ in range(200)])
+
+    return read_on
+
+
+def unlimited() -> Vocabulary:
+    return Vocabulary.of_bytes().with_limits(
+        call_steps=FOREVER, regex_nodes=10**9, automaton_states=10**9, program_bytes=10**12
+    )
+
+
+# ------------------------------------------------------------------ limits of one call
+
+
+def test_steps_are_deterministic_and_end_a_call() -> None:
+    counts = []
+    for _ in range(2):
+        vocabulary = Vocabulary.of_bytes().with_limits(call_steps=10**6)
+        matcher = Matcher(sg.json_schema(exploding_patterns(6)), vocabulary)
+        for byte in b'{"k":"':
+            assert matcher.advance(byte)
+        before = _core.work_done()
+        with pytest.raises(LimitExceeded) as caught:
+            matcher.accepts(list(b"abcd" * 1000))
+        assert caught.value.limit == "call_steps"
+        assert matcher.tokens == list(b'{"k":"')
+        counts.append(_core.work_done() - before)
+    assert counts[0] == counts[1] and 10**6 < counts[0] < 1.1 * 10**6
+
+
+def test_time_limits_end_calls() -> None:
+    for limits in ({"cpu_seconds": 0.02}, {"seconds": 0.02}, {"cpu_seconds": 60, "seconds": 0.02}):
+        call = endless(unlimited())
+        with pytest.raises(LimitExceeded) as caught, sg.call_limits(**limits):
+            call()
+        assert caught.value.limit == "call_seconds"
+
+
+def test_inner_blocks_do_not_lift_outer_limits() -> None:
+    call = endless(unlimited())
+    with pytest.raises(LimitExceeded), sg.call_limits(seconds=0.02), sg.call_limits(seconds=3600):
+        call()
+    with pytest.raises(OptionError, match="cpu_seconds"), sg.call_limits(cpu_seconds=-1):
+        pass
+
+
+@contextmanager
+def after(seconds: float, act: Callable[[], object]) -> Iterator[None]:
+    timer = threading.Timer(seconds, act)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def test_a_flag_ends_calls_and_those_after() -> None:
+    flag, call = sg.StopFlag(), endless(unlimited())
+    with pytest.raises(Stopped), after(0.05, flag.set), sg.call_limits(stop=flag):
+        call()
+    assert flag.is_set()
+    with pytest.raises(Stopped), sg.call_limits(stop=flag):
+        call()
+
+
+def test_a_flag_ends_a_compilation() -> None:
+    flag = sg.StopFlag()
+    flag.set()
+    schema = {"enum": [f"text {i * 7919}" for i in range(20_000)]}
+    with pytest.raises(Stopped), sg.call_limits(stop=flag):
+        Matcher(sg.json_schema(schema), Vocabulary.of_bytes())
+
+
+def test_a_flag_ends_masks_in_other_threads() -> None:
+    flag = sg.StopFlag()
+    flag.set()
+    matchers = [Matcher(sg.json_schema(exploding_patterns(5)), Vocabulary.of_bytes()) for _ in range(3)]
+    for matcher in matchers:
+        for byte in b'{"k":"abcaabbcadcb':
+            assert matcher.advance(byte)
+    out = np.zeros((3, matchers[0].vocabulary.words), np.int32)
+
+    def fill() -> None:
+        for _ in range(10_000):  # each mask is little work, and remembered
+            fill_masks(matchers, out, threads=3)
+            for matcher in matchers:
+                matcher.advance(ord("a"))
+
+    with pytest.raises(Stopped), sg.call_limits(stop=flag):
+        fill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_calls(number: int) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, interrupt)
+    try:
+        call = endless(unlimited())
+        with pytest.raises(KeyboardInterrupt), after(0.05, lambda: signal.raise_signal(number)):
+            call()
+    finally:
+        signal.signal(number, before)
+
+
+def read_on(matcher: Matcher, flag: sg.StopFlag) -> None:
+    """Each turn that is waited for is short, or ends by the flag."""
+    while not flag.is_set():
+        matcher.mask()
+        matcher.advance(ord("a"))
+    raise _core.Stopped
+
+
+def test_who_waits_for_a_turn_can_be_stopped_too() -> None:
+    vocabulary = unlimited()
+    call, waits = endless(vocabulary), Matcher(sg.regex("[ab]+"), vocabulary)
+    flag, other_flag = sg.StopFlag(), sg.StopFlag()
+
+    def run() -> None:
+        with pytest.raises(Stopped), sg.call_limits(stop=flag):
+            call()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        time.sleep(0.05)  # it is in the core by now, mostly
+        with pytest.raises(Stopped), after(0.1, other_flag.set), sg.call_limits(stop=other_flag):
+            read_on(waits, other_flag)
+    finally:
+        flag.set()
+        thread.join()
+
+
+# ------------------------------------------------------------------ one constraint alone
+
+
+def exhaust(matcher: Matcher, text: bytes) -> None:
+    draw = random.Random(3)
+    for byte in text:
+        assert matcher.advance(byte)
+    while True:
+        matcher.accepts([draw.choice(b"abcd") for _ in range(24)])
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"), [("regex_nodes", 40_000), ("program_bytes", 4 << 20), ("automaton_states", 2_000)]
+)
+def test_a_constraint_meets_its_limits_alone(limit: str, value: int) -> None:
+    vocabulary = Vocabulary.of_bytes().with_limits(**{"call_steps": FOREVER, limit: value})
+    harmless = sg.json_schema(
+        {"type": "object", "properties": {"a": {"pattern": "^[a-z]+(foo|bar)[0-9]{1,3}$"}}}
+    )
+    early = Matcher(harmless, vocabulary)
+    hostile = Matcher(sg.json_schema(exploding_patterns()), vocabulary)
+    with pytest.raises(LimitExceeded) as caught:
+        exhaust(hostile, b'{"k":"')
+    assert caught.value.limit == limit
+    for matcher in (early, Matcher(harmless, vocabulary), Matcher(sg.regex("x(a|b)+c"), vocabulary)):
+        for byte in b'{"a":"zzfoo12"}' if matcher.constraint is harmless else b"xabac":
+            assert matcher.mask()[byte >> 5] >> (byte & 31) & 1
+            assert matcher.advance(byte)
+        assert matcher.is_complete()
+
+
+def test_memory_of_constraints_is_counted_and_given_back() -> None:
+    vocabulary = Vocabulary.of_bytes()
+    start = vocabulary.engine.memory
+    program = vocabulary.engine.compile(
+        sg.json_schema({"enum": [f"text {i * 7919}" for i in range(5000)]}).lower()
+    )
+    assert program.memory > 100_000
+    assert vocabulary.engine.memory >= start + program.memory
+    numbers = [
+        vocabulary.engine.compile(sg.json_schema({"multipleOf": 10**6 + 3 + 2 * i}).lower())
+        for i in range(50)
+    ]
+    grown = vocabulary.engine.memory
+    for number in numbers:
+        matcher = _core.Matcher(number)
+        for byte in b"123":
+            matcher.mask()
+            matcher.advance(byte)
+    assert vocabulary.engine.memory > grown + 50 * 1000  # what reading them makes
+
+
+def test_memory_of_results_and_matchers_is_not_charged() -> None:
+    constraint: Constraint = sg.regex("(ab)*")
+    program = Vocabulary.of_bytes().engine.compile(constraint.lower())
+    sizes = []
+    for _ in range(6):
+        for _ in range(300):
+            matcher = _core.Matcher(program)
+            for byte in b"abab" * 5:
+                assert matcher.advance(byte)
+            matcher.mask(), matcher.forced_bytes(), matcher.witness(), matcher.fork()
+        sizes.append(program.memory)
+    assert sizes[-1] <= sizes[1] + 4096
+
+
+def test_fresh_spaces_begin_where_one_is_full() -> None:
+    vocabulary = Vocabulary.of_bytes().with_limits(space_bytes=2 << 20)
+    most = 0
+    for i in range(60):
+        matcher = Matcher(
+            sg.json_schema({"pattern": f"^(.*a.{{8}}b{i}|.*c.{{6}}d)$", "type": "string"}), vocabulary
+        )
+        for byte in b'"acacaacbsacb':
+            assert matcher.advance(byte)
+            matcher.mask()
+        most = max(most, vocabulary.engine.memory)
+    assert most < 8 << 20
