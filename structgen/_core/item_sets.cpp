@@ -109,7 +109,7 @@ Outlook ItemSets::outlook(Kernel kernel) {
         if (!g_.nullable(s)) break;
       }
   for (uint32_t r : rules) marked_[r] = false;
-  structgen::charge(items);
+  structgen::charge(items / 4);
   const Outlook made = intern_outlook(std::move(rules), std::move(expected));
   k.outlook = made;
   k.has_outlook = true;
@@ -127,12 +127,12 @@ Outlook ItemSets::intern_outlook(std::vector<uint32_t> rules, std::vector<uint32
   for (uint32_t r : rules)
     for (Item item : g_.productions(r))
       for (;; ++item) {
-        structgen::charge();
         const Symbol s = symbol_at(item);
         if (s == Grammar::END) break;
         o.before.push_back({s, item});
         if (!g_.nullable(s)) break;
       }
+  structgen::charge(o.before.size() / 4);
   std::sort(o.before.begin(), o.before.end());
   o.rules = std::move(rules);
   o.expected = std::move(expected);

@@ -117,6 +117,7 @@ Steps RegexSpace::Impl::machine_steps(Re r) {
   const structgen::Machine &m = *machines[index];
   Re to[128] = {};
   auto step = [&](size_t b) {
+    charge(8);  // a machine decides whether the state it leads to is alive
     if (spellable.test(b)) to[b] = machine_leaf(index, m.step(state, static_cast<uint8_t>(b)));
   };
   if (const std::string_view alphabet = m.alphabet(); !alphabet.empty()) {

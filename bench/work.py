@@ -1,0 +1,92 @@
+"""How much CPU time one unit of the core's work takes, over random inputs of the fuzzer.
+
+    python -m bench.work --minutes 3 --seed 1
+
+Each call of the core charges units of work (`_core/work.h`), and its limit, `call_steps`, is one of units; it bounds
+time as well as units correspond to time. For every operation the table shows, over the calls of at least a
+millisecond, nanoseconds of CPU time per unit: the median, the 99th percentile and the largest with the input that it
+came from. A call that reaches its limit takes `call_steps` times the largest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bench.fuzzing.checking import TARGETS
+from bench.fuzzing.mutation import mutated
+from bench.fuzzing.seeds import seeds
+from structgen import _core
+from structgen.errors import StructgenError
+
+__all__ = ["main"]
+
+_LEAST_SECONDS = 0.001
+_MATCHER_CALLS = ("mask", "advance", "accepts", "forced", "forced_bytes", "witness", "next_bytes", "is_complete", "describe")
+
+Measured = dict[str, list[tuple[float, float, str]]]
+"""By operation: nanoseconds per unit, seconds, the input."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--targets", nargs="+", default=["schema", "regex", "lark", "gbnf", "ebnf"])
+    chosen = parser.parse_args(arguments)
+    rng = random.Random(chosen.seed)
+    known = {target: seeds(target) for target in chosen.targets}
+    measured: Measured = defaultdict(list)
+    current = [""]
+    for name in _MATCHER_CALLS:
+        _watch(_core.Matcher, name, measured, current)
+    _watch(_core.Engine, "compile", measured, current)
+    end, inputs = time.monotonic() + 60 * chosen.minutes, 0
+    while time.monotonic() < end:
+        target = rng.choice(chosen.targets)
+        current[0] = mutated(target, known[target], rng)
+        try:
+            TARGETS[target](current[0], lambda stage: None)
+        except (StructgenError, ValueError, RecursionError):
+            pass
+        inputs += 1
+    _print(measured, inputs)
+
+
+def _watch(owner: type, name: str, measured: Measured, current: list[str]) -> None:
+    """Replaces a method by one that measures it."""
+    method: Callable[..., Any] = getattr(owner, name)
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        units, started = _core.work_done(), time.thread_time()
+        try:
+            return method(*args, **kwargs)
+        finally:
+            seconds = time.thread_time() - started
+            if seconds >= _LEAST_SECONDS:
+                nanoseconds = 1e9 * seconds / max(_core.work_done() - units, 1)
+                measured[name].append((nanoseconds, seconds, current[0]))
+
+    setattr(owner, name, watched)
+
+
+def _print(measured: Measured, inputs: int) -> None:
+    print(f"{inputs} inputs\n\n| call | calls of 1 ms and more | ns/unit, median | p99 | largest | its ms | its input |")
+    print("|---|--:|--:|--:|--:|--:|---|")
+    for name, rows in sorted(measured.items()):
+        rows.sort()
+        worst = rows[-1]
+        p99 = rows[min(len(rows) - 1, int(0.99 * len(rows)))][0]
+        print(
+            f"| {name} | {len(rows)} | {statistics.median(row[0] for row in rows):.1f} | {p99:.1f} | {worst[0]:.1f} "
+            f"| {1e3 * worst[1]:.1f} | `{worst[2][:300]!r}` |"
+        )
+
+
+if __name__ == "__main__":
+    main()
