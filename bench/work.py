@@ -1,11 +1,15 @@
 """How much CPU time one unit of the core's work takes, over random inputs of the fuzzer.
 
     python -m bench.work --minutes 3 --seed 1
+    python -m bench.work --minutes 3 --seed 1 --interrupt 0.002
 
 Each call of the core charges units of work (`_core/work.h`), and its limit, `call_steps`, is one of units; it bounds
 time as well as units correspond to time. For every operation the table shows, over the calls of at least a
 millisecond, nanoseconds of CPU time per unit: the median, the 99th percentile and the largest with the input that it
 came from. A call that reaches its limit takes `call_steps` times the largest.
+
+With `--interrupt SECONDS` every call is ended after so much CPU time, and the table shows how much later it ended, in
+microseconds: that is how long Ctrl-C, a stop flag or a deadline wait for the core.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from bench.fuzzing.checking import TARGETS
@@ -27,40 +32,62 @@ from structgen.errors import StructgenError
 __all__ = ["main"]
 
 _LEAST_SECONDS = 0.001
-_MATCHER_CALLS = ("mask", "advance", "accepts", "forced", "forced_bytes", "witness", "next_bytes", "is_complete", "describe")
+_MATCHER_CALLS = (
+    "mask",
+    "advance",
+    "accepts",
+    "forced",
+    "forced_bytes",
+    "witness",
+    "next_bytes",
+    "is_complete",
+    "describe",
+)
 
 Measured = dict[str, list[tuple[float, float, str]]]
 """By operation: nanoseconds per unit, seconds, the input."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--targets", nargs="+", default=["schema", "regex", "lark", "gbnf", "ebnf"])
+    parser.add_argument("--interrupt", type=float, help="end each call after so many seconds of CPU time")
     chosen = parser.parse_args(arguments)
     rng = random.Random(chosen.seed)
     known = {target: seeds(target) for target in chosen.targets}
     measured: Measured = defaultdict(list)
     current = [""]
     for name in _MATCHER_CALLS:
-        _watch(_core.Matcher, name, measured, current)
-    _watch(_core.Engine, "compile", measured, current)
+        _watch(_core.Matcher, name, measured, current, chosen.interrupt)
+    _watch(_core.Engine, "compile", measured, current, chosen.interrupt)
     end, inputs = time.monotonic() + 60 * chosen.minutes, 0
     while time.monotonic() < end:
         target = rng.choice(chosen.targets)
         current[0] = mutated(target, known[target], rng)
-        try:
+        with suppress(StructgenError, ValueError, RecursionError):
             TARGETS[target](current[0], lambda stage: None)
-        except (StructgenError, ValueError, RecursionError):
-            pass
         inputs += 1
-    _print(measured, inputs)
+    _print(measured, inputs, "ns/unit" if chosen.interrupt is None else "µs late")
 
 
-def _watch(owner: type, name: str, measured: Measured, current: list[str]) -> None:
-    """Replaces a method by one that measures it."""
+def _watch(owner: type, name: str, measured: Measured, current: list[str], interrupt: float | None) -> None:
+    """Replaces a method by one that measures it, or that ends it after `interrupt` seconds and measures the delay."""
     method: Callable[..., Any] = getattr(owner, name)
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        assert interrupt is not None
+        started = time.thread_time()
+        try:
+            with _core.CallLimits(cpu_seconds=interrupt):
+                return method(*args, **kwargs)
+        finally:
+            seconds = time.thread_time() - started
+            if seconds >= interrupt:
+                measured[name].append((1e6 * (seconds - interrupt), seconds, current[0]))
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         units, started = _core.work_done(), time.thread_time()
@@ -72,11 +99,13 @@ def _watch(owner: type, name: str, measured: Measured, current: list[str]) -> No
                 nanoseconds = 1e9 * seconds / max(_core.work_done() - units, 1)
                 measured[name].append((nanoseconds, seconds, current[0]))
 
-    setattr(owner, name, watched)
+    setattr(owner, name, watched if interrupt is None else interrupted)
 
 
-def _print(measured: Measured, inputs: int) -> None:
-    print(f"{inputs} inputs\n\n| call | calls of 1 ms and more | ns/unit, median | p99 | largest | its ms | its input |")
+def _print(measured: Measured, inputs: int, unit: str) -> None:
+    print(
+        f"{inputs} inputs\n\n| call | calls counted | {unit}, median | p99 | largest | its ms | its input |"
+    )
     print("|---|--:|--:|--:|--:|--:|---|")
     for name, rows in sorted(measured.items()):
         rows.sort()
