@@ -15,7 +15,7 @@ from functools import partial
 
 from structgen.errors import CombinationError
 
-from .base import IR, Broken, Constraint, Stop
+from .base import IR, Broken, Constraint, Stop, together
 from .expressions import RE, alternate, concat, intersect, scope
 
 __all__ = ["Intersection", "SequenceConstraint", "Union", "intersection", "sequence", "union"]
@@ -52,6 +52,9 @@ class _Combination(Constraint):
         shown = f" {self._operator} ".join(operand.describe() for operand in self.operands[:4])
         more = f" {self._operator} ..." if len(self.operands) > 4 else ""
         return f"({shown}{more})"
+
+    def instructions(self) -> str:
+        return together(self.operands)
 
     def written(self) -> list[tuple[str, str]]:
         return [(self._operator if place else "", one.describe()) for place, one in enumerate(self.operands)]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from structgen.constraints.base import IR, Broken, Constraint, Stop
+from structgen.constraints.base import IR, Broken, Constraint, Stop, together
 from structgen.constraints.expressions import RE, intersect
 from structgen.errors import CombinationError
 
@@ -43,6 +43,9 @@ class Lowered(Constraint):
     def _bodies(self) -> Iterable[Body]:
         """What it was made of."""
         return ()
+
+    def instructions(self) -> str:
+        return together(one[1] for body in self._bodies() for one in parts_of(body) if one[0] == "constraint")
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         if self._ir[0] != "grammar":
@@ -93,6 +96,9 @@ class Within(Lowered):
 
     def _within(self, expression: RE) -> Constraint:
         return Within(self.grammar, intersect([self.expression, expression]))
+
+    def instructions(self) -> str:
+        return self.grammar.instructions()
 
     def describe(self) -> str:
         return f"({self.grammar.describe()} & a regular expression)"
