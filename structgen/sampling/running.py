@@ -43,6 +43,9 @@ _SLOW_TURNS = 8
 _MOST_AT_ONCE = 8
 """At most so many prompts, and so many times `prompt_tokens`, are read in one round while others run."""
 
+_ALONE = 16
+"""Times `prompt_tokens` that are read in one round while nobody runs: others may come, and see the round end."""
+
 _State = Literal["logits", "turning", "turned", "pending"]
 
 
@@ -223,15 +226,15 @@ class RunningBatch:
         failed: list[Row] = []
         # subtle: reading a few tokens takes a pass of the model, too, so prompts are counted as well as their tokens.
         prompts = self._prompts_at_once()
-        left = None if prompts is None else prompts * self._prompt_tokens
-        while prompts is None or left is None or min(prompts, left) > 0:
+        left = (_ALONE if prompts is None else prompts) * self._prompt_tokens
+        while left > 0 and (prompts is None or prompts > 0):
             if self._arriving is None:
                 if not self._waiting or not self._has_room(len(self._waiting[0].rows)):
                     break
                 self._arriving = self._waiting.popleft()
             arrival = self._arriving
             prompt = arrival.rows[0].prompt
-            part = prompt[arrival.read :] if left is None else prompt[arrival.read : arrival.read + left]
+            part = prompt[arrival.read : arrival.read + left]
             before = time.perf_counter()
             try:
                 if arrival.session is None:
@@ -251,7 +254,7 @@ class RunningBatch:
                 self._arriving = None
                 if prompts is None and self._seats:
                     break  # there is somebody now who waits
-            left = None if left is None else left - len(part)
+            left -= len(part)
             prompts = None if prompts is None else prompts - 1
         return failed
 
@@ -262,7 +265,7 @@ class RunningBatch:
         return wanted <= self.most_rows and wanted + len(self._left) <= 2 * self.most_rows
 
     def _prompts_at_once(self) -> int | None:
-        """How many prompts may be read in this round, each as far as `prompt_tokens` allow; None: as much as one likes,
+        """How many prompts may be read in this round, each as far as `prompt_tokens` allow; None: as many as one likes,
         since nobody waits for the next pass.
 
         The more rows could join for each that runs, the more: or a batch of short texts would never fill.

@@ -1,9 +1,10 @@
 """The compiler of a server whose own matchers may live elsewhere: what takes long gets a lane instead of a refusal.
 
-What: a spec whose trial was quick is compiled in this process, as `ConstraintCompiler` does, but under limits of work
-so tight that no mask of a grammar holds others up. A matcher that meets one of them in the middle of a text moves to a
-lane (`lanes`), and the spec with it. One whose automaton takes more than `_INSTALL_SECONDS` to build, or whose masks
-were slow in the trial, has a lane from the start.
+What: a spec whose trial was quick is compiled in this process, as `ConstraintCompiler` does. Its matchers run here under
+limits so tight that they hold nobody up: `_CALL_SECONDS` of CPU time for each call of the core, whatever the constraint
+is. A matcher that meets one of them in the middle of a text moves to a lane (`lanes`), and the spec with it. One whose
+automaton takes more than `_INSTALL_SECONDS` to build, or whose masks were slow in the trial, has a lane from the start.
+A call of the core that nobody waits for any more is stopped in the middle.
 Invariant: nothing that was seen to take long is unpickled, built or asked here; nor is a completion looked for, which
 has no limit of work so tight, and masks of others would wait for it. A text is the same in either place. What is kept
 is bounded by number and by memory.
@@ -11,12 +12,15 @@ is bounded by number and by memory.
 
 from __future__ import annotations
 
+import pickle
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import thread_time
 from typing import Any, TypeVar
 
+from structgen import _core
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
@@ -33,8 +37,16 @@ __all__ = ["LanedCompiler", "LanedSpec", "MovingMatcher"]
 
 T = TypeVar("T")
 _INSTALL_SECONDS = 0.01
+_CALL_SECONDS = 0.03
+"""CPU time of one call of the core in this process."""
 _TIGHT = {"mask_steps": 50_000, "earley_items": 4_000}
 """Under which a mask takes some ten milliseconds at most, where the vocabulary sets no limits (docs/server.md)."""
+_SLOW_CALL_SECONDS, _SLOW_SECONDS = 0.005, 0.1
+"""A matcher whose calls take longer than the first moves to a lane once they have taken the second beyond it."""
+_SHARED_LIMITS = ("regex_nodes", "space_bytes")
+"""Of the engine that all quick specs share: who meets one need not be who used it up."""
+_ENGINE_BYTES = 512 << 20
+"""Memory of that engine past which a fresh one takes its place."""
 _MOST_ASKED = 64
 _ASK_AGAIN = 0.05
 _PICKLED_BYTES = 64 << 20
@@ -51,6 +63,8 @@ class LanedSpec:
     lanes: Lanes
     quick: Compiled | None
     """It in this process; None: it has a lane."""
+    recompile: Callable[[Compiled], Compiled | None] = lambda compiled: None
+    """In a fresh engine, if the one that it was compiled in is full."""
     least_tokens: int | None = None
     """Of a short text, if one was found in the trial."""
     _asked: dict[int, int | None] = field(default_factory=dict)
@@ -72,6 +86,18 @@ class LanedSpec:
         """Does the opening of a matcher wait for a lane? For a text of `room` tokens that has to close in it or not."""
         return self.quick is None or closes or self.least_tokens is None or self.least_tokens > room
 
+    def renewed(self, matcher: Matcher) -> Matcher | None:
+        """A matcher of it in an engine that is not full; None where there is none."""
+        quick = self.quick
+        if quick is None:
+            return None
+        if quick.vocabulary is matcher.vocabulary:  # else somebody has done it already
+            quick = self.recompile(quick)
+            if quick is None:
+                return None
+            self.quick = quick
+        return quick.open()
+
     def apart(self) -> Compiled | None:
         """It in this process, in an engine of its own, which makes nobody wait; None where it takes too long for this
         process."""
@@ -81,7 +107,13 @@ class LanedSpec:
     def open(self, wanted: Callable[[], bool] = lambda: True) -> MovingMatcher | LaneMatcher:
         """A fresh matcher. Waits for the lane, where it has one, as long as it is `wanted`; raises `StructgenError`."""
         quick = self.quick
-        return self.in_lane(wanted) if quick is None else MovingMatcher(quick.open(), self)
+        if quick is None:
+            return self.in_lane(wanted)
+        try:
+            with _core.CallLimits(cpu_seconds=_CALL_SECONDS):
+                return MovingMatcher(quick.open(), self)
+        except _core.LimitError:
+            return self.in_lane(wanted)
 
     def in_lane(self, wanted: Callable[[], bool] = lambda: True) -> LaneMatcher:
         """A fresh matcher in a lane; so are those to come."""
@@ -148,6 +180,11 @@ class MovingMatcher:
         self._beside: LaneMatcher | None = None
         """Asked for something while this one stays where it is."""
         self._has_left = False
+        self._stop = _core.StopFlag()
+        """Ends a call of the core that runs."""
+        self._is_renewed = False
+        self._slow_seconds = 0.0
+        """CPU time of slow calls, so far."""
 
     @property
     def tokens(self) -> list[int]:
@@ -168,7 +205,7 @@ class MovingMatcher:
         return bool(self._do(lambda now: now.advance(token_id)))
 
     def rollback(self, n: int) -> None:
-        self._now.rollback(n)
+        self._do(lambda now: now.rollback(n))
 
     def allowed_count(self) -> int:
         return int(self._do(lambda now: now.allowed_count()))
@@ -202,6 +239,7 @@ class MovingMatcher:
     def leave(self) -> None:
         """Nobody needs it any more: from any thread, while another one may be waiting for an answer."""
         self._has_left = True
+        self._stop.set()
         beside = self._beside
         if beside is not None:
             beside.leave()
@@ -209,13 +247,46 @@ class MovingMatcher:
             self._now.leave()
 
     def _do(self, what: Callable[[Any], T]) -> T:
-        try:
+        spec = self._spec
+        if spec is None:
             return what(self._now)
-        except LimitExceeded:
-            if self._spec is None or self._has_left:
-                raise
-        self._move(self._spec.in_lane(self._is_wanted))
+        if self._slow_seconds <= _SLOW_SECONDS:
+            try:
+                return self._here(what)
+            except LimitExceeded as error:
+                if self._has_left:
+                    raise
+                if error.limit in _SHARED_LIMITS and self._renew(spec):
+                    return self._do(what)
+        self._move(spec.in_lane(self._is_wanted))
         return what(self._now)
+
+    def _here(self, what: Callable[[Any], T]) -> T:
+        """In this process, within its limits."""
+        started = thread_time()
+        try:
+            with _core.CallLimits(cpu_seconds=_CALL_SECONDS, stop=self._stop):
+                return what(self._now)
+        except _core.Stopped:
+            raise left() from None
+        finally:
+            self._slow_seconds += max(0.0, thread_time() - started - _SLOW_CALL_SECONDS)
+
+    def _renew(self, spec: LanedSpec) -> bool:
+        """Go on in a fresh engine, once."""
+        if self._is_renewed:
+            return False
+        self._is_renewed = True
+        tokens = list(self._now.tokens)
+        try:
+            with _core.CallLimits(cpu_seconds=_CALL_SECONDS, stop=self._stop):
+                fresh = spec.renewed(self._now)
+                if fresh is None or not all(map(fresh.advance, tokens)):
+                    return False
+        except (LimitExceeded, _core.LimitError, _core.Stopped):
+            return False
+        self._now = fresh
+        return True
 
     def _is_wanted(self) -> bool:
         return not self._has_left
@@ -242,7 +313,8 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
     ) -> None:
         tight = vocabulary.with_limits(**{**_TIGHT, **vocabulary.limits})
         tight.__dict__["native"] = vocabulary.native
-        self._quick_vocabulary = serving_vocabulary(tight if workers else vocabulary)
+        self._tight = tight if workers else vocabulary
+        self._quick_vocabulary = serving_vocabulary(self._tight)
         self.slow_work = SlowWork()
         """What takes long and is under way. Whoever keeps the processors busy has to pause for it."""
         super().__init__(vocabulary, limits, workers, self.slow_work)
@@ -260,18 +332,47 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
     def _outcome(self, job: Job[Compiled | LanedSpec], trial: Trial) -> Compiled | LanedSpec:
         is_slow = trial.slowest_mask > self.limits.slow_mask_seconds
         if self.lanes is None:
-            return install(job.kind, job.key, trial, self._quick_vocabulary, is_slow=is_slow)
+            return install(job, trial, self._quick_vocabulary, self.limits, is_slow=is_slow)
         quick: Compiled | None = None
         if not is_slow and trial.install_seconds <= _INSTALL_SECONDS:
+            quick = self._installed(job, trial)
+        constraint = trial.constraint(job.kind, job.spec, self.vocabulary, self.limits)
+        pickled = pickle.dumps(constraint, pickle.HIGHEST_PROTOCOL)
+        return LanedSpec(job.kind, job.key, pickled, self.lanes, quick, self._recompiled, trial.least_tokens)
+
+    def _installed(self, job: Job[Compiled | LanedSpec], trial: Trial) -> Compiled | None:
+        """It in this process; None where that takes too long: its trial met no limit, so a lane has room for it."""
+        for _ in range(2):
+            vocabulary = self._quick_vocabulary
             try:
-                quick = install(job.kind, job.key, trial, self._quick_vocabulary, is_slow=False)
-            except LimitExceeded:
-                quick = None  # its trial met none: it has more room in a lane
-        return LanedSpec(job.kind, job.key, trial.pickled, self.lanes, quick, trial.least_tokens)
+                with _core.CallLimits(cpu_seconds=_CALL_SECONDS):
+                    return install(job, trial, vocabulary, self.limits, is_slow=False)
+            except LimitExceeded as error:
+                if error.limit not in _SHARED_LIMITS:
+                    return None
+                self._renew(vocabulary)
+        return None
+
+    def _recompiled(self, compiled: Compiled) -> Compiled | None:
+        self._renew(compiled.vocabulary)
+        return compiled.within(self._quick_vocabulary)
+
+    def _renew(self, full: Vocabulary) -> None:
+        """A fresh engine takes the place of a full one, which goes with the matchers that still use it."""
+        with self._lock:
+            if self._quick_vocabulary is not full:
+                return
+            self._quick_vocabulary = serving_vocabulary(self._tight)
+            for key, known in list(self._known.items()):
+                if isinstance(known, LanedSpec) and known.quick is not None:
+                    del self._known[key]
 
     def _mask_bytes(self) -> int:
         return self._quick_vocabulary.engine.mask_memory
 
     def _check_room(self) -> bool:
+        vocabulary = self._quick_vocabulary
+        if vocabulary.engine.memory > _ENGINE_BYTES:
+            self._renew(vocabulary)
         pickled = sum(len(one.pickled) for one in self._known.values() if isinstance(one, LanedSpec))
         return self._mask_bytes() <= MASK_BYTES and pickled <= _PICKLED_BYTES

@@ -30,7 +30,7 @@ class Running:
     def __init__(self, model: Any, settings: ServerSettings) -> None:
         import uvicorn
 
-        from structgen.server.app import make_app
+        from structgen.server.running import config_of
         from structgen.server.service import Service
 
         self.service = Service(model, settings)
@@ -38,9 +38,9 @@ class Running:
         self._door.bind(("127.0.0.1", 0))
         self.port = self._door.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self._server = uvicorn.Server(
-            uvicorn.Config(make_app(self.service), log_level="warning", lifespan="on", ws="none")
-        )
+        config = config_of(self.service)
+        self.connections: Any = config.http.connections_of_server  # type: ignore[union-attr]
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: self._server.run([self._door]), daemon=True)
         self._thread.start()
         until(lambda: self._server.started, 30)

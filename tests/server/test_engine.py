@@ -13,7 +13,7 @@ from structgen.server.engine import Engine, computes_here
 from structgen.server.service import Service
 from structgen.server.settings import ServerSettings
 
-from .conftest import NAME
+from .conftest import NAME, until
 
 
 class Clock:
@@ -80,3 +80,29 @@ def test_the_compiler_tells_the_engine_of_slow_work(model: Any) -> None:
         assert not service.engine._is_in_the_way()
     finally:
         service.close()
+
+
+def test_a_step_that_does_not_end_is_seen(model: Any) -> None:
+    import threading
+
+    it = Engine(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
+    assert it.stalled_seconds is None
+    it.start()
+    let_go, begun = threading.Event(), threading.Event()
+    waiting = threading.Thread(target=lambda: it.call(lambda: (begun.set(), let_go.wait(60))))
+    waiting.start()
+    assert begun.wait(60)
+    time.sleep(0.1)
+    seconds = it.stalled_seconds
+    assert seconds is not None and seconds > 0.05
+    let_go.set()
+    waiting.join(60)
+    until(lambda: it.stalled_seconds is None)
+    it.close()
+
+
+def test_samplers_read_few_tokens_where_others_run(model: Any) -> None:
+    it = Engine(model, ServerSettings(model_name=NAME, prompt_tokens=8))
+    assert it.prompt_part() == 128
+    it.batch._seats = [object()]  # type: ignore[list-item]
+    assert it.prompt_part() == 8

@@ -1,0 +1,169 @@
+"""Connections to the server: how many there are, for how long one may be silent, which of them has to go.
+
+Why: a connection costs nothing to open, and one on which nothing comes, or nothing is read, would hold its place for
+good. 600 of them must not shut everybody else out.
+What: `guarded` makes uvicorn's protocol one that closes a connection whose request does not come within
+`header_seconds`, or that takes nothing of its answer for `unread_seconds`. Where there are more than
+`max_connections`, or `max_client_connections` of one address, the oldest one without a complete request is closed, of
+the client that has most. If all are being answered, the new one may ask for the open paths (``/health``) alone.
+Invariant: at most one connection more than `max_connections` is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from fastapi.responses import JSONResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .errors import ApiError
+from .paths import OPEN_PATHS, path_in_app
+from .settings import ServerSettings
+
+__all__ = ["Connections", "guarded"]
+
+_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_CLOSE_SECONDS = 5.0
+"""For a client to take what it was sent; then the connection is cut."""
+_OTHER_FILES = 256
+"""File descriptors for the rest of the server."""
+
+
+class Connections:
+    """All that are open, the oldest first."""
+
+    def __init__(self, most: int, most_of_client: int) -> None:
+        self._most, self._most_of_client = most, most_of_client
+        self._open: dict[Any, str] = {}
+        """Each with the address of its client."""
+        self._of: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def enter(self, connection: Any, client: str) -> bool:
+        """Take one in, and close another one for it where there are too many. False: it is one too many itself."""
+        if self._of[client] >= self._most_of_client:
+            has_place = self._make_room([client])
+        elif len(self._open) >= self._most:
+            has_place = self._make_room([one for one, _ in self._of.most_common()])
+        else:
+            has_place = True
+        self._open[connection] = client
+        self._of[client] += 1
+        return has_place
+
+    def leave(self, connection: Any) -> None:
+        """It is closed."""
+        client = self._open.pop(connection, None)
+        if client is not None:
+            self._of[client] -= 1
+            if not self._of[client]:
+                del self._of[client]
+
+    def _make_room(self, clients: list[str]) -> bool:
+        for client in clients:
+            for connection, its in self._open.items():
+                if its == client and connection.is_idle:
+                    self.leave(connection)
+                    connection.cut()
+                    return True
+        return False
+
+
+def most_connections(settings: ServerSettings) -> int:
+    """As many as were asked for, and as the system has file descriptors for."""
+    try:
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    except (ImportError, OSError, ValueError):
+        return settings.max_connections
+    if soft == resource.RLIM_INFINITY:
+        return settings.max_connections
+    return max(16, min(settings.max_connections, soft - _OTHER_FILES))
+
+
+def guarded(settings: ServerSettings) -> type[H11Protocol]:
+    """uvicorn's protocol under the limits of a server."""
+    open_connections = Connections(most_connections(settings), settings.max_client_connections)
+
+    class Guarded(H11Protocol):
+        """One connection."""
+
+        connections_of_server = open_connections
+        _header_timer: asyncio.TimerHandle | None = None
+        _unread_timer: asyncio.TimerHandle | None = None
+
+        @property
+        def is_idle(self) -> bool:
+            """Is no complete request of it being answered?"""
+            return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if not open_connections.enter(self, self.client[0] if self.client else ""):
+                self.app = _open_paths_alone(self.app)
+            self._await_header()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            open_connections.leave(self)
+            self._header_timer = _stopped(self._header_timer)
+            self._unread_timer = _stopped(self._unread_timer)
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._header_timer = _stopped(self._header_timer)
+            elif self._header_timer is None:
+                self._await_header()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self._unread_timer is None:
+                self._unread_timer = self.loop.call_later(settings.unread_seconds, self.cut)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._unread_timer = _stopped(self._unread_timer)
+
+        def timeout_keep_alive_handler(self) -> None:
+            super().timeout_keep_alive_handler()
+            self.loop.call_later(_CLOSE_SECONDS, self.cut)
+
+        def cut(self) -> None:
+            """End it at once, whatever is still to be sent."""
+            self.transport.abort()
+
+        def _await_header(self) -> None:
+            self._header_timer = self.loop.call_later(settings.header_seconds, self._give_up)
+
+        def _give_up(self) -> None:
+            if not self.transport.is_closing():
+                self.transport.write(_TOO_LATE)
+                self.transport.close()
+            self.loop.call_later(_CLOSE_SECONDS, self.cut)
+
+    return Guarded
+
+
+def _stopped(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+def _open_paths_alone(app: Any) -> Callable[..., Any]:
+    async def answered(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and path_in_app(scope) not in OPEN_PATHS:
+            error = ApiError(429, "too many connections are open; try again later", code="too_many_connections")
+            await JSONResponse(error.body, error.status, {**error.headers, "Connection": "close"})(
+                scope, receive, send
+            )
+        else:
+            await app(scope, receive, send)
+
+    return answered
