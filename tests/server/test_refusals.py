@@ -173,7 +173,6 @@ HALF = "\\ud800"
         {"structured_outputs": {"json": f'{{"type": "{HALF}"}}'}},
         {"structured_outputs": {"choice": f'["{HALF}"]'}},
         {"structured_outputs": {"regex": HALF}},
-        {"structured_outputs": {"grammar": f'start: "{HALF}"'}},
         {"structured_outputs": {"grammar": f'root ::= "{HALF}"'}},
         {"structured_outputs": {"structural_tag": f'{{"type": "structural_tag", "format": {{"type": "{HALF}"}}}}'}},
         {
