@@ -131,7 +131,10 @@ _HOSTILE_REQUESTS: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
             "structgen": {"sampler": {"name": "smc", "particles": 4}},
         },
     ),
-    ("sampler, 64 particles", lambda n: {"structgen": {"sampler": {"name": "smc", "particles": 64}}, "max_tokens": 100}),
+    (
+        "sampler, 64 particles",
+        lambda n: {"structgen": {"sampler": {"name": "smc", "particles": 64}}, "max_tokens": 100},
+    ),
     (
         "sampler, too large",
         lambda n: {
@@ -275,9 +278,7 @@ def _harmless(model: str, salt: int, *, is_long: bool) -> tuple[str, bytes]:
     if not is_long:
         return "harmless", _body(model, salt, structured_outputs={"json": harmless(salt)})
     numbers = {"type": "array", "items": {"type": "integer", "minimum": salt}, "minItems": 40}
-    return "harmless, long", _body(
-        model, salt, structured_outputs={"json": numbers}, max_tokens=_LONG_TOKENS
-    )
+    return "harmless, long", _body(model, salt, structured_outputs={"json": numbers}, max_tokens=_LONG_TOKENS)
 
 
 def _body(model: str, salt: int, **fields: Any) -> bytes:

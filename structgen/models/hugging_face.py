@@ -80,7 +80,9 @@ class HuggingFaceModel:
         if isinstance(prompt, str) and not self._is_chat:
             _check_prompt(prompt)
             return list(self.tokenizer.encode(prompt))
-        return [i for part in self.written(prompt) for i in self.tokenizer.encode(part, add_special_tokens=False)]
+        return [
+            i for part in self.written(prompt) for i in self.tokenizer.encode(part, add_special_tokens=False)
+        ]
 
     def written(self, prompt: Prompt) -> list[str]:
         """The text of messages as the chat template writes them, in parts that are tokenized one by one."""

@@ -134,7 +134,9 @@ class _Gate:
             error = ApiError(500, "an internal error; the server's log says more", code="internal_error")
             await JSONResponse(error.body, 500)(scope, receive, counted)
         finally:
-            self._service.metrics.requests.labels(path if path in ENDPOINTS else "other", str(status or _GONE)).inc()
+            self._service.metrics.requests.labels(
+                path if path in ENDPOINTS else "other", str(status or _GONE)
+            ).inc()
 
     def _may_enter(self, scope: Any) -> bool:
         if not self._keys:

@@ -159,7 +159,9 @@ def _stopped(timer: asyncio.TimerHandle | None) -> None:
 def _open_paths_alone(app: Any) -> Callable[..., Any]:
     async def answered(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and path_in_app(scope) not in OPEN_PATHS:
-            error = ApiError(429, "too many connections are open; try again later", code="too_many_connections")
+            error = ApiError(
+                429, "too many connections are open; try again later", code="too_many_connections"
+            )
             await JSONResponse(error.body, error.status, {**error.headers, "Connection": "close"})(
                 scope, receive, send
             )

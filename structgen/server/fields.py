@@ -39,7 +39,9 @@ def parse_body(data: bytes) -> dict[str, Any]:
         raise bad_request(None, f"the body is nested more than {_DEEPEST} levels deep")
     if _ESCAPED_SURROGATE.search(text) and (found := _lone_surrogate(body)) is not None:
         where, half = found
-        raise bad_request(where or None, f"{where or 'the body'} holds {half!r}, half of a character, which is no text")
+        raise bad_request(
+            where or None, f"{where or 'the body'} holds {half!r}, half of a character, which is no text"
+        )
     return body
 
 

@@ -49,8 +49,8 @@ class SamplerAsked:
             raise bad_request(
                 option,
                 f"{self.rows} {self.rows_option} of up to {tokens} tokens (prompt and max_tokens) take {needed >> 20} "
-                f"MiB of the model's cache, more than {most >> 20}; send fewer {self.rows_option} ({option}), a smaller "
-                "max_tokens or a shorter prompt, or have the server started with a larger --sampler-bytes",
+                f"MiB of the model's cache, more than {most >> 20}. Send fewer {self.rows_option} ({option}), a "
+                "smaller max_tokens or a shorter prompt. The server's option is --sampler-bytes.",
                 "sampler_bytes",
             )
 

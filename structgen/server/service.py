@@ -332,9 +332,7 @@ class Service:
                     "the constraint takes too long for a sampler", limit="sampler", hint="Send a smaller one."
                 )
         vocabulary: Vocabulary = self.model.vocabulary if compiled is None else compiled.vocabulary
-        shared: Any = SharedModel(
-            self.model, vocabulary, self.engine.call, self.engine.prompt_part, prompt
-        )
+        shared: Any = SharedModel(self.model, vocabulary, self.engine.call, self.engine.prompt_part, prompt)
         options = asked.options
         if options.truncates:
             raise bad_request("top_p", "top_k, top_p and min_p cannot be combined with structgen.sampler")

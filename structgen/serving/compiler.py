@@ -84,7 +84,9 @@ class ConstraintCompiler(Trials[Compiled]):
         return self._mask_bytes() <= MASK_BYTES
 
 
-def install(job: Job[Any], trial: Trial, vocabulary: Vocabulary, limits: RequestLimits, *, is_slow: bool) -> Compiled:
+def install(
+    job: Job[Any], trial: Trial, vocabulary: Vocabulary, limits: RequestLimits, *, is_slow: bool
+) -> Compiled:
     """A spec that was tried out, compiled in this process; in an engine of its own if its masks are slow."""
     constraint = trial.constraint(job.kind, job.spec, vocabulary, limits)
     if is_slow:

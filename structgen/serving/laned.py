@@ -1,10 +1,10 @@
 """The compiler of a server whose own matchers may live elsewhere: what takes long gets a lane instead of a refusal.
 
-What: a spec whose trial was quick is compiled in this process, as `ConstraintCompiler` does. Its matchers run here under
-limits so tight that they hold nobody up: `_CALL_SECONDS` of CPU time for each call of the core, whatever the constraint
-is. A matcher that meets one of them in the middle of a text moves to a lane (`lanes`), and the spec with it. One whose
-automaton takes more than `_INSTALL_SECONDS` to build, or whose masks were slow in the trial, has a lane from the start.
-A call of the core that nobody waits for any more is stopped in the middle.
+What: a spec whose trial was quick is compiled in this process, as in `ConstraintCompiler`. Its matchers run here under
+tight limits: each call of the core may take `_CALL_SECONDS` of CPU time. A matcher that meets one of them in the middle
+of a text moves to a lane (`lanes`), and the spec with it. One whose automaton takes more than `_INSTALL_SECONDS` to
+build, or whose masks were slow in the trial, has a lane from the start. A call of the core is stopped when its client
+has disconnected.
 Invariant: nothing that was seen to take long is unpickled, built or asked here; nor is a completion looked for, which
 has no limit of work so tight, and masks of others would wait for it. A text is the same in either place. What is kept
 is bounded by number and by memory.
@@ -358,7 +358,7 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
         return compiled.within(self._quick_vocabulary)
 
     def _renew(self, full: Vocabulary) -> None:
-        """A fresh engine takes the place of a full one, which goes with the matchers that still use it."""
+        """Replace a full engine. It is freed with the matchers that still use it."""
         with self._lock:
             if self._quick_vocabulary is not full:
                 return

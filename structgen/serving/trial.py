@@ -118,7 +118,7 @@ class Trial:
 
     description: str
     lowered: bytes | None
-    """The IR, written down; None where it is no data (plans unfold as they are read), and the spec must be read again."""
+    """The IR as bytes; None where it is not data (plans unfold as they are read). Then the spec is read again."""
     seconds: float
     """Reading, compiling and the masks together."""
     install_seconds: float

@@ -102,7 +102,7 @@ def decode_error(content: Any) -> StructgenError:
 
 
 def dump_tree(tree: Any) -> bytes | None:
-    """Nested tuples, lists and dicts with text keys, of what JSON can hold; None where there is something else in it."""
+    """The bytes of nested tuples, lists and dicts with text keys; None where JSON cannot hold a part of it."""
     uses = _uses(tree)
     lines: list[str] = []
     written: dict[int, dict[str, int]] = {}
@@ -157,7 +157,7 @@ def load_tree(data: bytes) -> Any:
         return shared[content[_SHARED]] if len(content) == 1 and _SHARED in content else content
 
     for line in data.split(b"\n"):
-        shared.append(json.loads(line, object_hook=resolved))
+        shared.append(json.loads(line, object_hook=resolved))  # noqa: PERF401  (`resolved` reads the list)
     return shared[-1]
 
 

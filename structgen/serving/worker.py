@@ -4,8 +4,9 @@ Why: a hostile spec may take any time and any memory, and Python code cannot be 
 can. Starting one takes a second, for Python and the vocabulary; so one process does that once and *forks* another one
 that tries specs out. Whenever that is killed, or dies, the next one is there in milliseconds.
 What: frames are a length of four bytes and bytes. The first one read is a pickle of the vocabulary and the limits. A
-new process says ``ready``, its number, and how the one before it ended. For each request, a pickle of (kind, spec), it says ``got`` when it has read
-all of it, and then sends a message (`wire`): a `Trial` or an error. Both end with their input, and with their parents.
+new process sends ``ready``, its number, and how the one before it ended. A request is a pickle of (kind, spec). The
+process sends ``got`` when it has read all of it, and then a message (`wire`): a `Trial` or an error. Both end with
+their input, and with their parents.
 Invariant: nothing but frames is written to the standard output that it was given; whatever is printed goes to the
 standard error. Neither process has threads, so that forking is safe. Memory of the forked one is bounded by RLIMIT_AS.
 """

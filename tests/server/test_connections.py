@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
-from structgen.server.connections import Connections  # noqa: E402
-from structgen.server.settings import ServerSettings  # noqa: E402
+from structgen.server.connections import Connections
+from structgen.server.settings import ServerSettings
 
-from .conftest import NAME, Running, fetched, until  # noqa: E402
+from .conftest import NAME, Running, fetched, until
 
 MOST, MOST_OF_CLIENT = 12, 8
 HALF = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from structgen.server.settings import ServerSettings  # noqa: E402
+from structgen.server.settings import ServerSettings
 
-from .asgi import call  # noqa: E402
-from .conftest import KEY, NAME  # noqa: E402
+from .asgi import call
+from .conftest import KEY, NAME
 
 CLOSED = [
     "/v1/models",

@@ -15,7 +15,22 @@ from structgen.server.prompts import SHORT, FairQueue, PromptThreads, least_toke
 from .conftest import NAME, Running
 from .test_refusals import post
 
-WORDS = ["a", " the", "\n\n", "  " * 20, "é", "ü\u0308", "日本", "🎉", "\u200d", "\x00", "-" * 70, "0123456789", "\t", "ab" * 30]
+WORDS = [
+    "a",
+    " the",
+    "\n\n",
+    "  " * 20,
+    "é",
+    "ü\u0308",
+    "日本",
+    "🎉",
+    "\u200d",
+    "\x00",
+    "-" * 70,
+    "0123456789",
+    "\t",
+    "ab" * 30,
+]
 
 
 def test_one_client_does_not_hold_up_the_others() -> None:
@@ -89,7 +104,9 @@ def test_what_waits_at_the_end_is_cancelled() -> None:
     let_go = threading.Event()
 
     async def ended() -> bool:
-        waiting = [asyncio.ensure_future(threads.run("a", 1, lambda model: let_go.wait(60))) for _ in range(3)]
+        waiting = [
+            asyncio.ensure_future(threads.run("a", 1, lambda model: let_go.wait(60))) for _ in range(3)
+        ]
         await asyncio.sleep(0.05)
         threads.close()
         let_go.set()

@@ -62,11 +62,19 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
         "image_url",
     ),
     ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0].content", "half of a character"),
-    ({"messages": [{"role": "user", "content": [{"type": "text", "text": "\udfff"}]}]}, "messages[0].content[0].text", "half"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "\udfff"}]}]},
+        "messages[0].content[0].text",
+        "half",
+    ),
     ({"\udead": 1}, None, "half of a character"),
     ({"metadata": {"a": {"\udead": 1}}}, "metadata.a", "half of a character"),
     ({"structured_outputs": {"choice": ["a", "x\ud83d"]}}, "structured_outputs.choice[1]", "half"),
-    ({"structured_outputs": {"json": {"properties": {"\ude00": True}}}}, "structured_outputs.json.properties", "half"),
+    (
+        {"structured_outputs": {"json": {"properties": {"\ude00": True}}}},
+        "structured_outputs.json.properties",
+        "half",
+    ),
     ({"stop": ["\ud800"]}, "stop[0]", "half of a character"),
     ({"model": "\ud800"}, "model", "half of a character"),
     ({"response_format": {"type": "yaml"}}, "response_format.type", "yaml"),
@@ -149,7 +157,8 @@ def test_what_is_refused_by_name(
         b'{"model": "' + bytes([0xED, 0xA0, 0x80]) + b'"}',  # half of a character, as UTF-8 would write it
         '{"model": "x"}'.encode("utf-16"),
         b"",
-        b"{",         b"[]",
+        b"{",
+        b"[]",
         b'{"model": NaN}',
         b"\xff\xfe",
         b"[" * 50_000,
@@ -174,10 +183,17 @@ HALF = "\\ud800"
         {"structured_outputs": {"choice": f'["{HALF}"]'}},
         {"structured_outputs": {"regex": HALF}},
         {"structured_outputs": {"grammar": f'root ::= "{HALF}"'}},
-        {"structured_outputs": {"structural_tag": f'{{"type": "structural_tag", "format": {{"type": "{HALF}"}}}}'}},
+        {
+            "structured_outputs": {
+                "structural_tag": f'{{"type": "structural_tag", "format": {{"type": "{HALF}"}}}}'
+            }
+        },
         {
             "messages": [
-                {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": f'{{"a": "{HALF}"}}'}}]},
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": f'{{"a": "{HALF}"}}'}}],
+                },
                 {"role": "user", "content": "x"},
             ]
         },

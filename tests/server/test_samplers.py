@@ -116,7 +116,9 @@ def test_others_have_their_turns_while_a_sampler_reads_its_prompt(
 ) -> None:
     engine, steps = bounded.service.engine, []
     call = engine.call
-    monkeypatch.setattr(engine, "call", lambda function: (steps.append(engine.batch.is_idle), call(function))[1])
+    monkeypatch.setattr(
+        engine, "call", lambda function: (steps.append(engine.batch.is_idle), call(function))[1]
+    )
     asked = chat(
         messages=[{"role": "user", "content": "a b c d " * 20}],
         structgen={"sampler": {"name": "exact", "lanes": 1}},

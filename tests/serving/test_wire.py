@@ -21,9 +21,7 @@ from structgen.serving.wire import Garbled, decode_error, dump_tree, encode_erro
 from structgen.vocabulary import Vocabulary
 
 KINDS = [
-    kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, StructgenError)
+    kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, StructgenError)
 ]
 
 
