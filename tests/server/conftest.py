@@ -46,10 +46,10 @@ class Running:
         until(lambda: self._server.started, 30)
 
     def client(self, key: str = KEY, **options: Any) -> Any:
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=60, **options)
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=300, **options)
 
     def async_client(self) -> Any:
-        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=60)
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=300)
 
     def stop(self) -> None:
         self._server.should_exit = True
@@ -64,7 +64,7 @@ def fetched(url: str) -> str:
         return text
 
 
-def until(holds: Any, seconds: float = 10.0) -> None:
+def until(holds: Any, seconds: float = 60.0) -> None:
     """Wait for something."""
     end = time.monotonic() + seconds
     while not holds():
