@@ -43,7 +43,7 @@ _SLOW_TURNS = 8
 _MOST_AT_ONCE = 8
 """At most so many prompts, and so many times `prompt_tokens`, are read in one round while others run."""
 
-_ALONE = 16
+_ALONE = 8
 """Times `prompt_tokens` that are read in one round while nobody runs: others may come, and see the round end."""
 
 _State = Literal["logits", "turning", "turned", "pending"]

@@ -34,7 +34,7 @@ __all__ = ["Engine", "Ticket"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _GIVE_BACK_SECONDS = 20.0
-_ALONE = 16
+_ALONE = 8
 """Times `prompt_tokens` that a sampler reads in one pass where nobody else runs."""
 _PAUSE = 0.2
 """Of the time of the round before,"""
