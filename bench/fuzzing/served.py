@@ -15,7 +15,7 @@ import json
 import random
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ class _Served:
             mask = _timed(matcher.mask)
             seen.append(hashlib.sha256(mask.tobytes()).hexdigest())
             token = _one_of(mask, self.vocabulary, rng)
-            if token is None or not _timed(lambda token=token: matcher.advance(token)):
+            if token is None or not _timed(partial(matcher.advance, token)):
                 break
         return seen
 
@@ -136,7 +136,7 @@ def _walk(served: _Served, kind: Kind, source: str, rng: random.Random) -> None:
             token = _one_of(mask, served.vocabulary, rng)
             if token is None or time.monotonic() > until:
                 break
-            if not _timed(lambda token=token: matcher.advance(token)):
+            if not _timed(partial(matcher.advance, token)):
                 raise Broken("a token that the mask allows is taken", f"{matcher.tokens}, then token {token}")
             if rng.random() < 0.2:
                 _timed(lambda: matcher.rollback(1))

@@ -111,14 +111,14 @@ def guarded(settings: ServerSettings) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             open_connections.leave(self)
-            self._header_timer = _stopped(self._header_timer)
-            self._unread_timer = _stopped(self._unread_timer)
+            self._stop_header_timer()
+            self._stop_unread_timer()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self.cycle is not None and not self.cycle.response_complete:
-                self._header_timer = _stopped(self._header_timer)
+                self._stop_header_timer()
             elif self._header_timer is None:
                 self._await_header()
 
@@ -129,7 +129,7 @@ def guarded(settings: ServerSettings) -> type[H11Protocol]:
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._unread_timer = _stopped(self._unread_timer)
+            self._stop_unread_timer()
 
         def timeout_keep_alive_handler(self) -> None:
             super().timeout_keep_alive_handler()
@@ -138,6 +138,16 @@ def guarded(settings: ServerSettings) -> type[H11Protocol]:
         def cut(self) -> None:
             """End it at once, whatever is still to be sent."""
             self.transport.abort()
+
+        def _stop_header_timer(self) -> None:
+            if self._header_timer is not None:
+                self._header_timer.cancel()
+                self._header_timer = None
+
+        def _stop_unread_timer(self) -> None:
+            if self._unread_timer is not None:
+                self._unread_timer.cancel()
+                self._unread_timer = None
 
         def _await_header(self) -> None:
             self._header_timer = self.loop.call_later(settings.header_seconds, self._give_up)
@@ -149,11 +159,6 @@ def guarded(settings: ServerSettings) -> type[H11Protocol]:
             self.loop.call_later(_CLOSE_SECONDS, self.cut)
 
     return Guarded
-
-
-def _stopped(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
 
 
 def _open_paths_alone(app: Any) -> Callable[..., Any]:

@@ -48,8 +48,8 @@ def parse_body(data: bytes) -> dict[str, Any]:
 def _lone_surrogate(value: Any, where: str = "") -> tuple[str, str] | None:
     """The first text with half of a character: its place and that half."""
     if isinstance(value, str):
-        found = _SURROGATE.search(value)
-        return None if found is None else (where, found[0])
+        half = _SURROGATE.search(value)
+        return None if half is None else (where, half[0])
     if isinstance(value, list):
         parts: Any = ((f"{where}[{place}]", one) for place, one in enumerate(value))
     elif isinstance(value, dict):

@@ -142,12 +142,12 @@ class Trial:
         """From a message. Raises `Garbled`."""
         if not isinstance(content, list) or len(content) != 6 or not isinstance(content[0], str):
             raise Garbled("not a trial")
-        *seconds, least = content[2:]
-        if not all(type(one) in (int, float) and one >= 0 for one in seconds):
+        seconds, install, slowest, least = content[2:]
+        if not all(type(one) in (int, float) and one >= 0 for one in (seconds, install, slowest)):
             raise Garbled("not the times of a trial")
         if least is not None and type(least) is not int:
             raise Garbled("not the length of a text")
-        return cls(content[0], tail if content[1] is True else None, *seconds, least)
+        return cls(content[0], tail if content[1] is True else None, seconds, install, slowest, least)
 
 
 def try_out(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits) -> Trial:
