@@ -51,7 +51,7 @@ _LIMITS = (
     ("compilers", int, "processes that try out constraints"),
     ("samplers", int, "requests with a sampler that run at a time; 0: none are taken"),
     ("sampler_bytes", int, "memory of the model's cache that one of them may take"),
-    ("stall_seconds", float, "a step of the model that takes longer makes /health fail"),
+    ("stall_seconds", float, "/health fails where no step is finished for so long"),
 )
 _SPEC_LIMITS = (
     ("compile_seconds", float, "the most CPU time to compile one constraint"),

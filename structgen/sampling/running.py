@@ -137,6 +137,8 @@ class RunningBatch:
         self._arriving: _Arrival | None = None
         self._session: Any = None
         self._seats: list[_Seat] = []
+        self.progressed = time.monotonic()
+        """When a row or a prompt went on last, or there was none."""
         self._left: list[_Seat] = []
         """Rows that were dropped while some thread had them."""
 
@@ -159,6 +161,8 @@ class RunningBatch:
         """Let rows that have one and the same prompt wait for their place. They are `Row.prepare`d."""
         if not 0 < len(rows) <= self.most_rows:
             raise OptionError(f"{len(rows)} rows at once; it is 1 to {self.most_rows}")
+        if self.is_idle:
+            self.progressed = time.monotonic()
         self._waiting.append(_Arrival(list(rows)))
 
     def drop(self, rows: Iterable[Row]) -> None:
@@ -181,8 +185,11 @@ class RunningBatch:
         self._let_go()
         changed = self._take_turns()
         self._keep([seat for seat in self._seats if seat.state == "turning" or seat.row.finish is None])
+        read, passes = self.counts.prompt_tokens, self.counts.passes
         changed += self._read_prompts()
         changed += self._pass()
+        if changed or self.is_idle or (read, passes) != (self.counts.prompt_tokens, self.counts.passes):
+            self.progressed = time.monotonic()
         return changed
 
     def close(self) -> None:

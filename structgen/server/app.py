@@ -78,7 +78,7 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
         if service.is_draining:
             return JSONResponse({"status": "draining", "open": service.open}, 503)
         if (seconds := service.engine.stalled_seconds) is not None:
-            status = f"a step of the model has taken {seconds:.0f} s and is not finished"
+            status = f"no step of the model was finished for {seconds:.0f} s"
             return JSONResponse({"status": status, "open": service.open}, 503)
         return JSONResponse({"status": "ok", "open": service.open})
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -145,9 +146,12 @@ class Engine:
 
     @property
     def stalled_seconds(self) -> float | None:
-        """How long the round that runs has taken, if that is more than `stall_seconds`."""
-        since = self._round_since
-        seconds = 0.0 if since is None else time.monotonic() - since
+        """For how long no step was finished although there is work, if that is more than `stall_seconds`."""
+        # subtle: rounds go on while all rows wait for their masks.
+        since = [] if self.batch.is_idle else [self.batch.progressed]
+        if (started := self._round_since) is not None:
+            since.append(started)
+        seconds = time.monotonic() - min(since, default=math.inf)
         return seconds if seconds > self._stall_seconds else None
 
     def prompt_part(self) -> int:

@@ -56,8 +56,8 @@ class ServerSettings:
     """Requests with a sampler of their own that run at a time; 0: such requests are refused."""
     sampler_bytes: int = 1 << 30
     """Memory of the model's cache that one of them may take: rows (particles, lanes) times tokens."""
-    stall_seconds: float = 60.0
-    """A step of the model's thread that takes longer makes ``/health`` fail."""
+    stall_seconds: float = 120.0
+    """``/health`` fails where no step of the batch is finished for so long."""
     compilers: int = 2
     """Processes that try out constraints; with one alone, new ones wait behind one that takes long."""
     limits: RequestLimits = field(default_factory=lambda: RequestLimits(whitespace="json.dumps"))

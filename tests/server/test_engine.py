@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from structgen.server import engine
-from structgen.server.engine import Engine, computes_here
+from structgen.server.engine import Engine, Ticket, computes_here
 from structgen.server.service import Service
 from structgen.server.settings import ServerSettings
+from structgen.server.text import RowText
 
 from .conftest import NAME, until
 
@@ -98,6 +99,38 @@ def test_a_step_that_does_not_end_is_seen(model: Any) -> None:
     let_go.set()
     waiting.join(60)
     until(lambda: it.stalled_seconds is None)
+    it.close()
+
+
+def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
+    import threading
+
+    from structgen.sampling.options import SamplingOptions
+    from structgen.sampling.row import Row, Unconstrained
+
+    let_go, begun = threading.Event(), threading.Event()
+
+    class Stuck(Unconstrained):
+        def allowed_count(self) -> int:
+            begun.set()
+            let_go.wait(60)
+            return 1
+
+        def mask(self) -> Any:
+            import numpy as np
+
+            return np.full(model.vocabulary.words, -1, np.int32)
+
+    it = Engine(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
+    row = Row(0, [1, 2], Stuck(), SamplingOptions(max_tokens=1), model.vocabulary, (1,))
+    row.prepare(None)
+    ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
+    it.start()
+    it.submit(ticket)
+    assert begun.wait(60)
+    until(lambda: it.stalled_seconds is not None)
+    let_go.set()
+    until(lambda: ticket.is_done and it.stalled_seconds is None)
     it.close()
 
 
