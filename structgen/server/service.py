@@ -25,8 +25,9 @@ from structgen.sampling.budget import room_after
 from structgen.sampling.options import row_seed
 from structgen.sampling.row import Row
 from structgen.serving.compiler import Compiled
-from structgen.serving.laned import LanedCompiler, LanedSpec, MovingMatcher
+from structgen.serving.laned import LanedCompiler, LanedSpec
 from structgen.serving.lanes import LaneMatcher
+from structgen.serving.moving import MovingMatcher
 from structgen.vocabulary import Vocabulary
 
 from .answers import Choice, whole_turn

@@ -1,7 +1,7 @@
 """The compiler of a server whose own matchers may live elsewhere: what takes long gets a lane instead of a refusal.
 
 What: a spec whose trial was quick is compiled in this process, as in `ConstraintCompiler`. Its matchers run here under
-tight limits: each call of the core may take `_CALL_SECONDS` of CPU time. A matcher that meets one of them in the middle
+tight limits: each call of the core may take `CALL_SECONDS` of CPU time. A matcher that meets one of them in the middle
 of a text moves to a lane (`lanes`), and the spec with it. One whose automaton takes more than `_INSTALL_SECONDS` to
 build, or whose masks were slow in the trial, has a lane from the start. A call of the core is stopped when its client
 has disconnected.
@@ -17,8 +17,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import thread_time
-from typing import Any, TypeVar
+from typing import Any
 
 from structgen import _core
 from structgen.errors import LimitExceeded, StructgenError
@@ -27,24 +26,18 @@ from structgen.vocabulary import Vocabulary
 
 from .compiler import MASK_BYTES, Compiled, install
 from .lanes import Lane, LaneMatcher, Lanes, left
+from .moving import CALL_SECONDS, SHARED_LIMITS, MovingMatcher
 from .passing import detached, passing_status
 from .processes import SlowWork
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits
 from .trial import Trial, serving_vocabulary
 from .trials import Job, Trials
 
-__all__ = ["LanedCompiler", "LanedSpec", "MovingMatcher"]
+__all__ = ["LanedCompiler", "LanedSpec"]
 
-T = TypeVar("T")
 _INSTALL_SECONDS = 0.01
-_CALL_SECONDS = 0.03
-"""CPU time of one call of the core in this process."""
 _TIGHT = {"mask_steps": 50_000, "earley_items": 4_000}
 """Under which a mask takes some ten milliseconds at most, where the vocabulary sets no limits (docs/server.md)."""
-_SLOW_CALL_SECONDS, _SLOW_SECONDS = 0.005, 0.1
-"""A matcher whose calls take longer than the first moves to a lane once they have taken the second beyond it."""
-_SHARED_LIMITS = ("regex_nodes", "space_bytes")
-"""Of the engine that all quick specs share: who meets one need not be who used it up."""
 _ENGINE_BYTES = 512 << 20
 """Memory of that engine past which a fresh one takes its place."""
 _MOST_ASKED = 64
@@ -110,7 +103,7 @@ class LanedSpec:
         if quick is None:
             return self.in_lane(wanted)
         try:
-            with _core.CallLimits(cpu_seconds=_CALL_SECONDS):
+            with _core.CallLimits(cpu_seconds=CALL_SECONDS):
                 return MovingMatcher(quick.open(), self)
         except _core.LimitError:
             return self.in_lane(wanted)
@@ -171,140 +164,6 @@ class LanedSpec:
         return lane.matcher() or self._lane_of_its_own()  # who ends all lanes may have been here
 
 
-class MovingMatcher:
-    """A matcher in this process until it meets a limit there, and in a lane from then on."""
-
-    def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
-        self._now: Any = matcher
-        self._spec: LanedSpec | None = spec
-        self._beside: LaneMatcher | None = None
-        """Asked for something while this one stays where it is."""
-        self._has_left = False
-        self._stop = _core.StopFlag()
-        """Ends a call of the core that runs."""
-        self._is_renewed = False
-        self._slow_seconds = 0.0
-        """CPU time of slow calls, so far."""
-
-    @property
-    def tokens(self) -> list[int]:
-        return list(self._now.tokens)
-
-    @property
-    def unproven(self) -> int:
-        return int(self._now.unproven)
-
-    @property
-    def must_stop(self) -> bool:
-        return bool(self._do(lambda now: now.must_stop))
-
-    def mask(self) -> Any:
-        return self._do(lambda now: now.mask())
-
-    def advance(self, token_id: int) -> bool:
-        return bool(self._do(lambda now: now.advance(token_id)))
-
-    def rollback(self, n: int) -> None:
-        self._do(lambda now: now.rollback(n))
-
-    def allowed_count(self) -> int:
-        return int(self._do(lambda now: now.allowed_count()))
-
-    def is_complete(self) -> bool:
-        return bool(self._do(lambda now: now.is_complete()))
-
-    def forced(self, most: int = 256) -> list[int]:
-        found: list[int] = self._do(lambda now: now.forced(most))
-        return found
-
-    def forced_bytes(self, most: int = 4096) -> bytes:
-        found: bytes = self._do(lambda now: now.forced_bytes(most))
-        return found
-
-    def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        if self._spec is not None:
-            self._move(self._spec.beside(self._is_wanted))
-        found: list[int] | None = self._now.witness(max_tokens)
-        return found
-
-    def least_tokens(self, room: int) -> int | None:
-        if self._spec is not None:
-            try:
-                return self._spec.least_tokens_for(room, self._lane_beside)
-            finally:
-                self._beside = None
-        found: int | None = self._now.least_tokens(room)
-        return found
-
-    def leave(self) -> None:
-        """Nobody needs it any more: from any thread, while another one may be waiting for an answer."""
-        self._has_left = True
-        self._stop.set()
-        beside = self._beside
-        if beside is not None:
-            beside.leave()
-        if self._spec is None:
-            self._now.leave()
-
-    def _do(self, what: Callable[[Any], T]) -> T:
-        spec = self._spec
-        if spec is None:
-            return what(self._now)
-        if self._slow_seconds <= _SLOW_SECONDS:
-            try:
-                return self._here(what)
-            except LimitExceeded as error:
-                if self._has_left:
-                    raise
-                if error.limit in _SHARED_LIMITS and self._renew(spec):
-                    return self._do(what)
-        self._move(spec.in_lane(self._is_wanted))
-        return what(self._now)
-
-    def _here(self, what: Callable[[Any], T]) -> T:
-        """In this process, within its limits."""
-        started = thread_time()
-        try:
-            with _core.CallLimits(cpu_seconds=_CALL_SECONDS, stop=self._stop):
-                return what(self._now)
-        except _core.Stopped:
-            raise left() from None
-        finally:
-            self._slow_seconds += max(0.0, thread_time() - started - _SLOW_CALL_SECONDS)
-
-    def _renew(self, spec: LanedSpec) -> bool:
-        """Go on in a fresh engine, once."""
-        if self._is_renewed:
-            return False
-        self._is_renewed = True
-        tokens = list(self._now.tokens)
-        try:
-            with _core.CallLimits(cpu_seconds=_CALL_SECONDS, stop=self._stop):
-                fresh = spec.renewed(self._now)
-                if fresh is None or not all(map(fresh.advance, tokens)):
-                    return False
-        except (LimitExceeded, _core.LimitError, _core.Stopped):
-            return False
-        self._now = fresh
-        return True
-
-    def _is_wanted(self) -> bool:
-        return not self._has_left
-
-    def _lane_beside(self) -> LaneMatcher:
-        assert self._spec is not None
-        self._beside = found = self._spec.beside(self._is_wanted)
-        if self._has_left:
-            found.leave()
-        return found
-
-    def _move(self, lane: LaneMatcher) -> None:
-        lane.replay(self._now.tokens)
-        self._now, self._spec = lane, None
-        if self._has_left:
-            lane.leave()
-
-
 class LanedCompiler(Trials[Compiled | LanedSpec]):
     """Safe to use from any thread. Without `workers` there are no lanes either."""
 
@@ -345,10 +204,10 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
         for _ in range(2):
             vocabulary = self._quick_vocabulary
             try:
-                with _core.CallLimits(cpu_seconds=_CALL_SECONDS):
+                with _core.CallLimits(cpu_seconds=CALL_SECONDS):
                     return install(job, trial, vocabulary, self.limits, is_slow=False)
             except LimitExceeded as error:
-                if error.limit not in _SHARED_LIMITS:
+                if error.limit not in SHARED_LIMITS:
                     return None
                 self._renew(vocabulary)
         return None
