@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from structgen._core import StopFlag
+from structgen.errors import LimitExceeded
 from structgen.server import engine
 from structgen.server.engine import Engine, Ticket, computes_here
+from structgen.server.errors import failed
 from structgen.server.service import Service
 from structgen.server.settings import ServerSettings
 from structgen.server.text import RowText
@@ -139,3 +142,40 @@ def test_samplers_read_few_tokens_where_others_run(model: Any) -> None:
     assert it.prompt_part() == 64
     it.batch._seats = [object()]  # type: ignore[list-item]
     assert it.prompt_part() == 8
+
+
+def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
+    import threading
+
+    from structgen.sampling.options import SamplingOptions
+    from structgen.sampling.row import Row, Unconstrained
+
+    stopped, begun = threading.Event(), threading.Event()
+
+    class Endless(Unconstrained):
+        def allowed_count(self) -> int:
+            begun.set()
+            assert stopped.wait(300)
+            raise LimitExceeded("nobody waits", limit="left")
+
+        def leave(self) -> None:
+            stopped.set()
+
+    it = Engine(model, ServerSettings(model_name=NAME))
+    row = Row(0, [1, 2], Endless(), SamplingOptions(max_tokens=1), model.vocabulary, (1,))
+    row.prepare(None)
+    ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
+    it.start()
+    it.submit(ticket)
+    assert begun.wait(60)
+    it.close()
+    assert stopped.is_set() and not it.is_alive and ticket.is_done
+    assert ticket.error is not None and failed(ticket.error).code == "draining"
+
+
+def test_closing_stops_the_calls_of_samplers(model: Any) -> None:
+    service = Service(model, ServerSettings(model_name=NAME, compilers=0))
+    stop = StopFlag()
+    service._drawing.add(stop)
+    service.close()
+    assert stop.is_set()

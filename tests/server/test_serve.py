@@ -78,7 +78,7 @@ class Process:
         return found
 
     def end(self) -> int:
-        status = self.process.wait(60)
+        status = self.process.wait(300)
         self._reader.join(5)
         assert self.process.stderr is not None
         self.process.stderr.close()
