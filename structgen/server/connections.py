@@ -1,11 +1,10 @@
-"""Connections to the server: how many there are, for how long one may be silent, which of them has to go.
+"""Limits on connections: how many are open, and how long one may be silent.
 
-Why: a connection costs nothing to open, and one on which nothing comes, or nothing is read, would hold its place for
-good. 600 of them must not shut everybody else out.
-What: `guarded` makes uvicorn's protocol one that closes a connection whose request does not come within
-`header_seconds`, or that takes nothing of its answer for `unread_seconds`. Where there are more than
-`max_connections`, or `max_client_connections` of one address, the oldest one without a complete request is closed, of
-the client that has most. If all are being answered, the new one may ask for the open paths (``/health``) alone.
+Why: a connection costs its client nothing. Hundreds of silent ones must not keep the other clients out.
+What: `guarded` returns uvicorn's protocol with two time limits: `header_seconds` for a request header to arrive, and
+`unread_seconds` during which a client reads nothing of its answer. Beyond `max_connections`, or
+`max_client_connections` from one address, the oldest connection without a complete request is closed, of the client
+that has most. If all connections have complete requests, the new one may request the open paths (``/health``) only.
 Invariant: at most one connection more than `max_connections` is open.
 """
 
@@ -27,13 +26,13 @@ __all__ = ["Connections", "guarded"]
 
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _CLOSE_SECONDS = 5.0
-"""For a client to take what it was sent; then the connection is cut."""
+"""Time for a client to read what was sent before its connection is closed."""
 _OTHER_FILES = 256
 """File descriptors for the rest of the server."""
 
 
 class Connections:
-    """All that are open, the oldest first."""
+    """The open connections, oldest first."""
 
     def __init__(self, most: int, most_of_client: int) -> None:
         self._most, self._most_of_client = most, most_of_client
@@ -45,7 +44,7 @@ class Connections:
         return len(self._open)
 
     def enter(self, connection: Any, client: str) -> bool:
-        """Take one in, and close another one for it where there are too many. False: it is one too many itself."""
+        """Add a connection. Closes an idle one if there are too many; returns False if none is idle."""
         if self._of[client] >= self._most_of_client:
             has_place = self._make_room([client])
         elif len(self._open) >= self._most:
@@ -57,7 +56,7 @@ class Connections:
         return has_place
 
     def leave(self, connection: Any) -> None:
-        """It is closed."""
+        """Remove a connection that was closed."""
         client = self._open.pop(connection, None)
         if client is not None:
             self._of[client] -= 1
@@ -75,7 +74,7 @@ class Connections:
 
 
 def most_connections(settings: ServerSettings) -> int:
-    """As many as were asked for, and as the system has file descriptors for."""
+    """Return `max_connections`, or less where the process may open fewer files."""
     try:
         import resource
 
@@ -88,7 +87,7 @@ def most_connections(settings: ServerSettings) -> int:
 
 
 def guarded(settings: ServerSettings) -> type[H11Protocol]:
-    """uvicorn's protocol under the limits of a server."""
+    """Return uvicorn's protocol with the connection limits of `settings`."""
     open_connections = Connections(most_connections(settings), settings.max_client_connections)
 
     class Guarded(H11Protocol):
@@ -100,7 +99,7 @@ def guarded(settings: ServerSettings) -> type[H11Protocol]:
 
         @property
         def is_idle(self) -> bool:
-            """Is no complete request of it being answered?"""
+            """Has it no complete request that is being answered?"""
             return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
         def connection_made(self, transport: Any) -> None:
@@ -136,7 +135,7 @@ def guarded(settings: ServerSettings) -> type[H11Protocol]:
             self.loop.call_later(_CLOSE_SECONDS, self.cut)
 
         def cut(self) -> None:
-            """End it at once, whatever is still to be sent."""
+            """Close it at once, without sending what is left."""
             self.transport.abort()
 
         def _stop_header_timer(self) -> None:

@@ -1,9 +1,10 @@
-"""Prompts to tokens, off the event loop: long ones do not hold up short ones, nor one client all others.
+"""Tokenize prompts outside the event loop, in fair turns.
 
-Why: tokenizing a megabyte takes most of a second, and a tokenizer is not made for two threads at a time.
-What: two threads, each with a tokenizer of its own: one for prompts of at most `SHORT` bytes, one for the others. Each
-takes the prompts that wait by start-time fair queueing (Goyal, Vin and Cheng, 1997): every client has the same share
-of bytes, whatever it sends. A prompt that has too many tokens by its bytes alone is refused before it is tokenized.
+Why: tokenizing a megabyte takes a second, and a tokenizer may be used by one thread at a time.
+What: there are two threads, each with its own tokenizer: one for requests of at most `SHORT` bytes, one for longer
+ones. Each serves its queue by start-time fair queueing (Goyal, Vin and Cheng, 1997), so that every client gets the same
+share of bytes. `least_tokens_of` bounds the number of tokens by the bytes of a text, so that prompts that are far too
+long are refused before they are tokenized.
 Cost: a second copy of the tokenizer's tables.
 """
 
@@ -29,7 +30,7 @@ SHORT = 32 << 10
 
 
 class FairQueue(Generic[T]):
-    """What waits, of several clients. Not for several threads at a time."""
+    """A queue that gives each client the same share. Not thread-safe."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, T]] = []
@@ -41,13 +42,13 @@ class FairQueue(Generic[T]):
         return len(self._heap)
 
     def put(self, client: str, size: float, what: T) -> None:
-        """Something of a client that takes as long as its size says."""
+        """Add an item of a client; `size` is its cost."""
         start = max(self._now, self._ends.get(client, 0.0))
         self._ends[client] = start + size
         heapq.heappush(self._heap, (start, next(self._numbers), what))
 
     def take(self) -> T:
-        """What is next."""
+        """Remove and return the next item."""
         self._now, _, what = heapq.heappop(self._heap)
         # A client that has used up no more than all others starts with them anyway.
         self._ends = {client: end for client, end in self._ends.items() if end > self._now and self._heap}
@@ -55,7 +56,7 @@ class FairQueue(Generic[T]):
 
 
 class _Worker:
-    """One thread, with a model whose tokenizer nobody else uses."""
+    """One thread with a tokenizer of its own."""
 
     def __init__(self, model: Any, name: str) -> None:
         self._model = model
@@ -105,7 +106,7 @@ class PromptThreads:
         self._long = self._short if twin is None else _Worker(twin, "structgen-long-prompts")
 
     async def run(self, client: str, size: int, work: Callable[[Any], T]) -> T:
-        """`work` with a model, when it is this client's turn; `size` in bytes."""
+        """Run `work` on a thread with its model when it is the client's turn; `size` is in bytes."""
         worker = self._short if size <= SHORT else self._long
         return await asyncio.wrap_future(worker.submit(client, size, work))
 
@@ -115,7 +116,7 @@ class PromptThreads:
 
 
 def _with_own_tokenizer(model: Any) -> Any:
-    """The same model with a copy of its tokenizer; None where it cannot be copied."""
+    """Return the model with a copy of its tokenizer; None if that cannot be copied."""
     try:
         twin = copy.copy(model)
         twin.tokenizer = copy.deepcopy(model.tokenizer)
@@ -125,10 +126,10 @@ def _with_own_tokenizer(model: Any) -> Any:
 
 
 def least_tokens_of(model: Any) -> Callable[[str], int]:
-    """How many tokens a text has at least, by its bytes alone; 0 where that is not known of the tokenizer.
+    """Return a function that bounds the number of tokens of a text from below, by its bytes alone.
 
-    It is known of byte-level and byte-fallback BPE that leaves the text as it is: each byte that is a token of its own
-    is in some token, and no token has more bytes than the longest.
+    The bound holds for BPE tokenizers that keep every byte of the text: each byte that is a token of its own is in some
+    token, and no token has more bytes than the longest. For other tokenizers the bound is 0.
     """
     backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
     if backend is None:

@@ -1,10 +1,10 @@
 """A matcher that starts in the server's process and moves to a process of its own when it is slow.
 
-Why: most constraints are quick, and a call in the same process costs microseconds. One that is not must not hold up
-the others, who share its engine and its lock.
-What: each call of the core may take `CALL_SECONDS` of CPU time here. A matcher that meets a limit, or whose calls are
-slow again and again, goes on in a lane, where its tokens are read again. One that meets a limit of the engine that all
-share, goes on in a fresh engine once: another constraint may have used the old one up.
+Why: most constraints are quick, and a call in the same process costs microseconds. A slow one must not delay the
+others, which share its engine and its lock.
+What: each call of the core may take `CALL_SECONDS` of CPU time here. A matcher that exceeds a limit, or whose calls are
+slow repeatedly, moves to a matcher process (`lanes`), which reads its tokens again. A matcher that exceeds a limit of
+the shared engine goes on in a fresh engine once, since another constraint may have filled the old one.
 Invariant: masks are the same in either place. A call is stopped when the client has disconnected.
 Cost: some microseconds a call beside the matcher's own.
 """

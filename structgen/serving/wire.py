@@ -1,7 +1,7 @@
-"""What processes that run hostile input send back: JSON, and raw bytes after it. Nothing of it is unpickled.
+"""Messages from processes that run hostile input: JSON followed by raw bytes. None of it is unpickled.
 
-Why: a fault in the core that such a process met must not become code in the process that serves everybody. What the
-parent sends to its children may be a pickle; what comes back is data, checked when it is read.
+Why: hostile input may take over the process that compiles it. It must not reach the serving process through a pickle.
+The parent may send pickles to its children. What comes back is data and is checked when it is read.
 What: a message is a kind, JSON content and a tail of raw bytes (masks). An error crosses by the name of its class and
 its plain fields, and is rebuilt from `structgen.errors` alone. A tree (an IR) is written as one JSON document a line,
 of which each may refer to those before it: what is shared in it, such as the pattern of a format, is written once.
@@ -49,13 +49,13 @@ class Garbled(Exception):
 
 
 def pack(kind: str, content: Any = None, tail: bytes = b"") -> bytes:
-    """A message. `content` is what JSON can hold."""
+    """Write a message. `content` is what JSON can hold."""
     head = json.dumps([kind, content]).encode()
     return b"".join((_LENGTH.pack(len(head)), head, tail))
 
 
 def unpack(data: bytes) -> tuple[str, Any, bytes]:
-    """Kind, content and tail of a message."""
+    """Return the kind, content and tail of a message. Raises `Garbled`."""
     try:
         (length,) = _LENGTH.unpack_from(data)
         end = _LENGTH.size + length
@@ -70,19 +70,19 @@ def unpack(data: bytes) -> tuple[str, Any, bytes]:
 
 
 def pack_error(error: StructgenError) -> bytes:
-    """A message of the kind ``error``."""
+    """Write a message of the kind ``error``."""
     return pack("error", encode_error(error))
 
 
 def encode_error(error: StructgenError) -> dict[str, Any]:
-    """The name of its class and its plain fields."""
+    """Return the name of the error's class and its plain fields."""
     kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in _KINDS)
     fields = {name: value for name, value in vars(error).items() if _is_plain(value)}
     return {"kind": kind, "fields": fields}
 
 
 def decode_error(content: Any) -> StructgenError:
-    """The error that was encoded."""
+    """Rebuild an encoded error. Raises `Garbled`."""
     name, fields = (content.get("kind"), content.get("fields")) if isinstance(content, dict) else (None, None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None or not isinstance(fields, dict) or not isinstance(fields.get("message"), str):
@@ -102,7 +102,7 @@ def decode_error(content: Any) -> StructgenError:
 
 
 def dump_tree(tree: Any) -> bytes | None:
-    """The bytes of nested tuples, lists and dicts with text keys; None where JSON cannot hold a part of it."""
+    """Write nested tuples, lists and dicts with text keys. Returns None where JSON cannot hold a part of the tree."""
     uses = _uses(tree)
     lines: list[str] = []
     written: dict[int, dict[str, int]] = {}
@@ -136,7 +136,7 @@ def dump_tree(tree: Any) -> bytes | None:
 
 
 def _uses(tree: Any) -> Counter[int]:
-    """How often each container stands somewhere in a tree."""
+    """Count how often each container occurs in a tree."""
     uses: Counter[int] = Counter()
     todo = [tree]
     while todo:
@@ -150,7 +150,7 @@ def _uses(tree: Any) -> Counter[int]:
 
 
 def load_tree(data: bytes) -> Any:
-    """The tree, with lists in the place of tuples, which is the same to the core."""
+    """Read a tree. Tuples come back as lists, which the core reads in the same way."""
     shared: list[Any] = []
 
     def resolved(content: dict[str, Any]) -> Any:
@@ -162,7 +162,7 @@ def load_tree(data: bytes) -> Any:
 
 
 def crash(error: BaseException, doing: str) -> LimitExceeded:
-    """For an exception that nobody foresaw: a fault of this program, and not of the request."""
+    """Make the error of an unforeseen exception. It says that this program has a fault, not the request."""
     return LimitExceeded(
         f"an internal error while {doing}: {type(error).__name__}: {error!s:.200}",
         limit="internal",
