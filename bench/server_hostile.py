@@ -44,6 +44,7 @@ Phase = Literal["alone", "harmless", "hostile"]
 _PHASES: tuple[Phase, ...] = ("alone", "harmless", "hostile")
 _STREAMS = 4
 _STREAM_TOKENS = 400
+_TOKENS = 16
 _MANY_TOKENS = 300
 """Of a text without a choice, all of which the model could read in one pass."""
 _LONG_KINDS, _LONG_TOKENS = 3, 250
@@ -80,6 +81,25 @@ def _many_rules(salt: int) -> str:
     return "\n".join(["root ::= r0", *rules])
 
 
+def _shared_negations(salt: int) -> dict[str, Any]:
+    """2^60 ways through its references."""
+    names = [f"d{salt}_{level}" for level in range(61)]
+    defs: dict[str, Any] = {
+        name: {"oneOf": [{"$ref": f"#/$defs/{below}"}, {"not": {"$ref": f"#/$defs/{below}"}}]}
+        for name, below in itertools.pairwise(names)
+    }
+    defs[names[-1]] = {"minimum": 3}
+    values = {"anyOf": [{"type": "null"}, {"$ref": f"#/$defs/{names[0]}"}]}
+    return {"type": "object", "additionalProperties": values, "minProperties": 2, "$defs": defs}
+
+
+def _beside_null(salt: int) -> dict[str, Any]:
+    """What a text meets only where it is not null."""
+    patterns = [{"pattern": f"(a|b)*a(a|b){{{k + salt % 3}}}c{salt}"} for k in range(4, 34)]
+    values = {"anyOf": [{"type": "null"}, {"type": "string", "allOf": patterns}]}
+    return {"type": "array", "items": values, "minItems": 40}
+
+
 _HOSTILE: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
     ("regex, nested counts", lambda n: {"regex": f"((a{{1,{400 + n % 90}}}b?){{1,300}}c?){{1,200}}"}),
     ("regex, look-behind", lambda n: {"regex": f"(.*a.{{{12 + n % 3}}}){{3}}(?<!b{n % 7})"}),
@@ -91,6 +111,8 @@ _HOSTILE: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
     ("schema, 12,000 properties", lambda n: {"json": _wide(n, 12_000)}),
     ("schema, patterns", lambda n: {"json": _patterns(n)}),
     ("schema, large enum", lambda n: {"json": {"enum": [[k, str(n), {"a": k}] for k in range(9_000)]}}),
+    ("schema, shared negations", lambda n: {"json": _shared_negations(n)}),
+    ("schema, patterns beside null", lambda n: {"json": _beside_null(n)}),
     ("schema, long constant", lambda n: {"json": {"const": f"{n} " + "no choice at all; " * 40}}),
     ("grammar, ambiguous", lambda n: {"grammar": f'root ::= s\ns ::= s s s | s s | "a" | "b{n}" | ""'}),
     ("grammar, many rules", lambda n: {"grammar": _many_rules(n)}),
@@ -99,6 +121,30 @@ _HOSTILE: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
         lambda n: {"grammar": f'root ::= [a-z]{{8,9}} e "{n}"\ne ::= e e | [a-z] e | e [a-z] | [a-z] | ""'},
     ),
 )
+
+_LONG = "What the committee had decided was written down, and read to all who came. "
+_HOSTILE_REQUESTS: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
+    (
+        "sampler, long prompt",
+        lambda n: {
+            "messages": [{"role": "user", "content": f"{n} " + _LONG * 120}],
+            "structgen": {"sampler": {"name": "smc", "particles": 4}},
+        },
+    ),
+    (
+        "sampler, 64 particles",
+        lambda n: {"structgen": {"sampler": {"name": "smc", "particles": 64}}, "max_tokens": 100},
+    ),
+    (
+        "sampler, too large",
+        lambda n: {
+            "messages": [{"role": "user", "content": f"{n} " + _LONG * 400}],
+            "structgen": {"sampler": {"name": "smc", "particles": 64}},
+        },
+    ),
+    ("prompt, 900 kB", lambda n: {"messages": [{"role": "user", "content": f"{n} " + _LONG * 12_000}]}),
+)
+"""What is hostile but for its constraint."""
 
 
 @dataclass
@@ -147,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _measure(url: str, options: argparse.Namespace) -> _Seen:
     seen = _Seen()
-    kinds = [one for one in _HOSTILE if one[0].startswith(options.only)]
+    kinds = [one for one in _hostile_kinds() if one[0].startswith(options.only)]
     headers = {"Authorization": f"Bearer {key()}", "Content-Type": "application/json"}
     async with (
         client_of(url, key()) as (client, sending),
@@ -163,7 +209,7 @@ async def _measure(url: str, options: argparse.Namespace) -> _Seen:
                 for salt in range(most)
             ),
             "hostile": deque(
-                (kind, _body(model, salt, make(salt)))
+                (kind, _body(model, salt, **make(salt)))
                 for salt, (kind, make) in zip(range(most, 2 * most), itertools.cycle(kinds), strict=False)
             ),
         }
@@ -219,23 +265,32 @@ async def _steady(client: Any, model: str, number: int, seen: _Seen) -> None:
             await asyncio.sleep(1)
 
 
+def _hostile_kinds() -> list[tuple[str, Callable[[int], dict[str, Any]]]]:
+    """Each with what makes the fields of a request."""
+
+    def constrained(make: Callable[[int], dict[str, Any]]) -> Callable[[int], dict[str, Any]]:
+        return lambda salt: {"structured_outputs": make(salt)}
+
+    return [*((kind, constrained(make)) for kind, make in _HOSTILE), *_HOSTILE_REQUESTS]
+
+
 def _harmless(model: str, salt: int, *, is_long: bool) -> tuple[str, bytes]:
     if not is_long:
-        return "harmless", _body(model, salt, {"json": harmless(salt)})
+        return "harmless", _body(model, salt, structured_outputs={"json": harmless(salt)})
     numbers = {"type": "array", "items": {"type": "integer", "minimum": salt}, "minItems": 40}
-    return "harmless, long", _body(model, salt, {"json": numbers}, _LONG_TOKENS)
+    return "harmless, long", _body(model, salt, structured_outputs={"json": numbers}, max_tokens=_LONG_TOKENS)
 
 
-def _body(model: str, salt: int, spec: dict[str, Any], tokens: int = 16) -> bytes:
+def _body(model: str, salt: int, **fields: Any) -> bytes:
     """A request, as it is sent."""
+    is_constant = "const" in fields.get("structured_outputs", {}).get("json", {})
     asked = {
         "model": model,
         "messages": [{"role": "user", "content": "Go."}],
-        "max_tokens": _MANY_TOKENS if "const" in spec.get("json", {}) else tokens,
+        "max_tokens": _MANY_TOKENS if is_constant else _TOKENS,
         "seed": salt,
-        "structured_outputs": spec,
     }
-    return json.dumps(asked).encode()
+    return json.dumps({**asked, **fields}).encode()
 
 
 async def _come(http: Any, url: str, phase: Phase, kind: str, body: bytes, seen: _Seen) -> None:

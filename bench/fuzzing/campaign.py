@@ -74,7 +74,7 @@ def run(
 def _next(target: str, known: dict[bool, list[str]], rng: random.Random) -> str:
     """Mostly near an input that was fine: what is near a refused one is refused, too, as a rule."""
     parents = known[rng.random() < 0.8] or known[True] or known[False]
-    if target != "core" and (not parents or rng.random() < _FRESH):
+    if target not in ("core", "served") and (not parents or rng.random() < _FRESH):
         return written(target, rng)
     return mutated(target, parents[-200:] if rng.random() < 0.3 else parents, rng)
 

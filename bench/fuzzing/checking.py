@@ -25,6 +25,7 @@ from structgen.constraints.regex import regex
 from structgen.vocabulary import Vocabulary
 
 from .core import check_core
+from .served import check_served
 from .walking import Broken, check_matcher, vocabularies
 
 __all__ = ["TARGETS", "Stage"]
@@ -202,5 +203,6 @@ TARGETS: dict[str, Callable[[str, Stage], None]] = {
     "ebnf": _ebnf,
     "ltl": _ltl,
     "core": check_core,
+    "served": check_served,
 }
 """What is done with an input of each."""

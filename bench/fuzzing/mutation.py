@@ -49,13 +49,14 @@ WORDS: dict[str, tuple[str, ...]] = {
     "ltl": ("G ", "F ", "X ", "N ", " U ", " W ", " R ", " M ", "!", " & ", " | ", " -> ", " <-> ", " xor ", "(", ")", "true",
             "false", "last", "<>", "[]", "a", "b", "'c d'", "Y a", "&&", "~", "((((((((", "!!!!!!!!", "X X X X X X "),
     "core": (),
+    "served": (),
 }  # fmt: skip
 
 
 def mutated(target: str, known: Sequence[str], rng: random.Random) -> str:
     """One of the known inputs, altered once or a few times."""
     text = rng.choice(known)
-    if target == "core":
+    if target in ("core", "served"):
         return _altered_case(text, known, rng)
     times = (1, 1, 1, 2, 2, 3, 5, 9) if target in ("schema", "regex") else (1, 1, 1, 1, 1, 2, 3, 6)
     for _ in range(rng.choice(times)):

@@ -88,7 +88,7 @@ def seeds(target: str) -> list[str]:
                 )
                 for at, text in enumerate(sources)
             ]
-    return [text for text in dict.fromkeys(found) if len(text) <= _LONGEST] if target != "core" else found
+    return [text for text in dict.fromkeys(found) if len(text) <= _LONGEST or target in ("core", "served")]
 
 
 def _shared() -> Path:

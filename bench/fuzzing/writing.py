@@ -83,7 +83,7 @@ _DEEPER = (10, 100, 400, 1_000, 3_000)
 
 
 def written(target: str, rng: random.Random) -> str:
-    """A new input of a target; there is none of target core, whose inputs are made of those of the others."""
+    """A new input of a target; there is none of targets core and served, whose inputs are made of the others'."""
     if rng.random() < 0.03:
         opening, middle, closing = _DEEP[target]
         depth = rng.choice(_DEEPER)

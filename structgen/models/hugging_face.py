@@ -66,17 +66,31 @@ class HuggingFaceModel:
         dtype: torch.dtype = self.model.dtype
         return dtype
 
+    @property
+    def cache_bytes_per_token(self) -> int:
+        """Bytes that keys and values of one token of one row take; of sliding windows as if they were whole."""
+        config = self.model.config.get_text_config()
+        heads = config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // heads
+        kept = getattr(config, "num_key_value_heads", None) or heads
+        return int(2 * config.num_hidden_layers * kept * size * self.dtype.itemsize)
+
     def encode(self, prompt: Prompt) -> list[int]:
         """The tokens of a prompt. With a chat template a string is one user message; without, plain text."""
-        _check_prompt(prompt)
         if isinstance(prompt, str) and not self._is_chat:
+            _check_prompt(prompt)
             return list(self.tokenizer.encode(prompt))
+        return [
+            i for part in self.written(prompt) for i in self.tokenizer.encode(part, add_special_tokens=False)
+        ]
+
+    def written(self, prompt: Prompt) -> list[str]:
+        """The text of messages as the chat template writes them, in parts that are tokenized one by one."""
+        _check_prompt(prompt)
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
         if self._system is not None and not any(message.get("role") == "system" for message in messages):
             messages.insert(0, {"role": "system", "content": self._system})
-        text = self._render([self._without_markers(message) for message in messages])
-        parts = text.split(_BREAK)
-        return [i for part in parts for i in self.tokenizer.encode(part, add_special_tokens=False)]
+        return self._render([self._without_markers(message) for message in messages]).split(_BREAK)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of tokens, special ones left out."""

@@ -43,6 +43,9 @@ _SLOW_TURNS = 8
 _MOST_AT_ONCE = 8
 """At most so many prompts, and so many times `prompt_tokens`, are read in one round while others run."""
 
+_ALONE = 8
+"""Times `prompt_tokens` that are read in one round while nobody runs: others may come, and see the round end."""
+
 _State = Literal["logits", "turning", "turned", "pending"]
 
 
@@ -134,6 +137,8 @@ class RunningBatch:
         self._arriving: _Arrival | None = None
         self._session: Any = None
         self._seats: list[_Seat] = []
+        self.progressed = time.monotonic()
+        """When a row or a prompt went on last, or there was none."""
         self._left: list[_Seat] = []
         """Rows that were dropped while some thread had them."""
 
@@ -156,6 +161,8 @@ class RunningBatch:
         """Let rows that have one and the same prompt wait for their place. They are `Row.prepare`d."""
         if not 0 < len(rows) <= self.most_rows:
             raise OptionError(f"{len(rows)} rows at once; it is 1 to {self.most_rows}")
+        if self.is_idle:
+            self.progressed = time.monotonic()
         self._waiting.append(_Arrival(list(rows)))
 
     def drop(self, rows: Iterable[Row]) -> None:
@@ -178,8 +185,11 @@ class RunningBatch:
         self._let_go()
         changed = self._take_turns()
         self._keep([seat for seat in self._seats if seat.state == "turning" or seat.row.finish is None])
+        read, passes = self.counts.prompt_tokens, self.counts.passes
         changed += self._read_prompts()
         changed += self._pass()
+        if changed or self.is_idle or (read, passes) != (self.counts.prompt_tokens, self.counts.passes):
+            self.progressed = time.monotonic()
         return changed
 
     def close(self) -> None:
@@ -223,15 +233,15 @@ class RunningBatch:
         failed: list[Row] = []
         # subtle: reading a few tokens takes a pass of the model, too, so prompts are counted as well as their tokens.
         prompts = self._prompts_at_once()
-        left = None if prompts is None else prompts * self._prompt_tokens
-        while prompts is None or left is None or min(prompts, left) > 0:
+        left = (_ALONE if prompts is None else prompts) * self._prompt_tokens
+        while left > 0 and (prompts is None or prompts > 0):
             if self._arriving is None:
                 if not self._waiting or not self._has_room(len(self._waiting[0].rows)):
                     break
                 self._arriving = self._waiting.popleft()
             arrival = self._arriving
             prompt = arrival.rows[0].prompt
-            part = prompt[arrival.read :] if left is None else prompt[arrival.read : arrival.read + left]
+            part = prompt[arrival.read : arrival.read + left]
             before = time.perf_counter()
             try:
                 if arrival.session is None:
@@ -251,7 +261,7 @@ class RunningBatch:
                 self._arriving = None
                 if prompts is None and self._seats:
                     break  # there is somebody now who waits
-            left = None if left is None else left - len(part)
+            left -= len(part)
             prompts = None if prompts is None else prompts - 1
         return failed
 
@@ -262,7 +272,7 @@ class RunningBatch:
         return wanted <= self.most_rows and wanted + len(self._left) <= 2 * self.most_rows
 
     def _prompts_at_once(self) -> int | None:
-        """How many prompts may be read in this round, each as far as `prompt_tokens` allow; None: as much as one likes,
+        """How many prompts may be read in this round, each as far as `prompt_tokens` allow; None: as many as one likes,
         since nobody waits for the next pass.
 
         The more rows could join for each that runs, the more: or a batch of short texts would never fill.

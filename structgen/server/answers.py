@@ -16,7 +16,7 @@ from structgen.errors import OutputInvalid
 from structgen.tools import ToolCall
 
 from .engine import Ticket
-from .errors import ApiError, failed
+from .errors import ApiError, as_text, failed
 from .protocol import Asked
 from .text import held_back
 
@@ -104,7 +104,8 @@ class Answer:
 def shown_call(call: ToolCall, index: int | None = None) -> dict[str, Any]:
     """A call with an id of its own; with its index where it is a part of a stream."""
     shown: dict[str, Any] = {} if index is None else {"index": index}
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    # subtle: as an escape half of a character is JSON, too, and as itself no answer could be written.
+    arguments = as_text(json.dumps(call.arguments, ensure_ascii=False))
     shown["id"], shown["type"] = f"call_{secrets.token_hex(12)}", "function"
     shown["function"] = {"name": call.name, "arguments": arguments}
     return shown

@@ -21,15 +21,17 @@ from starlette.exceptions import HTTPException
 
 from .answers import Answer, Streamed, choice_of, failure, shown_call
 from .errors import ApiError, bad_request
-from .fields import parse_body
-from .protocol import Asked, Endpoint, read_request
-from .service import Running, Service
+from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
+from .prompts import SHORT
+from .protocol import Asked, Endpoint
+from .service import Running, Sender, Service
 
 __all__ = ["make_app"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _BODY_SECONDS = 60.0
+_TAKE_SECONDS = 10.0
 _GONE = 499  # what web servers write down where the client has left
 
 
@@ -75,6 +77,9 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
             return JSONResponse({"status": "the model's thread has ended"}, 503)
         if service.is_draining:
             return JSONResponse({"status": "draining", "open": service.open}, 503)
+        if (seconds := service.engine.stalled_seconds) is not None:
+            status = f"no step of the model was finished for {seconds:.0f} s"
+            return JSONResponse({"status": status, "open": service.open}, 503)
         return JSONResponse({"status": "ok", "open": service.open})
 
     @app.get("/metrics")
@@ -105,7 +110,7 @@ class _Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        endpoint = _endpoint(scope["path"])
+        path = path_in_app(scope)
         status = 0
 
         async def counted(message: Any) -> None:
@@ -115,7 +120,7 @@ class _Gate:
             await send(message)
 
         try:
-            if scope["path"].startswith("/v1") and not self._may_enter(scope):
+            if path not in OPEN_PATHS and not self._may_enter(scope):
                 error = ApiError(
                     401, "this server needs an API key: Authorization: Bearer KEY", code="invalid_api_key"
                 )
@@ -129,7 +134,9 @@ class _Gate:
             error = ApiError(500, "an internal error; the server's log says more", code="internal_error")
             await JSONResponse(error.body, 500)(scope, receive, counted)
         finally:
-            self._service.metrics.requests.labels(endpoint, str(status or _GONE)).inc()
+            self._service.metrics.requests.labels(
+                path if path in ENDPOINTS else "other", str(status or _GONE)
+            ).inc()
 
     def _may_enter(self, scope: Any) -> bool:
         if not self._keys:
@@ -144,11 +151,6 @@ class _Gate:
 
 def _digest(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()
-
-
-def _endpoint(path: str) -> str:
-    known = ("/v1/chat/completions", "/v1/completions", "/v1/models", "/health", "/metrics")
-    return path if path in known else "other"
 
 
 def _model(service: Service) -> dict[str, Any]:
@@ -166,34 +168,39 @@ def _model(service: Service) -> dict[str, Any]:
 
 async def _answered(service: Service, request: Request, endpoint: Endpoint) -> Response:
     body = await _body(request, service.settings.max_body)
-    asked = read_request(parse_body(body), endpoint, service.settings)
+    sender = Sender(_client_of(request), len(body))
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(service.admitted())
         deadline = asyncio.get_running_loop().time() + service.settings.request_seconds
         try:
+            asked = (
+                service.read(body, endpoint)
+                if len(body) <= SHORT
+                else await _unless_gone(request, service.read_long(body, endpoint, sender), deadline)
+            )
             if asked.stream:
-                running = await _unless_gone(request, _begun(service, asked), deadline)
+                running = await _unless_gone(request, _begun(service, asked, sender), deadline)
                 stack.callback(service.leave, running)
-                return _Stream(_events(service, asked, running, deadline), stack.pop_all())
-            answer = await _unless_gone(request, _whole(service, asked), deadline)
+                return _Stream(_events(service, asked, running, deadline), stack.pop_all(), deadline)
+            answer = await _unless_gone(request, _whole(service, asked, sender), deadline)
         except _ClientGone:
             return Response(status_code=_GONE)
         return JSONResponse(answer)
 
 
-async def _begun(service: Service, asked: Asked) -> Running:
-    prompt, compiled = await service.prepare(asked)
+async def _begun(service: Service, asked: Asked, sender: Sender) -> Running:
+    prompt, compiled = await service.prepare(asked, sender)
     return await service.submit(asked, prompt, compiled)
 
 
-async def _whole(service: Service, asked: Asked) -> dict[str, Any]:
+async def _whole(service: Service, asked: Asked, sender: Sender) -> dict[str, Any]:
     answer = Answer(asked)
     if asked.sampler is not None:
-        prompt, compiled = await service.prepare(asked)
+        prompt, compiled = await service.prepare(asked, sender)
         choices, drawn, details = await service.sample(asked, prompt, compiled)
         service.metrics.tokens.inc(drawn)
         return answer.whole(choices, _usage(len(prompt), drawn), details)
-    running = await _begun(service, asked)
+    running = await _begun(service, asked, sender)
     try:
         ticket = running.ticket
         assert ticket is not None
@@ -211,9 +218,8 @@ async def _whole(service: Service, asked: Asked) -> dict[str, Any]:
 async def _events(service: Service, asked: Asked, running: Running, deadline: float) -> AsyncIterator[bytes]:
     """Server-sent events; an error in the middle is an event, too, and the last one."""
     try:
-        async with asyncio.timeout_at(deadline):
-            async for part in _parts(service, asked, running):
-                yield _event(part)
+        async for part in _parts(service, asked, running, deadline):
+            yield _event(part)
         yield b"data: [DONE]\n\n"
     except TimeoutError:
         yield _event(_too_long(service).body)
@@ -224,7 +230,9 @@ async def _events(service: Service, asked: Asked, running: Running, deadline: fl
         yield _event(ApiError(500, "an internal error; the server's log says more").body)
 
 
-async def _parts(service: Service, asked: Asked, running: Running) -> AsyncIterator[dict[str, Any]]:
+async def _parts(
+    service: Service, asked: Asked, running: Running, deadline: float
+) -> AsyncIterator[dict[str, Any]]:
     answer, ticket = Answer(asked), running.ticket
     assert ticket is not None
     streamed = Streamed(asked)
@@ -234,7 +242,9 @@ async def _parts(service: Service, asked: Asked, running: Running) -> AsyncItera
         for place in range(asked.n):
             yield answer.chunk(place, {"role": "assistant", "content": ""})
     while any(is_open):
-        await running.change()
+        # subtle: for this alone, since what is cancelled while a part is sent is not this generator.
+        async with asyncio.timeout_at(deadline):
+            await running.change()
         for place in range(asked.n):
             if not is_open[place]:
                 continue
@@ -275,24 +285,34 @@ def _event(part: dict[str, Any]) -> bytes:
 
 
 class _Stream(StreamingResponse):
-    """Whatever happens to the connection, `stack` is closed: even if nothing of the stream was asked for."""
+    """Whatever happens to the connection, `stack` is closed: even if nothing of the stream was asked for, and if its
+    client takes nothing of it until some seconds after the deadline."""
 
-    def __init__(self, events: AsyncIterator[bytes], stack: AsyncExitStack) -> None:
+    def __init__(self, events: AsyncIterator[bytes], stack: AsyncExitStack, deadline: float) -> None:
         super().__init__(
             events,
             media_type="text/event-stream",
             headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
         )
-        self._stack = stack
+        self._stack, self._deadline = stack, deadline
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            async with asyncio.timeout_at(self._deadline + _TAKE_SECONDS):
+                await super().__call__(scope, receive, send)
+        except TimeoutError:
+            logger.info("a stream was not taken in time")
         finally:
             await self._stack.aclose()
 
 
 # -- parts
+
+
+def _client_of(request: Request) -> str:
+    """Who shares one turn with others: those with the same key, or at the same address."""
+    key = request.headers.get("authorization") if request.app.state.service.settings.api_keys else None
+    return key or (request.client.host if request.client else "")
 
 
 async def _body(request: Request, most: int) -> bytes:

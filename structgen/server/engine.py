@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -34,6 +35,8 @@ __all__ = ["Engine", "Ticket"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _GIVE_BACK_SECONDS = 20.0
+_ALONE = 8
+"""Times `prompt_tokens` that a sampler reads in one pass where nobody else runs."""
 _PAUSE = 0.2
 """Of the time of the round before,"""
 _MOST_PAUSE = 0.025
@@ -118,6 +121,10 @@ class Engine:
             patience=settings.patience,
             prompt_tokens=settings.prompt_tokens,
         )
+        self._prompt_tokens = settings.prompt_tokens
+        self._stall_seconds = settings.stall_seconds
+        self._round_since: float | None = None
+        """When the round that runs began."""
         self._is_in_the_way = is_in_the_way
         self._pauses = computes_here(model)
         self._last_round = 0.0
@@ -137,6 +144,20 @@ class Engine:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def stalled_seconds(self) -> float | None:
+        """For how long no step was finished although there is work, if that is more than `stall_seconds`."""
+        # subtle: rounds go on while all rows wait for their masks.
+        since = [] if self.batch.is_idle else [self.batch.progressed]
+        if (started := self._round_since) is not None:
+            since.append(started)
+        seconds = time.monotonic() - min(since, default=math.inf)
+        return seconds if seconds > self._stall_seconds else None
+
+    def prompt_part(self) -> int:
+        """How many tokens of a prompt may be read in one pass: few, where others wait for it."""
+        return self._prompt_tokens * (1 if self.batch.running else _ALONE)
+
     def submit(self, ticket: Ticket) -> None:
         """Take a request; its rows are prepared."""
         self._put(self._new, ticket)
@@ -155,7 +176,12 @@ class Engine:
         """End the thread; what is under way ends with an error."""
         with self._wake:
             self._closing = True
+            waiting = list(self._new)
             self._wake.notify()
+        # subtle: a call of the core that runs would keep its thread, and with it the process.
+        for ticket in (*waiting, *(ticket for ticket, _ in list(self._of.values()))):
+            for row in ticket.rows:
+                row.leave()
         if self._thread.is_alive():
             self._thread.join(seconds)
         self.batch.close()
@@ -179,6 +205,7 @@ class Engine:
                 new, self._new = self._new, deque()
                 gone, self._gone = self._gone, deque()
                 call = self._calls.popleft() if self._calls else None
+            self._round_since = time.monotonic()
             self._give_back()
             self._pause()
             before = time.perf_counter()
@@ -188,6 +215,7 @@ class Engine:
                 logger.exception("a round failed")
                 self._fail_all(error)
             self._last_round = time.perf_counter() - before
+            self._round_since = None
         self._fail_all(ShuttingDown("the server is shutting down"))
 
     def _round(

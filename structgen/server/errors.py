@@ -7,7 +7,7 @@ from typing import Any
 from structgen.errors import GenerationError, LimitExceeded, PromptError, StructgenError
 from structgen.serving.passing import passing_status
 
-__all__ = ["ApiError", "ShuttingDown", "bad_request", "failed", "of_error"]
+__all__ = ["ApiError", "ShuttingDown", "as_text", "bad_request", "failed", "of_error"]
 
 _TYPES = {
     400: "invalid_request_error",
@@ -39,7 +39,8 @@ class ApiError(Exception):
     @property
     def body(self) -> dict[str, Any]:
         kind = _TYPES.get(self.status, "invalid_request_error")
-        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+        told = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        return {"error": {name: None if value is None else as_text(value) for name, value in told.items()}}
 
     @property
     def headers(self) -> dict[str, str]:
@@ -48,15 +49,25 @@ class ApiError(Exception):
         return {"WWW-Authenticate": "Bearer"} if self.status == 401 else {}
 
 
+def as_text(value: str) -> str:
+    """With halves of characters, which UTF-8 cannot write, as they are escaped."""
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
 def bad_request(param: str | None, message: str, code: str | None = None) -> ApiError:
     """A request that cannot be answered as it is."""
     return ApiError(400, message, param=param, code=code)
 
 
+def _is_end(error: StructgenError) -> bool:
+    """Was the request given up since the server ends? Clients that left themselves are told nothing."""
+    return isinstance(error, ShuttingDown) or (isinstance(error, LimitExceeded) and error.limit == "left")
+
+
 def of_error(error: StructgenError, param: str | None) -> ApiError:
     """What the library says of a request, before anything is generated."""
-    if isinstance(error, ShuttingDown):
-        return ApiError(503, str(error), code="draining")
+    if _is_end(error):
+        return ApiError(503, "the server is shutting down", code="draining")
     if (status := passing_status(error)) is not None:
         return ApiError(status, str(error), param=param, code=getattr(error, "limit", None))
     if isinstance(error, PromptError):
@@ -69,8 +80,8 @@ def of_error(error: StructgenError, param: str | None) -> ApiError:
 
 def failed(error: StructgenError) -> ApiError:
     """What is told where a text failed on its way."""
-    if isinstance(error, ShuttingDown):
-        return ApiError(503, str(error), code="draining")
+    if _is_end(error):
+        return ApiError(503, "the server is shutting down", code="draining")
     if isinstance(error, LimitExceeded):
         return ApiError(passing_status(error) or 422, str(error), code=error.limit or "limit_exceeded")
     return ApiError(500, str(error), code="internal_error")

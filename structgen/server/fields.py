@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,12 +19,16 @@ from .errors import ApiError, bad_request
 __all__ = ["Fields", "parse_body"]
 
 _DEEPEST = 200
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_body(data: bytes) -> dict[str, Any]:
     """The object that a body is."""
     try:
-        body = json.loads(data, parse_constant=_no_constant)
+        # subtle: given bytes, json takes other encodings than UTF-8, and surrogates that are encoded on their own.
+        text = data.decode("utf-8-sig")
+        body = json.loads(text, parse_constant=_no_constant)
     except RecursionError:
         raise bad_request(None, "the body is nested too deep") from None
     except ValueError as error:  # JSON, UTF-8, and numbers of too many digits
@@ -32,7 +37,28 @@ def parse_body(data: bytes) -> dict[str, Any]:
         raise bad_request(None, f"the body is {with_kind(body)}, not an object")
     if _is_deep(body, _DEEPEST):
         raise bad_request(None, f"the body is nested more than {_DEEPEST} levels deep")
+    if _ESCAPED_SURROGATE.search(text) and (found := _lone_surrogate(body)) is not None:
+        where, half = found
+        raise bad_request(
+            where or None, f"{where or 'the body'} holds {half!r}, half of a character, which is no text"
+        )
     return body
+
+
+def _lone_surrogate(value: Any, where: str = "") -> tuple[str, str] | None:
+    """The first text with half of a character: its place and that half."""
+    if isinstance(value, str):
+        half = _SURROGATE.search(value)
+        return None if half is None else (where, half[0])
+    if isinstance(value, list):
+        parts: Any = ((f"{where}[{place}]", one) for place, one in enumerate(value))
+    elif isinstance(value, dict):
+        if (key := next((one for one in value if _SURROGATE.search(one)), None)) is not None:
+            return where, _SURROGATE.findall(key)[0]
+        parts = ((f"{where}.{name}" if where else name, one) for name, one in value.items())
+    else:
+        return None
+    return next((found for place, one in parts if (found := _lone_surrogate(one, place)) is not None), None)
 
 
 def _no_constant(name: str) -> Any:

@@ -2,13 +2,15 @@
 
 The first SIGTERM or SIGINT drains: new requests get the status 503, `/health` says so, and running ones are answered;
 when none is left the server ends. Those that are not answered within `drain_seconds` are told so with the status 503,
-or as the last event of their stream. A second signal ends the process at once.
+or as the last event of their stream. A second signal ends the process at once. So does the time: what does not end
+within `_END_SECONDS` after that, for whatever fault, is ended by the system.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import os
 import signal
 import socket
@@ -20,14 +22,17 @@ import uvicorn
 from structgen.serving.processes import settle
 
 from .app import make_app
+from .connections import guarded
 from .service import Service
 
-__all__ = ["serve"]
+__all__ = ["config_of", "serve"]
 
 _KEEP_ALIVE = 30
 _LOOK = 0.05
 _TELL_SECONDS = 5.0
 """For telling those who are not answered in time."""
+_END_SECONDS = 30.0
+"""For all threads to end, once everybody has been answered or told."""
 
 
 def serve(
@@ -38,17 +43,22 @@ def serve(
     log_level: str = "warning",
 ) -> int:
     """Answer until a signal comes; the exit status."""
-    config = uvicorn.Config(
+    _Server(config_of(service, log_level), service, say).run(sockets)
+    return 0
+
+
+def config_of(service: Service, log_level: str = "warning") -> uvicorn.Config:
+    """How uvicorn serves the application."""
+    return uvicorn.Config(
         make_app(service),
+        http=guarded(service.settings),
+        ws="none",
         log_level=log_level,
         access_log=log_level in ("info", "debug", "trace"),
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=int(service.settings.drain_seconds) + 1,
-        limit_concurrency=2 * service.settings.max_queue + 64,
         server_header=False,
     )
-    _Server(config, service, say).run(sockets)
-    return 0
 
 
 class _Server(uvicorn.Server):
@@ -87,6 +97,11 @@ class _Server(uvicorn.Server):
             if running
             else "stopping"
         )
+        # subtle: a thread of C, which needs neither the interpreter nor the event loop.
+        with contextlib.suppress(RuntimeError, OSError, ValueError):  # nobody reads the standard error
+            faulthandler.dump_traceback_later(
+                self._service.settings.drain_seconds + _TELL_SECONDS + _END_SECONDS, exit=True
+            )
         self._draining = asyncio.get_running_loop().create_task(self._drain())
 
     async def _drain(self) -> None:

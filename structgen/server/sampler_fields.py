@@ -31,6 +31,29 @@ class SamplerAsked:
     limits: dict[str, Any]
     """`max_seconds`, `max_calls`, `max_attempts`, as far as they are given."""
 
+    @property
+    def rows(self) -> int:
+        """How many rows of the model's cache it takes at most."""
+        return int(getattr(self.sampler, self.rows_option))
+
+    @property
+    def rows_option(self) -> str:
+        """The option that says so."""
+        return "particles" if isinstance(self.sampler, SMC) else "lanes"
+
+    def check_memory(self, tokens: int, token_bytes: int, most: int) -> None:
+        """Refuse rows of so many tokens whose cache would take more than `most` bytes. Raises `ApiError`."""
+        needed = self.rows * tokens * token_bytes
+        if needed > most:
+            option = f"structgen.sampler.{self.rows_option}"
+            raise bad_request(
+                option,
+                f"{self.rows} {self.rows_option} of up to {tokens} tokens (prompt and max_tokens) take {needed >> 20} "
+                f"MiB of the model's cache, more than {most >> 20}. Send fewer {self.rows_option} ({option}), a "
+                "smaller max_tokens or a shorter prompt. The server's option is --sampler-bytes.",
+                "sampler_bytes",
+            )
+
 
 def read_sampler(own: Fields, settings: ServerSettings) -> SamplerAsked | None:
     """The sampler, if one is asked for."""
@@ -45,6 +68,10 @@ def read_sampler(own: Fields, settings: ServerSettings) -> SamplerAsked | None:
         if limits:
             raise bad_request(f"structgen.{next(iter(limits))}", "this is an option of structgen.sampler")
         return None
+    if not settings.samplers:
+        raise bad_request(
+            "structgen.sampler", "this server takes no structgen.sampler: it was started with --samplers 0"
+        )
     options = dict(given) if isinstance(given, dict) else {"name": given}
     name = options.pop("name", None)
     if not isinstance(name, str):

@@ -13,34 +13,47 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from structgen import _core
 from structgen.errors import DeadEnd, LimitExceeded, StructgenError
 from structgen.posterior_sampling import sample
 from structgen.sampling.budget import room_after
 from structgen.sampling.options import row_seed
 from structgen.sampling.row import Row
 from structgen.serving.compiler import Compiled
-from structgen.serving.laned import LanedCompiler, LanedSpec, MovingMatcher
+from structgen.serving.laned import LanedCompiler, LanedSpec
 from structgen.serving.lanes import LaneMatcher
+from structgen.serving.moving import MovingMatcher
 from structgen.vocabulary import Vocabulary
 
 from .answers import Choice, whole_turn
 from .engine import Engine, Ticket
 from .errors import ApiError, bad_request, failed, of_error
+from .fields import parse_body
 from .metrics import Metrics
-from .protocol import Asked
+from .prompts import PromptThreads, least_tokens_of
+from .protocol import Asked, Endpoint, read_request
 from .settings import ServerSettings
 from .shared_model import SharedModel
 from .text import RowText
 
-__all__ = ["Running", "Service"]
+__all__ = ["Running", "Sender", "Service"]
 
 T = TypeVar("T")
 Spec = Compiled | LanedSpec
 _MOST_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Of a request: whose turn it takes, and its size in bytes."""
+
+    client: str
+    size: int
 
 
 class Running:
@@ -96,11 +109,13 @@ class Service:
         self.is_draining = False
         self.open = 0
         self._next = 0
-        # subtle: tokenizers are not made for two threads at a time.
-        self._prompts = ThreadPoolExecutor(1, "structgen-prompts")
+        self._prompts = PromptThreads(model)
+        self._least_tokens = least_tokens_of(model)
         self._opening = ThreadPoolExecutor(2, "structgen-opening")
         self._opening_lanes = ThreadPoolExecutor(settings.limits.max_lanes, "structgen-opening-lanes")
-        self._samplers = ThreadPoolExecutor(settings.samplers, "structgen-samplers")
+        self._samplers = ThreadPoolExecutor(max(1, settings.samplers), "structgen-samplers")
+        self._drawing: set[_core.StopFlag] = set()
+        """Ends the calls of the core that samplers make."""
         self._specials = {i: text.encode() for text, i in model.vocabulary.specials.items()}
 
     def start(self) -> None:
@@ -109,9 +124,12 @@ class Service:
     def close(self) -> None:
         """End all threads and processes."""
         self.is_draining = True
+        for stop in tuple(self._drawing):
+            stop.set()
         self.engine.close()
         self.compiler.close()
-        for threads in (self._prompts, self._opening, self._opening_lanes, self._samplers):
+        self._prompts.close()
+        for threads in (self._opening, self._opening_lanes, self._samplers):
             threads.shutdown(wait=False, cancel_futures=True)
 
     @asynccontextmanager
@@ -133,12 +151,20 @@ class Service:
             self.open -= 1
             self.metrics.open.set(self.open)
 
-    async def prepare(self, asked: Asked) -> tuple[list[int], Spec | None]:
+    def read(self, body: bytes, endpoint: Endpoint) -> Asked:
+        """The request that a body is. Raises `ApiError`."""
+        return read_request(parse_body(body), endpoint, self.settings)
+
+    async def read_long(self, body: bytes, endpoint: Endpoint, sender: Sender) -> Asked:
+        """The same, where long prompts are tokenized, since it takes long, too."""
+        return await self._prompts.run(sender.client, sender.size, lambda model: self.read(body, endpoint))
+
+    async def prepare(self, asked: Asked, sender: Sender) -> tuple[list[int], Spec | None]:
         """The prompt's tokens and the compiled constraint. Raises `ApiError`."""
         self._check_model(asked)
         kind = "none" if asked.spec is None else asked.spec.kind
         self.metrics.constraints.labels(kind).inc()
-        encoding = self._in_thread(self._prompts, lambda: self._encode(asked))
+        encoding = self._prompts.run(sender.client, sender.size, lambda model: self._encode(asked, model))
         if asked.spec is None:
             return await encoding, None
         future = self.compiler.submit(asked.spec.kind, asked.spec.spec)
@@ -208,13 +234,21 @@ class Service:
         self, asked: Asked, prompt: list[int], compiled: Spec | None
     ) -> tuple[list[Choice], int, dict[str, Any]]:
         """The answers of a sampler, the tokens that they have, and what it says of them."""
-        stopped = False
+        assert asked.sampler is not None
+        room, _ = room_after(len(prompt), self.model.context_length, asked.options.max_tokens)
+        token_bytes = getattr(self.model, "cache_bytes_per_token", 0)
+        asked.sampler.check_memory(len(prompt) + room, token_bytes, self.settings.sampler_bytes)
+        stop = _core.StopFlag()
 
         def draw() -> tuple[list[Choice], int, dict[str, Any]]:
-            return self._draw(asked, prompt, compiled, lambda: stopped or self.is_closed)
+            with _core.CallLimits(cpu_seconds=self.settings.request_seconds, stop=stop):
+                return self._draw(asked, prompt, compiled, lambda: stop.is_set() or self.is_closed)
 
+        self._drawing.add(stop)
         try:
             return await self._in_thread(self._samplers, draw)
+        except _core.Stopped:
+            raise ApiError(503, "the server is shutting down", code="draining") from None
         except LimitExceeded as error:
             raise failed(error) from None
         except DeadEnd as error:
@@ -222,7 +256,8 @@ class Service:
         except StructgenError as error:
             raise self._refused(error, asked) from None
         finally:
-            stopped = True
+            stop.set()
+            self._drawing.discard(stop)
 
     @property
     def is_closed(self) -> bool:
@@ -233,28 +268,34 @@ class Service:
     async def _in_thread(self, threads: ThreadPoolExecutor, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(threads, function)
 
-    def _encode(self, asked: Asked) -> list[int]:
-        vocabulary = self.model.vocabulary
-        if asked.endpoint == "chat":
-            try:
-                found: list[int] = self.model.encode(asked.prompt)
-            except StructgenError as error:
-                raise of_error(error, "messages") from None
-        elif isinstance(asked.prompt, str):
-            found = list(self.model.tokenizer.encode(asked.prompt))
-        else:
-            found = list(asked.prompt)
-            if max(found) >= vocabulary.size:
-                raise bad_request("prompt", f"the token {max(found)} is none of {vocabulary.size}")
+    def _encode(self, asked: Asked, model: Any) -> list[int]:
+        """The prompt's tokens, with the model of the thread."""
         length = self.model.context_length
+        param = "messages" if asked.endpoint == "chat" else "prompt"
+        try:
+            if isinstance(asked.prompt, str):
+                texts = [asked.prompt]
+            elif asked.endpoint == "chat" and hasattr(model, "written"):
+                texts = model.written(asked.prompt)
+            else:
+                texts = []
+            least = sum(map(self._least_tokens, texts))
+            if length is not None and least >= length:
+                raise _too_long_prompt(param, f"at least {least}", length)
+            if asked.endpoint == "chat":
+                found: list[int] = model.encode(asked.prompt)
+            elif isinstance(asked.prompt, str):
+                found = list(model.tokenizer.encode(asked.prompt))
+            else:
+                found = list(asked.prompt)
+        except StructgenError as error:
+            raise of_error(error, param) from None
         if not found:
-            raise bad_request("prompt", "the prompt has no tokens")
+            raise bad_request(param, "the prompt has no tokens")
+        if max(found) >= self.model.vocabulary.size:
+            raise bad_request(param, f"the token {max(found)} is none of {self.model.vocabulary.size}")
         if length is not None and len(found) >= length:
-            raise bad_request(
-                "messages" if asked.endpoint == "chat" else "prompt",
-                f"the prompt has {len(found)} tokens, the model's context {length}",
-                "context_length_exceeded",
-            )
+            raise _too_long_prompt(param, str(len(found)), length)
         return found
 
     def _waits_for_lane(self, asked: Asked, prompt: list[int], compiled: Spec | None) -> bool:
@@ -292,7 +333,7 @@ class Service:
                     "the constraint takes too long for a sampler", limit="sampler", hint="Send a smaller one."
                 )
         vocabulary: Vocabulary = self.model.vocabulary if compiled is None else compiled.vocabulary
-        shared: Any = SharedModel(self.model, vocabulary, self.engine.call, prompt)
+        shared: Any = SharedModel(self.model, vocabulary, self.engine.call, self.engine.prompt_part, prompt)
         options = asked.options
         if options.truncates:
             raise bad_request("top_p", "top_k, top_p and min_p cannot be combined with structgen.sampler")
@@ -358,6 +399,12 @@ class Service:
 
     def _refused(self, error: StructgenError, asked: Asked) -> ApiError:
         return of_error(error, None if asked.spec is None else asked.spec.param)
+
+
+def _too_long_prompt(param: str, tokens: str, length: int) -> ApiError:
+    return bad_request(
+        param, f"the prompt has {tokens} tokens, the model's context {length}", "context_length_exceeded"
+    )
 
 
 def _finite(value: float) -> float | None:

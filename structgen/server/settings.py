@@ -26,6 +26,14 @@ class ServerSettings:
     """Requests that are waiting or being answered; more get the status 429."""
     max_body: int = 1 << 20
     """Bytes of a request."""
+    max_connections: int = 1024
+    """Connections that are open; for one more the oldest one without a complete request is closed."""
+    max_client_connections: int = 256
+    """The same of one address."""
+    header_seconds: float = 10.0
+    """For the header of a request to come, from the moment at which the connection is open."""
+    unread_seconds: float = 60.0
+    """A client that takes nothing of its answer for so long is cut off."""
     max_tokens: int = 4096
     """The most tokens of an answer."""
     default_tokens: int = 512
@@ -45,7 +53,11 @@ class ServerSettings:
     tool_format: str = "hermes"
     """How the model writes tool calls: a name of `structgen.tools.FORMATS`."""
     samplers: int = 1
-    """Requests with a sampler of their own that run at a time."""
+    """Requests with a sampler of their own that run at a time; 0: such requests are refused."""
+    sampler_bytes: int = 1 << 30
+    """Memory of the model's cache that one of them may take: rows (particles, lanes) times tokens."""
+    stall_seconds: float = 120.0
+    """``/health`` fails where no step of the batch is finished for so long."""
     compilers: int = 2
     """Processes that try out constraints; with one alone, new ones wait behind one that takes long."""
     limits: RequestLimits = field(default_factory=lambda: RequestLimits(whitespace="json.dumps"))
@@ -55,7 +67,8 @@ class ServerSettings:
         for one in fields(self):
             value: Any = getattr(self, one.name)
             if one.type in ("int", "float"):
-                least = 0 if one.name in ("compilers", "drain_seconds") else 1 if one.type == "int" else 1e-6
+                may_be_none = one.name in ("compilers", "samplers", "drain_seconds")
+                least = 0 if may_be_none else 1 if one.type == "int" else 1e-6
                 whole = one.type == "float" or isinstance(value, int)
                 if (
                     not isinstance(value, int | float)

@@ -59,6 +59,10 @@ class Compiled:
         """The same, compiled once more, in an engine of its own."""
         return _built(self.kind, self.key, self.constraint, serving_vocabulary(self.vocabulary), is_slow=True)
 
+    def within(self, vocabulary: Vocabulary) -> Compiled:
+        """The same, compiled once more, in the engine of another vocabulary of the same tokens."""
+        return _built(self.kind, self.key, self.constraint, vocabulary, is_slow=self.is_slow)
+
 
 class ConstraintCompiler(Trials[Compiled]):
     """Compiles for one vocabulary; safe to use from any thread."""
@@ -71,7 +75,7 @@ class ConstraintCompiler(Trials[Compiled]):
         if self._workers:
             check_install(trial, self.limits)
         is_slow = trial.slowest_mask > self.limits.slow_mask_seconds
-        return install(job.kind, job.key, trial, self.vocabulary, is_slow=is_slow)
+        return install(job, trial, self.vocabulary, self.limits, is_slow=is_slow)
 
     def _mask_bytes(self) -> int:
         return self.vocabulary.engine.mask_memory
@@ -80,11 +84,14 @@ class ConstraintCompiler(Trials[Compiled]):
         return self._mask_bytes() <= MASK_BYTES
 
 
-def install(kind: Kind, key: bytes, trial: Trial, vocabulary: Vocabulary, *, is_slow: bool) -> Compiled:
+def install(
+    job: Job[Any], trial: Trial, vocabulary: Vocabulary, limits: RequestLimits, *, is_slow: bool
+) -> Compiled:
     """A spec that was tried out, compiled in this process; in an engine of its own if its masks are slow."""
+    constraint = trial.constraint(job.kind, job.spec, vocabulary, limits)
     if is_slow:
         vocabulary = serving_vocabulary(vocabulary)
-    return _built(kind, key, trial.constraint(), vocabulary, is_slow=is_slow)
+    return _built(job.kind, job.key, constraint, vocabulary, is_slow=is_slow)
 
 
 def _built(

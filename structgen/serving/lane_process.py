@@ -5,18 +5,21 @@ stopped from another thread. Building an automaton holds the interpreter; in a p
 What: this process makes the vocabulary once. For each descriptor that comes over the socket at its standard input it
 forks, so that a constraint's process is there in milliseconds and shares the vocabulary's memory; it answers with the
 new one's number. The forked one reads a pickled constraint, compiles it, and then answers questions about matchers of
-it (`Question`) by a `View` or an error, until its socket is closed.
+it (`Question`) by messages (`wire`), until its socket is closed.
 Invariant: neither process has threads. Both end with their sockets, and with their parents.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import signal
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from structgen import _core
@@ -25,9 +28,12 @@ from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.own_requests import preload
 from structgen.serving.processes import bound_memory, die_with_parent, settle, stand_by
 from structgen.serving.trial import serving_vocabulary
+from structgen.serving.wire import MOST_BYTES, Garbled, crash, pack, pack_error
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["NUMBER", "READY", "Question", "View", "main", "receive", "send"]
+__all__ = ["NUMBER", "READY", "Question", "View", "checked_tokens", "main", "receive", "send"]
+
+logger = logging.getLogger(__name__)
 
 LENGTH = struct.Struct(">I")
 NUMBER = struct.Struct(">q")
@@ -59,6 +65,27 @@ class View:
     is_complete: bool
     must_stop: bool
     forced: tuple[int, ...]
+
+    def pack(self) -> bytes:
+        """As a message."""
+        return pack("view", [self.allowed, self.is_complete, self.must_stop, self.forced], self.mask)
+
+    @classmethod
+    def unpacked(cls, content: Any, mask: bytes, words: int) -> View:
+        """From a message, for a vocabulary of so many words of mask. Raises `Garbled`."""
+        if not isinstance(content, list) or len(content) != 4 or len(mask) != 4 * words:
+            raise Garbled("not a view")
+        allowed, is_complete, must_stop, forced = content
+        if type(allowed) is not int or type(is_complete) is not bool or type(must_stop) is not bool:
+            raise Garbled("not the fields of a view")
+        return cls(mask, allowed, is_complete, must_stop, checked_tokens(forced, 32 * words))
+
+
+def checked_tokens(tokens: Any, size: int) -> tuple[int, ...]:
+    """Tokens of a message, below `size`. Raises `Garbled`."""
+    if not isinstance(tokens, list) or not all(type(one) is int and 0 <= one < size for one in tokens):
+        raise Garbled("not tokens")
+    return tuple(tokens)
 
 
 def main() -> None:
@@ -100,25 +127,25 @@ def _serve(line: socket.socket, vocabulary: Vocabulary) -> None:
     pickled = receive(line)
     if pickled is None:
         return
-    program: Any = _answered(lambda: _compiled(pickled, vocabulary))
-    is_refused = isinstance(program, StructgenError)
-    send(line, pickle.dumps(program if is_refused else None))
-    if is_refused:
+    program: _core.Program | None = None
+
+    def compile_it() -> bytes:
+        nonlocal program
+        program = vocabulary.engine.compile(pickle.loads(pickled).lower())
+        return pack("ready")
+
+    send(line, _answered(compile_it))
+    if program is None:
         return
     matchers: dict[int, _core.Matcher] = {}
     while (frame := receive(line)) is not None:
         question: Question = pickle.loads(frame)
         for number in question.gone:
             matchers.pop(number, None)
-        answer = _answered(lambda asked=question: _answer(asked, program, matchers))
-        send(line, pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
+        send(line, _answered(partial(_answer, question, program, matchers)))
 
 
-def _compiled(pickled: bytes, vocabulary: Vocabulary) -> _core.Program:
-    return vocabulary.engine.compile(pickle.loads(pickled).lower())
-
-
-def _answer(question: Question, program: _core.Program, matchers: dict[int, _core.Matcher]) -> Any:
+def _answer(question: Question, program: _core.Program, matchers: dict[int, _core.Matcher]) -> bytes:
     matcher = matchers.get(question.number)
     if matcher is None:
         matcher = matchers[question.number] = _core.Matcher(program)
@@ -128,8 +155,9 @@ def _answer(question: Question, program: _core.Program, matchers: dict[int, _cor
         if not matcher.advance(token):
             raise LimitExceeded("a token that the mask allows was not read", limit="mask_steps")
     if question.name == "view":
-        return _view(matcher)
-    return getattr(matcher, question.name)(*question.arguments)
+        return _view(matcher).pack()
+    found = getattr(matcher, question.name)(*question.arguments)
+    return pack("bytes", None, found) if isinstance(found, bytes) else pack("value", found)
 
 
 def _view(matcher: _core.Matcher) -> View:
@@ -145,17 +173,20 @@ def _view(matcher: _core.Matcher) -> View:
     )
 
 
-def _answered(work: Any) -> Any:
+def _answered(work: Callable[[], bytes]) -> bytes:
     try:
         return work()
     except StructgenError as error:
-        return error
+        return pack_error(error)
     except _core.LimitError as error:
-        return limit_exceeded(error)
+        return pack_error(limit_exceeded(error))
     except MemoryError:
-        return LimitExceeded("the request's constraint takes too much memory", limit="lane_bytes")
+        return pack_error(LimitExceeded("the request's constraint takes too much memory", limit="lane_bytes"))
     except RecursionError:
-        return LimitExceeded("the request's constraint is nested too deep", limit="depth")
+        return pack_error(LimitExceeded("the request's constraint is nested too deep", limit="depth"))
+    except Exception as error:
+        logger.exception("a matcher failed")
+        return pack_error(crash(error, "following the request's constraint"))
 
 
 # -- frames: a length of four bytes, and so many
@@ -167,9 +198,12 @@ def send(line: socket.socket, data: bytes) -> None:
 
 
 def receive(line: socket.socket) -> bytes | None:
-    """The bytes of a frame; None where the other side has closed."""
+    """The bytes of a frame; None where the other side has closed, or sends one that is too long."""
     head = _exactly(line, LENGTH.size)
-    return None if head is None else _exactly(line, LENGTH.unpack(head)[0])
+    if head is None:
+        return None
+    (length,) = LENGTH.unpack(head)
+    return _exactly(line, length) if length <= MOST_BYTES else None
 
 
 def _exactly(line: socket.socket, length: int) -> bytes | None:

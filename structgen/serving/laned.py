@@ -1,9 +1,10 @@
 """The compiler of a server whose own matchers may live elsewhere: what takes long gets a lane instead of a refusal.
 
-What: a spec whose trial was quick is compiled in this process, as `ConstraintCompiler` does, but under limits of work
-so tight that no mask of a grammar holds others up. A matcher that meets one of them in the middle of a text moves to a
-lane (`lanes`), and the spec with it. One whose automaton takes more than `_INSTALL_SECONDS` to build, or whose masks
-were slow in the trial, has a lane from the start.
+What: a spec whose trial was quick is compiled in this process, as in `ConstraintCompiler`. Its matchers run here under
+tight limits: each call of the core may take `CALL_SECONDS` of CPU time. A matcher that meets one of them in the middle
+of a text moves to a lane (`lanes`), and the spec with it. One whose automaton takes more than `_INSTALL_SECONDS` to
+build, or whose masks were slow in the trial, has a lane from the start. A call of the core is stopped when its client
+has disconnected.
 Invariant: nothing that was seen to take long is unpickled, built or asked here; nor is a completion looked for, which
 has no limit of work so tight, and masks of others would wait for it. A text is the same in either place. What is kept
 is bounded by number and by memory.
@@ -11,30 +12,34 @@ is bounded by number and by memory.
 
 from __future__ import annotations
 
+import pickle
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from structgen import _core
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
 from .compiler import MASK_BYTES, Compiled, install
 from .lanes import Lane, LaneMatcher, Lanes, left
+from .moving import CALL_SECONDS, SHARED_LIMITS, MovingMatcher
 from .passing import detached, passing_status
 from .processes import SlowWork
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits
 from .trial import Trial, serving_vocabulary
 from .trials import Job, Trials
 
-__all__ = ["LanedCompiler", "LanedSpec", "MovingMatcher"]
+__all__ = ["LanedCompiler", "LanedSpec"]
 
-T = TypeVar("T")
 _INSTALL_SECONDS = 0.01
 _TIGHT = {"mask_steps": 50_000, "earley_items": 4_000}
 """Under which a mask takes some ten milliseconds at most, where the vocabulary sets no limits (docs/server.md)."""
+_ENGINE_BYTES = 512 << 20
+"""Memory of that engine past which a fresh one takes its place."""
 _MOST_ASKED = 64
 _ASK_AGAIN = 0.05
 _PICKLED_BYTES = 64 << 20
@@ -51,6 +56,8 @@ class LanedSpec:
     lanes: Lanes
     quick: Compiled | None
     """It in this process; None: it has a lane."""
+    recompile: Callable[[Compiled], Compiled | None] = lambda compiled: None
+    """In a fresh engine, if the one that it was compiled in is full."""
     least_tokens: int | None = None
     """Of a short text, if one was found in the trial."""
     _asked: dict[int, int | None] = field(default_factory=dict)
@@ -72,6 +79,18 @@ class LanedSpec:
         """Does the opening of a matcher wait for a lane? For a text of `room` tokens that has to close in it or not."""
         return self.quick is None or closes or self.least_tokens is None or self.least_tokens > room
 
+    def renewed(self, matcher: Matcher) -> Matcher | None:
+        """A matcher of it in an engine that is not full; None where there is none."""
+        quick = self.quick
+        if quick is None:
+            return None
+        if quick.vocabulary is matcher.vocabulary:  # else somebody has done it already
+            quick = self.recompile(quick)
+            if quick is None:
+                return None
+            self.quick = quick
+        return quick.open()
+
     def apart(self) -> Compiled | None:
         """It in this process, in an engine of its own, which makes nobody wait; None where it takes too long for this
         process."""
@@ -81,7 +100,13 @@ class LanedSpec:
     def open(self, wanted: Callable[[], bool] = lambda: True) -> MovingMatcher | LaneMatcher:
         """A fresh matcher. Waits for the lane, where it has one, as long as it is `wanted`; raises `StructgenError`."""
         quick = self.quick
-        return self.in_lane(wanted) if quick is None else MovingMatcher(quick.open(), self)
+        if quick is None:
+            return self.in_lane(wanted)
+        try:
+            with _core.CallLimits(cpu_seconds=CALL_SECONDS):
+                return MovingMatcher(quick.open(), self)
+        except _core.LimitError:
+            return self.in_lane(wanted)
 
     def in_lane(self, wanted: Callable[[], bool] = lambda: True) -> LaneMatcher:
         """A fresh matcher in a lane; so are those to come."""
@@ -139,101 +164,6 @@ class LanedSpec:
         return lane.matcher() or self._lane_of_its_own()  # who ends all lanes may have been here
 
 
-class MovingMatcher:
-    """A matcher in this process until it meets a limit there, and in a lane from then on."""
-
-    def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
-        self._now: Any = matcher
-        self._spec: LanedSpec | None = spec
-        self._beside: LaneMatcher | None = None
-        """Asked for something while this one stays where it is."""
-        self._has_left = False
-
-    @property
-    def tokens(self) -> list[int]:
-        return list(self._now.tokens)
-
-    @property
-    def unproven(self) -> int:
-        return int(self._now.unproven)
-
-    @property
-    def must_stop(self) -> bool:
-        return bool(self._do(lambda now: now.must_stop))
-
-    def mask(self) -> Any:
-        return self._do(lambda now: now.mask())
-
-    def advance(self, token_id: int) -> bool:
-        return bool(self._do(lambda now: now.advance(token_id)))
-
-    def rollback(self, n: int) -> None:
-        self._now.rollback(n)
-
-    def allowed_count(self) -> int:
-        return int(self._do(lambda now: now.allowed_count()))
-
-    def is_complete(self) -> bool:
-        return bool(self._do(lambda now: now.is_complete()))
-
-    def forced(self, most: int = 256) -> list[int]:
-        found: list[int] = self._do(lambda now: now.forced(most))
-        return found
-
-    def forced_bytes(self, most: int = 4096) -> bytes:
-        found: bytes = self._do(lambda now: now.forced_bytes(most))
-        return found
-
-    def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        if self._spec is not None:
-            self._move(self._spec.beside(self._is_wanted))
-        found: list[int] | None = self._now.witness(max_tokens)
-        return found
-
-    def least_tokens(self, room: int) -> int | None:
-        if self._spec is not None:
-            try:
-                return self._spec.least_tokens_for(room, self._lane_beside)
-            finally:
-                self._beside = None
-        found: int | None = self._now.least_tokens(room)
-        return found
-
-    def leave(self) -> None:
-        """Nobody needs it any more: from any thread, while another one may be waiting for an answer."""
-        self._has_left = True
-        beside = self._beside
-        if beside is not None:
-            beside.leave()
-        if self._spec is None:
-            self._now.leave()
-
-    def _do(self, what: Callable[[Any], T]) -> T:
-        try:
-            return what(self._now)
-        except LimitExceeded:
-            if self._spec is None or self._has_left:
-                raise
-        self._move(self._spec.in_lane(self._is_wanted))
-        return what(self._now)
-
-    def _is_wanted(self) -> bool:
-        return not self._has_left
-
-    def _lane_beside(self) -> LaneMatcher:
-        assert self._spec is not None
-        self._beside = found = self._spec.beside(self._is_wanted)
-        if self._has_left:
-            found.leave()
-        return found
-
-    def _move(self, lane: LaneMatcher) -> None:
-        lane.replay(self._now.tokens)
-        self._now, self._spec = lane, None
-        if self._has_left:
-            lane.leave()
-
-
 class LanedCompiler(Trials[Compiled | LanedSpec]):
     """Safe to use from any thread. Without `workers` there are no lanes either."""
 
@@ -242,7 +172,8 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
     ) -> None:
         tight = vocabulary.with_limits(**{**_TIGHT, **vocabulary.limits})
         tight.__dict__["native"] = vocabulary.native
-        self._quick_vocabulary = serving_vocabulary(tight if workers else vocabulary)
+        self._tight = tight if workers else vocabulary
+        self._quick_vocabulary = serving_vocabulary(self._tight)
         self.slow_work = SlowWork()
         """What takes long and is under way. Whoever keeps the processors busy has to pause for it."""
         super().__init__(vocabulary, limits, workers, self.slow_work)
@@ -260,18 +191,47 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
     def _outcome(self, job: Job[Compiled | LanedSpec], trial: Trial) -> Compiled | LanedSpec:
         is_slow = trial.slowest_mask > self.limits.slow_mask_seconds
         if self.lanes is None:
-            return install(job.kind, job.key, trial, self._quick_vocabulary, is_slow=is_slow)
+            return install(job, trial, self._quick_vocabulary, self.limits, is_slow=is_slow)
         quick: Compiled | None = None
         if not is_slow and trial.install_seconds <= _INSTALL_SECONDS:
+            quick = self._installed(job, trial)
+        constraint = trial.constraint(job.kind, job.spec, self.vocabulary, self.limits)
+        pickled = pickle.dumps(constraint, pickle.HIGHEST_PROTOCOL)
+        return LanedSpec(job.kind, job.key, pickled, self.lanes, quick, self._recompiled, trial.least_tokens)
+
+    def _installed(self, job: Job[Compiled | LanedSpec], trial: Trial) -> Compiled | None:
+        """It in this process; None where that takes too long: its trial met no limit, so a lane has room for it."""
+        for _ in range(2):
+            vocabulary = self._quick_vocabulary
             try:
-                quick = install(job.kind, job.key, trial, self._quick_vocabulary, is_slow=False)
-            except LimitExceeded:
-                quick = None  # its trial met none: it has more room in a lane
-        return LanedSpec(job.kind, job.key, trial.pickled, self.lanes, quick, trial.least_tokens)
+                with _core.CallLimits(cpu_seconds=CALL_SECONDS):
+                    return install(job, trial, vocabulary, self.limits, is_slow=False)
+            except LimitExceeded as error:
+                if error.limit not in SHARED_LIMITS:
+                    return None
+                self._renew(vocabulary)
+        return None
+
+    def _recompiled(self, compiled: Compiled) -> Compiled | None:
+        self._renew(compiled.vocabulary)
+        return compiled.within(self._quick_vocabulary)
+
+    def _renew(self, full: Vocabulary) -> None:
+        """Replace a full engine. It is freed with the matchers that still use it."""
+        with self._lock:
+            if self._quick_vocabulary is not full:
+                return
+            self._quick_vocabulary = serving_vocabulary(self._tight)
+            for key, known in list(self._known.items()):
+                if isinstance(known, LanedSpec) and known.quick is not None:
+                    del self._known[key]
 
     def _mask_bytes(self) -> int:
         return self._quick_vocabulary.engine.mask_memory
 
     def _check_room(self) -> bool:
+        vocabulary = self._quick_vocabulary
+        if vocabulary.engine.memory > _ENGINE_BYTES:
+            self._renew(vocabulary)
         pickled = sum(len(one.pickled) for one in self._known.values() if isinstance(one, LanedSpec))
         return self._mask_bytes() <= MASK_BYTES and pickled <= _PICKLED_BYTES

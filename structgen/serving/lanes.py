@@ -30,12 +30,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.errors import LimitExceeded, StructgenError
+from structgen.errors import LimitExceeded
 from structgen.vocabulary import Vocabulary
 
-from .lane_process import NUMBER, READY, Question, View, receive, send
+from .lane_process import NUMBER, READY, Question, View, checked_tokens, receive, send
 from .processes import CpuClock, SlowWork, environment, is_ready, wall_seconds
 from .requests import RequestLimits
+from .wire import Garbled, decode_error, unpack
 from .worker import vocabulary_parts
 
 __all__ = ["Lane", "LaneMatcher", "Lanes", "left"]
@@ -55,6 +56,7 @@ class Lanes:
         self._slow_work = slow_work
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
+        self._words = vocabulary.words
         self._changed = threading.Condition()
         self._door: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -101,7 +103,7 @@ class Lanes:
                 self._door = None
                 self._changed.notify_all()
                 raise _not_there("worker") from None
-            lane = Lane(mine, number, self._limits, self._slow_work, self._process)
+            lane = Lane(mine, number, self._words, self._limits, self._slow_work, self._process)
             with self._open_lock:
                 self._open.add(lane)
             self.starts += 1
@@ -159,11 +161,13 @@ class Lane:
         self,
         line: socket.socket,
         pid: int,
+        words: int,
         limits: RequestLimits,
         slow_work: SlowWork,
         parent: subprocess.Popen[bytes] | None,
     ) -> None:
         self.pid, self._line, self._limits, self._slow_work = pid, line, limits, slow_work
+        self._words = words
         self._parent = parent
         self._lock = threading.Lock()
         self._gone: deque[int] = deque()
@@ -181,7 +185,7 @@ class Lane:
 
     def begin(self, pickled: bytes, wanted: Callable[[], bool]) -> None:
         """Have the automaton built, as long as it is wanted. Raises `StructgenError`."""
-        self._exchange(pickled, "compile_seconds", "to build", wanted)
+        self._exchange(pickled, "compile_seconds", "to build", wanted, lambda kind, content, tail: None)
 
     def matcher(self) -> LaneMatcher | None:
         """A fresh one; None where the process has ended."""
@@ -225,7 +229,11 @@ class Lane:
             gone = tuple(self._gone.popleft() for _ in range(len(self._gone)))
             asked = Question(number, gone, back, tuple(tokens), name, arguments)
             return self._exchange(
-                pickle.dumps(asked, pickle.HIGHEST_PROTOCOL), "step_seconds", "for one token", self._goes_on
+                pickle.dumps(asked, pickle.HIGHEST_PROTOCOL),
+                "step_seconds",
+                "for one token",
+                self._goes_on,
+                self._read,
             )
 
     def end(self) -> None:
@@ -235,7 +243,28 @@ class Lane:
         # may have been given to another file by then.
         _kill(self._line, self._handle)
 
-    def _exchange(self, what: bytes, limit: str, purpose: str, wanted: Callable[[], bool]) -> Any:
+    def _read(self, kind: str, content: Any, tail: bytes) -> Any:
+        """The content of a message that answers a question. Raises `Garbled`."""
+        if kind == "view":
+            return View.unpacked(content, tail, self._words)
+        if kind == "bytes":
+            return tail
+        if kind != "value":
+            raise Garbled(f"a message of the kind {kind!r:.40}")
+        if isinstance(content, list):
+            return list(checked_tokens(content, 32 * self._words))
+        if content is not None and type(content) is not int:
+            raise Garbled("not a value")
+        return content
+
+    def _exchange(
+        self,
+        what: bytes,
+        limit: str,
+        purpose: str,
+        wanted: Callable[[], bool],
+        read: Callable[[str, Any, bytes], Any],
+    ) -> Any:
         """The answer, within the limit of that name, as long as it is wanted."""
         seconds: float = getattr(self._limits, limit)
         if self.is_over:
@@ -259,13 +288,20 @@ class Lane:
         if frame is None:
             self.end()
             raise self._lost()
-        answer = pickle.loads(frame)
         try:
-            if isinstance(answer, StructgenError):
-                raise answer
-            return answer
+            kind, content, tail = unpack(frame)
+            if kind != "error":
+                return read(kind, content, tail)
+            error = decode_error(content)
+        except Garbled:
+            self.end()
+            raise LimitExceeded(
+                "the process of the request's constraint answered nonsense", limit="internal"
+            ) from None
+        try:
+            raise error
         finally:
-            del answer  # else its frame, which it holds, would hold it
+            del error  # else its frame, which it holds, would hold it
 
     def _wait(
         self, seconds: float, most: float, limit: str, purpose: str, wanted: Callable[[], bool]

@@ -1,7 +1,7 @@
 """Refusals: which of them pass, and how they are kept.
 
-Why: clients try again after 429 and 503, and not after 400; and what passes must not be remembered of a spec. An error
-that was raised holds the frames that it went through, and they hold the spec, the row, its lane.
+Why: clients try again after 429, 500 and 503, and not after 400; and what passes must not be remembered of a spec. An
+error that was raised holds the frames that it went through, and they hold the spec, the row, its lane.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _STATUS = {
     "busy": 503,
     "worker": 503,
     "closed": 503,
-    "compiler": 503,
     "left": 503,
+    "internal": 500,
 }
-"""By the limit: too many wait; or the process that tries specs out did not get its time, does not start, was closed, or
-is at fault; or who asked has hung up."""
+"""By the limit: too many wait; the process that compiles specs did not get its time, does not start or was closed; the
+client has disconnected; or this program has a fault."""
 
 
 def passing_status(error: StructgenError) -> int | None:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import IO, Any
 
-from structgen.errors import LimitExceeded, StructgenError
+from structgen.errors import LimitExceeded
 from structgen.vocabulary import Vocabulary
 
 from .processes import (
@@ -34,13 +34,13 @@ from .processes import (
 )
 from .requests import Kind, RequestLimits
 from .trial import Trial
-from .worker import GOT, LENGTH, READY, vocabulary_parts
+from .wire import MOST_BYTES, Garbled, decode_error, unpack
+from .worker import GOT, LENGTH, OUT_OF_MEMORY, READY, vocabulary_parts
 
 __all__ = ["Preempted", "WorkerProcess"]
 
 _START_SECONDS = 120.0
 _RENEW_SECONDS = 10.0
-_MOST_ANSWER = 256 << 20
 _MOST_SPECS = 500
 """After so many a process is replaced, and with it what its caches hold."""
 _FORGETTABLE = 0.005
@@ -125,7 +125,12 @@ class WorkerProcess:
         self.start()
         self._asked += 1
         try:
-            found = pickle.loads(self._exchange(pickle.dumps((kind, spec)), may_go_on))
+            message, content, tail = unpack(self._exchange(pickle.dumps((kind, spec)), may_go_on))
+            if message == "error":
+                raise decode_error(content)
+            if message != "trial":
+                raise Garbled(f"a message of the kind {message!r:.40}")
+            return Trial.unpacked(content, tail)
         except TimeoutError:
             raise LimitExceeded(
                 f"the request's constraint takes more than {self._limits.compile_seconds:g} s of CPU time to compile",
@@ -138,6 +143,11 @@ class WorkerProcess:
                 limit="busy",
                 hint="Try again later.",
             ) from None
+        except Garbled:
+            self.kill()
+            raise LimitExceeded(
+                "the process that compiled the request's constraint answered nonsense", limit="internal"
+            ) from None
         except (OSError, _Died):
             self.kill()
             raise LimitExceeded(
@@ -145,10 +155,6 @@ class WorkerProcess:
                 limit="compile_bytes",
                 hint="Send a smaller one; whoever runs the server can raise compile_bytes.",
             ) from None
-        if isinstance(found, StructgenError):
-            raise found
-        assert isinstance(found, Trial)
-        return found
 
     def forget(self) -> None:
         """What the last spec left in the process's caches is gone before the next one: it would look quicker than it is
@@ -202,12 +208,7 @@ class WorkerProcess:
                 is_slow = True
         answer = self._late_frame(monotonic() + self._most_seconds)
         if answer.startswith(READY):  # it died, and the next one is there already
-            self._meet(answer)
-            raise LimitExceeded(
-                f"the request's constraint takes more than {self._limits.compile_bytes >> 20} MiB to compile",
-                limit="compile_bytes",
-                hint="Send a smaller one; whoever runs the server can raise compile_bytes.",
-            )
+            raise self._ended(self._meet(answer))
         if is_slow:
             self._renew()  # not everybody may raise a priority again
         else:
@@ -232,17 +233,38 @@ class WorkerProcess:
         except (TimeoutError, OSError, _Died):
             self.kill()
 
-    def _meet(self, frame: bytes) -> None:
-        if not frame.startswith(READY):
-            raise _Died
+    def _ended(self, status: int) -> LimitExceeded:
+        """Why the process that tried a spec out ended in the middle of it."""
+        if status not in (OUT_OF_MEMORY, -signal.SIGKILL):
+            reason = signal.Signals(-status).name if status < 0 else f"status {status}"
+            return LimitExceeded(
+                f"an internal error ended the process that compiled the request's constraint ({reason})",
+                limit="internal",
+                hint="Please report it with the constraint.",
+            )
+        return LimitExceeded(
+            f"the request's constraint takes more than {self._limits.compile_bytes >> 20} MiB to compile",
+            limit="compile_bytes",
+            hint="Send a smaller one; whoever runs the server can raise compile_bytes.",
+        )
+
+    def _meet(self, frame: bytes) -> int:
+        """Take the next process; how the one before it ended, as an exit code."""
+        try:
+            if not frame.startswith(READY):
+                raise ValueError
+            pid, ended = map(int, frame[len(READY) :].split())
+        except ValueError:
+            raise _Died from None
         self._end_trying()
-        self._pid = int(frame[len(READY) :])
+        self._pid = pid
         try:
             self._trying = os.pidfd_open(self._pid)
         except (AttributeError, OSError):  # an old kernel: the number must do
             self._trying = _BY_NUMBER
         self._asked = 0
         self.starts += 1
+        return ended
 
     def _end_trying(self) -> None:
         trying, self._trying = self._trying, None
@@ -285,7 +307,7 @@ class WorkerProcess:
     def _frame(self, deadline: float) -> bytes:
         """The next frame. Raises `TimeoutError`, or `_Died` where there is none."""
         (length,) = LENGTH.unpack(_read_exactly(self._output, LENGTH.size, deadline))
-        if length > _MOST_ANSWER:
+        if length > MOST_BYTES:
             raise _Died
         return _read_exactly(self._output, length, deadline)
 

@@ -6,7 +6,7 @@ Invariant: an end of text is allowed if and only if the text is complete. After 
 is left to the engine. Where the core meets a limit, or no token is left, the sequence has *failed*: its row allows
 everything, since an engine cannot draw from nothing, and the next token is refused, so that the engine ends this
 request, and only this one, with an error.
-Cost: that of the matcher.
+Cost: that of the matcher, and at most `CALL_SECONDS` of CPU time for each call.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen import _core
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 
-__all__ = ["ConstrainedSequence", "fill_rows"]
+__all__ = ["CALL_SECONDS", "ConstrainedSequence", "fill_rows"]
+
+CALL_SECONDS = 1.0
+"""CPU time of one call of the core; a sequence that needs more has failed."""
 
 
 class ConstrainedSequence:
@@ -56,11 +60,12 @@ class ConstrainedSequence:
         if self.failure is not None:
             return False
         try:
-            if token in self._ends:
-                # subtle: the matcher reads its own ends only, and a stop token of the request is none of them.
-                self._ended = self.matcher.is_complete()
-                return self._ended
-            return self.matcher.advance(token)
+            with _bounded():
+                if token in self._ends:
+                    # subtle: the matcher reads its own ends only, and a stop token of the request is none of them.
+                    self._ended = self.matcher.is_complete()
+                    return self._ended
+                return self.matcher.advance(token)
         except LimitExceeded as error:
             self.failure = error.message
             return False
@@ -71,10 +76,11 @@ class ConstrainedSequence:
             return 0
         place = next((i for i, token in enumerate(tokens) if token in self._ends), len(tokens))
         try:
-            count = self.matcher.accepts(list(tokens[:place]))
-            if count < place or place == len(tokens):
-                return count
-            return place + self._completes(tokens[:place])
+            with _bounded():
+                count = self.matcher.accepts(list(tokens[:place]))
+                if count < place or place == len(tokens):
+                    return count
+                return place + self._completes(tokens[:place])
         except LimitExceeded:
             return 0
 
@@ -110,7 +116,8 @@ class ConstrainedSequence:
             out[row] = -1
             return
         try:
-            self.matcher.native.fill(out, row)
+            with _bounded():
+                self.matcher.native.fill(out, row)
         except Exception as error:  # LimitError; whatever it is, the engine must live
             self._fail(str(error), out, row)
             return
@@ -121,7 +128,8 @@ class ConstrainedSequence:
         line = out[row]
         if self._more:
             try:
-                complete = self.matcher.is_complete()
+                with _bounded():
+                    complete = self.matcher.is_complete()
             except LimitExceeded as error:
                 self._fail(error.message, out, row)
                 return
@@ -138,20 +146,23 @@ class ConstrainedSequence:
         out[row] = -1
 
 
+def _bounded() -> _core.CallLimits:
+    return _core.CallLimits(cpu_seconds=CALL_SECONDS)
+
+
 def fill_rows(sequences: Sequence[ConstrainedSequence], out: NDArray[np.int32], threads: int = 1) -> None:
     """Fill row i with the mask of sequence i, in one call of the core, without the GIL.
 
     Those of one engine take turns; those with an engine of their own are filled at the same time.
     """
-    from structgen import _core
-
     plain = all(sequence.is_plain for sequence in sequences)
     if not plain:
         for row, sequence in enumerate(sequences):
             sequence.fill(out, row)
         return
     try:
-        _core.fill_masks([sequence.matcher.native for sequence in sequences], out, threads)
+        with _bounded():
+            _core.fill_masks([sequence.matcher.native for sequence in sequences], out, threads)
     except _core.LimitError:
         # A row that failed is empty; filling it again tells why.
         for row, sequence in enumerate(sequences):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
@@ -29,12 +30,15 @@ from .pool import Preempted, WorkerProcess
 from .processes import SlowWork
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits, spec_text
 from .trial import Trial, serving_vocabulary, try_out
+from .wire import crash
 
 __all__ = ["SECONDS", "CompilerStats", "Trials"]
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds of the buckets of `CompilerStats.compile_seconds`; one more bucket is for what took longer."""
 _PATIENCE = 60.0
+
+logger = logging.getLogger(__name__)
 
 Outcome = TypeVar("Outcome")
 
@@ -265,7 +269,8 @@ class Trials(ABC, Generic[Outcome]):
         except StructgenError as error:
             outcome = error
         except Exception as error:  # whatever it is, those who wait must be told
-            outcome = LimitExceeded(f"the constraint could not be compiled: {error!r:.200}", limit="compiler")
+            logger.exception("compiling a constraint failed")
+            outcome = crash(error, "compiling the request's constraint")
         if worker is not None and (isinstance(outcome, StructgenError) or _is_slow(outcome)):
             worker.forget()
         self._tell(job, outcome, perf_counter() - begin)

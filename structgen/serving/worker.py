@@ -4,14 +4,16 @@ Why: a hostile spec may take any time and any memory, and Python code cannot be 
 can. Starting one takes a second, for Python and the vocabulary; so one process does that once and *forks* another one
 that tries specs out. Whenever that is killed, or dies, the next one is there in milliseconds.
 What: frames are a length of four bytes and bytes. The first one read is a pickle of the vocabulary and the limits. A
-new process says ``ready`` and its number; for each request, a pickle of (kind, spec), it says ``got`` when it has read
-all of it, and then a pickle of a `Trial` or of the error. Both end with their input, and with their parents.
+new process sends ``ready``, its number, and how the one before it ended. A request is a pickle of (kind, spec). The
+process sends ``got`` when it has read all of it, and then a message (`wire`): a `Trial` or an error. Both end with
+their input, and with their parents.
 Invariant: nothing but frames is written to the standard output that it was given; whatever is printed goes to the
 standard error. Neither process has threads, so that forking is safe. Memory of the forked one is bounded by RLIMIT_AS.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import struct
@@ -22,13 +24,18 @@ from structgen.serving.own_requests import preload
 from structgen.serving.processes import bound_memory, die_with_parent, settle, step_aside
 from structgen.serving.requests import RequestLimits
 from structgen.serving.trial import serving_vocabulary, try_out
+from structgen.serving.wire import crash, pack_error
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["GOT", "LENGTH", "READY", "main", "vocabulary_parts"]
+__all__ = ["FAILED", "GOT", "LENGTH", "OUT_OF_MEMORY", "READY", "main", "vocabulary_parts"]
+
+logger = logging.getLogger(__name__)
 
 LENGTH = struct.Struct(">I")
 READY = b"ready "
 GOT = b"got"
+FAILED, OUT_OF_MEMORY = 1, 2
+"""Exit statuses of a process that tried specs out."""
 _NICENESS = 5
 """A spec that is quick has its turn soon all the same, and one that is not takes little from those who are served."""
 
@@ -56,26 +63,31 @@ def main() -> None:
     assert vocabulary.engine is not None  # made now
     preload()
     settle()
-    this = os.getpid()
+    this, ended = os.getpid(), 0
     while True:
         child = os.fork()
         if child == 0:
-            status = 1
+            status = FAILED
             try:
                 die_with_parent(this)
                 step_aside(_NICENESS)
                 bound_memory(limits.compile_bytes)
+                _write(target, READY + f"{os.getpid()} {ended}".encode())
                 _serve(target, vocabulary, limits)
                 status = 0
+            except MemoryError:
+                status = OUT_OF_MEMORY
+            except Exception:
+                logger.exception("the process that compiles constraints failed")
             finally:
                 os._exit(status)
         _, status = os.waitpid(child, 0)
         if status == 0:
             return  # the input has ended
+        ended = os.waitstatus_to_exitcode(status)
 
 
 def _serve(target: int, vocabulary: Vocabulary, limits: RequestLimits) -> None:
-    _write(target, READY + str(os.getpid()).encode())
     while (frame := _read()) is not None:
         _write(target, GOT)
         _write(target, _answer(frame, vocabulary, limits))
@@ -84,17 +96,21 @@ def _serve(target: int, vocabulary: Vocabulary, limits: RequestLimits) -> None:
 def _answer(frame: bytes, vocabulary: Vocabulary, limits: RequestLimits) -> bytes:
     try:
         kind, spec = pickle.loads(frame)
-        answer: Any = try_out(kind, spec, vocabulary, limits)
+        return try_out(kind, spec, vocabulary, limits).pack()
     except StructgenError as error:
-        answer = error
+        return pack_error(error)
     except MemoryError:
-        answer = LimitExceeded(
-            f"the request's constraint takes more than {limits.compile_bytes >> 20} MiB to compile",
-            limit="compile_bytes",
+        return pack_error(
+            LimitExceeded(
+                f"the request's constraint takes more than {limits.compile_bytes >> 20} MiB to compile",
+                limit="compile_bytes",
+            )
         )
     except RecursionError:
-        answer = LimitExceeded("the request's constraint is nested too deep", limit="depth")
-    return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+        return pack_error(LimitExceeded("the request's constraint is nested too deep", limit="depth"))
+    except Exception as error:
+        logger.exception("compiling a constraint failed")
+        return pack_error(crash(error, "compiling the request's constraint"))
 
 
 def _read() -> bytes | None:

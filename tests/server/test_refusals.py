@@ -61,7 +61,22 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
         "messages[0].content[0]",
         "image_url",
     ),
-    ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages", "half of a character"),
+    ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0].content", "half of a character"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "\udfff"}]}]},
+        "messages[0].content[0].text",
+        "half",
+    ),
+    ({"\udead": 1}, None, "half of a character"),
+    ({"metadata": {"a": {"\udead": 1}}}, "metadata.a", "half of a character"),
+    ({"structured_outputs": {"choice": ["a", "x\ud83d"]}}, "structured_outputs.choice[1]", "half"),
+    (
+        {"structured_outputs": {"json": {"properties": {"\ude00": True}}}},
+        "structured_outputs.json.properties",
+        "half",
+    ),
+    ({"stop": ["\ud800"]}, "stop[0]", "half of a character"),
+    ({"model": "\ud800"}, "model", "half of a character"),
     ({"response_format": {"type": "yaml"}}, "response_format.type", "yaml"),
     ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema", "no schema"),
     (
@@ -137,11 +152,66 @@ def test_what_is_refused_by_name(
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b'{"model": NaN}', b"\xff\xfe", b"[" * 50_000, b'{"n": ' + b"9" * 6000 + b"}"]
+    "body",
+    [
+        b'{"model": "' + bytes([0xED, 0xA0, 0x80]) + b'"}',  # half of a character, as UTF-8 would write it
+        '{"model": "x"}'.encode("utf-16"),
+        b"",
+        b"{",
+        b"[]",
+        b'{"model": NaN}',
+        b"\xff\xfe",
+        b"[" * 50_000,
+        b'{"n": ' + b"9" * 6000 + b"}",
+    ],
 )
 def test_bodies_that_are_no_request(server: Running, body: bytes) -> None:
     status, told = post(server, body)
     assert status == 400 and told["error"]["message"]
+
+
+HALF = "\\ud800"
+"""As JSON inside a text writes it, so that the body itself holds no half of a character."""
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"structured_outputs": {"json": f'{{"const": "{HALF}"}}'}},
+        {"structured_outputs": {"json": f'{{"{HALF}": 1}}'}},
+        {"structured_outputs": {"json": f'{{"type": "{HALF}"}}'}},
+        {"structured_outputs": {"choice": f'["{HALF}"]'}},
+        {"structured_outputs": {"regex": HALF}},
+        {"structured_outputs": {"grammar": f'root ::= "{HALF}"'}},
+        {
+            "structured_outputs": {
+                "structural_tag": f'{{"type": "structural_tag", "format": {{"type": "{HALF}"}}}}'
+            }
+        },
+        {
+            "messages": [
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": f'{{"a": "{HALF}"}}'}}],
+                },
+                {"role": "user", "content": "x"},
+            ]
+        },
+    ],
+)
+def test_halves_of_characters_inside_texts(server: Running, fields: dict[str, Any]) -> None:
+    status, body = post(server, chat(**fields))
+    assert status in (200, 400), body
+    assert json.dumps(body, ensure_ascii=False).encode()
+
+
+def test_calls_with_halves_of_characters_are_written_as_escapes() -> None:
+    from structgen.server.answers import shown_call
+    from structgen.tools import ToolCall
+
+    shown = shown_call(ToolCall("f", {"a": "x\ud800é"}))
+    arguments = shown["function"]["arguments"]
+    assert arguments.encode() and json.loads(arguments) == {"a": "x\ud800é"}
 
 
 def test_what_openai_raises(server: Running, client: Any) -> None:

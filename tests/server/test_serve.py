@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -37,7 +36,7 @@ class Process:
         )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        until(lambda: self.url is not None or self.process.poll() is not None, 90)
+        until(lambda: self.url is not None or self.process.poll() is not None, 300)
         assert self.url is not None, self.text
 
     def _read(self) -> None:
@@ -79,7 +78,7 @@ class Process:
         return found
 
     def end(self) -> int:
-        status = self.process.wait(30)
+        status = self.process.wait(300)
         self._reader.join(5)
         assert self.process.stderr is not None
         self.process.stderr.close()
@@ -88,7 +87,8 @@ class Process:
 
 @pytest.fixture
 def process() -> Iterator[Process]:
-    started = Process(STRUCTGEN_API_KEY="secret")
+    # However busy the machine is, the texts of these tests end within this time.
+    started = Process("--drain-seconds", "600", STRUCTGEN_API_KEY="secret")
     yield started
     if started.process.poll() is None:
         started.process.kill()
@@ -101,16 +101,17 @@ def test_sigterm_lets_running_requests_end(process: Process) -> None:
     assert "with an API key" in process.text and "secret" not in process.text
     found: list[tuple[int, Any]] = []
     regex = {"structured_outputs": {"regex": "[a-z]{150}"}, "max_tokens": 150}
-    thread = threading.Thread(target=lambda: found.append(process.post(**regex)))
+    thread = threading.Thread(target=lambda: found.append(process.post(600, **regex)))
     thread.start()
     until(lambda: running(process) == 1)
     process.process.send_signal(signal.SIGTERM)
     until(lambda: "draining: 1 requests" in process.text)
     status, body = process.post()
     assert status == 503 and body["error"]["code"] == "draining"
-    thread.join(60)
+    thread.join(600)
     status, body = found[0]
-    assert status == 200 and re.fullmatch("[a-z]{150}", body["choices"][0]["message"]["content"])
+    assert status == 200, body
+    assert re.fullmatch("[a-z]{150}", body["choices"][0]["message"]["content"])
     assert process.end() == 0
     assert "Traceback" not in process.text
     until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
@@ -123,9 +124,8 @@ def test_a_second_signal_ends_at_once(process: Process) -> None:
     until(lambda: running(process) == 1)
     process.process.send_signal(signal.SIGTERM)
     until(lambda: "draining" in process.text)
-    before = time.monotonic()
     process.process.send_signal(signal.SIGTERM)
-    assert process.end() == 1 and time.monotonic() - before < 5
+    assert process.end() == 1  # long before the time to drain is over
     thread.join(10)
     until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 

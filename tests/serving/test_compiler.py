@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pickle
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 
 import structgen as sg
 from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenError
+from structgen.serving import trial
 from structgen.serving.checker import SpecChecker
 from structgen.serving.compiler import ConstraintCompiler
 from structgen.serving.passing import passing_status
@@ -19,6 +21,8 @@ from structgen.serving.pool import Preempted, WorkerProcess
 from structgen.serving.processes import SlowWork
 from structgen.serving.requests import RequestLimits
 from structgen.serving.trials import SECONDS
+from structgen.serving.wire import decode_error, unpack
+from structgen.serving.worker import _answer
 
 BYTES = sg.Vocabulary.of_bytes()
 # Its automaton is built quickly, but reading it takes lark's loader seconds.
@@ -295,6 +299,69 @@ def test_a_process_that_dies_is_told_as_too_large_and_not_as_too_slow():
     finally:
         worker.close()
         worker.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
+def test_a_process_that_crashes_is_an_internal_error(number):
+    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
+
+    def crashes():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.tried_by, number)
+        return True
+
+    try:
+        worker.start()
+        with pytest.raises(LimitExceeded, match=number.name) as caught:
+            worker.ask("grammar", SLOW, crashes)
+        assert caught.value.limit == "internal" and passing_status(caught.value) == 500
+        assert "MiB" not in str(caught.value)
+        assert worker.ask("regex", "a").seconds > 0
+    finally:
+        worker.close()
+        worker.kill()
+
+
+@pytest.mark.parametrize(
+    ("raised", "limit"),
+    [
+        (KeyError("x"), "internal"),
+        (AssertionError(), "internal"),
+        (MemoryError(), "compile_bytes"),
+        (RecursionError(), "depth"),
+        (LimitExceeded("too much", limit="regex_nodes"), "regex_nodes"),
+    ],
+)
+def test_what_a_worker_raises_is_told_as_what_it_is(monkeypatch, caplog, raised, limit):
+    def raises(*_):
+        raise raised
+
+    monkeypatch.setattr("structgen.serving.worker.try_out", raises)
+    frame = pickle.dumps(("regex", "a"))
+    kind, content, tail = unpack(_answer(frame, BYTES, RequestLimits()))
+    error = decode_error(content)
+    assert kind == "error" and not tail and isinstance(error, LimitExceeded) and error.limit == limit
+    assert ("Traceback" in caplog.text) == (limit == "internal")
+
+
+def test_an_unforeseen_exception_in_this_process_is_an_internal_error(monkeypatch):
+    with ConstraintCompiler(BYTES, workers=0) as compiler:
+        monkeypatch.setattr("structgen.serving.trials.try_out", lambda *_: {}["x"])
+        with pytest.raises(LimitExceeded, match="KeyError") as caught:
+            compiler.compile("regex", "a")
+        assert caught.value.limit == "internal"
+        monkeypatch.undo()
+        assert compiler.compile("regex", "a").open().allowed_count()  # it is not remembered
+
+
+def test_the_texts_of_a_trial_differ(monkeypatch):
+    """Else a spec could be slow on every text but the one that is tried."""
+    seen = set()
+    draw = trial._one_of
+    monkeypatch.setattr(trial, "_one_of", lambda *given: (found := draw(*given), seen.add(found))[0])
+    for _ in range(4):
+        trial.try_out("regex", "[a-z]{24}", trial.serving_vocabulary(BYTES), RequestLimits())
+    assert len(seen) > 20
 
 
 def test_a_spec_that_takes_long_counts_as_slow_work_until_it_is_answered():

@@ -19,8 +19,9 @@ import pytest
 
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
-from structgen.serving.laned import LanedCompiler, LanedSpec, MovingMatcher
+from structgen.serving.laned import LanedCompiler, LanedSpec
 from structgen.serving.lanes import LaneMatcher, Lanes
+from structgen.serving.moving import MovingMatcher
 from structgen.serving.passing import passing_status
 from structgen.serving.processes import SlowWork
 from structgen.serving.requests import RequestLimits, constraint_of

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import structgen as sg
-from structgen.serving.sequence import ConstrainedSequence, fill_rows
+from structgen._core import LimitError
+from structgen.serving.sequence import CALL_SECONDS, ConstrainedSequence, fill_rows
 
 BYTES = sg.Vocabulary.of_bytes()
 EOS, STOP = 256, ord("!")
@@ -124,3 +125,60 @@ def test_a_limit_that_is_met_ends_one_request_and_no_other():
     assert bad.accepted([ord("a")]) == 0
     assert good.failure is None
     assert row_of(good) == {ord("a")}
+
+
+def test_every_call_of_the_core_is_bounded(monkeypatch):
+    """A request that takes too long fails, and the engine goes on."""
+    depth, seen = 0, []
+
+    class Recorded:
+        def __init__(self, *, cpu_seconds):
+            assert cpu_seconds == CALL_SECONDS
+
+        def __enter__(self):
+            nonlocal depth
+            depth += 1
+
+        def __exit__(self, *_):
+            nonlocal depth
+            depth -= 1
+
+    class Watched:
+        def __init__(self, inner):
+            self._inner = inner
+
+        def __getattr__(self, name):
+            found = getattr(self._inner, name)
+            if name == "native":
+                return Watched(found)
+            if name == "fork":
+                return lambda: Watched(found())
+            if callable(found):
+                seen.append((name, depth))
+            return found
+
+    monkeypatch.setattr("structgen.serving.sequence._core.CallLimits", Recorded)
+    one = sequence(stop=[STOP])
+    one.matcher = Watched(one.matcher)
+    assert one.advance(ord("a")) and one.accepted([ord("b"), ord("b"), STOP]) == 3
+    assert one.advance(ord("b")) and STOP in row_of(one) and one.advance(STOP)
+    assert {name for name, _ in seen} >= {"advance", "accepts", "fill", "is_complete"}
+    assert all(inside == 1 for name, inside in seen)
+
+
+def test_a_call_that_takes_too_long_fails_its_request_alone():
+    one, other = sequence(), sequence()
+
+    class Slow:
+        def fill(self, out, row):
+            raise LimitError("one call of the core took more than 1 s (limit call_seconds)")
+
+    class Matcher:
+        native = Slow()
+        vocabulary = BYTES
+
+    one.matcher = Matcher()
+    out = np.zeros((1, WORDS), np.int32)
+    one.fill(out, 0)
+    assert one.failure is not None and "call_seconds" in one.failure and not one.advance(ord("a"))
+    assert row_of(other) == {ord("a")}

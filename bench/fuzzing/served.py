@@ -1,0 +1,166 @@
+"""The compiler of a server under constraints that strangers send, beside harmless ones that must not notice.
+
+Why: a server runs the constraints of all its clients in one process. A hostile one may be refused or moved to a process
+of its own. It may not hold the core up, make a neighbour's masks wrong, or have a neighbour refused.
+The laws: no call in the server's process takes more than `_CALL_SECONDS` of CPU time; a token that a mask allows is
+taken; a harmless neighbour has the masks that it has alone; nothing ends in an internal error.
+An input is one of target core (``kind``, ``source``, ``walk``); the rest of it is not looked at.
+Cost: two processes beside the worker, and one more for each constraint that is slow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from structgen.errors import LimitExceeded, OptionError
+from structgen.serving.laned import LanedCompiler
+from structgen.serving.requests import Kind, RequestLimits
+from structgen.vocabulary import Vocabulary
+
+from .walking import Broken, vocabularies
+
+__all__ = ["check_served"]
+
+_KINDS: dict[str, Kind] = {
+    "schema": "json",
+    "regex": "regex",
+    "lark": "grammar",
+    "gbnf": "grammar",
+    "ebnf": "grammar",
+}
+_LIMITS = RequestLimits(compile_seconds=2.0, step_seconds=1.0, max_lanes=4)
+_STEPS = 16
+_WALK_SECONDS = 3.0
+_CALL_SECONDS = 0.25
+"""Far beyond what a call may take (30 ms), so that what cannot be interrupted for a moment is no finding."""
+_FAULTS = ("internal", "closed")
+_NEIGHBOURS: tuple[tuple[Kind, Any], ...] = (
+    (
+        "json",
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "maxLength": 9},
+                "age": {"type": "integer", "maximum": 99},
+            },
+            "required": ["name", "age"],
+            "additionalProperties": False,
+        },
+    ),
+    (
+        "json",
+        {"type": "array", "items": {"type": "number", "multipleOf": 5}, "minItems": 2, "uniqueItems": True},
+    ),
+    ("regex", r"[A-Z]{2}-\d{4}( \w+){0,3}"),
+    ("grammar", 'root ::= item ("," item)*\nitem ::= [a-z]+ | "(" root ")"\n'),
+    ("choice", ["true", "trust", "tab", "the end"]),
+)
+
+
+def check_served(text: str, stage: Callable[[str], None]) -> None:
+    """One input of target served; an input of another form is refused with `OptionError`."""
+    stage("read")
+    try:
+        case = json.loads(text)
+        kind, source, seed = _KINDS[case["kind"]], str(case["source"]), int(case.get("walk", 0))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        raise OptionError("not an input of target served") from None
+    served = _served()
+    rng = random.Random(seed)
+    try:
+        stage("serve")
+        _walk(served, kind, source, rng)
+    except LimitExceeded as error:
+        if error.limit in _FAULTS:
+            raise Broken("nothing ends in an internal error", str(error)) from error
+        raise
+    finally:
+        stage("neighbour")
+        served.check_neighbour(rng.randrange(len(_NEIGHBOURS)))
+
+
+class _Served:
+    """A compiler, and what its harmless users saw when they were alone."""
+
+    def __init__(self) -> None:
+        self.vocabulary: Vocabulary = vocabularies()[1]
+        self.compiler = LanedCompiler(self.vocabulary, _LIMITS, workers=1)
+        self._alone = [self._neighbour(place) for place in range(len(_NEIGHBOURS))]
+
+    def check_neighbour(self, place: int) -> None:
+        """It has the masks that it has alone."""
+        try:
+            found = self._neighbour(place)
+        except LimitExceeded as error:
+            if error.limit in ("busy", "max_lanes"):  # so is the machine
+                return
+            raise Broken("a harmless neighbour is not refused", f"{_NEIGHBOURS[place]}: {error}") from error
+        if found != self._alone[place]:
+            raise Broken("a harmless neighbour has the masks that it has alone", str(_NEIGHBOURS[place]))
+
+    def _neighbour(self, place: int) -> list[str]:
+        kind, spec = _NEIGHBOURS[place]
+        rng = random.Random(place)
+        matcher = self.compiler.compile(kind, spec).open()
+        seen = []
+        for _ in range(_STEPS):
+            mask = _timed(matcher.mask)
+            seen.append(hashlib.sha256(mask.tobytes()).hexdigest())
+            token = _one_of(mask, self.vocabulary, rng)
+            if token is None or not _timed(partial(matcher.advance, token)):
+                break
+        return seen
+
+
+@cache
+def _served() -> _Served:
+    return _Served()
+
+
+def _walk(served: _Served, kind: Kind, source: str, rng: random.Random) -> None:
+    matcher = served.compiler.compile(kind, source).open()
+    until = time.monotonic() + _WALK_SECONDS
+    try:
+        _timed(lambda: matcher.least_tokens(64))
+        for _ in range(_STEPS):
+            mask = _timed(matcher.mask)
+            _timed(matcher.forced)
+            token = _one_of(mask, served.vocabulary, rng)
+            if token is None or time.monotonic() > until:
+                break
+            if not _timed(partial(matcher.advance, token)):
+                raise Broken("a token that the mask allows is taken", f"{matcher.tokens}, then token {token}")
+            if rng.random() < 0.2:
+                _timed(lambda: matcher.rollback(1))
+                if not np.array_equal(mask, _timed(matcher.mask)):
+                    raise Broken("going back brings the mask back", str(matcher.tokens))
+    finally:
+        leave = getattr(matcher, "leave", None)
+        if leave is not None:
+            leave()
+
+
+def _timed(call: Callable[[], Any]) -> Any:
+    """What it gives. Raises `Broken` where it takes too long in this process."""
+    started = time.thread_time()
+    try:
+        return call()
+    finally:
+        seconds = time.thread_time() - started
+        if seconds > _CALL_SECONDS:
+            raise Broken("a call in the server's process is short", f"{seconds:.2f} s of CPU time")
+
+
+def _one_of(mask: Any, vocabulary: Vocabulary, rng: random.Random) -> int | None:
+    """An allowed token that goes on; None where there is none."""
+    bits = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")[: vocabulary.size])
+    onwards = [int(token) for token in bits if token not in vocabulary.eos_ids]
+    return rng.choice(onwards) if onwards else None

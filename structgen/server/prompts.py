@@ -1,0 +1,165 @@
+"""Tokenize prompts outside the event loop, in fair turns.
+
+Why: tokenizing a megabyte takes a second, and a tokenizer may be used by one thread at a time.
+What: there are two threads, each with its own tokenizer: one for requests of at most `SHORT` bytes, one for longer
+ones. Each serves its queue by start-time fair queueing (Goyal, Vin and Cheng, 1997), so that every client gets the same
+share of bytes. `least_tokens_of` bounds the number of tokens by the bytes of a text, so that prompts that are far too
+long are refused before they are tokenized.
+Cost: a second copy of the tokenizer's tables.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import heapq
+import itertools
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from .errors import ShuttingDown
+
+__all__ = ["SHORT", "FairQueue", "PromptThreads", "least_tokens_of"]
+
+T = TypeVar("T")
+SHORT = 32 << 10
+"""Bytes up to which a request does not wait for long ones."""
+
+
+class FairQueue(Generic[T]):
+    """A queue that gives each client the same share. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, T]] = []
+        self._ends: dict[str, float] = {}
+        self._now = 0.0
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def put(self, client: str, size: float, what: T) -> None:
+        """Add an item of a client; `size` is its cost."""
+        start = max(self._now, self._ends.get(client, 0.0))
+        self._ends[client] = start + size
+        heapq.heappush(self._heap, (start, next(self._numbers), what))
+
+    def take(self) -> T:
+        """Remove and return the next item."""
+        self._now, _, what = heapq.heappop(self._heap)
+        # A client that has used up no more than all others starts with them anyway.
+        self._ends = {client: end for client, end in self._ends.items() if end > self._now and self._heap}
+        return what
+
+
+class _Worker:
+    """One thread with a tokenizer of its own."""
+
+    def __init__(self, model: Any, name: str) -> None:
+        self._model = model
+        self._changed = threading.Condition()
+        self._queue: FairQueue[tuple[Callable[[Any], Any], Future[Any]]] = FairQueue()
+        self._closed = False
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def submit(self, client: str, size: int, work: Callable[[Any], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._changed:
+            if self._closed:
+                raise ShuttingDown("the server is shutting down")
+            self._queue.put(client, size, (work, future))
+            self._changed.notify()
+        return future
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            while self._queue:
+                self._queue.take()[1].cancel()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._queue)
+                if self._closed:
+                    return
+                work, future = self._queue.take()
+            if not future.set_running_or_notify_cancel():
+                continue  # its client has left
+            try:
+                future.set_result(work(self._model))
+            except BaseException as error:
+                future.set_exception(error)
+            del work, future
+
+
+class PromptThreads:
+    """The two threads of one model."""
+
+    def __init__(self, model: Any) -> None:
+        self._short = _Worker(model, "structgen-prompts")
+        twin = _with_own_tokenizer(model)
+        self._long = self._short if twin is None else _Worker(twin, "structgen-long-prompts")
+
+    async def run(self, client: str, size: int, work: Callable[[Any], T]) -> T:
+        """Run `work` on a thread with its model when it is the client's turn; `size` is in bytes."""
+        worker = self._short if size <= SHORT else self._long
+        return await asyncio.wrap_future(worker.submit(client, size, work))
+
+    def close(self) -> None:
+        self._short.close()
+        self._long.close()
+
+
+def _with_own_tokenizer(model: Any) -> Any:
+    """Return the model with a copy of its tokenizer; None if that cannot be copied."""
+    try:
+        twin = copy.copy(model)
+        twin.tokenizer = copy.deepcopy(model.tokenizer)
+    except Exception:
+        return None
+    return twin
+
+
+def least_tokens_of(model: Any) -> Callable[[str], int]:
+    """Return a function that bounds the number of tokens of a text from below, by its bytes alone.
+
+    The bound holds for BPE tokenizers that keep every byte of the text: each byte that is a token of its own is in some
+    token, and no token has more bytes than the longest. For other tokenizers the bound is 0.
+    """
+    backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
+    if backend is None:
+        return lambda text: 0
+    shape = json.loads(backend.to_str())
+    added = backend.get_added_tokens_decoder().values()
+    if (
+        shape["truncation"] is not None
+        or shape["model"]["type"] != "BPE"
+        or not _keeps_bytes(shape["normalizer"])
+        or not _keeps_bytes(shape["pre_tokenizer"])
+        or any(token.lstrip or token.rstrip for token in added)
+    ):
+        return lambda text: 0
+    spelled = [model.vocabulary.token_bytes(token) or b"" for token in range(model.vocabulary.size)]
+    longest = max(map(len, (*spelled, *(token.content.encode() for token in added))))
+    single = {one for one in spelled if len(one) == 1}
+    dropped = bytes(byte for byte in range(256) if bytes([byte]) not in single)
+    return lambda text: -(-len(text.encode("utf-8", "replace").translate(None, dropped)) // longest)
+
+
+def _keeps_bytes(part: dict[str, Any] | None) -> bool:
+    """Does a normalizer or pre-tokenizer leave every byte of a text in it?"""
+    if part is None:
+        return True
+    kind = part["type"]
+    if kind == "Sequence":
+        return all(map(_keeps_bytes, part.get("normalizers", part.get("pretokenizers", []))))
+    if kind == "Split":
+        return bool(part["behavior"] != "Removed")
+    if kind == "Replace":
+        return len(part["content"]) >= len(part["pattern"].get("String", part["content"] + "x"))
+    return kind in ("ByteLevel", "Digits", "Metaspace", "Prepend")

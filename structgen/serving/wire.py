@@ -1,0 +1,176 @@
+"""Messages from processes that run hostile input: JSON followed by raw bytes. None of it is unpickled.
+
+Why: hostile input may take over the process that compiles it. It must not reach the serving process through a pickle.
+The parent may send pickles to its children. What comes back is data and is checked when it is read.
+What: a message is a kind, JSON content and a tail of raw bytes (masks). An error crosses by the name of its class and
+its plain fields, and is rebuilt from `structgen.errors` alone. A tree (an IR) is written as one JSON document a line,
+of which each may refer to those before it: what is shared in it, such as the pattern of a format, is written once.
+Invariant: `unpack` and `decode_error` raise `Garbled` for anything that `pack` and `encode_error` did not write.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from typing import Any
+
+from structgen import errors
+from structgen.errors import LimitExceeded, StructgenError
+
+__all__ = [
+    "MOST_BYTES",
+    "Garbled",
+    "crash",
+    "decode_error",
+    "dump_tree",
+    "encode_error",
+    "load_tree",
+    "pack",
+    "pack_error",
+    "unpack",
+]
+
+MOST_BYTES = 256 << 20
+"""Of one message."""
+_LENGTH = struct.Struct(">I")
+_KINDS: dict[str, type[StructgenError]] = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, StructgenError)
+}
+_SHARED = "\0"
+"""The only key of a reference to an earlier line."""
+_Plain = str | int | float | None
+
+
+class Garbled(Exception):
+    """The bytes are not a message."""
+
+
+def pack(kind: str, content: Any = None, tail: bytes = b"") -> bytes:
+    """Write a message. `content` is what JSON can hold."""
+    head = json.dumps([kind, content]).encode()
+    return b"".join((_LENGTH.pack(len(head)), head, tail))
+
+
+def unpack(data: bytes) -> tuple[str, Any, bytes]:
+    """Return the kind, content and tail of a message. Raises `Garbled`."""
+    try:
+        (length,) = _LENGTH.unpack_from(data)
+        end = _LENGTH.size + length
+        if end > len(data):
+            raise Garbled("the message is cut off")
+        kind, content = json.loads(data[_LENGTH.size : end])
+    except (struct.error, ValueError, TypeError, RecursionError) as error:
+        raise Garbled(f"not a message: {error!r:.80}") from None
+    if not isinstance(kind, str):
+        raise Garbled("the kind of a message is a text")
+    return kind, content, data[end:]
+
+
+def pack_error(error: StructgenError) -> bytes:
+    """Write a message of the kind ``error``."""
+    return pack("error", encode_error(error))
+
+
+def encode_error(error: StructgenError) -> dict[str, Any]:
+    """Return the name of the error's class and its plain fields."""
+    kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in _KINDS)
+    fields = {name: value for name, value in vars(error).items() if _is_plain(value)}
+    return {"kind": kind, "fields": fields}
+
+
+def decode_error(content: Any) -> StructgenError:
+    """Rebuild an encoded error. Raises `Garbled`."""
+    name, fields = (content.get("kind"), content.get("fields")) if isinstance(content, dict) else (None, None)
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None or not isinstance(fields, dict) or not isinstance(fields.get("message"), str):
+        raise Garbled("not an error")
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    # subtle: a class without its defaults fails where it is shown, so they are set first.
+    error = kind(fields["message"])
+    known = vars(error)
+    if not all(name in known and _is_plain(value) for name, value in fields.items()):
+        raise Garbled("not the fields of this error")
+    known.update(fields)
+    try:
+        str(error)
+    except Exception:
+        raise Garbled("the fields of this error do not fit together") from None
+    return error
+
+
+def dump_tree(tree: Any) -> bytes | None:
+    """Write nested tuples, lists and dicts with text keys. Returns None where JSON cannot hold a part of the tree."""
+    uses = _uses(tree)
+    lines: list[str] = []
+    written: dict[int, dict[str, int]] = {}
+
+    def line(value: Any) -> str:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+    def plain(part: Any) -> Any:
+        if not isinstance(part, tuple | list | dict):
+            return part
+        if (known := written.get(id(part))) is not None:
+            return known
+        content: Any
+        if isinstance(part, dict):
+            if not all(isinstance(key, str) for key in part):
+                raise TypeError("a key is a text")
+            content = {key: plain(value) for key, value in part.items()}
+        else:
+            content = [plain(value) for value in part]
+        if uses[id(part)] == 1:
+            return content
+        written[id(part)] = reference = {_SHARED: len(lines)}
+        lines.append(line(content))
+        return reference
+
+    try:
+        lines.append(line(plain(tree)))
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return "\n".join(lines).encode()
+
+
+def _uses(tree: Any) -> Counter[int]:
+    """Count how often each container occurs in a tree."""
+    uses: Counter[int] = Counter()
+    todo = [tree]
+    while todo:
+        part = todo.pop()
+        if not isinstance(part, tuple | list | dict):
+            continue
+        uses[id(part)] += 1
+        if uses[id(part)] == 1:
+            todo += part.values() if isinstance(part, dict) else part
+    return uses
+
+
+def load_tree(data: bytes) -> Any:
+    """Read a tree. Tuples come back as lists, which the core reads in the same way."""
+    shared: list[Any] = []
+
+    def resolved(content: dict[str, Any]) -> Any:
+        return shared[content[_SHARED]] if len(content) == 1 and _SHARED in content else content
+
+    for line in data.split(b"\n"):
+        shared.append(json.loads(line, object_hook=resolved))  # noqa: PERF401  (`resolved` reads the list)
+    return shared[-1]
+
+
+def crash(error: BaseException, doing: str) -> LimitExceeded:
+    """Make the error of an unforeseen exception. It says that this program has a fault, not the request."""
+    return LimitExceeded(
+        f"an internal error while {doing}: {type(error).__name__}: {error!s:.200}",
+        limit="internal",
+        hint="Please report it with the constraint.",
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(isinstance(one, _Plain) for one in value)
+    return isinstance(value, _Plain)

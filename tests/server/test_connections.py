@@ -1,0 +1,158 @@
+"""Connections on which nothing comes, or nothing is read, keep nobody out."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn")
+
+from structgen.server.connections import Connections
+from structgen.server.settings import ServerSettings
+
+from .conftest import NAME, Running, fetched, until
+
+MOST, MOST_OF_CLIENT = 12, 8
+HALF = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+WITHOUT_BODY = HALF + b"Content-Length: 100\r\n\r\n{"
+
+
+class Fake:
+    """A connection; idle or being answered."""
+
+    def __init__(self, is_idle: bool = True) -> None:
+        self.is_idle, self.is_cut = is_idle, False
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+def test_the_oldest_idle_one_of_the_client_that_has_most_goes() -> None:
+    all_of_them = Connections(5, 9)
+    many = [Fake(is_idle=number != 0) for number in range(4)]
+    other = Fake()
+    for connection, client in ((other, "b"), *((one, "a") for one in many)):
+        assert all_of_them.enter(connection, client)
+    assert all_of_them.enter(Fake(), "c")
+    assert [one.is_cut for one in many] == [False, True, False, False] and not other.is_cut
+    assert len(all_of_them) == 5
+
+
+def test_one_client_has_only_so_many() -> None:
+    all_of_them = Connections(100, 3)
+    mine = [Fake() for _ in range(10)]
+    assert all(all_of_them.enter(one, "a") for one in mine)
+    assert [one.is_cut for one in mine] == [True] * 7 + [False] * 3
+    assert all_of_them.enter(Fake(), "b") and len(all_of_them) == 4
+
+
+@pytest.mark.parametrize("limits", [(3, 9), (9, 3)])
+def test_what_is_being_answered_is_not_cut(limits: tuple[int, int]) -> None:
+    all_of_them = Connections(*limits)
+    busy = [Fake(is_idle=False) for _ in range(3)]
+    assert all(all_of_them.enter(one, "a") for one in busy)
+    extra = Fake()
+    assert not all_of_them.enter(extra, "a")
+    assert not any(one.is_cut for one in busy)
+    assert all_of_them.enter(Fake(), "a") and extra.is_cut  # it may ask for /health, and makes room itself
+    for one in busy:
+        all_of_them.leave(one)
+        all_of_them.leave(one)
+    assert len(all_of_them) == 1
+
+
+@pytest.fixture
+def small(model: Any) -> Iterator[Running]:
+    settings = ServerSettings(
+        model_name=NAME,
+        compilers=0,
+        max_connections=MOST + 4,
+        max_client_connections=MOST_OF_CLIENT,
+        header_seconds=3600,
+    )
+    running = Running(model, settings)
+    yield running
+    running.stop()
+
+
+def opened(server: Running, sends: bytes = b"") -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    made.sendall(sends)
+    return made
+
+
+def is_closed(one: socket.socket) -> bool:
+    with contextlib.suppress(ConnectionError):
+        return one.recv(1000) == b""
+    return True
+
+
+@pytest.mark.parametrize("sends", [b"", HALF, WITHOUT_BODY])
+def test_silent_connections_keep_nobody_out(small: Running, sends: bytes) -> None:
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(opened(small, sends)) for _ in range(5 * MOST)]
+        assert fetched(f"{small.url}/health")
+        with small.client() as client:
+            assert client.completions.create(model=NAME, prompt="Once", max_tokens=2).choices
+        assert is_closed(silent[0])  # the oldest
+        assert len(small.connections) <= MOST_OF_CLIENT
+
+
+def test_a_busy_server_still_says_how_it_is(small: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All connections that there may be are being answered."""
+    monkeypatch.setattr(type(small.connections), "_make_room", lambda self, clients: False)
+    with contextlib.ExitStack() as stack:
+        for _ in range(MOST_OF_CLIENT):
+            stack.enter_context(opened(small))
+        until(lambda: len(small.connections) == MOST_OF_CLIENT)
+        assert '"ok"' in fetched(f"{small.url}/health") and "structgen" in fetched(f"{small.url}/metrics")
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{small.url}/v1/models")
+        with caught.value:
+            assert caught.value.code == 429 and b"too_many_connections" in caught.value.read()
+    until(lambda: not len(small.connections))
+    assert NAME in fetched(f"{small.url}/v1/models")
+
+
+@pytest.fixture
+def impatient(model: Any) -> Iterator[Running]:
+    settings = ServerSettings(model_name=NAME, compilers=0, header_seconds=0.2, unread_seconds=0.2)
+    running = Running(model, settings)
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize("sends", [b"", b"G", HALF])
+def test_a_header_that_does_not_come_ends_its_connection(impatient: Running, sends: bytes) -> None:
+    with opened(impatient, sends) as silent:
+        assert silent.recv(1000).startswith(b"HTTP/1.1 408 ")
+        assert is_closed(silent)
+
+
+def test_the_second_header_of_a_connection_has_no_more_time(impatient: Running) -> None:
+    with opened(impatient, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as one:
+        assert one.recv(10_000).startswith(b"HTTP/1.1 200 ")
+        one.sendall(b"GET /hea")
+        told = b""
+        with contextlib.suppress(ConnectionError):
+            while more := one.recv(1000):
+                told += more
+        assert b" 408 " in told
+    until(lambda: not len(impatient.connections))
+
+
+def test_a_client_that_reads_nothing_is_cut_off(impatient: Running) -> None:
+    """Of an answer that is larger than what the system holds for it."""
+    with opened(impatient) as deaf:
+        page = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+        with contextlib.suppress(OSError):
+            deaf.settimeout(1.0)
+            for _ in range(20_000):
+                deaf.sendall(page * 20)
+        until(lambda: not len(impatient.connections), 60)

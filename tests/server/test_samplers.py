@@ -1,0 +1,141 @@
+"""Samplers of requests take their turns with the batch, and no more memory than they may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from structgen.sampling.samplers import SMC, Exact, sampler_of
+from structgen.server.errors import ApiError
+from structgen.server.sampler_fields import SamplerAsked
+from structgen.server.settings import ServerSettings
+from structgen.server.shared_model import SharedModel
+from structgen.vocabulary import Vocabulary
+
+from .conftest import NAME, Running
+from .test_refusals import chat, post
+
+
+class Session:
+    """Logits that are a function of all tokens of a row; `passes` gets the width of each pass."""
+
+    def __init__(self, prompts: Any, passes: list[int]) -> None:
+        self._rows = [list(prompt) for prompt in prompts]
+        self._passes = passes
+        passes.append(max(map(len, prompts)))
+
+    def append(self, tokens: Any) -> None:
+        self._passes.append(max(map(len, tokens)))
+        for row, new in zip(self._rows, tokens, strict=True):
+            row += new
+
+    def logits(self) -> Any:
+        return np.array([np.random.default_rng(row).random(8) for row in self._rows])
+
+
+class Recorded:
+    """A model of such sessions."""
+
+    context_length = None
+    vocabulary = Vocabulary.of_bytes()
+
+    def __init__(self) -> None:
+        self.passes: list[int] = []
+
+    def start(self, prompts: Any) -> Session:
+        return Session(prompts, self.passes)
+
+
+@pytest.mark.parametrize("part", [1, 7, 1000])
+def test_prompts_are_read_in_parts(part: int) -> None:
+    model = Recorded()
+    turns: list[str] = []
+
+    def run(function: Any) -> Any:
+        turns.append("turn")  # another one may go before each
+        return function()
+
+    shared = SharedModel(model, model.vocabulary, run, lambda: part, [0])
+    prompts = [list(range(100)), [5] * 30]
+    session = shared.start(prompts)
+    session.append([[1] * 20, []])
+    session.append([[], []])
+    session.append([[2, 3], [4] * 9])
+    assert max(model.passes) <= part and len(turns) == len(model.passes)
+    assert sum(model.passes) == 100 + 20 + 9
+    plain = model.start([[*prompts[0], *[1] * 20, 2, 3], [*prompts[1], *[4] * 9]])
+    assert np.array_equal(session.logits(), plain.logits())
+
+
+def test_the_rows_of_a_sampler_are_what_takes_memory() -> None:
+    for name in ("exact", "cars", "asap", "rejection", "adaptive_rejection", "awrs", "local", "mh"):
+        kind = type(sampler_of(name))
+        assert SamplerAsked(name, kind(lanes=5), {}).rows == 5
+    asked = SamplerAsked("smc", SMC(particles=20), {})
+    assert asked.rows == 20
+    asked.check_memory(100, 10, 20_000)
+    with pytest.raises(ApiError) as caught:
+        asked.check_memory(100, 10, 19_999)
+    assert caught.value.status == 400 and caught.value.param == "structgen.sampler.particles"
+    assert "--sampler-bytes" in str(caught.value) and "20 particles" in str(caught.value)
+    with pytest.raises(ApiError, match="lanes"):
+        SamplerAsked("exact", Exact(lanes=3), {}).check_memory(100, 10, 2_999)
+
+
+def test_tokens_are_as_large_as_the_cache_makes_them(model: Any) -> None:
+    session = model.start([list(range(1, 65))])
+    held = sum(part.nbytes for layer in session._cache.layers for part in (layer.keys, layer.values))
+    assert model.cache_bytes_per_token == held // 64
+
+
+@pytest.fixture(scope="module")
+def bounded(model: Any) -> Iterator[Running]:
+    settings = ServerSettings(model_name=NAME, sampler_bytes=8 << 20, prompt_tokens=8)
+    running = Running(model, settings)
+    yield running
+    running.stop()
+
+
+def test_too_many_particles_are_refused_by_name(bounded: Running) -> None:
+    long = [{"role": "user", "content": "a b c d " * 100}]
+    smc = {"structgen": {"sampler": {"name": "smc", "particles": 16}}, "guided_regex": "[ab]{3}"}
+    status, body = post(bounded, chat(messages=long, **smc))
+    assert status == 400 and body["error"]["param"] == "structgen.sampler.particles"
+    assert body["error"]["code"] == "sampler_bytes" and "--sampler-bytes" in body["error"]["message"]
+    status, body = post(bounded, chat(messages=long, **{**smc, "structgen": {"sampler": "exact"}}))
+    assert status == 400 and body["error"]["param"] == "structgen.sampler.lanes"
+    status, body = post(bounded, chat(**{**smc, "structgen": {"sampler": {"name": "smc", "particles": 3}}}))
+    assert status == 200 and set(body["choices"][0]["message"]["content"]) <= {"a", "b"}
+
+
+def test_others_have_their_turns_while_a_sampler_reads_its_prompt(
+    bounded: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, steps = bounded.service.engine, []
+    call = engine.call
+    monkeypatch.setattr(
+        engine, "call", lambda function: (steps.append(engine.batch.is_idle), call(function))[1]
+    )
+    asked = chat(
+        messages=[{"role": "user", "content": "a b c d " * 20}],
+        structgen={"sampler": {"name": "exact", "lanes": 1}},
+        guided_regex="[ab]{2}",
+    )
+    status, body = post(bounded, asked)
+    assert status == 200
+    tokens = body["usage"]["prompt_tokens"]
+    assert tokens > 60 and len(steps) >= tokens / (8 * 8)
+
+
+def test_samplers_can_be_switched_off(model: Any) -> None:
+    running = Running(model, ServerSettings(model_name=NAME, samplers=0, compilers=0))
+    try:
+        status, body = post(running, chat(structgen={"sampler": "smc"}))
+        assert status == 400 and body["error"]["param"] == "structgen.sampler"
+        assert "--samplers 0" in body["error"]["message"]
+        assert post(running, chat(structgen={"seed": 5}))[0] == 200
+    finally:
+        running.stop()
