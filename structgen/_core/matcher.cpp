@@ -4,15 +4,23 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <queue>
 #include <set>
 #include <system_error>
 #include <thread>
+#include <unordered_set>
 
-#include "grammar_witness.h"
 #include "shortest.h"
 #include "witness.h"
 
 namespace structgen {
+
+bool Program::starts() {
+  Turn turn(*this);
+  Arena arena;
+  Reader reader{arena};
+  return !automaton_->empty(reader);
+}
 
 bool Program::shortest(std::string *out, bool *exact) {
   Turn turn(*this, SEARCH);
@@ -37,7 +45,7 @@ Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)
   Program::Turn turn(*program_);
   Reader r{arena_};
   const Node *start = program_->automaton().start(r);
-  read(0, start, {});
+  read(0, start);
 }
 
 std::shared_ptr<const Mask> Matcher::mask() {
@@ -45,15 +53,30 @@ std::shared_ptr<const Mask> Matcher::mask() {
   if (finished_ || !state()) {
     return std::make_shared<Mask>(program_->space().mask_pool());  // allows nothing
   }
-  try {
-    return program_->masks().mask(scratch_, state());
-  } catch (...) {
-    scratch_.release({});
-    throw;
+  Scratch scratch(scratch_);
+  const std::shared_ptr<const Mask> all = program_->masks().mask(scratch_, state());
+  const Vocabulary &vocabulary = program_->space().vocabulary();
+  if (vocabulary.closed() || program_->automaton().plan().kind == Plan::Regex) return all;
+  std::shared_ptr<Mask> kept;
+  {
+    const Uncounted own;  // it goes with its caller
+    kept = std::make_shared<Mask>(*all);
   }
+  Reader &r = scratch.reader;
+  for (uint32_t token = 0; token < vocabulary.size(); ++token) {
+    if (!all->test(token) || vocabulary.is_eos(token)) continue;
+    if (!run(r, state(), token)) kept->clear(token);
+    scratch_.release({});
+  }
+  return kept;
 }
 
 const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
+  const Node *next = read_token(r, node, token);
+  return next && !program_->space().vocabulary().closed() && !can_be_spelled(next) ? nullptr : next;
+}
+
+const Node *Matcher::read_token(Reader &r, const Node *node, uint32_t token) {
   const std::string_view bytes = program_->space().vocabulary().token(token);
   if (bytes.empty()) return node ? program_->automaton().step_special(r, node, token) : nullptr;
   program_->automaton().bound_token(r);
@@ -187,7 +210,7 @@ bool Matcher::advance(uint32_t token) {
   const Vocabulary &v = program_->space().vocabulary();
   Scratch scratch(scratch_);
   if (v.is_eos(token) && program_->automaton().accepts(scratch.reader, state())) {
-    read(token, state(), {});
+    read(token, state());
     finished_ = true;
     return true;
   }
@@ -195,14 +218,13 @@ bool Matcher::advance(uint32_t token) {
   const Node *next = run(scratch.reader, state(), token);
   if (next) next = keep(next);
   if (!next) return false;
-  read(token, next, v.token(token));
+  read(token, next);
   return true;
 }
 
-void Matcher::read(uint32_t token, const Node *node, std::string_view bytes) {
+void Matcher::read(uint32_t token, const Node *node) {
   const Uncounted own;
-  text_bytes_ += bytes;
-  history_.push_back({token, node, arena_.mark(), text_bytes_.size()});
+  history_.push_back({token, node, arena_.mark()});
 }
 
 bool Matcher::begin(std::string_view bytes) {
@@ -214,11 +236,10 @@ bool Matcher::begin(std::string_view bytes) {
     next = program_->automaton().step(scratch.reader, next, static_cast<uint8_t>(bytes[i]));
   if (next) next = keep(program_->automaton().past_lexemes(scratch.reader, next));
   if (!next) return false;
-  {
-    const Uncounted own;
-    text_bytes_ += bytes;
-  }
-  history_.back() = {0, next, arena_.mark(), text_bytes_.size()};
+  const Uncounted own;
+  begun_ += bytes;
+  history_ = {};
+  history_.push_back({0, next, arena_.mark()});
   return true;
 }
 
@@ -320,23 +341,21 @@ std::shared_ptr<const Mask> Matcher::beginning(size_t place, uint32_t terminal) 
 void Matcher::rollback(size_t n) {
   if (n >= history_.size()) throw std::out_of_range("cannot roll back more tokens than were read");
   if (n == 0) return;
-  history_.resize(history_.size() - n);
+  history_.drop(n);
   arena_.release(history_.back().mark);
-  text_bytes_.resize(history_.back().text);
   finished_ = false;
 }
 
 std::unique_ptr<Matcher> Matcher::fork() {
-  auto other = std::unique_ptr<Matcher>(new Matcher(*this, arena_.fork()));
-  return other;
+  return std::unique_ptr<Matcher>(new Matcher(this));
 }
 
-Matcher::Matcher(const Matcher &origin, Arena &&arena)
-    : program_(origin.program_),
-      arena_(std::move(arena)),
-      history_(origin.history_),
-      text_bytes_(origin.text_bytes_),
-      finished_(origin.finished_) {}
+Matcher::Matcher(Matcher *origin)
+    : program_(origin->program_),
+      arena_(origin->arena_.fork()),
+      history_(origin->history_.fork()),
+      begun_(origin->begun_),
+      finished_(origin->finished_) {}
 
 void Matcher::reset() { rollback(history_.size() - 1); }
 
@@ -347,9 +366,11 @@ bool Matcher::complete() {
   return program_->automaton().accepts(scratch.reader, state());
 }
 
-std::vector<uint32_t> Matcher::tokens() const {
-  std::vector<uint32_t> out;
-  for (size_t i = 1; i < history_.size(); ++i) out.push_back(history_[i].token);
+std::string Matcher::text() const {
+  std::vector<uint32_t> read = tokens();
+  if (finished_) read.pop_back();
+  std::string out = begun_;
+  for (uint32_t token : read) out += program_->space().vocabulary().token(token);
   return out;
 }
 
@@ -377,35 +398,102 @@ bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
   });
 }
 
+// Between special tokens, which are no text, the fewest tokens that spell what is there; false where there are none.
+static bool fewest_tokens(const Vocabulary &vocabulary, const WitnessSymbols &symbols, std::vector<uint32_t> *out) {
+  for (auto at = symbols.begin();;) {
+    const auto end = std::find_if(at, symbols.end(), [](uint32_t s) { return s >= FIRST_SPECIAL; });
+    const auto tokens = vocabulary.fewest_tokens(std::string(at, end));
+    if (!tokens) return false;
+    out->insert(out->end(), tokens->begin(), tokens->end());
+    if (end == symbols.end()) return true;
+    out->push_back(*end - FIRST_SPECIAL);
+    at = end + 1;
+  }
+}
+
 bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
     Program::Turn turn(*program_, Program::SEARCH);
     if (program_->space().fewest_tokens(n->text, out)) return true;
     out->clear();  // too many states for the fewest tokens: those of a short text
   }
-  if (const Node *n = state(); n && n->kind == Node::Grammar && !n->parent) {
-    // Special tokens may have to come; they are no text.
-    Program::Turn turn(*program_, Program::SEARCH);
-    Scratch scratch(scratch_);
-    std::vector<WitnessPiece> pieces;
-    if (!program_->automaton().accepts(scratch.reader, n) &&
-        !complete_grammar(program_->automaton(), scratch.reader, n, &pieces))
-      return false;
-    out->clear();
-    for (const WitnessPiece &piece : pieces) {
-      const auto tokens = program_->space().vocabulary().fewest_tokens(piece.text);
-      if (!tokens) return false;
-      out->insert(out->end(), tokens->begin(), tokens->end());
-      if (piece.special) out->push_back(*piece.special);
+  WitnessSymbols symbols;
+  const bool found = with_state({}, [&](Reader &r, const Node *n, size_t) {
+    return n && complete_state(program_->automaton(), r, n, &symbols, patient);
+  });
+  const Vocabulary &vocabulary = program_->space().vocabulary();
+  if (found && fewest_tokens(vocabulary, symbols, out)) return true;
+  if (vocabulary.closed()) return false;
+  out->clear();
+  Program::Turn turn(*program_, Program::SEARCH);
+  return state() && search_tokens(state(), out) == Search::Found;
+}
+
+bool Matcher::hopeless() {
+  Program::Turn turn(*program_);
+  return !program_->space().vocabulary().closed() && !(state() && can_be_spelled(state()));
+}
+
+bool Matcher::can_be_spelled(const Node *node) {
+  constexpr size_t MOST_KNOWN = 100'000;
+  if (node->kind == Node::Scalar && !node->parent) return true;  // a regular expression: see `TextSpace::spellable`
+  auto &known = program_->spelled();
+  const Hash128 key = program_->automaton().stack_signature(node);
+  if (const auto it = known.find(key); it != known.end()) return it->second;
+  Arena ahead;
+  Reader r{ahead};
+  WitnessSymbols symbols;
+  std::vector<uint32_t> tokens;
+  const bool can = (complete_state(program_->automaton(), r, node, &symbols, false) &&
+                    fewest_tokens(program_->space().vocabulary(), symbols, &tokens)) ||
+                   search_tokens(node, &tokens) != Search::Nothing;
+  if (known.size() > MOST_KNOWN) known.clear();
+  return known[key] = can;
+}
+
+// Where some byte is only part of longer tokens, a completion need not be one that tokens spell. The tokens that masks
+// allow are followed, nearest to the end of the text first: as near as a completion in bytes is long.
+Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *out) {
+  constexpr size_t MOST_STEPS = 100'000;  // tokens read
+  constexpr size_t FAR = 1'000'000;
+  struct Met {
+    const Node *node;
+    size_t from;
+    uint32_t token, read;
+  };
+  Automaton &automaton = program_->automaton();
+  const Vocabulary &vocabulary = program_->space().vocabulary();
+  Arena path, ahead, scratch;
+  Reader r{path}, beyond{ahead};
+  std::vector<Met> met{{from, 0, 0, 0}};
+  std::unordered_set<Hash128, HashOf128> known;
+  std::priority_queue<std::pair<size_t, size_t>, std::vector<std::pair<size_t, size_t>>, std::greater<>> queue;
+  queue.push({0, 0});
+  for (size_t steps = 0; !queue.empty();) {
+    const size_t at = queue.top().second;
+    queue.pop();
+    if (automaton.accepts(r, met[at].node)) {
+      for (size_t i = at; i != 0; i = met[i].from) out->insert(out->begin(), met[i].token);
+      return Search::Found;
     }
-    return true;
+    const std::shared_ptr<const Mask> mask = program_->masks().mask(scratch, met[at].node);
+    for (uint32_t token = 0; token < vocabulary.size(); ++token) {
+      if (!mask->test(token) || vocabulary.is_eos(token)) continue;
+      if (++steps > MOST_STEPS) return Search::Cut;
+      const Arena::Mark before = path.mark();
+      const Node *next = read_token(r, met[at].node, token);
+      if (!next || !known.insert(automaton.stack_signature(next)).second) {
+        path.release(before);
+        continue;
+      }
+      WitnessSymbols rest;
+      const size_t left = complete_state(automaton, beyond, next, &rest, false) ? rest.size() : FAR;
+      ahead.release({});
+      met.push_back({next, at, token, met[at].read + 1});
+      queue.push({met.back().read + left, met.size() - 1});
+    }
   }
-  std::string text;
-  if (!witness({}, &text, patient)) return false;
-  std::optional<std::vector<uint32_t>> tokens = program_->space().vocabulary().fewest_tokens(text);
-  if (!tokens) return false;
-  *out = std::move(*tokens);
-  return true;
+  return Search::Nothing;
 }
 
 std::optional<size_t> Matcher::least_tokens(size_t room) {

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from structgen.constraints.json_schema.unique_keys import loads_unique
 from structgen.errors import with_kind
 
 from .errors import ApiError, bad_request
@@ -28,7 +29,7 @@ def parse_body(data: bytes) -> dict[str, Any]:
     try:
         # subtle: given bytes, json takes other encodings than UTF-8, and surrogates that are encoded on their own.
         text = data.decode("utf-8-sig")
-        body = json.loads(text, parse_constant=_no_constant)
+        body = loads_unique(text, parse_constant=_no_constant)
     except RecursionError:
         raise bad_request(None, "the body is nested too deep") from None
     except ValueError as error:  # JSON, UTF-8, and numbers of too many digits
