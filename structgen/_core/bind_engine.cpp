@@ -13,6 +13,7 @@
 #include <set>
 
 #include "explain.h"
+#include "grammar_ir.h"
 #include "matcher.h"
 #include "offers.h"
 #include "schema_ir.h"
@@ -166,6 +167,15 @@ auto used_without_gil(Matcher &matcher, Work work) {
 }  // namespace
 
 void bind_engine(nb::module_ &m) {
+  nb::register_exception_translator([](const std::exception_ptr &raised, void *) {
+    try {
+      std::rethrow_exception(raised);
+    } catch (const TokenError &error) {
+      const nb::object kind = nb::module_::import_("structgen.errors").attr("VocabularyMismatch");
+      const nb::object made = kind(error.what(), "where"_a = error.where, "hint"_a = error.hint);
+      PyErr_SetObject(kind.ptr(), made.ptr());
+    }
+  });
   nb::class_<Vocabulary>(m, "Vocabulary")
       .def("__init__",
            [](Vocabulary *self, nb::list tokens, std::vector<uint32_t> eos_ids, uint32_t size,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from structgen._core import _native as _core
-from structgen.constraints.expressions import literal
+from structgen.constraints.expressions import ANY, literal
 
 from .constraint import GrammarConstraint
 from .ir import Body, Grammar, Lexer, Place, Terminal, parts_of, place_at
@@ -229,7 +229,9 @@ class _Terminals:
             for second in patterns[i + 1 :]:
                 if time.monotonic() > self._until:
                     self.skipped += 1
-                elif (example := self._common(first, second)) is not None:
+                elif (
+                    not (first.lazy and second.lazy) and (example := self._common(first, second)) is not None
+                ):
                     yield self._overlap(first, second, example)
             if (shadowed := self._shadowed(first)) is not None:
                 yield shadowed
@@ -249,25 +251,39 @@ class _Terminals:
     def _dead(self) -> Iterator[str]:
         """Terminals all of whose texts the lexer's rule gives to others, or cuts before their end."""
         space = self._space
-        taken = _core.RegexSpace.EMPTY  # texts that are another terminal's, or begin with an earlier match
+        lazy = _core.RegexSpace.EMPTY
+        for one in self._lexer.terminals:
+            if one.lazy:
+                lazy = space.alternate(lazy, self._languages[one.name])
+        longer = space.concat(lazy, space.concat(space.compile(ANY), _core.RegexSpace.ANY_TEXT))
+        taken = space.alternate(
+            lazy, longer
+        )  # texts that are another terminal's, or begin with an earlier match
         for terminal in self._lexer.terminals:
             language = self._languages[terminal.name]
-            if self._lexer.rule == "longest":
-                if not space.alive(space.intersect(language, space.complement(taken))):
-                    yield terminal.name
+            if terminal.lazy:
+                cut = longer
+            elif self._lexer.rule == "longest":
+                cut = taken
                 taken = space.alternate(taken, language)
-                continue
-            before = _core.RegexSpace.EMPTY
-            for scanner in self._lexer.scanners[: terminal.scanner]:
-                before = space.alternate(before, space.compile(scanner))
-            cut = space.concat(before, _core.RegexSpace.ANY_TEXT)
-            for other in self._lexer.terminals:
-                if other is terminal:
-                    break
-                if other.scanner == terminal.scanner:
-                    cut = space.alternate(cut, self._languages[other.name])
+            else:
+                cut = space.alternate(taken, self._found_earlier(terminal))
             if not space.alive(space.intersect(language, space.complement(cut))):
                 yield terminal.name
+
+    def _found_earlier(self, terminal: Terminal) -> int:
+        """Of rule "ordered": texts that an earlier scanner finds the beginning of, and those of better terminals."""
+        space, lexer = self._space, self._lexer
+        lazy = {one.scanner for one in lexer.terminals if one.lazy}
+        before = _core.RegexSpace.EMPTY
+        for number, scanner in enumerate(lexer.scanners[: terminal.scanner]):
+            if number not in lazy:
+                before = space.alternate(before, space.compile(scanner))
+        cut = space.concat(before, _core.RegexSpace.ANY_TEXT)
+        for other in lexer.terminals[: lexer.terminals.index(terminal)]:
+            if other.scanner == terminal.scanner and not other.lazy:
+                cut = space.alternate(cut, self._languages[other.name])
+        return cut
 
     def _is_text(self, terminal: Terminal) -> bool:
         return self._texts[terminal.name] is not None or terminal.language[0] == "literals"
