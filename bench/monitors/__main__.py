@@ -28,7 +28,7 @@ from structgen.monitors.language_server import Analyser, analyser
 from structgen.progress import ProgressBar
 
 from . import tables
-from .projects import PROJECTS, cache_folder, install
+from .projects import PROJECTS, cache_folder, install, typescript_server
 from .replay import IMPORTS, KINDS, SPLITS, Known, Replay, Replayed, known_of
 from .sites import IMPORT, MEMBER, Site, picked
 from .ways import CODE_ITSELF, WAYS, Record, code_itself, written
@@ -147,7 +147,7 @@ def _sites(chosen: Any, *, with_imports: bool = False) -> Iterator[tuple[Site, P
         work += [(server, project.language, folder, sites) for server in servers]
     with ProgressBar(sum(len(sites) for *_, sites in work), "sites", True) as bar:
         for name, language, folder, sites in work:
-            server = analyser(language, folder, name)
+            server = analyser(language, folder, typescript_server(chosen.cache) if name == "tsgo" else name)
             try:
                 for site in sites:
                     path = folder / site.file

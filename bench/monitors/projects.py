@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PROJECTS", "Project", "cache_folder", "install"]
+__all__ = ["PROJECTS", "Project", "cache_folder", "install", "typescript_server"]
 
 _MARK = ".installed"
 _TYPESCRIPT_SERVER = "@typescript/native-preview@7.0.0-dev.20260707.2"
@@ -106,6 +106,11 @@ def install(projects: Sequence[Project], cache: Path) -> None:
     if any(one.language == "typescript" for one in projects) and not (cache / "node_modules").exists():
         (cache / "package.json").write_text('{"private": true}')
         _npm([_TYPESCRIPT_SERVER], cache)
+
+
+def typescript_server(cache: Path) -> list[str]:
+    """Return the command of the server for TypeScript that `install` puts beside the projects."""
+    return [str(cache / "node_modules" / ".bin" / "tsgo"), "--lsp", "--stdio"]
 
 
 def _typescript(project: Project, folder: Path) -> None:

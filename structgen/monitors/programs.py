@@ -31,7 +31,7 @@ _READ = {
     "javascript": (".js", ".jsx", ".mjs", ".cjs"),
 }
 """How the names of files end that servers read as the language."""
-_servers: dict[tuple[str, Path, str | None], Analyser] = {}
+_servers: dict[tuple[str, Path, str | None, bool], Analyser] = {}
 _lock = threading.Lock()
 
 
@@ -45,6 +45,7 @@ def code(
     within: Constraint | str | None = None,
     monitors: Sequence[Monitor | str] | None = None,
     server: str | Sequence[str] | Analyser | None = None,
+    project_programs: bool = False,
     check: bool = False,
     mode: Mode = "always",
     crossing: Crossing = "check",
@@ -75,6 +76,9 @@ def code(
         a project is given.
     server
         "ty", "zuban", "jedi", "tsgo", or a command; by default the first of them that is installed.
+    project_programs
+        Also run servers that lie in the project (``node_modules/.bin``, ``.venv``), and show them the packages of its
+        ``.venv``. Only for projects that you trust.
     check
         The finished text is judged by the server's diagnostics, and written on anew from the first fault. `mode`
         "fallback" implies it: the other monitors are asked from that fault on only.
@@ -97,7 +101,7 @@ def code(
         if isinstance(one, Monitor):
             watching.append(one)
         elif isinstance(one, str) and one in _MADE:
-            watching.append(_MADE[one](_server(language, project, server, one), language))
+            watching.append(_MADE[one](_server(language, project, server, one, project_programs), language))
         else:
             raise OptionError(
                 f"monitors holds {with_kind(one)}",
@@ -120,14 +124,21 @@ def code(
     )
 
 
-def server_of(language: str, project: str | Path, server: str | Sequence[str] | None = None) -> Analyser:
-    """The server of a project, started when it is first asked for."""
+def server_of(
+    language: str,
+    project: str | Path,
+    server: str | Sequence[str] | None = None,
+    project_programs: bool = False,
+) -> Analyser:
+    """Return the server of a project, which starts when it is first needed."""
     name = server if server is None or isinstance(server, str) else "\0".join(server)
-    key = language, Path(project).absolute(), name
+    key = language, Path(project).absolute(), name, project_programs
     with _lock:
         known = _servers.get(key)
         if known is None:
-            known = _servers[key] = analyser(language, project=key[1], server=server)
+            known = _servers[key] = analyser(
+                language, project=key[1], server=server, project_programs=project_programs
+            )
         return known
 
 
@@ -177,7 +188,11 @@ def _judges(check: bool, mode: str, monitors: Sequence[Monitor | str] | None) ->
 
 
 def _server(
-    language: str, project: str | Path | None, server: str | Sequence[str] | Analyser | None, name: str
+    language: str,
+    project: str | Path | None,
+    server: str | Sequence[str] | Analyser | None,
+    name: str,
+    project_programs: bool,
 ) -> Analyser:
     if isinstance(server, Analyser) and not isinstance(server, str):
         return server
@@ -186,7 +201,7 @@ def _server(
             f"the monitor {name!r} asks a language server, which needs a project",
             hint="Give project=, the folder of the program.",
         )
-    return server_of(language, project, server)
+    return server_of(language, project, server, project_programs)
 
 
 _MADE: dict[str, Any] = {

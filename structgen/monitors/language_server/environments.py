@@ -2,8 +2,10 @@
 
 Why: a class whose base comes from a package that the server does not see is given its own members alone, and no server
 says that there may be more; and each server looks for packages in its own places (zuban only where VIRTUAL_ENV points).
-Invariant: in this order: the interpreter that was named, VIRTUAL_ENV if it is set, ``.venv`` of the project, this
-Python. Cost: a few look-ups of files.
+Invariant: in this order: the interpreter that was named, VIRTUAL_ENV if it is set, the project's own environment if
+the caller trusts the project, this Python. A server may run the interpreter (pyright does), so that a project that is
+not trusted never chooses it.
+Cost: a few look-ups of files.
 """
 
 from __future__ import annotations
@@ -24,25 +26,30 @@ def _in_folder(folder: Path) -> Path | None:
     return next((folder / place for place in _PLACES if (folder / place).exists()), None)
 
 
-def _interpreter(project: Path, python: str | Path | None) -> Path:
+def _interpreter(own: Path | None, python: str | Path | None) -> Path:
     if python is not None:
         return Path(python)
     active = os.environ.get("VIRTUAL_ENV")
     found = _in_folder(Path(active)) if active else None
-    return found or _in_folder(project / ".venv") or Path(sys.executable)
+    return found or (_in_folder(own) if own is not None else None) or Path(sys.executable)
 
 
-def variables(project: Path, python: str | Path | None) -> dict[str, str]:
-    """The variables that show a server the virtual environment; none if the interpreter is in no such thing."""
-    folder = Path(os.path.abspath(_interpreter(project, python))).parent.parent
+def variables(own: Path | None, python: str | Path | None) -> dict[str, str]:
+    """Return the variables that show a server the virtual environment; empty if the interpreter is in no such thing.
+
+    Args:
+        own: the project's environment, where the project is trusted.
+        python: the interpreter that the caller named.
+    """
+    folder = Path(os.path.abspath(_interpreter(own, python))).parent.parent
     return {"VIRTUAL_ENV": str(folder)} if (folder / "pyvenv.cfg").is_file() else {}
 
 
 def with_interpreter(
-    settings: Mapping[str, Any], project: Path, python: str | Path | None
+    settings: Mapping[str, Any], own: Path | None, python: str | Path | None
 ) -> Mapping[str, Any]:
-    """The settings, with the interpreter for servers that ask for it (those with a section "python")."""
+    """Return the settings, with the interpreter for servers that ask for it (those with a section "python")."""
     if "python" not in settings:
         return settings
-    interpreter = os.path.abspath(_interpreter(project, python))
+    interpreter = os.path.abspath(_interpreter(own, python))
     return {**settings, "python": {"pythonPath": interpreter, **settings["python"]}}

@@ -32,8 +32,6 @@ has none after a comma and a space, and its labels lose ``/`` and ``*``.
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,9 +43,10 @@ from structgen.monitors.language_server.analysis import Analyser
 from structgen.monitors.language_server.client import LanguageServer
 from structgen.monitors.language_server.completions import Knowledge
 from structgen.monitors.language_server.environments import variables, with_interpreter
+from structgen.monitors.language_server.finding import find_program, safe_path
 from structgen.monitors.language_server.in_process import InProcess, is_jedi_installed
 
-__all__ = ["PRESETS", "Preset", "analyser", "find_program"]
+__all__ = ["PRESETS", "Preset", "analyser"]
 
 _OBJECT_MEMBERS = frozenset(dir(object)) | {"__annotations__", "__dict__", "__getstate__", "__module__"}
 """What every Python object has; typeshed declares the last ones too."""
@@ -92,7 +91,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "pyright",
                 ("python",),
                 (("pyright-langserver", "--stdio"), ("basedpyright-langserver", "--stdio")),
-                "npm install -D pyright",
+                "npm install -g pyright",
                 Knowledge(full_below=_NEVER_CUT, asks_without_prefix=True),
                 settings={"python": {"analysis": _PYRIGHT}, "pyright": {}},
             ),
@@ -100,7 +99,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
                 "tsgo",
                 ("typescript", "javascript"),
                 (("tsgo", "--lsp", "--stdio"),),
-                "npm install -D @typescript/native-preview",
+                "npm install -g @typescript/native-preview",
                 Knowledge(text_is_noise=True),
                 settings={"js/ts": _SCRIPT, "typescript": _SCRIPT, "javascript": _SCRIPT},
             ),
@@ -115,10 +114,23 @@ _CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Project:
+    """A folder, and whether its own programs may run."""
+
+    folder: Path
+    project_programs: bool
+
+    def find(self, program: str) -> str | None:
+        return find_program(program, self.folder, project_programs=self.project_programs)
+
+
 def analyser(
     language: str,
     project: str | Path = ".",
     server: str | Sequence[str] | None = None,
+    *,
+    project_programs: bool = False,
     **options: Any,
 ) -> Analyser:
     """An analyser for a language in a project; close it when it is not needed any more.
@@ -128,6 +140,8 @@ def analyser(
         project: the folder that holds the project's configuration.
         server: the name of a preset ("ty", "zuban", "pyright", "tsgo", "jedi"), or a command that starts a server.
             Without it, for Python: ty, then zuban, then jedi in this process; for the others: tsgo.
+        project_programs: also run programs that lie in the project (``node_modules/.bin``, ``.venv``, entries of PATH),
+            and give its ``.venv`` to the server. Only for projects that you trust.
         **options: of `LanguageServer` (`timeout`, `warm_up`, `settings`, ...), for jedi of `InProcess`; for Python also
             `python`, the interpreter whose packages are seen (see `environments`).
 
@@ -140,17 +154,18 @@ def analyser(
         raise OptionError(
             f"the project {str(project)!r} is no folder", hint="Pass the folder of the project."
         )
+    place = _Project(folder, project_programs)
     if server is not None and not isinstance(server, str):
-        return _own(language, folder, list(server), options)
+        return _own(language, place, list(server), options)
     if language not in _CHOICES:
         raise OptionError(
             f"no language server is known for {language!r}",
             hint=f"Known are {', '.join(_CHOICES)}; for others pass server=[command, arguments...].",
         )
     if server is not None:
-        return _named(server, language, folder, options)
+        return _named(server, language, place, options)
     for name in _CHOICES[language]:
-        found = _try(name, language, folder, options)
+        found = _try(name, language, place, options)
         if found is not None:
             return found
     commands = [
@@ -158,36 +173,44 @@ def analyser(
     ]
     raise LanguageServerMissing(
         f"no language server for {language} is installed",
-        hint=f"Install one: {' or '.join(commands)}. Or pass server=[command, arguments...].",
+        hint=f"Install one: {' or '.join(commands)}. Or pass server=[command, arguments...].{_in_project(place)}",
     )
 
 
-def _own(language: str, folder: Path, command: list[str], options: Mapping[str, Any]) -> Analyser:
-    program = find_program(command[0], folder) if command else None
+def _in_project(project: _Project) -> str:
+    """The rest of a hint where the project's own programs were not looked for."""
+    return "" if project.project_programs else " Programs in the project run only with project_programs=True."
+
+
+def _own(language: str, project: _Project, command: list[str], options: Mapping[str, Any]) -> Analyser:
+    program = project.find(command[0]) if command else None
     if program is None:
         raise LanguageServerMissing(
             f"the command {' '.join(command)!r} cannot be found",
-            hint="Pass server=[program, arguments...] with a program that can be run.",
+            hint=f"Pass server=[program, arguments...] with a program that can be run.{_in_project(project)}",
         )
     stem = Path(program).stem
     known = (preset for preset in PRESETS.values() if any(stem == one[0] for one in preset.programs))
     return _server(
-        next(known, Preset(stem, (language,), (), "")), [program, *command[1:]], folder, language, options
+        next(known, Preset(stem, (language,), (), "")), [program, *command[1:]], project, language, options
     )
 
 
 def _server(
-    preset: Preset, command: Sequence[str], folder: Path, language: str, options: Mapping[str, Any]
+    preset: Preset, command: Sequence[str], project: _Project, language: str, options: Mapping[str, Any]
 ) -> LanguageServer:
     given = {"knowledge": preset.knowledge, "options": preset.options, "settings": preset.settings, **options}
     python = given.pop("python", None)
+    environment = {"PATH": safe_path(project.folder, project_programs=project.project_programs)}
     if language == "python":
-        given["settings"] = with_interpreter(given["settings"], folder, python)
-        given["environment"] = {**variables(folder, python), **(given.get("environment") or {})}
-    return LanguageServer(preset.name, command, folder, language, **given)
+        own = project.folder / ".venv" if project.project_programs else None
+        given["settings"] = with_interpreter(given["settings"], own, python)
+        environment |= variables(own, python)
+    given["environment"] = {**environment, **(given.get("environment") or {})}
+    return LanguageServer(preset.name, command, project.folder, language, **given)
 
 
-def _named(name: str, language: str, folder: Path, options: Mapping[str, Any]) -> Analyser:
+def _named(name: str, language: str, project: _Project, options: Mapping[str, Any]) -> Analyser:
     known = [one for one, preset in PRESETS.items() if language in preset.languages]
     known += [_IN_PROCESS] if language == "python" else []
     if name not in known:
@@ -195,40 +218,27 @@ def _named(name: str, language: str, folder: Path, options: Mapping[str, Any]) -
             f"there is no server {name!r} for {language}",
             hint=f"Choose one of {', '.join(known)}, or pass server=[command, arguments...].",
         )
-    found = _try(name, language, folder, options)
+    found = _try(name, language, project, options)
     if found is None:
         install = "pip install jedi" if name == _IN_PROCESS else PRESETS[name].install
-        raise LanguageServerMissing(f"{name} is not installed", hint=f"Install it: {install}")
+        raise LanguageServerMissing(
+            f"{name} is not installed", hint=f"Install it: {install}.{_in_project(project)}"
+        )
     return found
 
 
-def _try(name: str, language: str, folder: Path, options: Mapping[str, Any]) -> Analyser | None:
+def _try(name: str, language: str, project: _Project, options: Mapping[str, Any]) -> Analyser | None:
     """The analyser, or None if it is not installed."""
     if name == _IN_PROCESS:
-        return InProcess(folder, **_for_jedi(options)) if is_jedi_installed() else None
+        return InProcess(project.folder, **_for_jedi(options)) if is_jedi_installed() else None
     preset = PRESETS[name]
     for program, *arguments in preset.programs:
-        found = find_program(program, folder)
+        found = project.find(program)
         if found is not None:
-            return _server(preset, [found, *arguments], folder, language, options)
+            return _server(preset, [found, *arguments], project, language, options)
     return None
 
 
 def _for_jedi(options: Mapping[str, Any]) -> dict[str, Any]:
     """Without what only servers have (time-outs are the caller's there)."""
     return {name: value for name, value in options.items() if name in ("python", "timeout")}
-
-
-def find_program(program: str, project: Path) -> str | None:
-    """Where a program is: a path as it is, else in ``node_modules/.bin`` of the project or of a folder above it, beside
-    this Python, or on PATH."""
-    if Path(program).name != program:
-        return shutil.which(program) or shutil.which(str(project.resolve() / program))
-    root = project.resolve()
-    folders = [folder / "node_modules" / ".bin" for folder in (root, *root.parents)]
-    folders.append(Path(sys.executable).parent)
-    for folder in folders:
-        found = shutil.which(program, path=str(folder))
-        if found is not None:
-            return found
-    return shutil.which(program)

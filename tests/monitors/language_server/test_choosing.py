@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from structgen.errors import LanguageServerMissing, OptionError
 from structgen.monitors.language_server import PRESETS, LanguageServer, analyser, environments, servers
-from structgen.monitors.language_server.servers import find_program
+from structgen.monitors.language_server.finding import find_program, safe_path
 
 
 def test_the_first_that_is_there_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     present: set[str] = {"zuban"}
-    monkeypatch.setattr(servers, "find_program", lambda name, _: sys.executable if name in present else None)
+    monkeypatch.setattr(
+        servers, "find_program", lambda name, *_, **__: sys.executable if name in present else None
+    )
     with_zuban = analyser("python", tmp_path, restarts=0)
     assert isinstance(with_zuban, LanguageServer) and with_zuban.name == "zuban"
     with_zuban.close()
@@ -26,7 +30,7 @@ def test_the_first_that_is_there_is_chosen(tmp_path: Path, monkeypatch: pytest.M
         LanguageServerMissing, match=r"pip install ty or pip install zuban or pip install jedi"
     ):
         analyser("python", tmp_path)
-    with pytest.raises(LanguageServerMissing, match=r"npm install -D @typescript/native-preview"):
+    with pytest.raises(LanguageServerMissing, match=r"npm install -g @typescript/native-preview"):
         analyser("typescript", tmp_path)
     for name, preset in PRESETS.items():
         with pytest.raises(LanguageServerMissing) as caught:
@@ -67,7 +71,8 @@ def test_which_packages_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "system" / "bin" / "python"))
-    assert environments.variables(tmp_path, None) == {}
+    own = tmp_path / ".venv"
+    assert environments.variables(own, None) == {}
     for name in ("this", ".venv", "active", "named"):
         folder = environment(name)
         if name == "this":
@@ -75,28 +80,146 @@ def test_which_packages_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         if name == "active":
             monkeypatch.setenv("VIRTUAL_ENV", str(folder))
         python = folder / "bin" / "python" if name == "named" else None
-        assert environments.variables(tmp_path, python) == {"VIRTUAL_ENV": str(folder)}
-        settings = environments.with_interpreter({"python": {"a": 1}}, tmp_path, python)
+        assert environments.variables(own, python) == {"VIRTUAL_ENV": str(folder)}
+        settings = environments.with_interpreter({"python": {"a": 1}}, own, python)
         assert settings == {"python": {"a": 1, "pythonPath": str(folder / "bin" / "python")}}
-    assert environments.with_interpreter({"other": 1}, tmp_path, None) == {"other": 1}
+        if name == ".venv":  # of a project that is not trusted
+            assert environments.variables(None, python) == {"VIRTUAL_ENV": str(tmp_path / "this")}
+    assert environments.with_interpreter({"other": 1}, own, None) == {"other": 1}
 
 
-@pytest.mark.skipif(os.name == "nt", reason="programs are found by their suffix there")
+def _program(folder: Path, name: str = "tool", script: str = "#!/bin/sh\n") -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(script)
+    (folder / name).chmod(0o755)
+    return str(folder / name)
+
+
+posix = pytest.mark.skipif(os.name == "nt", reason="programs are found by their suffix there")
+
+
+@posix
 def test_where_programs_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def program(folder: Path) -> str:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "tool").write_text("#!/bin/sh\n")
-        (folder / "tool").chmod(0o755)
-        return str(folder / "tool")
-
     project = tmp_path / "a" / "b"
     project.mkdir(parents=True)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     assert find_program("tool", project) is None
-    for folder in ("path", "bin", "node_modules/.bin", "a/b/node_modules/.bin"):
-        expected = program(tmp_path / folder)
+    for folder in ("path", "bin"):
+        expected = _program(tmp_path / folder)
         assert find_program("tool", project) == expected
+        assert find_program("tool", project, project_programs=True) == expected
     assert find_program(expected, project) == expected
-    assert find_program("node_modules/.bin/tool", project) == expected
     assert shutil.which("tool") == str(tmp_path / "path" / "tool")
+
+
+@posix
+def test_programs_of_the_project_run_only_if_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "a" / "b"
+    for place in ("node_modules/.bin", "a/node_modules/.bin", "a/.venv/bin", "a/b", "a/b/inside"):
+        _program(tmp_path / place)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.chdir(project)
+    (tmp_path / "link").symlink_to(project / "inside")
+    hostile = [
+        "",
+        ".",
+        "inside",
+        "../b/inside",
+        str(project),
+        str(project / "inside"),
+        str(tmp_path / "link"),
+    ]
+    monkeypatch.setenv("PATH", os.pathsep.join([*hostile, str(tmp_path / "path")]))
+    for place in (None, "node_modules/.bin", ".venv/bin"):
+        if place is not None:
+            _program(project / place)
+        assert find_program("tool", project) is None
+        assert safe_path(project) == str(tmp_path / "path")
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    assert find_program("tool", project, project_programs=True) == str(project / "node_modules/.bin/tool")
+    (project / "node_modules/.bin/tool").unlink()
+    assert find_program("tool", project, project_programs=True) == str(project / ".venv/bin/tool")
+    (project / ".venv/bin/tool").unlink()
+    assert find_program("tool", project, project_programs=True) is None, "never above the project"
+    monkeypatch.setenv("PATH", str(project / "inside"))
+    assert find_program("tool", project, project_programs=True) == str(project / "inside/tool")
+
+
+@posix
+def test_a_relative_command_is_one_file_wherever_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = _program(tmp_path / "bin")
+    project = tmp_path / "project"
+    there = _program(project / "bin")
+    monkeypatch.chdir(tmp_path)
+    assert find_program("bin/tool", project) == here
+    monkeypatch.chdir(project / "bin")
+    assert find_program("bin/tool", project) == there
+
+
+@posix
+@pytest.mark.parametrize("name", ["ty", "zuban", "pyright", "jedi"])
+def test_a_hostile_project_runs_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, mark = tmp_path / "outer" / "project", tmp_path / "ran"
+    script = f"#!/bin/sh\ntouch {mark}\n"
+    for place in (
+        "outer/node_modules/.bin",
+        *(f"outer/project{place}" for place in ("", "/node_modules/.bin", "/.venv/bin", "/bin")),
+    ):
+        for program in (
+            "ty",
+            "zuban",
+            "pyright-langserver",
+            "basedpyright-langserver",
+            "node",
+            "python",
+            "python3",
+        ):
+            _program(tmp_path / place, program, script)
+    (project / ".venv" / "pyvenv.cfg").write_text("home = .\n")
+    (project / "main.py").write_text("import os\n")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", os.pathsep.join([".", "", "bin", str(project / "bin"), os.environ["PATH"]]))
+    try:
+        found = analyser("python", project, name, timeout=20.0)
+    except LanguageServerMissing:
+        assert not mark.exists()
+        pytest.skip(f"{name} is not installed")
+    text = "import os\nos.pa"
+    found.completions(project / "main.py", text, len(text)).result(60)
+    found.diagnostics(project / "main.py", text).result(60)
+    found.close()
+    time.sleep(0.1)
+    assert not mark.exists()
+
+
+@posix
+def test_pyright_is_given_the_interpreter_of_a_project_only_if_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pyright runs it."""
+    server = _program(tmp_path / "bin", "pyright-langserver")
+    project = tmp_path / "project"
+    python = _program(project / ".venv" / "bin", "python")
+    (project / ".venv" / "pyvenv.cfg").touch()
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    started: list[tuple[Any, ...]] = []
+
+    def start(name: str, command: Any, *_: Any, **given: Any) -> str:
+        started.append((command, given))
+        return name
+
+    monkeypatch.setattr(servers, "LanguageServer", start)
+    for trusts in (False, True):
+        analyser("python", project, "pyright", project_programs=trusts)
+        command, given = started.pop()
+        assert command[0] == server
+        assert (given["settings"]["python"]["pythonPath"] == python) == trusts
+        assert (given["environment"].get("VIRTUAL_ENV") == str(project / ".venv")) == trusts
+        assert given["environment"]["PATH"] == str(tmp_path / "bin")
