@@ -2,12 +2,13 @@
 
 Why: tool calls, citations, code blocks and other islands of structure in free text are this one shape.
 What: of triggers that occur in the free text the one that ends first counts; of those that end at the same place the
-longest. So a trigger that another one ends inside never counts. A forbidden text occurs nowhere in the free text, nor
-across its border with the trigger that ends it. After what follows a trigger, free text begins anew.
+longest. So a trigger that another one ends inside never counts. After what follows a trigger, free text begins again.
 Invariant: the language is exact, by `occurrences`; free text never holds a trigger, be it a text or the text of a
 special token, so that a whole text is read in one way, whichever tokenizer wrote it (as far as what follows a trigger
-ends in one place).
-Cost: an automaton of the free text for each trigger that is a text; triggers are compared with one another.
+ends in one place). No occurrence of a forbidden text in the whole text has a character of free text in it; one inside a
+trigger and what follows it is not looked at.
+Cost: an automaton of the free text for each trigger that is a text; triggers are compared with one another. Where a
+forbidden text may begin before free text (`borders`), there is a rule for each of its beginnings that may stand there.
 """
 
 from __future__ import annotations
@@ -16,19 +17,34 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from structgen.constraints.base import IR, Broken, Constraint, Stop, as_constraint
-from structgen.constraints.expressions import ANY, NOTHING, RE, intersect, repeat
-from structgen.constraints.grammar.bodies import choice_of, sequence_of
-from structgen.constraints.grammar.ir import Body
+from structgen.constraints.expressions import (
+    ANY,
+    NOTHING,
+    RE,
+    TEXT,
+    alternate,
+    complement,
+    concat,
+    intersect,
+    literal,
+    literals,
+    repeat,
+)
+from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
+from structgen.constraints.grammar.ir import Body, Rule
 from structgen.constraints.occurrences import before, ends_first, without
-from structgen.errors import ConstraintError, LimitExceeded, OptionError, a_kind
+from structgen.errors import CombinationError, ConstraintError, LimitExceeded, OptionError, a_kind
 
+from .borders import may_begin, split_by_end
 from .composed import Composition, body_of, named
 from .parts import Special, checked_count, checked_texts
 
-__all__ = ["Dispatch", "dispatch", "stretch_until"]
+__all__ = ["Dispatch", "dispatch", "dispatch_of", "stretch_until"]
 
 _MOST_TRIGGERS = 256
 """Triggers and forbidden texts together: each is compared with each."""
+_MOST_LINKS = 4_096
+"""Stretches of free text under what has begun before them."""
 _FORM = 'Write, for example, dispatch({"<call>": json_schema({...}) + "</call>"}).'
 
 
@@ -41,18 +57,23 @@ class Dispatch(Composition):
     options: dict[str, Any]
 
     def __init__(
-        self, body: Body, name: str, triggers: dict[str | Special, Constraint | str], options: dict[str, Any]
+        self,
+        body: Body,
+        name: str,
+        triggers: dict[str | Special, Constraint | str],
+        options: dict[str, Any],
+        rules: list[Rule],
     ) -> None:
         object.__setattr__(self, "triggers", triggers)
         object.__setattr__(self, "options", options)
-        super().__init__(body, name)
+        super().__init__(body, name, rules)
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         goes_on = questions[-1]
         return [
             Broken("", option, message=message, subject="the free text")
             for option, changed, message in self._relaxed(stop)
-            if goes_on(dispatch(self.triggers, **{**self.options, option: changed}).lower())
+            if goes_on(dispatch_of(self.triggers, **{**self.options, option: changed}).lower())
         ] or super().broken(stop, questions)
 
     def _relaxed(self, stop: Stop) -> Iterator[tuple[str, object, str]]:
@@ -78,10 +99,39 @@ def dispatch(
 ) -> Dispatch:
     """Free text; after each trigger in it the constraint that `triggers` gives; then free text again.
 
-    `at_least_one` trigger must come; no `forbidden` text may stand in the free text; `stop_after_first` ends the
-    text after what follows the first trigger; at most `max_calls` triggers may come; `max_chars` bounds each stretch
-    of free text, without its trigger.
+    Args:
+        triggers: what follows each trigger.
+        at_least_one: one trigger must come.
+        forbidden: no occurrence of these texts may have a character of free text in it, wherever it begins and ends.
+        stop_after_first: end the text after what follows the first trigger.
+        max_calls: the most triggers.
+        max_chars: the most characters of each stretch of free text, without its trigger.
+
+    Raises:
+        CombinationError: a forbidden text may begin inside what follows a trigger and end in free text, and the core
+            cannot tell where it does. Let what follows the trigger end with a fixed text.
     """
+    return dispatch_of(
+        triggers,
+        at_least_one=at_least_one,
+        forbidden=forbidden,
+        stop_after_first=stop_after_first,
+        max_calls=max_calls,
+        max_chars=max_chars,
+    )
+
+
+def dispatch_of(
+    triggers: Mapping[str | Special, Constraint | str],
+    *,
+    at_least_one: bool = False,
+    at_once: bool = False,
+    forbidden: str | Iterable[str] = (),
+    stop_after_first: bool = False,
+    max_calls: int | None = None,
+    max_chars: int | None = None,
+) -> Dispatch:
+    """Return `dispatch`, where `at_once` leaves no free text before the first trigger, which must come."""
     pairs = _checked_triggers(triggers)
     marks = tuple(mark for mark, _, _ in pairs)
     never = checked_texts(forbidden, "forbidden=")
@@ -93,38 +143,162 @@ def dispatch(
         )
     if max_chars is not None:
         checked_count(max_chars, "max_chars")
-    calls = [
-        named(f"after {mark!r}", sequence_of((*found, body_of(constraint))))
-        for mark, is_special, constraint in pairs
-        if (found := stretch_until(mark, is_special, marks, never, max_chars)) is not None
-    ]
-    call = choice_of(calls)
-    free: Body = ("text", _bounded(without((*marks, *never)), max_chars, 0))
-    name = "free text with " + " or ".join(map(repr, marks[:4])) + (" or more" if len(marks) > 4 else "")
-    if stop_after_first:
-        body = call if at_least_one else choice_of((free, call))
-    else:
-        body = sequence_of((("repeat", call, int(at_least_one), max_calls), free))
     options = {
         "at_least_one": at_least_one,
+        "at_once": at_once,
         "forbidden": never,
         "stop_after_first": stop_after_first,
         "max_calls": max_calls,
         "max_chars": max_chars,
     }
-    return Dispatch(body, name, dict(triggers), options)
+    made = _Stretches([(mark, is_special, body_of(one)) for mark, is_special, one in pairs], never, max_chars)
+    body, rules = made.whole(at_least_one, at_once, 1 if stop_after_first else max_calls, stop_after_first)
+    name = "free text with " + " or ".join(map(repr, marks[:4])) + (" or more" if len(marks) > 4 else "")
+    return Dispatch(body, name, dict(triggers), options, rules)
+
+
+_Begun = frozenset[str]
+"""What free text must not begin with: the rests of forbidden texts that have begun before it."""
+_FRESH: _Begun = frozenset()
+
+
+class _Stretches:
+    """Free text and calls, under what has begun before each stretch."""
+
+    def __init__(
+        self, calls: list[tuple[str, bool, Body]], never: tuple[str, ...], max_chars: int | None
+    ) -> None:
+        self.calls = calls
+        self.marks = tuple(mark for mark, _, _ in calls)
+        self.never = never
+        self.max_chars = max_chars
+        self.begun = {one[:cut] for one in never for cut in range(1, len(one))}
+
+    def whole(
+        self, at_least_one: bool, at_once: bool, most: int | None, stops: bool
+    ) -> tuple[Body, list[Rule]]:
+        _check_inside(self.calls, self.never)
+        if stops:
+            call = self.called({mark: {_FRESH: body} for mark, _, body in self.calls}, at_once)[_FRESH]
+            return (call if at_least_one or at_once else choice_of((self.free(), call))), []
+        contents = {mark: self.split(mark, body) for mark, _, body in self.calls}
+        states = list(dict.fromkeys([_FRESH, *(begun for parts in contents.values() for begun in parts)]))
+        if states == [_FRESH]:
+            call = self.called(contents, False)[_FRESH]
+            first = self.called(contents, True)[_FRESH] if at_once else EMPTY
+            low, high = int(at_least_one and not at_once), None if most is None else most - int(at_once)
+            return sequence_of((first, ("repeat", call, low, high), self.free())), []
+        return self.linked(contents, states, at_least_one, at_once, most)
+
+    def free(self, begun: _Begun = _FRESH) -> Body:
+        """A stretch that ends the text."""
+        return ("text", _bounded(_not_begun(without((*self.marks, *self.never)), begun), self.max_chars, 0))
+
+    def split(self, mark: str, body: Body) -> dict[_Begun, Body]:
+        """What follows a trigger, by the rests of forbidden texts that have begun where it ends."""
+        try:
+            parts = split_by_end(body, mark, self.begun)
+        except CombinationError as error:
+            error.where = f"after {mark!r:.60}, where a forbidden text may begin"
+            raise
+        found: dict[_Begun, list[Body]] = {}
+        for end, part in parts.items():
+            found.setdefault(self.rests(end), []).append(part)
+        return {begun: choice_of(several) for begun, several in found.items()}
+
+    def rests(self, end: str) -> _Begun:
+        return frozenset(
+            one[cut:] for one in self.never for cut in range(1, len(one)) if end.endswith(one[:cut])
+        )
+
+    def called(
+        self, contents: Mapping[str, Mapping[_Begun, Body]], at_once: bool, begun: _Begun = _FRESH
+    ) -> dict[_Begun, Body]:
+        """A stretch, its trigger and what follows, by what has begun at its end."""
+        found: dict[_Begun, list[Body]] = {}
+        for mark, is_special, _ in self.calls:
+            stretch = stretch_until(mark, is_special, self.marks, self.never, self.max_chars, begun)
+            if stretch is None:
+                continue
+            if at_once:
+                stretch = (("special", mark) if is_special else ("text", literal(mark)),)
+            for end, part in contents[mark].items():
+                found.setdefault(end, []).append(named(f"after {mark!r}", sequence_of((*stretch, part))))
+        return {end: choice_of(parts) for end, parts in found.items()} or {_FRESH: choice_of(())}
+
+    def linked(
+        self,
+        contents: Mapping[str, Mapping[_Begun, Body]],
+        states: list[_Begun],
+        at_least_one: bool,
+        at_once: bool,
+        most: int | None,
+    ) -> tuple[Body, list[Rule]]:
+        """A rule for what may come after each of `states`, and for each number of calls that are left."""
+        if len(states) * len(self.marks) * (most or 1) > _MOST_LINKS:
+            raise LimitExceeded(
+                f"the forbidden texts of dispatch() may begin in more than {_MOST_LINKS:,} ways before free text",
+                limit="triggers",
+                hint="Let what follows each trigger end with a fixed text; or leave out max_calls.",
+            )
+        calls = {begun: self.called(contents, False, begun) for begun in states}
+
+        def name(begun: _Begun, left: int | None) -> str:
+            return f"__free {states.index(begun)} {left}"  # explanations do not tell rules that begin so
+
+        def after(parts: Mapping[_Begun, Body], left: int | None) -> list[Body]:
+            less = None if left is None else left - 1
+            return [sequence_of((part, ("rule", name(end, less)))) for end, part in parts.items()]
+
+        rules = []
+        for left in [None] if most is None else range(most + 1):
+            for begun in states:
+                more = after(calls[begun], left) if left != 0 else []
+                rules.append(Rule(name(begun, left), choice_of((self.free(begun), *more))))
+        if at_once or at_least_one:
+            return choice_of(after(self.called(contents, at_once), most)), rules
+        return ("rule", name(_FRESH, most)), rules
+
+
+def _not_begun(expression: RE, begun: _Begun) -> RE:
+    if not begun:
+        return expression
+    return intersect([expression, complement(concat([literals(sorted(begun)), TEXT]))])
 
 
 def stretch_until(
-    mark: str, is_special: bool, marks: tuple[str, ...], never: tuple[str, ...], max_chars: int | None = None
+    mark: str,
+    is_special: bool,
+    marks: tuple[str, ...],
+    never: tuple[str, ...],
+    max_chars: int | None = None,
+    begun: frozenset[str] = _FRESH,
 ) -> tuple[Body, ...] | None:
-    """Free text and the trigger that ends it; None if that trigger can never count."""
+    """Free text and the trigger that ends it; None if that trigger can never count.
+
+    `begun` are the rests of forbidden texts that have begun before. Where there is no free text they do not matter.
+    """
     if is_special:
         found = before(mark, marks, never)
-        return None if found == NOTHING else (("text", _bounded(found, max_chars, 0)), ("special", mark))
+        if found == NOTHING:
+            return None
+        if begun:
+            # A rest may end inside the trigger, too.
+            cut = [
+                rest[: -end or None]
+                for rest in begun
+                for end in range(1, len(rest))
+                if mark.startswith(rest[-end:])
+            ]
+            fresh = complement(literals(cut)) if cut else TEXT
+            found = intersect([found, alternate([literal(""), intersect([_not_begun(TEXT, begun), fresh])])])
+        return (("text", _bounded(found, max_chars, 0)), ("special", mark))
     if any(other in mark[:-1] for other in marks):
         return None
-    return (("text", _bounded(ends_first(mark, marks, never), max_chars, len(mark))),)
+    found = ends_first(mark, marks, never)
+    if begun:
+        found = intersect([found, alternate([literal(mark), _not_begun(TEXT, begun)])])
+    return (("text", _bounded(found, max_chars, len(mark))),)
 
 
 def _bounded(expression: RE, max_chars: int | None, more: int) -> RE:
@@ -167,3 +341,21 @@ def _check_together(marks: tuple[str, ...], never: tuple[str, ...]) -> None:
                     f"the trigger {mark!r:.60} holds a forbidden text, {other!r:.60}, so it could never appear",
                     hint="Remove one of the two.",
                 )
+
+
+def _check_inside(calls: list[tuple[str, bool, Body]], never: tuple[str, ...]) -> None:
+    """Refuse forbidden texts that hold a trigger and go on in what follows it."""
+    marks = tuple(mark for mark, _, _ in calls)
+    for one in never:
+        for mark, is_special, body in calls:
+            place = one.find(mark, 1)
+            while place >= 0:
+                rest = one[place + len(mark) :]
+                counts = is_special or not any(other in mark[:-1] for other in marks)
+                if rest and counts and may_begin(body, rest):
+                    raise CombinationError(
+                        f"the forbidden text {one!r:.60} holds the trigger {mark!r:.60}, after which a text may go on "
+                        f"with {rest!r:.60}",
+                        hint="Forbid what comes before the trigger, or refuse the rest in what follows it.",
+                    )
+                place = one.find(mark, place + 1)

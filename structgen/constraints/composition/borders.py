@@ -1,0 +1,293 @@
+"""How the texts of a body begin and end, so far as a given text may reach across that border.
+
+Why: a text that is forbidden in free text may begin inside what stands before it. Whether that can happen, and in which
+texts of a body, is found here.
+Invariant: `may_begin` and `may_end` never miss a possibility. They are exact for regular parts, and over-estimate
+others: JSON by its first and last letters, other constraints by the letters of their terminals. `split_by_end` is exact
+or raises `CombinationError`.
+Cost: a few small searches for each text that is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from structgen import _core
+from structgen.constraints.base import IR, Constraint
+from structgen.constraints.expressions import (
+    EPSILON,
+    NOTHING,
+    RE,
+    TEXT,
+    alternate,
+    complement,
+    concat,
+    intersect,
+    literal,
+    literals,
+)
+from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
+from structgen.constraints.grammar.ir import Body
+from structgen.errors import CombinationError
+
+from .emptiness import accepts_empty
+
+__all__ = ["may_begin", "may_end", "split_by_end"]
+
+_ANY_TYPE = 63
+_JSON_LETTERS = (
+    (1, "n", "l"),
+    (2, "tf", "e"),
+    (4, "{", "}"),
+    (8, "[", "]"),
+    (16, "-0123456789", "0123456789"),
+    (32, '"', '"'),
+)
+"""Bits of the types, and the letters that their texts begin and end with."""
+
+
+def may_begin(body: Body, text: str) -> bool:
+    """Can a text of `body`, or all of one and what follows it, begin with `text`?"""
+    found, left = _Reach(forwards=True).body(body, text)
+    return found or bool(left)
+
+
+def may_end(body: Body, text: str, before: str) -> bool:
+    """Can a text of `body` that stands after `before` end with `text`, which reaches into `before` at most?"""
+    found, left = _Reach(forwards=False).body(body, text)
+    return found or any(before.endswith(rest) for rest in left)
+
+
+def split_by_end(body: Body, before: str, ends: Iterable[str]) -> dict[str, Body]:
+    """Return the parts of `body` by the longest of `ends` with which `before` and a text of it end; "" for none."""
+    possible = _possible(body, before, ends)
+    if not possible:
+        return {"": body}
+    kind = body[0]
+    if kind == "text":
+        return _split_text(body[1], before, possible)
+    if kind == "special":
+        spelled = before + body[1]
+        return {next((one for one in possible if spelled.endswith(one)), ""): body}
+    if kind == "named":
+        return {
+            end: ("named", body[1], part) for end, part in split_by_end(body[2], before, possible).items()
+        }
+    if kind == "choice":
+        return _merged(split_by_end(part, before, possible) for part in body[1])
+    if kind == "repeat":
+        return _split_repeat(body, before, possible)
+    if kind == "sequence":
+        return _split_sequence(body[1], before, possible)
+    if kind == "constraint":
+        return _split_constraint(body[1], before, possible)
+    raise _unknown(body, possible[0])
+
+
+def _possible(body: Body, before: str, ends: Iterable[str]) -> list[str]:
+    """Those that a text of `body` may end with, the longest first; most are ruled out by their last letter."""
+    last: dict[str, list[str]] = {}
+    for end in ends:
+        last.setdefault(end[-1], []).append(end)
+    some = [end for letter, same in last.items() if may_end(body, letter, before) for end in same]
+    return sorted((end for end in some if may_end(body, end, before)), key=len, reverse=True)
+
+
+def _split_text(expression: RE, before: str, ends: Sequence[str]) -> dict[str, Body]:
+    parts = {end: intersect([expression, _only(end, before, ends)]) for end in (*ends, "")}
+    return {end: ("text", part) for end, part in parts.items() if _is_alive(part)}
+
+
+def _only(end: str, before: str, ends: Sequence[str]) -> RE:
+    """Texts of which `end` is the longest of `ends` that `before` and the text end with."""
+    longer = [_ending(other, before) for other in ends if other.endswith(end) and other != end]
+    return intersect([_ending(end, before), *map(complement, longer)])
+
+
+def _ending(end: str, before: str) -> RE:
+    """Texts after `before` with which the whole ends with `end`."""
+    cut = [end[place:] for place in range(1, len(end) + 1) if before.endswith(end[:place])]
+    return alternate([concat([TEXT, literal(end)]), literals(cut)] if cut else [concat([TEXT, literal(end)])])
+
+
+def _split_sequence(parts: Sequence[Body], before: str, ends: Sequence[str]) -> dict[str, Body]:
+    if not parts:
+        return _split_text(literal(""), before, ends)
+    place = len(parts)
+    while place and parts[place - 1][0] == "text":
+        place -= 1
+    texts = parts[place:]
+    last: Body = ("text", concat(part[1] for part in texts)) if texts else parts[-1]
+    rest = sequence_of(parts[:place] if texts else parts[:-1])
+    if rest == EMPTY:
+        return split_by_end(last, before, ends)
+    reach = _Reach(forwards=False)
+    for end in ends:
+        if any(may_end(rest, left, before) for left in reach.body(last, end)[1]):
+            raise _unknown(rest, end)
+    return {end: sequence_of((rest, part)) for end, part in split_by_end(last, "", ends).items()}
+
+
+def _split_repeat(body: Body, before: str, ends: Sequence[str]) -> dict[str, Body]:
+    """As nothing, where that is allowed, or a repetition that is one shorter and then the last one."""
+    _, inner, low, high = body
+    alternatives: list[Body] = [] if low else [EMPTY]
+    if high is None or high > 1:
+        alternatives.append(("sequence", (("repeat", inner, max(low - 1, 0), high and high - 1), inner)))
+    else:
+        alternatives.append(inner)
+    return _merged(split_by_end(one, before, ends) for one in alternatives)
+
+
+def _split_constraint(constraint: Constraint, before: str, ends: Sequence[str]) -> dict[str, Body]:
+    found: dict[str, Body] = {}
+    for end in (*ends, ""):
+        try:
+            part = constraint._within(intersect([complement(EPSILON), _only(end, before, ends)]))
+        except CombinationError:
+            part = None
+        if part is None:
+            raise _unknown(("constraint", constraint), ends[0])
+        found[end] = ("constraint", part)
+    if accepts_empty(constraint.lower()):  # apart, since it ends where what is before it ends
+        return _merged([found, split_by_end(EMPTY, before, ends)])
+    return found
+
+
+def _merged(splits: Iterable[dict[str, Body]]) -> dict[str, Body]:
+    found: dict[str, list[Body]] = {}
+    for split in splits:
+        for end, part in split.items():
+            found.setdefault(end, []).append(part)
+    return {end: choice_of(parts) for end, parts in found.items()}
+
+
+def _unknown(body: Body, end: str) -> CombinationError:
+    what = body[1].describe() if body[0] == "constraint" else "a part that is not regular"
+    return CombinationError(
+        f"which texts of {what:.80} end with {end!r:.60} cannot be told apart",
+        hint="Let what follows the trigger end with a fixed text, such as json_schema(...) + '</call>'.",
+    )
+
+
+class _Reach:
+    """How much of a text the texts of a body can be, from the text's beginning (`forwards`) or from its end."""
+
+    def __init__(self, forwards: bool) -> None:
+        self.forwards = forwards
+
+    def body(self, body: Body, text: str) -> tuple[bool, set[str]]:
+        """Can a text of `body` begin (end) with all of `text`? And what is left of it after texts that are shorter."""
+        kind = body[0]
+        if kind == "text":
+            return self._text(body[1], text)
+        if kind == "special":
+            return self._text(literal(body[1]), text)
+        if kind == "named":
+            return self.body(body[2], text)
+        if kind == "choice":
+            found = [self.body(part, text) for part in body[1]]
+            return any(one for one, _ in found), {left for _, several in found for left in several}
+        if kind == "sequence":
+            return self._sequence(body[1], text)
+        if kind == "repeat":
+            return self._repeat(body, text)
+        if kind != "constraint":
+            return True, set()
+        ir = body[1].lower()
+        letter = text[0] if self.forwards else text[-1]
+        return _has_letter(ir, letter, self.forwards), {text} if accepts_empty(ir) else set()
+
+    def _text(self, expression: RE, text: str) -> tuple[bool, set[str]]:
+        fixed = _fixed(expression, self.forwards)
+        if fixed and not self._agrees(fixed, text):
+            return False, set()
+        around = [literal(text), TEXT] if self.forwards else [TEXT, literal(text)]
+        if _is_alive(intersect([expression, concat(around)])):
+            return True, set()
+        left = set()
+        for cut in range(len(text)):
+            place = cut if self.forwards else len(text) - cut
+            sides = text[:place], text[place:]
+            part, rest = sides if self.forwards else sides[::-1]
+            if _is_alive(intersect([expression, literal(part)])):
+                left.add(rest)
+        return False, left
+
+    def _agrees(self, fixed: str, text: str) -> bool:
+        if self.forwards:
+            return text.startswith(fixed) or fixed.startswith(text)
+        return text.endswith(fixed) or fixed.endswith(text)
+
+    def _sequence(self, parts: Sequence[Body], text: str) -> tuple[bool, set[str]]:
+        pending = {text}
+        for part in parts if self.forwards else reversed(parts):
+            steps = [self.body(part, one) for one in pending]
+            if any(found for found, _ in steps):
+                return True, set()
+            pending = {left for _, several in steps for left in several}
+        return False, pending
+
+    def _repeat(self, body: Body, text: str) -> tuple[bool, set[str]]:
+        """Of any number of repetitions: a count is not looked at."""
+        if body[3] == 0:
+            return False, {text}
+        met, todo = {text}, [text]
+        while todo:
+            found, left = self.body(body[1], todo.pop())
+            if found:
+                return True, set()
+            todo += left - met
+            met |= left
+        return False, met
+
+
+def _fixed(expression: RE, forwards: bool) -> str:
+    """The letters that all texts begin (end) with, so far as they are written down."""
+    while expression[0] == "concat":
+        expression = expression[1][0 if forwards else -1]
+    return str(expression[1]) if expression[0] == "literal" else ""
+
+
+def _has_letter(ir: IR, letter: str, forwards: bool) -> bool:
+    """Can a text of this IR begin (end) with this letter?"""
+    kind, content = ir
+    around = [literal(letter), TEXT] if forwards else [TEXT, literal(letter)]
+    if kind == "regex":
+        return _is_alive(intersect([content, concat(around)]))
+    if kind == "json":
+        root = content["nodes"][content["root"]]
+        types = root.get("types", _ANY_TYPE) if isinstance(root, dict) else _ANY_TYPE
+        return any(
+            types & bit and letter in (first if forwards else last) for bit, first, last in _JSON_LETTERS
+        )
+    if kind == "union":
+        return any(_has_letter(one, letter, forwards) for one in content)
+    if kind == "sequence":
+        for one in content if forwards else reversed(content):
+            if _has_letter(one, letter, forwards):
+                return True
+            if not accepts_empty(one):
+                return False
+        return False
+    if kind == "grammar":
+        return any(_terminal_has(one, letter, around, forwards) for one in content["terminals"])
+    return True
+
+
+def _terminal_has(terminal: tuple[str, str, Any, int], letter: str, around: list[RE], forwards: bool) -> bool:
+    kind, _, content, _ = terminal
+    if kind == "text":
+        return _is_alive(intersect([content, concat(around)]))
+    if kind == "special":
+        return bool(content[0 if forwards else -1] == letter)
+    return kind != "constraint" or _has_letter(content, letter, forwards)
+
+
+def _is_alive(expression: RE) -> bool:
+    """Is there a text?"""
+    if expression == NOTHING:
+        return False
+    space = _core.RegexSpace()
+    return bool(space.alive(space.compile(expression)))
