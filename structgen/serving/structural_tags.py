@@ -4,35 +4,41 @@ Why: vLLM and SGLang hand over tool calls and reasoning in this form, and users 
 What: the legacy form ``{"structures": [{"begin", "schema", "end"}], "triggers": [...]}`` and the newer one
 ``{"type": "structural_tag", "format": {...}}``, as XGrammar 0.2 documents its formats. `_FORMATS` lists what is
 supported; the others are refused by name, since they count or name tokens, which a constraint on texts cannot do.
-Invariant: free text never holds what ends it: the end of the tag that it stands in, a trigger, an excluded text.
-`at_least_one` means that a tag comes at once, as XGrammar has it. Where a text holds a special token of the
-vocabulary, that token is meant.
+Invariant: free text never holds what ends it: the end of the tag that it stands in, a trigger. `excludes` of `any_text`
+are about that text alone, so they may share letters with the end. `at_least_one` means that a tag comes at once, as
+XGrammar has it. Where a text holds a special token of the vocabulary, that token is meant. Every field has its type, or
+an error with the path to it.
 Cost: linear in the formats; triggers are compared with one another.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from structgen.constraints import expressions
 from structgen.constraints.base import Constraint, Literal, as_constraint
 from structgen.constraints.composition import (
     Composition,
     Special,
     body_of,
-    dispatch,
     optional,
     repeat,
     special,
     text,
 )
-from structgen.constraints.composition.dispatching import stretch_until
+from structgen.constraints.composition.dispatching import dispatch_of
+from structgen.constraints.expressions import ANY, concat, intersect, literal
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
+from structgen.constraints.occurrences import ends_first, without
 from structgen.constraints.regex import regex
 from structgen.errors import ConstraintError, LimitExceeded, a_kind
 
 from .requests import RequestLimits, grammar_constraint, schema_constraint
+from .tag_fields import at, check_fields, flag, items, texts, whole
+from .tag_fields import text as text_of
 
 __all__ = ["read_structural_tag"]
 
@@ -63,36 +69,29 @@ class _Reading:
                 'a structural tag has "type": "structural_tag" and "format", or "structures" and "triggers"',
                 where=f"keys {', '.join(map(repr, list(tag)[:8]))}",
             )
-        _known(tag, {"type", "format"}, "structural_tag")
+        check_fields(tag, {"type", "format"}, "structural_tag")
         return self.format(tag["format"], (), "format", 0)
 
     def _legacy(self, tag: dict[str, Any]) -> Constraint:
-        _known(tag, {"type", "structures", "triggers"}, "structural_tag")
+        check_fields(tag, {"type", "structures", "triggers"}, "structural_tag")
         tags = []
-        for place, one in enumerate(_list(tag, "structures", "structural_tag")):
-            where = f"structures[{place}]"
+        for place, one in enumerate(items(tag, "structures", "structural_tag")):
+            where = f"structural_tag.structures[{place}]"
             if not isinstance(one, dict):
                 raise ConstraintError(f"a structure is an object, not {a_kind(one)}", where=where)
-            _known(one, {"begin", "schema", "end"}, where)
-            schema = one.get("schema", True)
-            content = {"type": "json_schema", "json_schema": schema}
-            tags.append({"type": "tag", "begin": one.get("begin"), "content": content, "end": one.get("end")})
-        form = {"type": "triggered_tags", "triggers": tag.get("triggers"), "tags": tags}
-        return self.format(form, (), "structures", 0)
+            check_fields(one, {"begin", "schema", "end"}, where)
+            self._count(1)
+            begin, end = self._marker(one, "begin", where), self._marker(one, "end", where)
+            with at(f"{where}.schema"):
+                content = schema_constraint(one.get("schema", True), self.limits)
+            tags.append((begin, _in_order([content, self._written(end)]), where))
+        return self._triggered(tag, tags, (), "structural_tag", False, False)
 
     def format(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
         """The constraint of a format; `ends` are the texts of which any ends it, where it is free text."""
         if not isinstance(form, dict):
             raise ConstraintError(f"a format is an object, not {a_kind(form)}", where=where)
-        self.count += 1
-        if self.count > self.limits.max_tags:
-            raise LimitExceeded(
-                f"more than {self.limits.max_tags:,} formats in one structural tag", limit="max_tags"
-            )
-        if depth > self.limits.max_depth:
-            raise LimitExceeded(
-                f"formats more than {self.limits.max_depth} deep inside one another", limit="max_depth"
-            )
+        self._count(depth)
         kind = form.get("type")
         read = _FORMATS.get(kind) if isinstance(kind, str) else None
         if read is None:
@@ -103,61 +102,86 @@ class _Reading:
             )
         return read(self, form, ends, where, depth + 1)
 
+    def _count(self, depth: int) -> None:
+        self.count += 1
+        if self.count > self.limits.max_tags:
+            raise LimitExceeded(
+                f"more than {self.limits.max_tags:,} formats in one structural tag", limit="max_tags"
+            )
+        if depth > self.limits.max_depth:
+            raise LimitExceeded(
+                f"formats more than {self.limits.max_depth} deep inside one another", limit="max_depth"
+            )
+
     # Formats that are whole.
 
     def _const_string(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "value"}, where)
-        return self._written(_text(form, "value", where))
+        check_fields(form, {"type", "value"}, where)
+        return self._written(text_of(form, "value", where))
 
     def _json_schema(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes"}, where)
+        check_fields(
+            form, {"type", "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes"}, where
+        )
         if "json_schema" not in form:
             raise ConstraintError('"json_schema" is missing', where=where)
-        if form.get("excludes"):
-            raise ConstraintError('"excludes" of a json_schema is not supported', where=where, hint=_PATTERN)
-        style = form.get("style", "json")
+        _no_excludes(form, where)
+        style = text_of(form, "style", where, "json")
+        blanks = whole(form, "max_whitespace_cnt", where)
+        loose = flag(form, "any_order", where)
         if style == "qwen_xml":
-            return self._qwen_xml(form, where)
+            for key, given in (("any_order", loose), ("max_whitespace_cnt", blanks is not None)):
+                if given:
+                    raise ConstraintError(
+                        f'"{key}" of a json_schema in the style qwen_xml is not supported',
+                        where=f"{where}.{key}",
+                        hint="Leave it out: parameters are written in the order in which they are declared.",
+                    )
+            return self._qwen_xml(form["json_schema"], f"{where}.json_schema")
         if style != "json":
             raise ConstraintError(
                 f"the style {style!r:.40} of a json_schema is not supported",
-                where=where,
+                where=f"{where}.style",
                 hint="The styles are json and qwen_xml.",
             )
-        blanks = form.get("max_whitespace_cnt")
-        if blanks is not None:
-            _whole(blanks, "max_whitespace_cnt", where)
-            blanks = "json.dumps" if blanks else "compact"  # at most one blank in a row
-        loose = form.get("any_order") is True
-        return schema_constraint(form["json_schema"], self.limits, ordered=not loose, whitespace=blanks)
+        # "json.dumps" has at most one blank in a row.
+        white = None if blanks is None else "json.dumps" if blanks else "compact"
+        with at(f"{where}.json_schema"):
+            return schema_constraint(form["json_schema"], self.limits, ordered=not loose, whitespace=white)
 
-    def _qwen_xml(self, form: Any, where: str) -> Constraint:
+    def _qwen_xml(self, schema: Any, where: str) -> Constraint:
         from structgen.tools.definitions import read_tools
         from structgen.tools.xml_parameters import xml_parameters
 
-        schema = form["json_schema"]
-        parameters = schema if isinstance(schema, dict) else {"type": "object"}
-        function = {"name": "call", "parameters": parameters}
-        (tool,) = read_tools([{"type": "function", "function": function}])
-        return Composition(xml_parameters(tool), "parameters as XML")
+        with at(where):
+            schema_constraint(schema, self.limits)  # says what is wrong with it
+            read = json.loads(schema) if isinstance(schema, (str, bytes, bytearray)) else schema
+            if read is False:
+                raise ConstraintError("nothing satisfies the schema false")
+            function = {"name": "call", "parameters": {"type": "object"} if read is True else read}
+            (tool,) = read_tools([{"type": "function", "function": function}])
+            return Composition(xml_parameters(tool), "parameters as XML")
 
     def _qwen_xml_parameter(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "json_schema"}, where)
+        check_fields(form, {"type", "json_schema"}, where)
         return self._json_schema({**form, "style": "qwen_xml"}, ends, where, depth)
 
     def _regex(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "pattern", "excludes"}, where)
-        if form.get("excludes"):
-            raise ConstraintError('"excludes" of a regex is not supported', where=where, hint=_PATTERN)
-        return regex(_text(form, "pattern", where))
+        check_fields(form, {"type", "pattern", "excludes"}, where)
+        _no_excludes(form, where)
+        pattern = text_of(form, "pattern", where)
+        with at(f"{where}.pattern"):
+            return regex(pattern)
 
     def _grammar(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "grammar"}, where)
-        return grammar_constraint(_text(form, "grammar", where))
+        check_fields(form, {"type", "grammar"}, where)
+        source = text_of(form, "grammar", where)
+        with at(f"{where}.grammar"):
+            return grammar_constraint(source)
 
     def _token(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "token"}, where)
-        return special(self._token_text(form.get("token"), where))
+        check_fields(form, {"type", "token"}, where)
+        return special(self._token_text(form.get("token"), f"{where}.token"))
 
     def _token_text(self, token: Any, where: str) -> str:
         if not isinstance(token, str):
@@ -173,22 +197,25 @@ class _Reading:
         return token
 
     def _any_text(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "excludes", "max_chars", "max_tokens"}, where)
+        never, most = self._text_options(form, where)
+        return text(tuple(dict.fromkeys((*never, *ends))) or None, max_chars=most)
+
+    def _text_options(self, form: Any, where: str) -> tuple[tuple[str, ...], int | None]:
+        """What a free text excludes, and its most characters."""
+        check_fields(form, {"type", "excludes", "max_chars", "max_tokens"}, where)
         if form.get("max_tokens") is not None:
             raise ConstraintError(
-                '"max_tokens" of any_text is not supported', where=where, hint='Use "max_chars".'
+                '"max_tokens" of any_text is not supported',
+                where=f"{where}.max_tokens",
+                hint='Use "max_chars".',
             )
-        most = form.get("max_chars")
-        if most is not None:
-            _whole(most, "max_chars", where)
-        until = tuple(dict.fromkeys((*_texts(form, "excludes", where), *ends)))
-        return text(until or None, max_chars=most)
+        return texts(form, "excludes", where), whole(form, "max_chars", where)
 
     # Formats made of formats.
 
     def _sequence(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "elements"}, where)
-        elements = _list(form, "elements", where)
+        check_fields(form, {"type", "elements"}, where)
+        elements = items(form, "elements", where)
         last = len(elements) - 1
         parts = [
             self.format(one, ends if place == last else (), f"{where}.elements[{place}]", depth)
@@ -197,34 +224,34 @@ class _Reading:
         return _in_order(parts)
 
     def _or(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "elements"}, where)
+        check_fields(form, {"type", "elements"}, where)
         return _either(
             [
                 self.format(one, ends, f"{where}.elements[{place}]", depth)
-                for place, one in enumerate(_list(form, "elements", where))
+                for place, one in enumerate(items(form, "elements", where))
             ]
         )
 
     def _optional(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "content"}, where)
+        check_fields(form, {"type", "content"}, where)
         return optional(self.format(form.get("content"), ends, f"{where}.content", depth))
 
     def _star(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "content"}, where)
+        check_fields(form, {"type", "content"}, where)
         return repeat(self.format(form.get("content"), (), f"{where}.content", depth))
 
     def _plus(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "content"}, where)
+        check_fields(form, {"type", "content"}, where)
         return repeat(self.format(form.get("content"), (), f"{where}.content", depth), 1)
 
     def _repeat(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "content", "min", "max"}, where)
-        least, most = form.get("min", 0), form.get("max", -1)
-        _whole(least, "min", where)
-        if most != -1:
-            _whole(most, "max", where)
+        check_fields(form, {"type", "content", "min", "max"}, where)
+        least = whole(form, "min", where, 0)
+        most = None if form.get("max") == -1 else whole(form, "max", where)
+        assert least is not None
         inner = self.format(form.get("content"), (), f"{where}.content", depth)
-        return repeat(inner, least, None if most == -1 else most)
+        with at(where):
+            return repeat(inner, least, most)
 
     def _tag(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
         begin, rest = self._tag_parts(form, where, depth)
@@ -232,67 +259,102 @@ class _Reading:
 
     def _tag_parts(self, form: Any, where: str, depth: int) -> tuple[str, Constraint]:
         """What a tag begins with, and the rest of it."""
+        self._count(depth)
         if not isinstance(form, dict) or form.get("type", "tag") != "tag":
             raise ConstraintError('a tag is an object with "type": "tag"', where=where)
-        _known(form, {"type", "begin", "content", "end"}, where)
-        begin = self._marker(form.get("begin"), f"{where}.begin")
-        given = form.get("end")
-        several = given if isinstance(given, list) else [given]
-        ends = tuple(dict.fromkeys(self._marker(one, f"{where}.end") for one in several))
-        if not ends:
-            raise ConstraintError("a tag needs an end", where=where)
+        check_fields(form, {"type", "begin", "content", "end"}, where)
+        begin = self._marker(form, "begin", where)
+        ends = self._ends(form, where)
         content = form.get("content")
         if isinstance(content, dict) and content.get("type") == "any_text" and all(ends):
-            return begin, self._text_and_end(content, ends, f"{where}.content")
+            return begin, self._text_and_end(content, ends, f"{where}.content", depth)
         inner = self.format(content, tuple(filter(None, ends)), f"{where}.content", depth)
         return begin, _in_order([inner, _either([self._written(end) for end in ends])])
 
-    def _text_and_end(self, form: dict[str, Any], ends: tuple[str, ...], where: str) -> Constraint:
+    def _ends(self, form: Any, where: str) -> tuple[str, ...]:
+        given = form.get("end")
+        if not isinstance(given, (list, tuple)):
+            return (self._marker(form, "end", where),)
+        if not given:
+            raise ConstraintError("a tag needs an end", where=f"{where}.end")
+        found = [
+            self._marker({f"end[{place}]": one}, f"end[{place}]", where) for place, one in enumerate(given)
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def _text_and_end(
+        self, form: dict[str, Any], ends: tuple[str, ...], where: str, depth: int
+    ) -> Constraint:
         """Free text until the first of the ends, which may begin inside a text that looks like its beginning."""
-        plain = self._any_text(form, ends, where, 0)  # says what is wrong with it
-        if form.get("max_chars") is not None or any(self._split(end) != [end] for end in ends):
+        self._count(depth)
+        if any(self._split(end) != [end] for end in ends):
+            plain = self._any_text(form, ends, where, depth)
             return _in_order([plain, _either([self._written(end) for end in ends])])
-        never = tuple(one for one in _texts(form, "excludes", where) if one not in ends)
-        found = [stretch_until(end, False, ends, never) for end in ends]
-        bodies = [sequence_of(one) for one in found if one is not None]
-        return Composition(choice_of(bodies), "free text until " + " or ".join(map(repr, ends)))
+        never, most = self._text_options(form, where)
+        inside = without(never)
+        if most is not None:
+            inside = intersect([inside, expressions.repeat(ANY, 0, most)])
+        # Whether the end comes first is asked of both together, what is excluded of the text before it alone.
+        found = [
+            ("text", intersect([ends_first(end, ends), concat([inside, literal(end)])]))
+            for end in ends
+            if not any(other in end[:-1] for other in ends)
+        ]
+        return Composition(choice_of(found), "free text until " + " or ".join(map(repr, ends)))
 
     def _triggered_tags(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "triggers", "tags", "at_least_one", "stop_after_first", "excludes"}, where)
-        triggers = _texts(form, "triggers", where)
-        tags = [
-            self._tag_parts(one, f"{where}.tags[{place}]", depth)
-            for place, one in enumerate(_list(form, "tags", where))
-        ]
-        if not triggers or not tags:
-            raise ConstraintError("triggered_tags need a trigger and a tag", where=where)
+        check_fields(
+            form, {"type", "triggers", "tags", "at_least_one", "stop_after_first", "excludes"}, where
+        )
+        at_once, once = flag(form, "at_least_one", where), flag(form, "stop_after_first", where)
+        tags = []
+        for place, one in enumerate(items(form, "tags", where)):
+            path = f"{where}.tags[{place}]"
+            tags.append((*self._tag_parts(one, path, depth), path))
+        return self._triggered(form, tags, ends, where, at_once, once)
+
+    def _triggered(
+        self,
+        form: Mapping[str, Any],
+        tags: Sequence[tuple[str, Constraint, str]],
+        ends: tuple[str, ...],
+        where: str,
+        at_once: bool,
+        once: bool,
+    ) -> Constraint:
+        """Free text with `tags`, each what it begins with, its rest, and its path."""
+        triggers = texts(form, "triggers", where)
+        if not triggers:
+            raise ConstraintError("triggered_tags need a trigger", where=f"{where}.triggers")
         after: dict[str, list[Constraint]] = {trigger: [] for trigger in triggers}
-        for place, (begin, rest) in enumerate(tags):
+        for begin, rest, path in tags:
             fitting = [trigger for trigger in triggers if begin.startswith(trigger)]
             if len(fitting) != 1:
                 raise ConstraintError(
                     f"the tag that begins with {begin!r:.60} has {len(fitting)} triggers",
-                    where=f"{where}.tags[{place}]",
+                    where=path,
                     hint="Exactly one trigger is the beginning of a tag's begin.",
                 )
             tail = begin[len(fitting[0]) :]
             after[fitting[0]].append(_in_order([self._written(tail), rest]) if tail else rest)
-        for trigger, rests in after.items():
+        for place, (trigger, rests) in enumerate(after.items()):
             if not rests:
-                raise ConstraintError(f"no tag begins with the trigger {trigger!r:.60}", where=where)
+                raise ConstraintError(
+                    f"no tag begins with the trigger {trigger!r:.60}", where=f"{where}.triggers[{place}]"
+                )
         calls = [(trigger, _either(rests)) for trigger, rests in after.items()]
-        first = [_in_order([self._written(begin), rest]) for begin, rest in tags]
-        return self._dispatched(calls, form, ends, where, first)
+        return self._dispatched(calls, form, ends, where, at_once, once)
 
     def _dispatch(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "rules", "loop", "excludes"}, where)
+        check_fields(form, {"type", "rules", "loop", "excludes"}, where)
+        once = not flag(form, "loop", where, True)
         calls = []
-        for place, rule in enumerate(_list(form, "rules", where)):
+        for place, rule in enumerate(items(form, "rules", where)):
+            path = f"{where}.rules[{place}]"
             if not isinstance(rule, (list, tuple)) or len(rule) != 2 or not isinstance(rule[0], str):
-                raise ConstraintError("a rule is a text and a format", where=f"{where}.rules[{place}]")
-            calls.append((rule[0], self.format(rule[1], (), f"{where}.rules[{place}]", depth)))
-        options = {"excludes": form.get("excludes", []), "stop_after_first": form.get("loop") is False}
-        return self._dispatched(calls, options, ends, where, [])
+                raise ConstraintError("a rule is a text and a format", where=path)
+            calls.append((rule[0], self.format(rule[1], (), f"{path}[1]", depth)))
+        return self._dispatched(calls, form, ends, where, False, once)
 
     def _dispatched(
         self,
@@ -300,9 +362,10 @@ class _Reading:
         form: Mapping[str, Any],
         ends: tuple[str, ...],
         where: str,
-        first: Sequence[Constraint],
+        at_once: bool,
+        once: bool,
     ) -> Constraint:
-        """Free text with `calls`; with `at_least_one`, one of `first` at once."""
+        """Free text with `calls`, the first of them at once if wanted, and no other if `once`."""
         merged: dict[str | Special, list[Constraint]] = {}
         for trigger, rest in calls:
             pieces = self._split(trigger)
@@ -317,38 +380,33 @@ class _Reading:
                     where=where,
                     hint="A trigger is a text, or begins with a special token.",
                 )
-        forbidden = tuple(dict.fromkeys((*_texts(form, "excludes", where), *ends)))
-        once = form.get("stop_after_first") is True
+        forbidden = tuple(dict.fromkeys((*texts(form, "excludes", where), *ends)))
         triggers: dict[str | Special, Constraint | str] = {
             trigger: _either(rests) for trigger, rests in merged.items()
         }
-        if form.get("at_least_one") is True:
-            at_once = _either(list(first))
-            return at_once if once else _in_order([at_once, dispatch(triggers, forbidden=forbidden)])
-        return dispatch(triggers, forbidden=forbidden, stop_after_first=once)
+        with at(where):
+            return dispatch_of(triggers, at_once=at_once, forbidden=forbidden, stop_after_first=once)
 
     def _tags_with_separator(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        _known(form, {"type", "tags", "separator", "at_least_one", "stop_after_first"}, where)
+        check_fields(form, {"type", "tags", "separator", "at_least_one", "stop_after_first"}, where)
+        least = int(flag(form, "at_least_one", where))
+        most = 1 if flag(form, "stop_after_first", where) else None
+        separator = text_of(form, "separator", where, "")
         tags = [
             self._tag(one, (), f"{where}.tags[{place}]", depth)
-            for place, one in enumerate(_list(form, "tags", where))
+            for place, one in enumerate(items(form, "tags", where))
         ]
-        separator = form.get("separator", "")
-        if not isinstance(separator, str):
-            raise ConstraintError(f"a separator is a text, not {a_kind(separator)}", where=where)
-        least = 1 if form.get("at_least_one") is True else 0
-        most = 1 if form.get("stop_after_first") is True else None
         return repeat(_either(tags), least, most, self._written(separator) if separator else None)
 
     # Texts and the special tokens in them.
 
-    def _marker(self, given: Any, where: str) -> str:
+    def _marker(self, form: Mapping[str, Any], key: str, where: str) -> str:
         """The begin or an end of a tag: a text, or a special token."""
+        given = form.get(key)
         if isinstance(given, dict) and given.get("type") == "token":
-            return self._token_text(given.get("token"), where)
-        if not isinstance(given, str):
-            raise ConstraintError(f"begin and end are texts, not {a_kind(given)}", where=where)
-        return given
+            check_fields(given, {"type", "token"}, f"{where}.{key}")
+            return self._token_text(given.get("token"), f"{where}.{key}.token")
+        return text_of(form, key, where)
 
     def _split(self, text: str) -> list[str | Special]:
         if self.specials is None:
@@ -387,41 +445,11 @@ def _names(parts: Sequence[Constraint]) -> list[str]:
     return names + ([f"{len(parts) - 3} more"] if len(parts) > 3 else [])
 
 
-def _known(form: Mapping[str, Any], keys: set[str], where: str) -> None:
-    """What is not known would be ignored in silence otherwise."""
-    strange = [key for key in form if key not in keys]
-    if strange:
+def _no_excludes(form: Mapping[str, Any], where: str) -> None:
+    if texts(form, "excludes", where):
         raise ConstraintError(
-            f"{strange[0]!r:.60} is not supported here",
-            where=where,
-            hint=f"What may stand here: {', '.join(sorted(keys))}.",
+            f'"excludes" of a {form["type"]} is not supported', where=f"{where}.excludes", hint=_PATTERN
         )
-
-
-def _text(form: Mapping[str, Any], key: str, where: str) -> str:
-    value = form.get(key)
-    if not isinstance(value, str):
-        raise ConstraintError(f'"{key}" is a text, not {a_kind(value)}', where=where)
-    return value
-
-
-def _list(form: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    value = form.get(key)
-    if not isinstance(value, list) or not value:
-        raise ConstraintError(f'"{key}" is a list that is not empty', where=where)
-    return value
-
-
-def _texts(form: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    value = form.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-        raise ConstraintError(f'"{key}" is a list of texts, none of them empty', where=where)
-    return tuple(dict.fromkeys(value))
-
-
-def _whole(value: Any, name: str, where: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ConstraintError(f'"{name}" is {value!r:.40}; it is a whole number of 0 or more', where=where)
 
 
 _PATTERN = "Say it in the schema or the pattern itself."

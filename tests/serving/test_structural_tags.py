@@ -128,6 +128,159 @@ def test_white_space_of_json_can_be_limited():
     assert fits(read({**form, "max_whitespace_cnt": 1}), "[1, 2]")
 
 
+def first_end(text: str, ends: list[str]) -> str | None:
+    """Slow and obvious: the end that ends first in `text`, the longest of several; None if that is not at its end."""
+    for stop in range(1, len(text) + 1):
+        found = [end for end in ends if text[:stop].endswith(end)]
+        if found:
+            return max(found, key=len) if stop == len(text) else None
+    return None
+
+
+@pytest.mark.parametrize("most", [None, 2])
+@pytest.mark.parametrize(
+    ("excludes", "ends"),
+    [
+        (["b<"], ["<r"]),  # shares its last letter with the end
+        (["<"], ["<r"]),  # is the end's beginning
+        (["<r"], ["<r"]),  # is the end
+        (["r"], ["<r"]),
+        (["b<r"], ["<r"]),
+        (["<rb"], ["<r"]),
+        (["b"], ["rr"]),  # an end that overlaps itself
+        (["br", "rb"], ["r<", "<"]),
+        ([], ["<r", "r"]),
+    ],
+    ids=repr,
+)
+def test_what_a_text_excludes_may_share_letters_with_its_end(excludes, ends, most):
+    content = {"type": "any_text", "excludes": excludes} | ({} if most is None else {"max_chars": most})
+    made = read({"type": "tag", "begin": "", "content": content, "end": ends})
+    for count in range(6):
+        for letters in product("b<r", repeat=count):
+            text = "".join(letters)
+            end = first_end(text, ends)
+            said = None if end is None else text.removesuffix(end)
+            wanted = said is not None and not any(one in said for one in excludes)
+            wanted = wanted and (most is None or len(said) <= most)
+            assert fits(made, text) == wanted, text
+
+
+def test_an_excluded_text_may_not_begin_in_a_tag_and_end_in_free_text():
+    triggered = {"type": "triggered_tags", "triggers": ["<f>"], "tags": [TAG], "excludes": [">!"]}
+    for form in (triggered, triggered | {"at_least_one": True}):
+        assert fits(read(form), "<f>x</f> !") and not fits(read(form), "<f>x</f>!")
+
+
+WRONG = [
+    ("const_string", "value", 3, "a text"),
+    ("json_schema", "any_order", "yes", "true or false"),
+    ("json_schema", "any_order", 1, "true or false"),
+    ("json_schema", "style", 3, "a text"),
+    ("json_schema", "max_whitespace_cnt", "2", "a whole number"),
+    ("json_schema", "max_whitespace_cnt", True, "a whole number"),
+    ("json_schema", "excludes", "x", "a list of texts"),
+    ("regex", "pattern", ["x"], "a text"),
+    ("regex", "excludes", 0, "a list of texts"),
+    ("grammar", "grammar", None, "a text"),
+    ("any_text", "excludes", "", "a list of texts"),
+    ("any_text", "excludes", {"x": 1}, "a list of texts"),
+    ("any_text", "max_chars", "3", "a whole number"),
+    ("any_text", "max_chars", 2.0, "a whole number"),
+    ("sequence", "elements", {}, "a list"),
+    ("or", "elements", "x", "a list"),
+    ("repeat", "min", "1", "a whole number"),
+    ("repeat", "min", False, "a whole number"),
+    ("repeat", "max", -2, "a whole number"),
+    ("tag", "begin", 3, "a text"),
+    ("tag", "end", None, "a text"),
+    ("triggered_tags", "triggers", "<f", "a list of texts"),
+    ("triggered_tags", "tags", TAG, "a list"),
+    ("triggered_tags", "at_least_one", "yes", "true or false"),
+    ("triggered_tags", "stop_after_first", None, "true or false"),
+    ("triggered_tags", "stop_after_first", 1, "true or false"),
+    ("triggered_tags", "excludes", 3, "a list of texts"),
+    ("dispatch", "loop", "no", "true or false"),
+    ("dispatch", "rules", "x", "a list"),
+    ("tags_with_separator", "separator", 1, "a text"),
+    ("tags_with_separator", "at_least_one", "true", "true or false"),
+    ("tags_with_separator", "stop_after_first", 0, "true or false"),
+]
+RIGHT = {
+    "const_string": X,
+    "json_schema": {"type": "json_schema", "json_schema": True},
+    "regex": {"type": "regex", "pattern": "x"},
+    "grammar": {"type": "grammar", "grammar": 'root ::= "x"'},
+    "any_text": {"type": "any_text"},
+    "sequence": {"type": "sequence", "elements": [X]},
+    "or": {"type": "or", "elements": [X]},
+    "repeat": {"type": "repeat", "content": X},
+    "tag": TAG,
+    "triggered_tags": {"type": "triggered_tags", "triggers": ["<f"], "tags": [TAG]},
+    "dispatch": {"type": "dispatch", "rules": [["<f>", X]]},
+    "tags_with_separator": {"type": "tags_with_separator", "tags": [TAG], "separator": "x"},
+}
+
+
+@pytest.mark.parametrize(("kind", "key", "value", "wanted"), WRONG)
+def test_a_field_of_the_wrong_type_is_refused_with_its_path(kind, key, value, wanted):
+    assert read(RIGHT[kind])
+    form = {"type": "sequence", "elements": [X, {"type": "optional", "content": RIGHT[kind] | {key: value}}]}
+    with pytest.raises(ConstraintError) as caught:
+        read(form)
+    assert caught.value.where == f"format.elements[1].content.{key}"
+    assert f'"{key}" is {wanted}' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("form", "where"),
+    [
+        ({"type": "any_text", "excludes": ["a", 3]}, "format.excludes[1]"),
+        (TAG | {"end": ["a", 3]}, "format.end[1]"),
+        (TAG | {"begin": {"type": "token", "token": 3}}, "format.begin.token"),
+        (
+            RIGHT["triggered_tags"] | {"tags": [TAG, TAG | {"content": {"type": "x"}}]},
+            "format.tags[1].content",
+        ),
+        ({"type": "dispatch", "rules": [["a", X], ["b", {"type": "x"}]]}, "format.rules[1][1]"),
+        ({"type": "json_schema", "json_schema": {"type": "x"}}, "format.json_schema, #/type"),
+        ({"type": "json_schema", "json_schema": 3}, "format.json_schema"),
+        ({"type": "json_schema", "style": "qwen_xml", "json_schema": 3}, "format.json_schema"),
+        ({"type": "json_schema", "style": "qwen_xml", "json_schema": False}, "format.json_schema"),
+        (
+            {"type": "json_schema", "style": "qwen_xml", "json_schema": {}, "any_order": True},
+            "format.any_order",
+        ),
+        (
+            {"type": "json_schema", "style": "qwen_xml", "json_schema": {}, "max_whitespace_cnt": 0},
+            "format.max_whitespace_cnt",
+        ),
+        ({"type": "regex", "pattern": "("}, "format.pattern"),
+        ({"type": "grammar", "grammar": "root ::= ("}, "format.grammar"),
+    ],
+    ids=repr,
+)
+def test_errors_inside_a_format_name_its_place(form, where):
+    with pytest.raises(ConstraintError) as caught:
+        read(form)
+    assert str(caught.value.where).startswith(where)
+
+
+def test_the_legacy_form_names_its_own_fields():
+    for tag, where in (
+        ({"structures": [{"begin": "<f>", "schema": {}, "end": 3}], "triggers": ["<f"]}, "structures[0].end"),
+        (
+            {"structures": [{"begin": "<f>", "schema": {"type": "x"}, "end": ""}], "triggers": ["<f"]},
+            "structures[0].schema",
+        ),
+        ({"structures": [{"begin": "<f>", "schema": {}, "end": ""}], "triggers": "<f"}, "triggers"),
+        ({"structures": [{"begin": "<f>", "schema": {}, "end": ""}], "triggers": ["<g"]}, "structures[0]"),
+    ):
+        with pytest.raises(ConstraintError) as caught:
+            constraint_of("structural_tag", tag)
+        assert str(caught.value.where).startswith(f"structural_tag.{where}")
+
+
 @pytest.mark.parametrize(
     ("form", "told"),
     [
@@ -145,7 +298,10 @@ def test_white_space_of_json_can_be_limited():
         ({"type": "json_schema", "json_schema": True, "excludes": ["x"]}, '"excludes" of a json_schema'),
         ({"type": "json_schema", "json_schema": {"type": "x"}}, "is not a type"),
         ({"type": "sequence", "elements": []}, "a list that is not empty"),
-        ({"type": "repeat", "min": -1, "content": X}, '"min" is -1'),
+        (
+            {"type": "repeat", "min": -1, "content": X},
+            'format.min: "min" is a whole number of 0 or more, not -1',
+        ),
         ({"type": "tag", "begin": "a", "content": X, "end": []}, "needs an end"),
         ({"type": "triggered_tags", "triggers": ["<g"], "tags": [TAG]}, "0 triggers"),
         ({"type": "triggered_tags", "triggers": ["<", "<f"], "tags": [TAG]}, "2 triggers"),

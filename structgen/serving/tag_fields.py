@@ -1,0 +1,91 @@
+"""The fields of a structural tag, read with their types.
+
+Why: a field of the wrong type would mean something else in silence ("yes" is no true).
+Invariant: each function returns a value of its type, or raises `ConstraintError` with the path to the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from structgen.errors import ConstraintError, StructgenError, a_kind, with_kind
+
+__all__ = ["at", "check_fields", "flag", "items", "text", "texts", "whole"]
+
+
+def check_fields(form: Mapping[str, Any], known: set[str], where: str) -> None:
+    """Refuse fields that are not known, which would be ignored in silence otherwise."""
+    strange = [key for key in form if key not in known]
+    if strange:
+        raise ConstraintError(
+            f"{strange[0]!r:.60} is not supported here",
+            where=where,
+            hint=f"What may stand here: {', '.join(sorted(known))}.",
+        )
+
+
+def flag(form: Mapping[str, Any], key: str, where: str, default: bool = False) -> bool:
+    """Return a field that is true or false."""
+    value = form.get(key, default)
+    if not isinstance(value, bool):
+        raise _wrong(key, "true or false", value, where)
+    return value
+
+
+def text(form: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
+    """Return a field that is a text."""
+    value = form.get(key, default)
+    if not isinstance(value, str):
+        raise _wrong(key, "a text", value, where)
+    return value
+
+
+def items(form: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    """Return a field that is a list of something."""
+    value = form.get(key)
+    if not isinstance(value, (list, tuple)) or not value:
+        raise _wrong(key, "a list that is not empty", value, where)
+    return list(value)
+
+
+def texts(form: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    """Return a field that is a list of texts, each once; none where the field is missing or null."""
+    value = form.get(key)
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise _wrong(key, "a list of texts", value, where)
+    for place, one in enumerate(value):
+        if not isinstance(one, str) or not one:
+            raise ConstraintError(
+                f'"{key}" is a list of texts that are not empty, not of {with_kind(one)}',
+                where=f"{where}.{key}[{place}]",
+            )
+    return tuple(dict.fromkeys(value))
+
+
+def whole(form: Mapping[str, Any], key: str, where: str, default: int | None = None) -> int | None:
+    """Return a field that is a whole number of 0 or more; `default` where it is missing or null."""
+    value = form.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _wrong(key, "a whole number of 0 or more", value, where)
+    return value
+
+
+@contextmanager
+def at(where: str) -> Iterator[None]:
+    """Put the path to a field before the place that an error inside it names."""
+    try:
+        yield
+    except StructgenError as error:
+        error.where = f"{where}, {error.where}" if error.where else where
+        raise
+
+
+def _wrong(key: str, wanted: str, value: object, where: str) -> ConstraintError:
+    shown = with_kind(value) if isinstance(value, (str, int, float, bool)) else a_kind(value)
+    return ConstraintError(f'"{key}" is {wanted}, not {shown}', where=f"{where}.{key}")
