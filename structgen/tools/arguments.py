@@ -37,23 +37,14 @@ class Notation:
 def arguments_of(tool: Tool, format: ToolFormat) -> Body:
     """What may be written; an error says whose parameters it is about."""
     try:
+        if format.arguments != "json":
+            _write_json(tool, format)  # says what is wrong with the schema, at its place in the whole
         return NOTATIONS[format.arguments].write(tool, format)
     except (ConstraintError, LimitExceeded) as error:
-        raise _told(error, tool, format) from None
-
-
-def _told(
-    error: ConstraintError | LimitExceeded, tool: Tool, format: ToolFormat
-) -> ConstraintError | LimitExceeded:
-    if format.arguments != "json":
-        try:  # some notations read each parameter as a schema of its own; its place is one in the whole
-            _write_json(tool, format)
-        except (ConstraintError, LimitExceeded) as whole:
-            error = whole
-    parameters = f"the parameters of {tool.name}"
-    if error.where != parameters:
-        error.where = f"{parameters}, {error.where}" if error.where else parameters
-    return error
+        parameters = f"the parameters of {tool.name}"
+        if not str(error.where).startswith(parameters):
+            error.where = f"{parameters}, {error.where}" if error.where else parameters
+        raise
 
 
 def _write_json(tool: Tool, format: ToolFormat) -> Body:

@@ -1,8 +1,8 @@
 """What a model may call: a name, a description, the schema of the arguments, perhaps a Python function.
 
 Why: tools come as the definitions of OpenAI's interface or as Python functions; both are one thing here.
-Invariant: arguments that are not declared are not written, unless the schema speaks of them (``additionalProperties``
-and its relatives): a function cannot take what it does not declare.
+Invariant: arguments are an object. Arguments that are not declared are not written, unless the schema speaks of them
+(``additionalProperties`` and its relatives): a function cannot take what it does not declare.
 Cost: reading a function's annotations is pydantic's.
 """
 
@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from structgen.constraints.json_schema.drafts import draft_of
+from structgen.constraints.json_schema.strings import TYPES
 from structgen.errors import ConstraintError, OutputInvalid, StructgenError, with_kind
 from structgen.types import BoundCall, OutputType, output_type
 from structgen.types.functions import arguments_model, is_function
@@ -31,6 +33,8 @@ _OPENING = frozenset(
     }
 )  # fmt: skip
 """Keywords by which an object may have more keys than its `properties`."""
+_REFERENCES_JOIN = 2019
+_BESIDE_REFERENCES = frozenset({"$schema", "$id", "id", "$defs", "definitions", "title", "description"})
 _KEYS = frozenset({"name", "description", "type", "strict", "function"})
 """What a definition without parameters may have."""
 
@@ -131,7 +135,7 @@ def read_tool(given: Any, where: str = "tool") -> Tool:
             f"its parameters are {with_kind(described)}, not a schema", where=where, hint=_FORM
         )
     name = _checked_name(inner["name"], where)
-    return Tool(name, str(inner.get("description") or ""), _closed(described), None, dict(described))
+    return Tool(name, str(inner.get("description") or ""), _closed(described, name), None, dict(described))
 
 
 def _of_function(function: Callable[..., Any]) -> Tool:
@@ -149,12 +153,36 @@ def _of_function(function: Callable[..., Any]) -> Tool:
     return Tool(name, inspect.getdoc(function) or "", parameters, function, described)
 
 
-def _closed(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    schema = dict(parameters)
-    schema.setdefault("type", "object")
+def _closed(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The schema of the arguments: of its values the objects, and of their keys those that it speaks of."""
+    schema = _of_objects(parameters, name)
     if not _OPENING & schema.keys():
         schema["additionalProperties"] = False
     return schema
+
+
+def _of_objects(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Arguments are an object, whatever else the schema may allow."""
+    schema = dict(parameters)
+    kinds = schema.get("type", "object")
+    if "object" not in (kinds if isinstance(kinds, (list, tuple)) else [kinds]):
+        if not _are_types(kinds):
+            return schema  # a mistake, which the schema's reader names
+        raise ConstraintError(
+            f"they are of the type {kinds!r:.60}, but arguments are an object",
+            where=f"the parameters of {name}, #/type",
+            hint='Write {"type": "object", "properties": {...}}.',
+        )
+    draft = draft_of(str(schema.get("$schema", "")))
+    if "$ref" in schema and draft is not None and draft.number < _REFERENCES_JOIN:
+        # subtle: before 2019-09 what stands beside a reference is ignored, "type" too
+        kept = {key: value for key, value in schema.items() if key in _BESIDE_REFERENCES}
+        schema = {**kept, "allOf": [{"$ref": schema["$ref"]}]}
+    return {**schema, "type": "object"}
+
+
+def _are_types(kinds: object) -> bool:
+    return all(one in TYPES or one == "integer" for one in (kinds if isinstance(kinds, list) else [kinds]))
 
 
 def _checked_name(name: str, where: str) -> str:

@@ -352,9 +352,10 @@ def test_xml_strings_are_as_they_are() -> None:
         assert turn.read(text).calls[0].arguments == {"x": value}
     for value in ("</parameter>", "a <parameter=y> b", "</function>"):
         assert not fits(turn, text.replace("é", value))
-    text = text.replace("</function>", '<parameter=y>\n"</parameter>"\n</parameter>\n</function>')
-    assert fits(turn, text)  # not a string alone, so it is JSON
-    assert turn.read(text).calls[0].arguments == {"x": "é", "y": "</parameter>"}
+    for written, value in (("null", None), ("a", "a"), ('"null"', '"null"'), ("", "")):
+        more = text.replace("</function>", f"<parameter=y>\n{written}\n</parameter>\n</function>")
+        assert fits(turn, more), written
+        assert turn.read(more).calls[0].arguments == {"x": "é", "y": value}
     with pytest.raises(UnsupportedKeyword, match="anyOf in the parameters of g cannot be followed"):
         tools([{"name": "g", "parameters": {"anyOf": [{}]}}], format="qwen3_coder")
 
