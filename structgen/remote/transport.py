@@ -5,16 +5,20 @@ stream of JSON, or one `RemoteError`.
 What: 408, 409, 425, 429, 5xx, time-outs and lost connections are tried again with growing pauses (as long as
 ``Retry-After`` says, if it says so), as often and as long as the caller's deadline allows. Everything else is told at
 once, with what the server said.
-Invariant: no call lasts longer than its deadline by more than the server's last piece, none reads more than
-`MOST_BYTES`; redirects are not followed and the key is in no message.
+Invariant: no call lasts longer than its deadline, which holds for connecting, headers and body together (`timed`). None
+reads more than `MOST_BYTES`, as they come over the wire: answers are not decompressed. Redirects are not followed and
+the key is in no message.
 Cost: one connection pool a server.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
+import email.utils
 import json
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -94,6 +98,7 @@ class Transport:
         self.request_seconds = request_seconds
         sent = {
             "Accept": "application/json, text/event-stream",
+            "Accept-Encoding": "identity",
             "Content-Type": "application/json",
             **(headers or {}),
         }
@@ -113,13 +118,18 @@ class Transport:
 
     def stream(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Iterator[Any]:
         """The JSON of each event of a stream, then None for ``[DONE]``. A server that does not stream gives one."""
-        buffer, kind = bytearray(), None
+        buffer, searched = bytearray(), 0
+        is_stream: bool | None = None
         for piece in self._patiently("POST", path, body, deadline, whole=False):
             buffer += piece
-            kind = kind or (b"json" if buffer.lstrip()[:1] == b"{" else b"events" if buffer.strip() else None)
-            while kind == b"events" and (end := buffer.find(b"\n")) >= 0:
+            if is_stream is None:
+                if not (begun := piece.lstrip()):
+                    continue
+                is_stream = not begun.startswith(b"{")
+            while is_stream and (end := buffer.find(b"\n", searched)) >= 0:
                 line = bytes(buffer[:end]).strip()
                 del buffer[: end + 1]
+                searched = 0
                 if not line.startswith(b"data:"):
                     continue  # names of events, comments that keep the connection
                 data = line[5:].strip()
@@ -127,7 +137,8 @@ class Transport:
                     yield None
                     return
                 yield _json(data, self.url)
-        if kind == b"json":
+            searched = len(buffer)
+        if is_stream is False:
             yield _json(bytes(buffer), self.url)
             yield None
 
@@ -146,10 +157,10 @@ class Transport:
             if last is not None:
                 pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (number - 1)) * random.uniform(0.75, 1.25)
                 wanted = getattr(last, "retry_after", None)
-                try:
-                    deadline.pause(pause if wanted is None else max(wanted, 0.0))
-                except RemoteError:
-                    raise last from None  # what the server said last says more than that time is over
+                pause = pause if wanted is None else wanted
+                if pause >= deadline.left:
+                    raise last  # what the server said last says more than that time is over
+                deadline.pause(pause)
             deadline.check()
             try:
                 with contextlib.closing(self._once(method, path, body, deadline)) as pieces:
@@ -171,20 +182,36 @@ class Transport:
     def _once(
         self, method: str, path: str, body: Mapping[str, Any] | None, deadline: Deadline
     ) -> Generator[bytes, None, None]:
+        client = self._opened()
         import httpx2
+
+        from .timed import under
 
         # Escaped, so that half a character in a prompt is the server's to judge.
         content = None if body is None else json.dumps(body).encode()
         began = False
         timeout = max(0.01, min(self.request_seconds, deadline.left))
+        request = client.stream(
+            method, f"{self.url}{path}", content=content, headers=self._headers, timeout=timeout
+        )
         try:
-            with self._opened().stream(
-                method, f"{self.url}{path}", content=content, headers=self._headers, timeout=timeout
-            ) as response:
+            with contextlib.ExitStack() as opened:
+                with under(deadline):
+                    response = opened.enter_context(request)
                 if response.status_code >= 300:
                     raise self._refused(response, deadline)
-                read = 0
-                for piece in response.iter_bytes():
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    raise RemoteError(
+                        "the server's answer is compressed, which was not asked for",
+                        where=self.url,
+                        hint="Leave Accept-Encoding out of `headers` of structgen.connect(); or a proxy does this.",
+                    )
+                pieces, read = response.iter_raw(), 0
+                while True:
+                    with under(deadline):
+                        piece = next(pieces, None)
+                    if piece is None:
+                        return
                     read += len(piece)
                     if read > MOST_BYTES:
                         raise RemoteError(f"the answer is longer than {MOST_BYTES:,} bytes", where=self.url)
@@ -206,17 +233,23 @@ class Transport:
             raise _Again(fault) from error
 
     def _refused(self, response: Any, deadline: Deadline) -> Exception:
+        import httpx2
+
+        from .timed import under
+
         content = bytearray()
-        for piece in response.iter_bytes():
-            content += piece
-            if len(content) > _MOST_ERROR_BYTES or not deadline.left:
-                break
+        # The status says enough where its page does not come.
+        with contextlib.suppress(httpx2.HTTPError, RemoteError), under(deadline):
+            for piece in response.iter_raw():
+                content += piece
+                if len(content) > _MOST_ERROR_BYTES or not deadline.left:
+                    break
         status = response.status_code
         fault = RemoteError(
             f"the server answers {status}: {_said(bytes(content))}",
             status=status,
             where=self.url,
-            hint=_HINTS.get(status),
+            hint=_HINTS.get(status, _REDIRECTED if 300 <= status < 400 else None),
         )
         if status not in _TRY_AGAIN:
             return fault
@@ -227,12 +260,12 @@ class Transport:
         with self._lock:
             if self._client is None:
                 try:
-                    import httpx2
+                    from .timed import timed_client
                 except ImportError:
                     raise RemoteError(
                         "remote models need the package httpx2", hint="pip install 'structgen-lm[remote]'"
                     ) from None
-                self._client = httpx2.Client(follow_redirects=False)
+                self._client = timed_client()
             return self._client
 
 
@@ -244,6 +277,7 @@ class _Again(Exception):
         self.error = error
 
 
+_REDIRECTED = "Redirects are not followed: give the address that the server names in the end."
 _HINTS = {
     401: "Give the right api_key=.",
     403: "Give an api_key= that may do this.",
@@ -252,11 +286,21 @@ _HINTS = {
 }
 
 
+_DELAY = re.compile(r"[0-9]{1,12}(\.[0-9]{0,12})?")
+
+
 def _seconds(header: str | None) -> float | None:
+    """Return what ``Retry-After`` says (RFC 9110, 10.2.3: seconds, or a date); None where it says nothing usable."""
+    text = (header or "").strip()
+    if _DELAY.fullmatch(text):
+        return float(text)
     try:
-        return None if header is None else min(float(header), 3600.0)
-    except ValueError:
-        return None  # a date: the usual pause will do
+        then = email.utils.parsedate_to_datetime(text)
+        if then.tzinfo is None:
+            then = then.replace(tzinfo=datetime.UTC)
+        return max(0.0, (then - datetime.datetime.now(datetime.UTC)).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None  # the usual pause will do
 
 
 def _said(content: bytes) -> str:
