@@ -53,6 +53,9 @@ class _Combination(Constraint):
         more = f" {self._operator} ..." if len(self.operands) > 4 else ""
         return f"({shown}{more})"
 
+    def instructions(self) -> str:
+        return "\n\n".join(dict.fromkeys(filter(None, (one.instructions() for one in self.operands))))
+
     def written(self) -> list[tuple[str, str]]:
         return [(self._operator if place else "", one.describe()) for place, one in enumerate(self.operands)]
 

@@ -85,6 +85,10 @@ class Constraint(ABC):
         """A short phrase for messages."""
         return repr(self)
 
+    def instructions(self) -> str:
+        """Return what a model should be told of it, in sentences; empty where there is nothing to add."""
+        return ""
+
     def written(self) -> list[tuple[str, str]]:
         """What notebooks show of it beside the description: names and texts, as the user wrote them."""
         return []

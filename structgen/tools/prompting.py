@@ -10,7 +10,7 @@ from structgen.constraints.ltl import Formula, english
 from .definitions import Tool
 from .formats import ToolFormat
 
-__all__ = ["instructions"]
+__all__ = ["in_order", "instructions"]
 
 _ARGUMENTS = {
     "json": '{"PARAMETER": VALUE}',
@@ -29,5 +29,10 @@ def instructions(tools: Sequence[Tool], format: ToolFormat, order: Sequence[Form
         + "\n".join(lines)
         + f"\n\nA call is written in this form:\n{format.begin}{call}{format.end}\n\n"
         + f"What it gives is told to you then.{several} When you know enough, answer in words."
-        + ("\n\nThe calls keep this order: " + " ".join(map(english, order)) if order else "")
+        + (f"\n\n{in_order(order)}" if order else "")
     )
+
+
+def in_order(order: Sequence[Formula]) -> str:
+    """Return the order of calls in English."""
+    return "The calls keep this order: " + " ".join(map(english, order))

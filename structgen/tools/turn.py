@@ -36,6 +36,7 @@ from .definitions import Tool, ToolCall, names_of, read_tools
 from .formats import ToolFormat, tool_format
 from .order import Order, OrderFormulas, order_of
 from .ordered_calls import CallPieces, ordered_calls
+from .prompting import in_order
 from .reading import AssistantTurn, TurnReader
 
 __all__ = ["ReasoningChoice", "ToolTurn", "most_calls", "tools"]
@@ -78,6 +79,10 @@ class ToolTurn(Composition):
         where it is no whole turn.
         """
         return TurnReader(self.format, self.tools, self.reasoning).read(text)
+
+    def instructions(self) -> str:
+        order = self.options["order"]
+        return f"Answer with {self.describe()}. {in_order(order)}" if order else ""
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         """The formulas of the order without which a text could go on, if it is they that forbid it."""

@@ -127,7 +127,7 @@ def _from_constraint(constraint: Constraint) -> OutputType:
             growing=lambda: GrowingView(Any),
             schema=constraint.source,
         )
-    return _text_type(constraint.describe(), constraint, str)
+    return _text_type(constraint.describe(), constraint, str, constraint.instructions())
 
 
 def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:

@@ -18,7 +18,7 @@ from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body, Grammar, Rule
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
-from structgen.constraints.ltl import Automaton, Formula, all_of, any_of, atom, automaton, conflict
+from structgen.constraints.ltl import Automaton, Formula, all_of, any_of, atom, automaton, conflict, english
 from structgen.constraints.ltl.formula import TRUE, as_formula, make
 from structgen.errors import (
     CombinationError,
@@ -89,6 +89,14 @@ class OrderedItems(Lowered):
 
     def describe(self) -> str:
         return f"a list of {', '.join(self.items)} under {str(self.formula)!r:.60}"
+
+    def instructions(self) -> str:
+        most = self.options["max_items"]
+        length = f" It has at most {most} items." if most is not None else ""
+        order = " ".join(map(english, self.formulas))
+        inner = super().instructions()
+        said = f"Write a list of these kinds of items: {', '.join(self.items)}.{length} Its order: {order}"
+        return f"{said}\n\n{inner}" if inner else said
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"

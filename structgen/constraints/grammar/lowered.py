@@ -44,6 +44,10 @@ class Lowered(Constraint):
         """What it was made of."""
         return ()
 
+    def instructions(self) -> str:
+        parts = [one[1] for body in self._bodies() for one in parts_of(body) if one[0] == "constraint"]
+        return "\n\n".join(dict.fromkeys(filter(None, (part.instructions() for part in parts))))
+
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         if self._ir[0] != "grammar":
             return []
@@ -93,6 +97,9 @@ class Within(Lowered):
 
     def _within(self, expression: RE) -> Constraint:
         return Within(self.grammar, intersect([self.expression, expression]))
+
+    def instructions(self) -> str:
+        return self.grammar.instructions()
 
     def describe(self) -> str:
         return f"({self.grammar.describe()} & a regular expression)"

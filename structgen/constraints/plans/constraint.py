@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import json
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +19,7 @@ from typing import Any, Literal
 
 from structgen.constraints.base import IR, Broken, Constraint, Stop
 from structgen.constraints.expressions import RE, literal, literals
-from structgen.constraints.ltl import Formula, all_of, least_conflict
+from structgen.constraints.ltl import Formula, all_of, english, least_conflict
 from structgen.constraints.ltl.conflicts import trace_or_conflict
 from structgen.constraints.ltl.formula import as_formula
 from structgen.constraints.ltl.product import NEVER, Place, Product
@@ -38,6 +39,8 @@ from .moves import WorldMoves, labels_met
 __all__ = ["PlanConstraint", "plan"]
 
 _END = 0
+_MOST_TOLD = 100
+"""Actions that a model is told of."""
 _TRIED_FOR_LABELS = 500
 """Steps of a world that are tried to find out which labels there are."""
 
@@ -131,6 +134,16 @@ class PlanConstraint(Constraint):
 
     def describe(self) -> str:
         return f"a plan of {len(self.steps)} actions"
+
+    def instructions(self) -> str:
+        shown = list(self._texts)[:_MOST_TOLD]
+        more = " and others like them" if len(self._texts) > _MOST_TOLD else ""
+        length = f" It has at most {self.max_steps} actions." if self.max_steps is not None else ""
+        rules = f" Its rules: {' '.join(map(english, self.formulas))}" if self.formulas else ""
+        return (
+            f"Write a plan. Its actions are {json.dumps(shown, ensure_ascii=False)}{more}, with "
+            f"{json.dumps(self.layout.separator)} between two.{length}{rules}"
+        )
 
     def empty_hint(self) -> str:
         return "The tokenizer cannot spell the steps that are needed."
