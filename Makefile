@@ -12,6 +12,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamps
 QUIET  := .ci/quietly
 PYTEST_ARGS ?= --numprocesses 2
+# Of one version each: what builds the core runs with all of a contributor's rights.
+BUILD_TOOLS := 'scikit-build-core==1.1.2' 'nanobind==3.1.0' 'cmake==4.4.5' 'ninja==1.13.2'
 
 CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/*.h)
 
@@ -43,14 +45,14 @@ $(STAMP)/torch: $(STAMP)/venv
 	@touch $@
 
 $(STAMP)/tools: $(STAMP)/torch pyproject.toml
-	@$(QUIET) 'install build tools' $(BIN)/pip install 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmake>=3.26,<5' ninja
+	@$(QUIET) 'install build tools' $(BIN)/pip install $(BUILD_TOOLS)
 	@touch $@
 
 # llama.cpp comes as sources, more than half of which are of no use here. Not made for this very processor: what the
 # compiler finds in it (AMX) may be forbidden to the process.
 $(STAMP)/llama: $(STAMP)/tools
 	@CMAKE_ARGS='-DLLAVA_BUILD=OFF -DGGML_NATIVE=OFF "-DCMAKE_PROJECT_llama.cpp_INCLUDE=$(CURDIR)/.ci/llama.cmake"' \
-	  $(QUIET) 'build llama.cpp' $(BIN)/pip install --no-build-isolation 'llama-cpp-python>=0.3.16'
+	  $(QUIET) 'build llama.cpp' $(BIN)/pip install --no-build-isolation 'llama-cpp-python==0.3.36'
 	@touch $@
 
 $(STAMP)/core: $(STAMP)/llama $(CORE_SOURCES)
@@ -66,7 +68,7 @@ $(STAMP)/demo: $(STAMP)/tools $(CORE_SOURCES)
 
 # A masked model of reactions. What it asks for beside its weights is of no use here, and old.
 $(STAMP)/molecules: $(STAMP)/venv
-	@$(QUIET) 'install a model of molecules' $(BIN)/pip install --no-deps rxnmapper
+	@$(QUIET) 'install a model of molecules' $(BIN)/pip install --no-deps 'rxnmapper==0.4.3'
 	@touch $@
 
 test: develop

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import structgen
 
+yaml = pytest.importorskip("yaml")
+packaging = pytest.importorskip("packaging.requirements")
+
 ROOT = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 def test_one_version() -> None:
@@ -50,3 +57,107 @@ def test_extras_that_are_named_are_there() -> None:
     for line in found:
         assert re.search(r": structgen-lm\[([\w-]+)\]$", line), line
         assert line.rpartition("[")[2][:-1] in PROJECT["optional-dependencies"], line
+
+
+def _jobs(workflow: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = yaml.safe_load(workflow.read_text("utf-8"))["jobs"]
+    return found
+
+
+@pytest.mark.skipif(not WORKFLOWS, reason="a source distribution has no workflows")
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+class TestWorkflows:
+    """A release is what was tested, made by tools that nobody can exchange, with no more rights than it needs."""
+
+    def test_actions_are_pinned_by_commit(self, workflow: Path) -> None:
+        """With the version beside it, for people."""
+        lines = [line for line in workflow.read_text("utf-8").splitlines() if "uses:" in line]
+        assert lines
+        for line in lines:
+            assert re.fullmatch(r"\s*- uses: [\w-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+
+    def test_tools_have_one_version(self, workflow: Path) -> None:
+        installed = []
+        for job in _jobs(workflow).values():
+            for step in job["steps"]:
+                for command in re.findall(r"(?:pip3?\"?|pipx) (?:install|run) (.*)", step.get("run", "")):
+                    installed += command.split()
+        assert installed
+        for name in installed:
+            assert re.fullmatch(r"[\w-]+==[\d.]+", name), name
+
+    def test_rights_are_few(self, workflow: Path) -> None:
+        assert yaml.safe_load(workflow.read_text("utf-8"))["permissions"] == {}
+        for name, job in _jobs(workflow).items():
+            writes = {right for right, level in job["permissions"].items() if level != "read"}
+            assert writes == ({"id-token"} if name == "publish" else set()), name
+            for step in job["steps"]:
+                if step.get("uses", "").startswith("actions/checkout@"):
+                    assert step["with"]["persist-credentials"] is False
+
+    def test_only_what_passed_all_tests_is_published(self, workflow: Path) -> None:
+        jobs = _jobs(workflow)
+        publish = jobs["publish"]
+        assert publish["if"] == "github.event_name == 'push' && startsWith(github.ref, 'refs/tags/v')"
+        assert publish["environment"]["name"] == "release"
+        assert set(publish["needs"]) == set(jobs) - {"publish"}
+        assert [step["run"] for step in jobs["test"]["steps"] if "run" in step] == [".ci/run"]
+        assert not any("run" in step for step in publish["steps"])
+        actions = [step["uses"].partition("@")[0] for step in publish["steps"]]
+        assert actions == ["actions/download-artifact", "pypa/gh-action-pypi-publish"]
+
+
+def test_what_ci_runs() -> None:
+    """Lint, types, the sanitizers and the whole suite."""
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    assert all(f"part {one}" in script for one in ("lint", "types", "sanitize"))
+    assert "make test || failed+=(test)" in script
+
+
+def test_build_tools_are_bounded() -> None:
+    for one in PYPROJECT["build-system"]["requires"]:
+        found = packaging.Requirement(one)
+        assert {">=", "<"} <= {part.operator for part in found.specifier}, one
+    tools = re.search(r"^BUILD_TOOLS := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert tools is not None
+    pins = {one.name: one.specifier for one in map(packaging.Requirement, tools[1].replace("'", "").split())}
+    assert all([part.operator for part in specifier] == ["=="] for specifier in pins.values())
+    for one in PYPROJECT["build-system"]["requires"]:
+        found = packaging.Requirement(one)
+        (pin,) = pins[found.name]
+        assert found.specifier.contains(pin.version), "contributors build with what users build with"
+
+
+def _requirements() -> list[Any]:
+    extras = PROJECT["optional-dependencies"].values()
+    return [packaging.Requirement(one) for group in (PROJECT["dependencies"], *extras) for one in group]
+
+
+@pytest.mark.parametrize(
+    ("name", "vulnerable"), [("jinja2", ["3.1.0", "3.1.4", "3.1.5"]), ("h11", ["0.14.0", "0.15.0"])]
+)
+def test_floors_leave_out_vulnerable_versions(name: str, vulnerable: list[str]) -> None:
+    found = [one for one in _requirements() if one.name == name]
+    assert found
+    for one in found:
+        assert not any(one.specifier.contains(version) for version in vulnerable), str(one)
+
+
+def test_extras_that_speak_http_name_their_parser() -> None:
+    for extra, by in (("remote", "httpx2"), ("server", "uvicorn")):
+        names = {packaging.Requirement(one).name for one in PROJECT["optional-dependencies"][extra]}
+        assert {by, "h11"} <= names
+
+
+def test_lark_has_a_ceiling_while_a_private_method_is_overridden() -> None:
+    (lark,) = (one for one in _requirements() if one.name == "lark")
+    assert lark.specifier.contains("1.3.1") and not lark.specifier.contains("1.4.0")
+    from lark.load_grammar import GrammarBuilder
+
+    assert list(inspect.signature(GrammarBuilder.do_import).parameters) == [
+        "self", "dotted_path", "base_path", "aliases", "base_mangle",
+    ]  # fmt: skip
+
+
+def test_there_is_an_address() -> None:
+    assert PROJECT["urls"] and all(one.startswith("https://") for one in PROJECT["urls"].values())
