@@ -86,7 +86,7 @@ class Constraint(ABC):
         return repr(self)
 
     def instructions(self) -> str:
-        """Return what a model should be told of it, in sentences; empty where there is nothing to add."""
+        """Return sentences for a prompt that say what satisfies the constraint; empty where there is nothing to add."""
         return ""
 
     def written(self) -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ from structgen.constraints.expressions import (
     literal,
     literals,
 )
+from structgen.constraints.failures import limit_exceeded
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body
 from structgen.errors import CombinationError
@@ -289,5 +290,8 @@ def _is_alive(expression: RE) -> bool:
     """Is there a text?"""
     if expression == NOTHING:
         return False
-    space = _core.RegexSpace()
-    return bool(space.alive(space.compile(expression)))
+    try:
+        space = _core.RegexSpace()
+        return bool(space.alive(space.compile(expression)))
+    except _core.LimitError as error:
+        raise limit_exceeded(error, hint="Simplify what follows the triggers.") from None

@@ -44,7 +44,7 @@ __all__ = ["Dispatch", "dispatch", "dispatch_of", "stretch_until"]
 _MOST_TRIGGERS = 256
 """Triggers and forbidden texts together: each is compared with each."""
 _MOST_LINKS = 4_096
-"""Stretches of free text under what has begun before them."""
+"""Stretches of free text, times what may be pending before each."""
 _FORM = 'Write, for example, dispatch({"<call>": json_schema({...}) + "</call>"}).'
 
 
@@ -157,13 +157,13 @@ def dispatch_of(
     return Dispatch(body, name, dict(triggers), options, rules)
 
 
-_Begun = frozenset[str]
-"""What free text must not begin with: the rests of forbidden texts that have begun before it."""
-_FRESH: _Begun = frozenset()
+_Pending = frozenset[str]
+"""What free text must not begin with: the rests of forbidden texts whose beginnings stand before it."""
+_NOTHING_PENDING: _Pending = frozenset()
 
 
 class _Stretches:
-    """Free text and calls, under what has begun before each stretch."""
+    """Free text and calls, under the forbidden texts that are pending before each stretch."""
 
     def __init__(
         self, calls: list[tuple[str, bool, Body]], never: tuple[str, ...], max_chars: int | None
@@ -172,64 +172,74 @@ class _Stretches:
         self.marks = tuple(mark for mark, _, _ in calls)
         self.never = never
         self.max_chars = max_chars
-        self.begun = {one[:cut] for one in never for cut in range(1, len(one))}
+        self.prefixes = {one[:cut] for one in never for cut in range(1, len(one))}
 
     def whole(
         self, at_least_one: bool, at_once: bool, most: int | None, stops: bool
     ) -> tuple[Body, list[Rule]]:
         _check_inside(self.calls, self.never)
         if stops:
-            call = self.called({mark: {_FRESH: body} for mark, _, body in self.calls}, at_once)[_FRESH]
+            call = self.called({mark: {_NOTHING_PENDING: body} for mark, _, body in self.calls}, at_once)[
+                _NOTHING_PENDING
+            ]
             return (call if at_least_one or at_once else choice_of((self.free(), call))), []
         contents = {mark: self.split(mark, body) for mark, _, body in self.calls}
-        states = list(dict.fromkeys([_FRESH, *(begun for parts in contents.values() for begun in parts)]))
-        if states == [_FRESH]:
-            call = self.called(contents, False)[_FRESH]
-            first = self.called(contents, True)[_FRESH] if at_once else EMPTY
+        states = list(
+            dict.fromkeys([_NOTHING_PENDING, *(pending for parts in contents.values() for pending in parts)])
+        )
+        if states == [_NOTHING_PENDING]:
+            call = self.called(contents, False)[_NOTHING_PENDING]
+            first = self.called(contents, True)[_NOTHING_PENDING] if at_once else EMPTY
             low, high = int(at_least_one and not at_once), None if most is None else most - int(at_once)
             return sequence_of((first, ("repeat", call, low, high), self.free())), []
         return self.linked(contents, states, at_least_one, at_once, most)
 
-    def free(self, begun: _Begun = _FRESH) -> Body:
+    def free(self, pending: _Pending = _NOTHING_PENDING) -> Body:
         """A stretch that ends the text."""
-        return ("text", _bounded(_not_begun(without((*self.marks, *self.never)), begun), self.max_chars, 0))
+        return (
+            "text",
+            _bounded(_without_pending(without((*self.marks, *self.never)), pending), self.max_chars, 0),
+        )
 
-    def split(self, mark: str, body: Body) -> dict[_Begun, Body]:
-        """What follows a trigger, by the rests of forbidden texts that have begun where it ends."""
+    def split(self, mark: str, body: Body) -> dict[_Pending, Body]:
+        """Return what follows a trigger, split by what is pending at its end."""
         try:
-            parts = split_by_end(body, mark, self.begun)
+            parts = split_by_end(body, mark, self.prefixes)
         except CombinationError as error:
             error.where = f"after {mark!r:.60}, where a forbidden text may begin"
             raise
-        found: dict[_Begun, list[Body]] = {}
+        found: dict[_Pending, list[Body]] = {}
         for end, part in parts.items():
             found.setdefault(self.rests(end), []).append(part)
-        return {begun: choice_of(several) for begun, several in found.items()}
+        return {pending: choice_of(several) for pending, several in found.items()}
 
-    def rests(self, end: str) -> _Begun:
+    def rests(self, end: str) -> _Pending:
         return frozenset(
             one[cut:] for one in self.never for cut in range(1, len(one)) if end.endswith(one[:cut])
         )
 
     def called(
-        self, contents: Mapping[str, Mapping[_Begun, Body]], at_once: bool, begun: _Begun = _FRESH
-    ) -> dict[_Begun, Body]:
-        """A stretch, its trigger and what follows, by what has begun at its end."""
-        found: dict[_Begun, list[Body]] = {}
+        self,
+        contents: Mapping[str, Mapping[_Pending, Body]],
+        at_once: bool,
+        pending: _Pending = _NOTHING_PENDING,
+    ) -> dict[_Pending, Body]:
+        """Return a stretch, its trigger and what follows, split by what is pending at its end."""
+        found: dict[_Pending, list[Body]] = {}
         for mark, is_special, _ in self.calls:
-            stretch = stretch_until(mark, is_special, self.marks, self.never, self.max_chars, begun)
+            stretch = stretch_until(mark, is_special, self.marks, self.never, self.max_chars, pending)
             if stretch is None:
                 continue
             if at_once:
                 stretch = (("special", mark) if is_special else ("text", literal(mark)),)
             for end, part in contents[mark].items():
                 found.setdefault(end, []).append(named(f"after {mark!r}", sequence_of((*stretch, part))))
-        return {end: choice_of(parts) for end, parts in found.items()} or {_FRESH: choice_of(())}
+        return {end: choice_of(parts) for end, parts in found.items()} or {_NOTHING_PENDING: choice_of(())}
 
     def linked(
         self,
-        contents: Mapping[str, Mapping[_Begun, Body]],
-        states: list[_Begun],
+        contents: Mapping[str, Mapping[_Pending, Body]],
+        states: list[_Pending],
         at_least_one: bool,
         at_once: bool,
         most: int | None,
@@ -241,29 +251,29 @@ class _Stretches:
                 limit="triggers",
                 hint="Let what follows each trigger end with a fixed text; or leave out max_calls.",
             )
-        calls = {begun: self.called(contents, False, begun) for begun in states}
+        calls = {pending: self.called(contents, False, pending) for pending in states}
 
-        def name(begun: _Begun, left: int | None) -> str:
-            return f"__free {states.index(begun)} {left}"  # explanations do not tell rules that begin so
+        def name(pending: _Pending, left: int | None) -> str:
+            return f"__free {states.index(pending)} {left}"  # explanations leave such names out
 
-        def after(parts: Mapping[_Begun, Body], left: int | None) -> list[Body]:
+        def after(parts: Mapping[_Pending, Body], left: int | None) -> list[Body]:
             less = None if left is None else left - 1
             return [sequence_of((part, ("rule", name(end, less)))) for end, part in parts.items()]
 
         rules = []
         for left in [None] if most is None else range(most + 1):
-            for begun in states:
-                more = after(calls[begun], left) if left != 0 else []
-                rules.append(Rule(name(begun, left), choice_of((self.free(begun), *more))))
+            for pending in states:
+                more = after(calls[pending], left) if left != 0 else []
+                rules.append(Rule(name(pending, left), choice_of((self.free(pending), *more))))
         if at_once or at_least_one:
             return choice_of(after(self.called(contents, at_once), most)), rules
-        return ("rule", name(_FRESH, most)), rules
+        return ("rule", name(_NOTHING_PENDING, most)), rules
 
 
-def _not_begun(expression: RE, begun: _Begun) -> RE:
-    if not begun:
+def _without_pending(expression: RE, pending: _Pending) -> RE:
+    if not pending:
         return expression
-    return intersect([expression, complement(concat([literals(sorted(begun)), TEXT]))])
+    return intersect([expression, complement(concat([literals(sorted(pending)), TEXT]))])
 
 
 def stretch_until(
@@ -272,32 +282,34 @@ def stretch_until(
     marks: tuple[str, ...],
     never: tuple[str, ...],
     max_chars: int | None = None,
-    begun: frozenset[str] = _FRESH,
+    pending: frozenset[str] = _NOTHING_PENDING,
 ) -> tuple[Body, ...] | None:
     """Free text and the trigger that ends it; None if that trigger can never count.
 
-    `begun` are the rests of forbidden texts that have begun before. Where there is no free text they do not matter.
+    `pending` are the rests of forbidden texts whose beginnings stand before it. Without free text they do not matter.
     """
     if is_special:
         found = before(mark, marks, never)
         if found == NOTHING:
             return None
-        if begun:
+        if pending:
             # A rest may end inside the trigger, too.
             cut = [
                 rest[: -end or None]
-                for rest in begun
+                for rest in pending
                 for end in range(1, len(rest))
                 if mark.startswith(rest[-end:])
             ]
             fresh = complement(literals(cut)) if cut else TEXT
-            found = intersect([found, alternate([literal(""), intersect([_not_begun(TEXT, begun), fresh])])])
+            found = intersect(
+                [found, alternate([literal(""), intersect([_without_pending(TEXT, pending), fresh])])]
+            )
         return (("text", _bounded(found, max_chars, 0)), ("special", mark))
     if any(other in mark[:-1] for other in marks):
         return None
     found = ends_first(mark, marks, never)
-    if begun:
-        found = intersect([found, alternate([literal(mark), _not_begun(TEXT, begun)])])
+    if pending:
+        found = intersect([found, alternate([literal(mark), _without_pending(TEXT, pending)])])
     return (("text", _bounded(found, max_chars, len(mark))),)
 
 

@@ -39,8 +39,8 @@ from .moves import WorldMoves, labels_met
 __all__ = ["PlanConstraint", "plan"]
 
 _END = 0
-_MOST_TOLD = 100
-"""Actions that a model is told of."""
+_MOST_LISTED = 100
+"""Actions that `instructions` lists."""
 _TRIED_FOR_LABELS = 500
 """Steps of a world that are tried to find out which labels there are."""
 
@@ -136,8 +136,8 @@ class PlanConstraint(Constraint):
         return f"a plan of {len(self.steps)} actions"
 
     def instructions(self) -> str:
-        shown = list(self._texts)[:_MOST_TOLD]
-        more = " and others like them" if len(self._texts) > _MOST_TOLD else ""
+        shown = list(self._texts)[:_MOST_LISTED]
+        more = " and others like them" if len(self._texts) > _MOST_LISTED else ""
         length = f" It has at most {self.max_steps} actions." if self.max_steps is not None else ""
         rules = f" Its rules: {' '.join(map(english, self.formulas))}" if self.formulas else ""
         return (
