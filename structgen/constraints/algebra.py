@@ -15,7 +15,7 @@ from functools import partial
 
 from structgen.errors import CombinationError
 
-from .base import IR, Broken, Constraint, Stop
+from .base import IR, Broken, Constraint, Stop, together
 from .expressions import RE, alternate, concat, intersect, scope
 
 __all__ = ["Intersection", "SequenceConstraint", "Union", "intersection", "sequence", "union"]
@@ -54,7 +54,7 @@ class _Combination(Constraint):
         return f"({shown}{more})"
 
     def instructions(self) -> str:
-        return "\n\n".join(dict.fromkeys(filter(None, (one.instructions() for one in self.operands))))
+        return together(self.operands)
 
     def written(self) -> list[tuple[str, str]]:
         return [(self._operator if place else "", one.describe()) for place, one in enumerate(self.operands)]

@@ -18,7 +18,7 @@ from structgen.errors import CombinationError, a_kind
 
 from .expressions import RE, literal
 
-__all__ = ["IR", "NO_SCHEMA", "Blame", "Broken", "Constraint", "Literal", "Stop", "as_constraint"]
+__all__ = ["IR", "NO_SCHEMA", "Blame", "Broken", "Constraint", "Literal", "Stop", "as_constraint", "together"]
 
 IR = tuple[Any, ...]
 
@@ -242,6 +242,11 @@ def as_constraint(value: Constraint | str) -> Constraint:
         f"a constraint combines with constraints and strings, not with {a_kind(value)}",
         hint="Make a constraint of it first, with regex(), choice(), json_schema() or constraint_for_type().",
     )
+
+
+def together(parts: Iterable[Constraint]) -> str:
+    """Return the instructions of several constraints, each once."""
+    return "\n\n".join(dict.fromkeys(filter(None, (one.instructions() for one in parts))))
 
 
 def _asked(question: Callable[[IR], bool], whole: Callable[[IR], IR], part: IR) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from structgen.constraints.algebra import SequenceConstraint, Union
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Constraint, together
 from structgen.constraints.expressions import literal, scope
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body, Grammar, Rule, parts_of
@@ -28,21 +28,29 @@ __all__ = ["Composition", "body_of", "named", "text_of"]
 class Composition(Lowered):
     """A body and what it is called in messages."""
 
-    __slots__ = ("body", "name", "rules")
+    __slots__ = ("body", "name", "parts", "rules")
 
     body: Body
     name: str
     rules: tuple[Rule, ...]
     """What bodies name: parts that come again inside themselves."""
+    parts: tuple[Constraint, ...]
+    """Constraints that a prompt may describe; what is regular is in the body as an expression alone."""
 
-    def __init__(self, body: Body, name: str, rules: Sequence[Rule] = ()) -> None:
+    def __init__(
+        self, body: Body, name: str, rules: Sequence[Rule] = (), parts: Iterable[Constraint] = ()
+    ) -> None:
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "rules", tuple(rules))
+        object.__setattr__(self, "parts", tuple(parts))
         object.__setattr__(self, "_ir", lower(_grammar(body, name, rules)))
 
     def _bodies(self) -> Iterable[Body]:
         return (self.body, *(rule.body for rule in self.rules))
+
+    def instructions(self) -> str:
+        return together(self.parts) if self.parts else super().instructions()
 
     def describe(self) -> str:
         return self.name

@@ -66,7 +66,7 @@ class Dispatch(Composition):
     ) -> None:
         object.__setattr__(self, "triggers", triggers)
         object.__setattr__(self, "options", options)
-        super().__init__(body, name, rules)
+        super().__init__(body, name, rules, [one for one in triggers.values() if isinstance(one, Constraint)])
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         goes_on = questions[-1]

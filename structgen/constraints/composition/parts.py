@@ -76,17 +76,18 @@ def repeat(
     if high == 0:
         return Composition(EMPTY, name)
     if separator is None:
-        return Composition(("repeat", one, low, high), name)
+        return Composition(("repeat", one, low, high), name, parts=[operand])
     more = sequence_of((body_of(as_constraint(separator)), one))
     least, most = (low - 1 if low else 0), None if high is None else high - 1
     several = sequence_of((one, ("repeat", more, least, most)))
-    return Composition(several if low else ("repeat", several, 0, 1), name)
+    return Composition(several if low else ("repeat", several, 0, 1), name, parts=[operand])
 
 
 def optional(constraint: Constraint | str) -> Composition:
     """`constraint`, or nothing."""
     operand = as_constraint(constraint)
-    return Composition(("repeat", body_of(operand), 0, 1), f"optionally {operand.describe()}")
+    name = f"optionally {operand.describe()}"
+    return Composition(("repeat", body_of(operand), 0, 1), name, parts=[operand])
 
 
 def checked_texts(given: str | Iterable[str], where: str) -> tuple[str, ...]:

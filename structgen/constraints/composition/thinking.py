@@ -40,11 +40,11 @@ class Reasoning(Composition):
     close: str
     is_optional: bool
 
-    def __init__(self, body: Body, open: str, close: str, is_optional: bool) -> None:
+    def __init__(self, body: Body, open: str, close: str, is_optional: bool, answer: Constraint) -> None:
         object.__setattr__(self, "open", open)
         object.__setattr__(self, "close", close)
         object.__setattr__(self, "is_optional", is_optional)
-        super().__init__(body, f"reasoning until {close!r}, then the answer")
+        super().__init__(body, f"reasoning until {close!r}, then the answer", parts=[answer])
 
     def read(self, text: str) -> Thought:
         """The reasoning and the answer of a finished text, as `Vocabulary.spelled` tells it from its tokens."""
@@ -89,10 +89,11 @@ def reasoning(
         checked_count(max_chars, "max_chars")
     lines: Body = ("text", repeat(literal("\n"), 0, _MOST_LINES))
     thought = thought_of(begin, end, max_chars)
-    last = _answer(as_constraint(answer), begin if optional else "")
+    given = as_constraint(answer)
+    last = _answer(given, begin if optional else "")
     first = sequence_of((thought, lines))
     return Reasoning(
-        sequence_of((choice_of((EMPTY, first)) if optional else first, last)), begin, end, optional
+        sequence_of((choice_of((EMPTY, first)) if optional else first, last)), begin, end, optional, given
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from structgen.constraints.base import IR, Broken, Constraint, Stop
+from structgen.constraints.base import IR, Broken, Constraint, Stop, together
 from structgen.constraints.expressions import RE, intersect
 from structgen.errors import CombinationError
 
@@ -45,8 +45,7 @@ class Lowered(Constraint):
         return ()
 
     def instructions(self) -> str:
-        parts = [one[1] for body in self._bodies() for one in parts_of(body) if one[0] == "constraint"]
-        return "\n\n".join(dict.fromkeys(filter(None, (part.instructions() for part in parts))))
+        return together(one[1] for body in self._bodies() for one in parts_of(body) if one[0] == "constraint")
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         if self._ir[0] != "grammar":
