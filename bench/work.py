@@ -27,14 +27,26 @@ from structgen.errors import StructgenError
 __all__ = ["main"]
 
 _LEAST_SECONDS = 0.001
-_MATCHER_CALLS = ("mask", "advance", "accepts", "forced", "forced_bytes", "witness", "next_bytes", "is_complete", "describe")
+_MATCHER_CALLS = (
+    "mask",
+    "advance",
+    "accepts",
+    "forced",
+    "forced_bytes",
+    "witness",
+    "next_bytes",
+    "is_complete",
+    "describe",
+)
 
 Measured = dict[str, list[tuple[float, float, str]]]
 """By operation: nanoseconds per unit, seconds, the input."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--targets", nargs="+", default=["schema", "regex", "lark", "gbnf", "ebnf"])
@@ -76,7 +88,9 @@ def _watch(owner: type, name: str, measured: Measured, current: list[str]) -> No
 
 
 def _print(measured: Measured, inputs: int) -> None:
-    print(f"{inputs} inputs\n\n| call | calls of 1 ms and more | ns/unit, median | p99 | largest | its ms | its input |")
+    print(
+        f"{inputs} inputs\n\n| call | calls of 1 ms and more | ns/unit, median | p99 | largest | its ms | its input |"
+    )
     print("|---|--:|--:|--:|--:|--:|---|")
     for name, rows in sorted(measured.items()):
         rows.sort()
