@@ -5,6 +5,16 @@
 #include <stdexcept>
 
 namespace structgen {
+namespace {
+
+// The well-formed sequences that `byte` leads; null for ASCII and for bytes that lead none.
+const kinds::Led *led_by(uint8_t byte) {
+  for (const kinds::Led &led : kinds::BEYOND_ASCII)
+    if (byte >= led.from && byte <= led.to) return &led;
+  return nullptr;
+}
+
+}  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size,
                        std::unordered_map<std::string, uint32_t> specials)
@@ -82,13 +92,16 @@ void Vocabulary::lay_out(const std::vector<std::string> &tokens, const std::vect
 }
 
 // What is below each node. Characters are told by their bytes from the token's first on; a continuation byte
-// that continues nothing, and a token that ends inside a character, are broken.
+// that continues nothing or makes an ill-formed sequence, and a token that ends inside a character, are broken.
+// So is all that is below a node inside a character: kinds tell characters by their first bytes, so they cannot
+// tell which of its continuations a class of characters takes.
 void Vocabulary::sum_up() {
   struct Open {
     Node node;
-    uint8_t missing;  // continuation bytes
-    Kinds kinds;      // of the node's own byte
-    bool begins;      // a character
+    int missing;  // continuation bytes
+    Kinds kinds;  // of the node's own byte
+    bool begins;  // a character
+    const kinds::Led *led = nullptr;  // of the character that the node's own byte begins
     Kinds below = 0;
     uint16_t characters = 0;
   };
@@ -96,8 +109,9 @@ void Vocabulary::sum_up() {
   std::unordered_map<Kinds, uint16_t> known;
   std::vector<Open> path{{ROOT, 0, 0, false}};
   auto settle = [&](const Open &done) {
-    auto [it, fresh] = known.try_emplace(done.below, static_cast<uint16_t>(std::min(known.size(), MOST_SETS)));
-    if (fresh && kind_sets_.size() < MOST_SETS) kind_sets_.push_back(done.below);
+    const Kinds below = done.below | (done.missing > 0 ? kinds::BROKEN : 0);
+    auto [it, fresh] = known.try_emplace(below, static_cast<uint16_t>(std::min(known.size(), MOST_SETS)));
+    if (fresh && kind_sets_.size() < MOST_SETS) kind_sets_.push_back(below);
     nodes_[done.node].kinds_below = it->second;
     nodes_[done.node].characters_below = done.characters;
   };
@@ -111,15 +125,18 @@ void Vocabulary::sum_up() {
   };
   for (Node n = 1; n < node_count(); ++n) {
     while (path.size() > nodes_[n].depth) close();
-    const uint8_t b = nodes_[n].byte, missing = path.back().missing;
+    const uint8_t b = nodes_[n].byte;
+    const Open &parent = path.back();
     const bool continues = (b & 0xc0) == 0x80;
     Open open{n, 0, continues ? 0 : kind_of(b), !continues};
     if (continues) {
-      if (missing == 0) open.kinds |= kinds::BROKEN;
-      else open.missing = missing - 1;
+      const bool ill_formed = parent.led && (b < parent.led->low || b > parent.led->high);
+      if (parent.missing == 0 || ill_formed) open.kinds |= kinds::BROKEN;
+      open.missing = std::max(parent.missing - 1, 0);
     } else {
-      if (missing > 0) open.kinds |= kinds::BROKEN;
-      open.missing = b < 0xc0 ? 0 : b < 0xe0 ? 1 : b < 0xf0 ? 2 : 3;
+      if (parent.missing > 0) open.kinds |= kinds::BROKEN;
+      open.led = led_by(b);
+      open.missing = open.led ? open.led->more + 1 : 0;
     }
     if (open.missing > 0 && !ids(n).empty()) open.kinds |= kinds::BROKEN;
     path.push_back(open);
