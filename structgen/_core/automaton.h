@@ -108,10 +108,9 @@ struct Reader {
   bool blind = false, leaned = false;
   Reads *reads = nullptr;  // of the mask of a grammar that is being made
   bool is_mask = false;    // a mask is being made, of a grammar or of what a grammar follows
-  uint64_t steps = 0;      // that this took in grammars, with the moves of their parsers
+  uint64_t work_left = UINT64_MAX;  // in grammars
   GrammarControl *worked_for = nullptr;  // the grammar whose moves are counted next, and how many it had made
   uint64_t worked = 0;
-  uint64_t moves_left = UINT64_MAX;  // of parsers, where no mask is made
   const Unread *unread = nullptr;
   bool repeats = false;  // blind: an array that began in the same token has more than one item
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
@@ -177,6 +176,8 @@ class Automaton {
   // The other constraint that is terminal `t`, at a place.
   const Node *begin_constraint(Reader &r, GrammarControl &g, const GrammarEntry &place, uint32_t t, const Node *parent);
   const Node *grammar_node(Reader &r, GrammarControl &g, std::span<const GrammarEntry> entries, const Node *parent);
+  // Two states of one grammar with the same frame, as one.
+  const Node *merged(Reader &r, const Node *a, const Node *b);
   // Is the text of the grammar on top complete?
   bool grammar_ends(Reader &r, const Node *node);
   const Node *start_of(Reader &r, const Plan &plan) { return begin(r, plan, nullptr); }
@@ -191,10 +192,15 @@ class Automaton {
   // The requirement is empty from the start; says which part when it can.
   bool empty(Reader &r) { return start(r) == nullptr; }
 
-  // A step of a mask of `g`, with what its parser has done since the last one. Throws `LimitError` past `mask_steps`.
-  void count_step(Reader &r, GrammarControl &g) const;
-  // The same for the bytes of one token that are read from here on.
+  // Work in grammars is counted in units of about 20 ns of CPU time; `UNITS` of them are one of the limit `mask_steps`.
+  static constexpr uint64_t UNITS = 10;
+  // Bounds the work of one mask, and of the bytes of one token that are read from here on.
+  void bound_mask(Reader &r) const;
   void bound_token(Reader &r) const;
+  // A step in `g`, with what its parser has done since the last one. Throws `LimitError` past the bound.
+  void count_step(Reader &r, GrammarControl &g);
+  void count_work(Reader &r, uint64_t units);
+  uint64_t work() const { return work_; }  // counted so far
 
  private:
   const Node *begin(Reader &r, const Plan &plan, const Node *parent);
@@ -222,6 +228,8 @@ class Automaton {
   bool settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_t byte);
   template <class Visit>
   void each_place(Reader &r, const Node *n, const Visit &visit);
+  // Leaves out readings that are there already.
+  void drop_equal(Reader &r, GrammarControl &g, std::vector<GrammarEntry> &entries);
   // Are these two readings one, as far as it matters?
   bool same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b);
   const Node *close_key(Reader &r, const Node *n);
@@ -233,6 +241,7 @@ class Automaton {
   std::unique_ptr<Plan> plan_;
   TextSpace &text_;
   std::vector<uint32_t> special_tokens_;
+  uint64_t work_ = 0;
   bool writes_lines_ = false;  // some value is written with an indentation
 };
 

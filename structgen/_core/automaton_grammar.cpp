@@ -123,30 +123,39 @@ const Node *Automaton::read_first(Reader &r, const Node *child, const Read &read
   return next;
 }
 
-constexpr uint64_t MOVES_PER_STEP = 8;  // cost about as much as reading a byte
+void Automaton::bound_mask(Reader &r) const {
+  r.is_mask = true;
+  r.worked_for = nullptr;
+  r.work_left = static_cast<uint64_t>(std::min(text_.limits().mask_steps, size_t{1} << 56)) * UNITS;
+}
 
 // Twice what a mask may take, which reads all tokens: so one that a mask allows can be read.
 void Automaton::bound_token(Reader &r) const {
-  r.worked_for = nullptr;
-  r.moves_left = static_cast<uint64_t>(std::min(text_.limits().mask_steps, size_t{1} << 60)) * 2 * MOVES_PER_STEP;
+  bound_mask(r);
+  r.is_mask = false;
+  r.work_left *= 2;
 }
 
 // A step costs what the parser moves in it: the sets of an ambiguous text grow with the text.
-void Automaton::count_step(Reader &r, GrammarControl &g) const {
-  const uint64_t moves = r.worked_for ? r.worked_for->earley().work() - r.worked : 0;
+void Automaton::count_step(Reader &r, GrammarControl &g) {
+  constexpr uint64_t STEP = 20;
+  constexpr uint64_t SEARCHED = 25;  // units of what `GrammarLife` looks at
+  const auto done = [](GrammarControl &of) { return of.earley().work() + of.lexemes().work() + SEARCHED * of.life().work(); };
+  const uint64_t moves = r.worked_for ? done(*r.worked_for) - r.worked : 0;
   r.worked_for = &g;
-  r.worked = g.earley().work();
-  if (!r.is_mask) {
-    if (moves > r.moves_left)
-      throw LimitError("one token of the grammar takes more than " + std::to_string(text_.limits().mask_steps) +
-                       " steps, since it can be read in very many ways (limit mask_steps)");
-    r.moves_left -= moves;
-    return;
-  }
-  r.steps += moves / MOVES_PER_STEP;
-  if (++r.steps > text_.limits().mask_steps)
-    throw LimitError("one mask of the grammar took more than " + std::to_string(text_.limits().mask_steps) +
+  r.worked = done(g);
+  // subtle: a token has so many bytes, and no more steps; a mask may allow it by fragments, without one step.
+  if (!r.is_mask) work_ += STEP;
+  count_work(r, moves + (r.is_mask ? STEP : 0));
+}
+
+void Automaton::count_work(Reader &r, uint64_t units) {
+  work_ += units;
+  if (units > r.work_left)
+    throw LimitError((r.is_mask ? "one mask of the grammar takes more than " : "one token of the grammar takes more than ") +
+                     std::to_string(text_.limits().mask_steps) +
                      " steps, since tokens can be read in very many ways (limit mask_steps)");
+  r.work_left -= units;
 }
 
 const Node *Automaton::begin_at(Reader &r, GrammarControl &g, const GrammarEntry &place, Re earlier, uint8_t byte,
@@ -269,17 +278,28 @@ const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
     place.set = e.builder.finish(r.arena);
     if (place.set) take_all(begin_at(r, g, place, e.after, b, n->parent));
   }
-  if (entries.size() > 1) {
-    if (entries.size() > text_.limits().earley_items)
-      throw LimitError("a text of the grammar has more than " + std::to_string(text_.limits().earley_items) +
-                       " parallel readings (limit earley_items)");
-    std::vector<GrammarEntry> kept;
-    for (const GrammarEntry &e : entries)
-      if (std::none_of(kept.begin(), kept.end(), [&](const GrammarEntry &k) { return same_entry(r, g, e, k); })) kept.push_back(e);
-    entries = std::move(kept);
-  }
+  drop_equal(r, g, entries);
   const Node *inside = grammar_node(r, g, entries, n->parent);
   return alternatives(r, inside, others);
+}
+
+const Node *Automaton::merged(Reader &r, const Node *a, const Node *b) {
+  std::vector<GrammarEntry> entries(a->entries, a->entries + a->length);
+  entries.insert(entries.end(), b->entries, b->entries + b->length);
+  drop_equal(r, *a->control.grammar, entries);
+  return grammar_node(r, *a->control.grammar, entries, a->parent);
+}
+
+void Automaton::drop_equal(Reader &r, GrammarControl &g, std::vector<GrammarEntry> &entries) {
+  if (entries.size() > text_.limits().earley_items)
+    throw LimitError("a text of the grammar has more than " + std::to_string(text_.limits().earley_items) +
+                     " parallel readings (limit earley_items)");
+  if (entries.size() < 2) return;
+  count_work(r, entries.size() * entries.size() / 16);
+  std::vector<GrammarEntry> kept;
+  for (const GrammarEntry &e : entries)
+    if (std::none_of(kept.begin(), kept.end(), [&](const GrammarEntry &k) { return same_entry(r, g, e, k); })) kept.push_back(e);
+  entries = std::move(kept);
 }
 
 bool Automaton::same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b) {

@@ -198,6 +198,13 @@ void bind_engine(nb::module_ &m) {
           return p.memory();
         });
       })
+      // Units of work that steps and masks in grammars have taken so far (automaton.h).
+      .def_prop_ro("grammar_work", [](Program &p) {
+        return without_gil([&] {
+          Program::Turn turn(p);
+          return p.automaton().work();
+        });
+      })
       // How many masks were remembered, how many made.
       .def_prop_ro("mask_hits", [](Program &p) {
         return without_gil([&] {

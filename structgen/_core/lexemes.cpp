@@ -16,10 +16,11 @@ constexpr uint64_t AFTER = 91;
 constexpr size_t NEAR_READ = 48, NEAR_STATES = 16;  // in which it is decided what must not follow: as met, and merged
 constexpr uint32_t FORBIDDEN = UINT32_MAX - 1, NOWHERE = UINT32_MAX;
 constexpr uint32_t WIDE = Vocabulary::WIDE;  // trie nodes after a lexeme that are walked in place rather than merged
+constexpr uint64_t ROW = 16, REST = 4, NODES_PER_UNIT = 4;  // units of work: where a byte leads; the rest of one token
 constexpr uint64_t STATE = 41;
 
 size_t memory_of(const Lexemes::Leaves &l) {
-  size_t total = l.open.size() * sizeof(Lexemes::Leave);
+  size_t total = (l.open.size() + l.few.size()) * sizeof(Lexemes::Leave);
   for (auto &r : l.merged) total += r.trie.memory() + sizeof(r);
   return total;
 }
@@ -90,6 +91,7 @@ LexemeState Lexemes::next(LexemeState s, uint8_t byte) {
   const structgen::Row &language = regex_.row(st.language), &beyond = row_of(st.beyond), &earlier = row_of(st.earlier);
   const Re rest = language[byte], rest_beyond = beyond[byte], rest_earlier = earlier[byte];
   const LexemeState to = intern(rest, rest_beyond, rest_earlier);
+  work_ += ROW;
   Row &row = *rows_[s];
   for (size_t b = 0; b < 256; ++b)
     if (language[b] == rest && beyond[b] == rest_beyond && earlier[b] == rest_earlier) row[b] = to;
@@ -249,6 +251,7 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
   };
   const auto is_only_words = [](Kinds below) { return (below & ~WORDS) == 0; };
   const Vocabulary::Node space = v_.root_child(' ');
+  uint64_t visited = 0;
   std::vector<Level> path{{v_.children(node), s, node == Vocabulary::ROOT || node == space || v_.has_words(node),
                            is_only_words(v_.kinds_below(node))}};
   while (!path.empty()) {
@@ -260,6 +263,7 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
       continue;
     }
     const Vocabulary::Child &after = *++level.next;
+    ++visited;
     const auto depth = static_cast<uint32_t>(path.size());
     const LexemeState before = level.state, now = step(before, c.byte);
     if ((depth > 1 || is_part) && complete_[before]) leave(c.node, c.byte, depth, before, now);
@@ -297,6 +301,7 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
     const bool in_word = level.in_word && (is_word(c.byte) || c.node == space);
     path.push_back({below, now, in_word, is_only_words(v_.kinds_of(c))});
   }
+  work_ += visited / NODES_PER_UNIT;
 }
 
 // The nodes on the way to the one that a walk looks at. Whether one turns is found out where a token leaves it only: it
@@ -403,10 +408,11 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
         });
   };
   look_below(look_below, node, s, false);
+  const bool few = found.size() <= FEW_LEAVES || is_narrow(node);
   for (const Leave &l : found) {
     const uint8_t byte = v_.byte(l.node);
     Leaves &leaves = byte < 0x80 ? made->leaves : made->beyond;
-    leaves.open.push_back(l);
+    (few ? leaves.few : leaves.open).push_back(l);
     leaves.bytes.set(byte);
   }
   made->dense = count > v_.words();
@@ -452,7 +458,9 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
       });
   for (size_t b = 0; b < 256; ++b) {
     if (!missing.test(b)) continue;
-    auto &made = f.overlapping[static_cast<uint8_t>(b)] = gather(found[b], inside);
+    Leaves &made = f.overlapping[static_cast<uint8_t>(b)];
+    if (found[b].size() <= FEW_LEAVES || is_narrow(node)) made.few = std::move(found[b]);
+    else made = gather(found[b], inside);
     fragment_bytes_ += memory_of(made);
   }
 }
@@ -489,6 +497,7 @@ Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found, const std::vect
     const size_t skip = v_.depth(l.node) - 1;
     auto &tokens = merged[l.after];
     const auto [first, end] = v_.places_within(l.node);
+    work_ += REST * (end - first);
     for (uint32_t place = first; place < end; ++place) {
       const uint32_t id = v_.id_at(place);
       if (known.empty() || !known[id]) tokens.push_back({v_.token_at(place).substr(skip), {id, 0}});

@@ -103,7 +103,12 @@ class Lexemes {
     std::vector<Rests> merged;
     std::bitset<256> bytes;  // that the rests begin with
     std::vector<Leave> open;  // not merged yet
+    std::vector<Leave> few;   // never merged
   };
+  // Where a lexeme is left at few nodes, or below a node with few others, readings wait for each other at each of them:
+  // an ambiguous text would be read again for every place that the rests are walked from.
+  static constexpr uint32_t FEW_LEAVES = 4, NARROW = 256;
+  bool is_narrow(Vocabulary::Node node) const { return v_.end(node) - node <= NARROW; }
   struct Fragment {
     bool dense = false;
     std::vector<uint32_t> bits;      // of all tokens, where `dense`
@@ -133,6 +138,7 @@ class Lexemes {
 
   TextSpace &space() { return space_; }
   void make_room();  // drops fragments past their budget
+  uint64_t work() const { return work_; }  // done so far, in the units of automaton.h
   uint64_t generation() const { return generation_; }  // of fragments: those of earlier ones are gone
   void charge_fragments(size_t bytes) { fragment_bytes_ += bytes; }
   size_t memory() const;
@@ -204,7 +210,7 @@ class Lexemes {
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
   std::unordered_map<uint64_t, std::vector<Leave>> each_leave_;
   size_t bytes_ = 0, fragment_bytes_ = 0;
-  uint64_t generation_ = 0;
+  uint64_t generation_ = 0, work_ = 0;
 };
 
 }  // namespace structgen

@@ -13,12 +13,19 @@ constexpr uint32_t SMALL_SUBTREE = 12;
 }  // namespace
 
 std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
+  Reader bound{arena};
+  a_.bound_mask(bound);
+  work_left_ = bound.work_left;
+  return of_reading(arena, node);
+}
+
+std::shared_ptr<const Mask> Masks::of_reading(Arena &arena, const Node *node) {
   if (node->kind == Node::Alternatives) {
     // What is allowed is allowed by one of the readings; each has a mask of its own to be remembered.
     auto all = std::make_shared<Mask>(text_.mask_pool());
     for (const Node *n = node; n; n = n->parent) {
       const bool more = n->kind == Node::Alternatives;
-      const std::shared_ptr<const Mask> one = mask(arena, more ? n->control.left : n);
+      const std::shared_ptr<const Mask> one = of_reading(arena, more ? n->control.left : n);
       all->add(*one);
       if (!more) break;
     }
@@ -68,7 +75,8 @@ std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
 
 std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32_t *lowest) {
   Reader reader{arena};
-  reader.is_mask = true;
+  a_.bound_mask(reader);
+  reader.work_left = work_left_;
   reader.blind = true;
   r_ = &reader;
   Arena::Mark mark = arena.mark();
@@ -87,6 +95,7 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
     for (uint32_t id : v_.eos_ids()) set(id);
   forget_places();
   arena.release(mark);
+  work_left_ = reader.work_left;
   *lowest = reader.leaned ? LEANED : reader.lowest;
   r_ = nullptr;
   return made;
@@ -97,7 +106,7 @@ void Masks::below(Vocabulary::Node at, const Node *node) {
       case Node::String: return string_below(at, node);
       case Node::Key: return key_below(at, node);
       case Node::Scalar: return scalar_below(at, node);
-      case Node::Grammar: return grammar_below(at, node);
+      case Node::Grammar: return walk_from(at, node);
       default: break;
     }
   walk(at, node);
@@ -107,12 +116,8 @@ void Masks::walk(Vocabulary::Node at, const Node *node) {
   const std::bitset<256> candidates = a_.candidates(node);
   auto child = [&](Vocabulary::Node n) {
     if (!candidates.test(v_.byte(n))) return;
-    Arena::Mark mark = r_->arena.mark();
-    if (const Node *next = a_.step(*r_, node, v_.byte(n))) {
-      for (uint32_t id : v_.ids(n)) set(id);
-      if (v_.end(n) > n + 1) below(n, next);
-    }
-    r_->arena.release(mark);
+    Branch branch(*this);
+    if (const Node *next = a_.step(*r_, node, v_.byte(n))) from_exit(n, next);
   };
   if (at == Vocabulary::ROOT) {
     for (int b = 0; b < 256; ++b)
@@ -216,17 +221,16 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
   if (n->roots || Automaton::told_apart(n)) {
     // What the text gives depends on the text: close each way on its own.
     for (const Exit &e : f.exits) {
-      Arena::Mark mark = r_->arena.mark();
+      Branch branch(*this);
       const Node *s = n;
       const Vocabulary::Node first = e.node;
       std::string path = v_.path(first);
       for (size_t i = skip; i < path.size() && s; ++i) s = a_.step(*r_, s, static_cast<uint8_t>(path[i]));
       if (s) from_exit(first, s);
-      r_->arena.release(mark);
     }
     return;
   }
-  Arena::Mark mark = r_->arena.mark();
+  Branch branch(*this);
   r_->trace = n->trace;
   if (const Node *after = a_.finish(*r_, n->parent)) {
     if (at == Vocabulary::ROOT) {
@@ -239,7 +243,6 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
         if (e.characters >= least && e.characters <= most) from_exit(e.node, after);
     }
   }
-  r_->arena.release(mark);
 }
 
 void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
@@ -260,18 +263,16 @@ void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
   }
   r_->looked_at(n->parent);
   if (f.exits.empty() || !n->parent) return;
-  Arena::Mark mark = r_->arena.mark();
+  Branch branch(*this);
   r_->trace = n->trace;
   if (const Node *after = a_.finish(*r_, n->parent)) {
     const std::bitset<256> candidates = a_.candidates(after);
     for (const Exit &e : f.exits) {
       if (!candidates.test(v_.byte(e.node))) continue;
-      Arena::Mark inner = r_->arena.mark();
+      Branch inner(*this);
       if (const Node *next = a_.step(*r_, after, v_.byte(e.node))) from_exit(e.node, next);
-      r_->arena.release(inner);
     }
   }
-  r_->arena.release(mark);
 }
 
 // Extra keys that match the same patterns are alike, so each kind is closed once: the most common one
@@ -327,6 +328,10 @@ void Masks::extra_kinds(Vocabulary::Node at, const Node *n, Fragment &f) {
 }
 
 void Masks::key_below(Vocabulary::Node at, const Node *n) {
+  if (agenda_) {
+    const Apart apart(*this);  // keys that are there already are taken out of the mask again
+    return key_below(at, n);
+  }
   const Node *object = n->parent;
   r_->looked_at(object);
   if (n->escape != 0) return walk(at, n);

@@ -37,8 +37,42 @@ class Masks {
     Reads::Question question{};
   };
 
+  struct Place;
+  struct Arrival;
+  class Agenda;
+  // Gives back the memory that a branch of a walk has used, unless a reading that waits points to it.
+  class Branch {
+   public:
+    explicit Branch(Masks &masks) : m_(masks), mark_(masks.r_->arena.mark()), arrivals_(masks.arrivals_) {}
+    ~Branch() {
+      if (m_.arrivals_ == arrivals_) m_.r_->arena.release(mark_);
+    }
+    Branch(const Branch &) = delete;
+    Branch &operator=(const Branch &) = delete;
+
+   private:
+    Masks &m_;
+    Arena::Mark mark_;
+    uint64_t arrivals_;
+  };
+  // What is walked meanwhile has a mask of its own, which is added at the end: it may take back what it has allowed.
+  class Apart {
+   public:
+    explicit Apart(Masks &masks);
+    ~Apart();
+    Apart(const Apart &) = delete;
+    Apart &operator=(const Apart &) = delete;
+
+   private:
+    Masks &m_;
+    Agenda *const agenda_;
+    uint32_t *const out_;
+    std::vector<uint32_t> own_;
+  };
+
   static constexpr int32_t LEANED = INT32_MIN;  // the mask holds for this text alone
 
+  std::shared_ptr<const Mask> of_reading(Arena &arena, const Node *node);
   // Is the state inside an array whose items must differ?
   static bool may_repeat(const Node *node) {
     return node->traced || (node->kind == Node::Array && node->control.array->unique);
@@ -61,7 +95,6 @@ class Masks {
   // Grammars (masks_grammar.cpp).
   std::shared_ptr<const Mask> of_grammar(Arena &arena, const Node *node);
   std::shared_ptr<const Mask> of_entry(Arena &arena, const Node *node, const GrammarEntry &entry);
-  struct Place;
   struct ContextFragment;
   void grammar_below(Vocabulary::Node at, const Node *node);
   void inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
@@ -78,13 +111,32 @@ class Masks {
   void line_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
   void place_below(Vocabulary::Node at, const Node *node, const GrammarEntry &place, Re earlier);
   void leaves(const Lexemes::Leaves &leaves, const Node *node, const Place &place);
-  Place place_after(const Node *node, const GrammarEntry &entry, uint32_t terminal);
+  static bool goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n);
   bool may_end(Reader &reader, const Node *one);
-  void forget_places();
   const ContextFragment &context_fragment(Vocabulary::Node at, GrammarControl &g, Context context, Re earlier);
   bool reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const;
   void add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids);
   void specials(const Node *node);
+  // The order in which readings are taken up (masks_walk.cpp).
+  template <class Begin>
+  void walk_readings(const Begin &begin);
+  void walk_from(Vocabulary::Node at, const Node *node);
+  void walk_from_place(const Node *node, const GrammarEntry &place, Re earlier);
+  void arrive(const Arrival &arrival);
+  void visit(Vocabulary::Node at);
+  void visit_states(Vocabulary::Node at, const std::vector<Arrival> &states, const std::vector<Arrival> &before);
+  template <class Take>
+  void for_each_place(const std::vector<Arrival> &arrivals, const Take &take);
+  static bool is_same(const Arrival &a, const Arrival &b);
+  bool only_moves_parser(const Arrival &a) const;
+  void go_on(Vocabulary::Node at, const Node *next);
+  bool is_wide(Vocabulary::Node at) const { return v_.end(at) - at > Vocabulary::WIDE; }
+  bool all_set(std::span<const uint32_t> ids);
+  const Place &place_after(const Node *node, const GrammarEntry &entry, uint32_t terminal);
+  const Place &place_after_all(const std::vector<const Arrival *> &ended);
+  template <class Make>
+  const Place &remembered(bool lasts, const Hash128 &key, GrammarControl &g, const Node *n, const Make &make);
+  void forget_places();
   void rests(const RestTrie &trie, const Node *after, uint64_t least, uint64_t most);
   // Walks the rests below node `at`, whose own bytes led to `state`, as far as they can be read.
   template <class Emit>
@@ -101,6 +153,7 @@ class Masks {
     }
   }
   bool token_allowed(const Node *node, uint32_t id, size_t skip);
+  void count(uint64_t units) { a_.count_work(*r_, units); }
   void set(uint32_t id) { out_[id >> 5] |= 1u << (id & 31); }
   void clear(uint32_t id) { out_[id >> 5] &= ~(1u << (id & 31)); }
 
@@ -110,14 +163,16 @@ class Masks {
   std::unordered_map<Hash128, Entry, HashOf128> cache_;
   size_t bytes_ = 0;
   uint64_t hits_ = 0, misses_ = 0;
-  uint64_t looked_at_ = 0;  // bytes of lexemes, beyond what fragments hold
   uint32_t *out_ = nullptr;  // the mask that is being made
   Reader *r_ = nullptr;
   std::unordered_map<Hash128, std::unique_ptr<ContextFragment>, HashOf128> context_fragments_;
   uint64_t fragments_of_ = 0;  // the generation that those are of
   // Of the mask that is made: where the parser stands after terminals, and the memory of that.
-  std::vector<Place> places_;
+  std::unordered_map<Hash128, const Place *, HashOf128> places_;
   Arena place_memory_;
+  Agenda *agenda_ = nullptr;  // of the walk that goes on; null: none, or what takes back what it has allowed
+  uint64_t arrivals_ = 0;     // that may still wait
+  uint64_t work_left_ = 0;    // for all readings of the state whose mask is asked for
 };
 
 }  // namespace structgen

@@ -14,7 +14,7 @@
 #include <iterator>
 #include <map>
 
-#include "masks.h"
+#include "masks_walk.h"
 
 namespace structgen {
 
@@ -22,26 +22,10 @@ namespace {
 
 constexpr uint64_t ENTRY = 9, CONTEXT = 11;
 constexpr size_t FEW_PAIRS = 64;
-constexpr uint64_t BYTES_PER_STEP = 16;  // of a lexeme alone, without the parser: they cost about as much as a step
-
-// May the text go on with what is not the grammar's own, behind the lexemes that `set` has read?
-bool goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n) {
-  return !g.others(set->outlook).empty() || (set->accepting && n->parent);
-}
+// Units of work (automaton.h).
+constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTE = 1;
 
 }  // namespace
-
-// Where the parser stands after a lexeme.
-struct Masks::Place {
-  const EarleySet *set;  // where the lexeme began
-  uint32_t terminal;
-  const IndentLevel *indent;
-  uint32_t brackets;
-  Within within;
-  bool alive;
-  GrammarEntry at{};
-  std::bitset<256> first{};  // bytes that may come there
-};
 
 // What lexemes that begin in a context allow below a trie node, those apart of which some tokens go on to others.
 struct Masks::ContextFragment {
@@ -53,6 +37,11 @@ struct Masks::ContextFragment {
   std::vector<Lexer::Running> lines;      // newline lexemes
   std::bitset<256> touched;               // bytes of lexemes that are left out
 };
+
+// May the text go on with what is not the grammar's own, behind the lexemes that `set` has read?
+bool Masks::goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n) {
+  return !g.others(set->outlook).empty() || (set->accepting && n->parent);
+}
 
 Masks::Masks(Automaton &automaton) : a_(automaton), text_(automaton.text()), v_(text_.vocabulary()) {}
 Masks::~Masks() = default;
@@ -101,20 +90,23 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   forget_places();  // those of a mask that met a limit
   Reads reads(entry.set, entry.indent, entry.brackets);
   Reader reader{arena};
-  reader.is_mask = true;
+  a_.bound_mask(reader);
+  reader.work_left = work_left_;
   reader.reads = &reads;
   Arena::Mark mark = arena.mark();
   auto made = std::make_shared<Mask>(text_.mask_pool());
   r_ = &reader;
   out_ = made->data();
   const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
-  grammar_below(Vocabulary::ROOT, one);
+  a_.count_step(reader, g);  // what the lexer does from here on counts
+  walk_from(Vocabulary::ROOT, one);
   specials(one);
   made->complete = may_end(reader, one);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
   forget_places();
   arena.release(mark);
+  work_left_ = reader.work_left;
   r_ = nullptr;
   text_.make_room();
   if (bytes_ > text_.limits().mask_cache_bytes) {
@@ -136,7 +128,7 @@ std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, siz
   GrammarControl &g = *node->control.grammar;
   auto made = std::make_shared<Mask>(text_.mask_pool()), ignored = std::make_shared<Mask>(text_.mask_pool());
   Reader reader{arena};
-  reader.is_mask = true;
+  a_.bound_mask(reader);
   const std::vector<Automaton::Place> all = a_.places(reader, node);
   if (place >= all.size() || terminal >= g.grammar().terminals.size()) return made;
   const GrammarTerminal &wanted = g.grammar().terminals[terminal];
@@ -156,7 +148,7 @@ std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, siz
     at.set = &set;
     Mask &out = t == terminal ? *made : *ignored;
     out_ = out.data();
-    place_below(Vocabulary::ROOT, a_.grammar_node(reader, g, {&at, 1}, node->parent), at, all[place].after);
+    walk_from_place(a_.grammar_node(reader, g, {&at, 1}, node->parent), at, all[place].after);
     forget_places();
   }
   for (uint32_t w = 0; w < v_.words(); ++w) made->data()[w] &= ~ignored->data()[w];
@@ -178,15 +170,10 @@ bool Masks::may_end(Reader &reader, const Node *one) {
   if (!g.lexer().ignored_ends(entry.lex).empty() && entry.set->accepting && g.may_end(entry)) return true;
   for (const Lexer::End &end : g.lexer().ends(entry.lex)) {
     if (g.is_newline(end.terminal)) return a_.accepts(reader, one);
-    const Place place = place_after(one, entry, end.terminal);
+    const Place &place = place_after(one, entry, end.terminal);
     if (place.alive && place.at.set->accepting && g.may_end(place.at)) return true;
   }
   return false;
-}
-
-void Masks::forget_places() {
-  places_.clear();
-  place_memory_.release({});
 }
 
 void Masks::specials(const Node *node) {
@@ -199,6 +186,7 @@ void Masks::specials(const Node *node) {
 
 void Masks::add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids) {
   charge(dense ? v_.words() / 16 : ids.size() / 4);
+  count(1 + (dense ? v_.words() / WORDS_PER_UNIT : ids.size() / IDS_PER_UNIT));
   if (dense)
     for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= bits[w];
   else
@@ -240,6 +228,7 @@ void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEn
   if (alive.empty()) return;
   const size_t skip = v_.depth(at);
   auto each = [&](uint32_t id) {
+    count(BYTE * (v_.token(id).size() - skip));
     LexemeState end = running.lexeme;
     for (unsigned char c : v_.token(id).substr(skip)) end = g.lexemes().step(end, c);
     if (std::find(alive.begin(), alive.end(), end) != alive.end()) set(id);
@@ -298,6 +287,7 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarE
       const uint32_t id = word * 32 + static_cast<uint32_t>(std::countr_zero(rest));
       LexemeState end = running.lexeme;
       Within left = entry.within;
+      count(2 * BYTE * (v_.token(id).size() - skip));
       for (unsigned char c : v_.token(id).substr(skip)) {
         end = lexemes.step(end, c);
         left = lexemes.step(left, c);
@@ -308,54 +298,20 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarE
 
 // Tokens that leave a lexeme, one place after the other: what else the text must be depends on all that was read.
 void Masks::leaves_within(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
-  GrammarControl &g = *n->control.grammar;
-  Lexemes &lexemes = g.lexemes();
-  Place place = place_after(n, entry, running.terminal);
+  Lexemes &lexemes = n->control.grammar->lexemes();
+  const Place &place = place_after(n, entry, running.terminal);
   if (!place.alive) return;
   const size_t skip = v_.depth(at);
   for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
-    const uint8_t byte = v_.byte(leave.node);
-    if (!place.first.test(byte)) continue;
+    if (!place.first.test(v_.byte(leave.node))) continue;
     const std::string path = v_.path(leave.node);
-    place.at.within = lexemes.read_within(entry.within, std::string_view(path).substr(skip, path.size() - skip - 1));
-    if (place.at.within == Lexemes::DEAD) continue;
-    Arena::Mark mark = r_->arena.mark();
-    if (const Node *next = a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent)) from_exit(leave.node, next);
-    r_->arena.release(mark);
+    count(2 * BYTE * path.size());
+    const Within within = lexemes.read_within(entry.within, std::string_view(path).substr(skip, path.size() - skip - 1));
+    if (within == Lexemes::DEAD) continue;
+    arrive({Arrival::PlaceBefore, leave.node, n, entry, running.terminal, leave.after, within});
   }
   if (!lexemes.complete(running.lexeme)) return;
-  place.at.within = entry.within;
-  place_below(at, n, place.at, lexemes.after(running.lexeme));
-}
-
-// Where the parser stands after terminal `t`; found out once for a mask where it is asked of a set that lasts as long.
-Masks::Place Masks::place_after(const Node *n, const GrammarEntry &entry, uint32_t t) {
-  const bool lasts = !r_->arena.contains(entry.set);
-  if (lasts)
-    for (const Place &p : places_)
-      if (p.set == entry.set && p.terminal == t && p.indent == entry.indent && p.brackets == entry.brackets &&
-          p.within == entry.within)
-        return p;
-  GrammarControl &g = *n->control.grammar;
-  a_.count_step(*r_, g);  // each byte of a token may be a lexeme
-  Place place{entry.set, t, entry.indent, entry.brackets, entry.within, true};
-  if (g.lexer().ignores(t)) {
-    place.at = entry;
-    place.at.lex = Lexer::FRESH;
-    place.at.column = 0;
-  } else {
-    // subtle: what lasts is kept apart, since the walk's own memory is given back branch by branch.
-    Reader reader{lasts ? place_memory_ : r_->arena};
-    reader.is_mask = r_->is_mask;
-    reader.reads = r_->reads;
-    place.alive = a_.after_terminal(reader, g, entry, t, &place.at);
-  }
-  if (place.alive) {
-    place.first = g.lexer().first(g.context(place.at.set->outlook, place.at.brackets > 0));
-    if (goes_beyond(g, place.at.set, n)) place.first.set();
-  }
-  if (lasts) places_.push_back(place);
-  return place;
+  arrive({Arrival::PlaceAfter, at, n, entry, running.terminal, lexemes.after(running.lexeme), entry.within});
 }
 
 // Tokens that go on with a running lexeme.
@@ -371,6 +327,7 @@ void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
 void Masks::past_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
   GrammarControl &g = *n->control.grammar;
   if (!n->parent && !g.has_constraints()) return;
+  if (g.lexemes().after(running.lexeme) == RegexSpace::EMPTY) return;  // nothing is forbidden: `leaves_below` has all
   Place place = place_after(n, entry, running.terminal);
   if (!place.alive || !goes_beyond(g, place.at.set, n)) return;
   std::string read;
@@ -387,13 +344,11 @@ void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, 
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
   for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
-    if (++looked_at_ % BYTES_PER_STEP == 0) a_.count_step(*r_, g);
+    count(BYTE);
     if (lexemes.complete(lexeme) && !lexemes.may_follow(lexeme, c->byte)) {
       const Place place = place_at(read);
-      Arena::Mark mark = r_->arena.mark();
-      if (place.alive)
-        if (const Node *next = a_.begin_others_at(*r_, g, place.at, c->byte, n->parent)) from_exit(c->node, next);
-      r_->arena.release(mark);
+      Branch branch(*this);
+      if (place.alive) go_on(c->node, a_.begin_others_at(*r_, g, place.at, c->byte, n->parent));
     }
     const LexemeState further = lexemes.step(lexeme, c->byte);
     if (further == Lexemes::DEAD) continue;
@@ -410,7 +365,26 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   const bool ends = lexemes.complete(running.lexeme);
   if (!ends && !f.leaves_any()) return;
   if (entry.within != ANYTHING) return leaves_within(at, n, entry, running);
-  const Place place = place_after(n, entry, running.terminal);
+  // subtle: where the parser stands is found out at the trie node, for all lexemes that end there.
+  const auto arrives = [&](Arrival::Kind kind, Vocabulary::Node node, Re after) {
+    arrive({kind, node, n, entry, running.terminal, after});
+  };
+  for (const Lexemes::Turn &turn : f.turns) arrives(Arrival::PlaceAfter, turn.node, turn.after);
+  if (ends) arrives(Arrival::PlaceAfter, at, lexemes.after(running.lexeme));
+  const bool narrow = lexemes.is_narrow(at);
+  const auto few = [&](const Lexemes::Leaves &some) {
+    for (const Lexemes::Leave &leave : some.few) arrives(Arrival::PlaceBefore, leave.node, leave.after);
+  };
+  few(f.leaves);
+  few(f.beyond);
+  if (narrow) {
+    lexemes.make_overlapping(at, running.lexeme, f, f.overlaps);
+    for (auto &[byte, overlapping] : f.overlapping) few(overlapping);
+    return;
+  }
+  if ((f.leaves.open.empty() && f.leaves.merged.empty() && f.beyond.open.empty() && f.beyond.merged.empty() && f.overlaps.none()))
+    return;
+  const Place &place = place_after(n, entry, running.terminal);
   if (!place.alive) return;
   for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
     if ((some->bytes & place.first).none()) continue;
@@ -420,10 +394,11 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
     lexemes.make_overlapping(at, running.lexeme, f, both);
     for (auto &[byte, overlapping] : f.overlapping)
-      if (both.test(byte)) leaves(overlapping, n, place);
+      if (both.test(byte)) {
+        few(overlapping);
+        leaves(overlapping, n, place);
+      }
   }
-  for (const Lexemes::Turn &turn : f.turns) place_below(turn.node, n, place.at, turn.after);
-  if (ends) place_below(at, n, place.at, lexemes.after(running.lexeme));
 }
 
 void Masks::leaves(const Lexemes::Leaves &leaves, const Node *n, const Place &place) {
@@ -463,7 +438,7 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
     }
     for (auto &[column, place] : places)
       if (column == ended.column) return place;
-    Place place{entry.set, running.terminal, entry.indent, entry.brackets, entry.within, true};
+    Place place;
     place.alive = a_.after_terminal(*r_, g, ended, running.terminal, &place.at);
     if (place.alive) {
       place.first = g.lexer().first(g.context(place.at.set->outlook, false));
@@ -477,9 +452,8 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
     const std::string path = v_.path(leave.node);
     const Place place = place_at(std::string_view(path).substr(skip, path.size() - skip - 1));
     if (!place.alive || !place.first.test(byte)) continue;
-    Arena::Mark mark = r_->arena.mark();
-    if (const Node *next = a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent)) from_exit(leave.node, next);
-    r_->arena.release(mark);
+    Branch branch(*this);
+    go_on(leave.node, a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent));
   }
   if (lexemes.complete(running.lexeme)) {
     const Place place = place_at({});
@@ -583,12 +557,8 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
     return a_.begin_others_at(*r_, g, place, byte, n->parent);
   };
   auto child = [&](Vocabulary::Node m) {
-    Arena::Mark mark = r_->arena.mark();
-    if (const Node *next = begun(v_.byte(m))) {
-      for (uint32_t id : v_.ids(m)) set(id);
-      if (v_.end(m) > m + 1) below(m, next);
-    }
-    r_->arena.release(mark);
+    Branch branch(*this);
+    go_on(m, begun(v_.byte(m)));
   };
   if (at == Vocabulary::ROOT) {
     for (int b = 0; b < 256; ++b)

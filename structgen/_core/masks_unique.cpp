@@ -21,7 +21,7 @@ bool within_loose_array(const Node *node) {
 
 std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask) {
   Reader reader{arena};
-  reader.is_mask = true;
+  a_.bound_mask(reader);
   r_ = &reader;
   std::shared_ptr<Mask> changed;
   auto check = [&](uint32_t id) {

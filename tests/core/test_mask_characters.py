@@ -32,22 +32,32 @@ def encoded(first: int, end: int) -> list[bytes]:
 
 def split_characters(source: random.Random) -> list[bytes]:
     """Beginnings and ends of characters, alone and beside other characters, in subtrees of many nodes."""
-    characters = encoded(0x660, 0x66A) + encoded(0x628, 0x640) + encoded(0xC0, 0x100) + encoded(0x4E00, 0x4E30)
+    characters = (
+        encoded(0x660, 0x66A) + encoded(0x628, 0x640) + encoded(0xC0, 0x100) + encoded(0x4E00, 0x4E30)
+    )
     characters += encoded(0x1F600, 0x1F620) + encoded(0x1D7CE, 0x1D7E0)
     pieces = set(characters)
     for character in characters:
         other = source.choice(characters)
         cut = source.randrange(1, len(character))
-        pieces |= {character[:cut], character[cut:], character + other[:1], character[cut:] + other, b"7" + character[:cut]}
+        pieces |= {
+            character[:cut],
+            character[cut:],
+            character + other[:1],
+            character[cut:] + other,
+            b"7" + character[:cut],
+        }
         pieces |= {character[cut:] + b"a", character[cut:] + other[:-1], character[cut:] + b'"'}
     pieces |= {bytes([0xD9, second]) for second in range(0x80, 0xC0)}
     return sorted(piece for piece in pieces if len(piece) > 1)
 
 
 def ill_formed(source: random.Random) -> list[bytes]:
-    """Overlong and surrogate sequences beside well-formed ones with the same first bytes, and bytes that no text has."""
+    """Overlong and surrogate sequences beside well-formed ones with the same first bytes, and bytes of no text."""
     pieces = {bytes([first, second, 0x80]) for first in (0xE0, 0xED) for second in range(0x80, 0xC0)}
-    pieces |= {bytes([first, second, 0x80, 0x81]) for first in (0xF0, 0xF4) for second in range(0x80, 0xC0, 3)}
+    pieces |= {
+        bytes([first, second, 0x80, 0x81]) for first in (0xF0, 0xF4) for second in range(0x80, 0xC0, 3)
+    }
     pieces |= {bytes([first, 0x80 + i]) for first in (0xC0, 0xC1, 0xC2, 0xF5, 0xFF) for i in range(14)}
     pieces |= {piece + source.choice(sorted(pieces)) for piece in sorted(pieces)[::5]}
     return sorted(pieces)
@@ -140,4 +150,3 @@ def test_each_bit_is_what_a_step_says(
             if byte >= 0x80:
                 assert not wrong_bits(matcher, by_first_byte)[:10], matcher.text
         assert not wrong_bits(matcher, by_first_byte)[:10], matcher.text
-

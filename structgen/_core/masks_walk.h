@@ -1,0 +1,55 @@
+// How a mask of a grammar goes through the vocabulary: all readings of a text arrive at a trie node before any goes on.
+//
+// Why: literals of different lengths cut a token in exponentially many ways. `advance` merges the readings after every
+// byte, so the walk merges them at every trie node: lexemes that end at one node lead to one Earley set.
+// Invariant: what a reading leads to lies at its trie node or below. So when a node is visited in the order of the
+// trie, all readings of it have arrived.
+// Cost: one visit of a trie node for each different state of the lexer, not one for each reading.
+#pragma once
+
+#include <bitset>
+#include <vector>
+
+#include "masks.h"
+
+namespace structgen {
+
+// Where the parser stands after a lexeme.
+struct Masks::Place {
+  bool alive = false;
+  GrammarEntry at{};
+  std::bitset<256> first{};  // bytes that may come there
+};
+
+// A reading that arrives at a trie node: a state of a grammar after the node's byte, or a place after a lexeme.
+struct Masks::Arrival {
+  enum Kind : uint8_t {
+    State,
+    PlaceBefore,
+    PlaceAfter
+  } kind;  // a place may stand before the node's own byte or after it
+  Vocabulary::Node at;
+  const Node *node;  // the state; of a place: one with the same frame and grammar
+  // Of a place:
+  GrammarEntry since{};          // where the lexeme began
+  uint32_t terminal = 0;         // that ended
+  Re after = RegexSpace::EMPTY;  // what must not follow it
+  Within within = ANYTHING;      // at the place
+  uint64_t order = 0;            // of arrival
+};
+
+// Readings that wait, those at the first trie node on top; of one node, those that came first.
+class Masks::Agenda {
+ public:
+  void put(Arrival arrival);
+  bool empty() const { return heap_.empty(); }
+  Vocabulary::Node next() const { return heap_.front().at; }
+  Arrival take();
+
+ private:
+  static bool is_later(const Arrival &a, const Arrival &b);
+  std::vector<Arrival> heap_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace structgen

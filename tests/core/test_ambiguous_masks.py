@@ -1,0 +1,202 @@
+"""A mask of an ambiguous grammar costs no more than a small multiple of trying every token by a single step.
+
+Why: without a lexer's rule, literals of different lengths over one character cut a token in exponentially many ways,
+and real tokenizers have runs of 64 dashes and 128 dots. `advance` merges the readings after every byte, so a mask must
+merge them at every node of the vocabulary's trie. Costs are counted, not timed: `Program.grammar_work`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+import structgen as sg
+from structgen.constraints.base import Constraint
+from structgen.errors import LimitExceeded
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+from tests.core.small_vocabulary import allowed
+from tests.real_tokenizers import tokenizer_path
+
+EOS = 0
+MULTIPLE = 8
+CLIKE = """
+root ::= (e ";")+
+e ::= e binary e | prefix e | e "++" | e "--" | "(" e ")" | e "[" e "]" | [a-z]+ | [0-9]+ | "..." e
+binary ::= "+" | "-" | "*" | "**" | "/" | "=" | "==" | "===" | "<" | "<<" | "<=" | "&" | "&&" | "|" | "||" | "." | ".."
+prefix ::= "-" | "--" | "+" | "++" | "!" | "~" | "*" | "**" | "***" | "&" | "&&" | "#" | "##" | "_" | "__"
+"""
+
+
+def runs(character: str) -> list[bytes]:
+    """Runs of one character as tokenizers have them, alone and beside other text."""
+    lengths = (2, 3, 4, 8, 16, 27, 32, 40, 64, 100, 128)
+    pieces = [character * n for n in lengths]
+    pieces += [
+        character * n + end for n in (3, 40, 64) for end in (";", "a", "(", "a" + character * 40, "a;", "\n")
+    ]
+    return [
+        piece.encode()
+        for piece in pieces + [start + character * n for n in (2, 50, 90) for start in ("a", " ", "(")]
+    ]
+
+
+def vocabulary_of(pieces: list[bytes]) -> Vocabulary:
+    return Vocabulary.from_tokens([None, *(bytes([byte]) for byte in range(256)), *pieces], [EOS])
+
+
+def literals(character: str, *lengths: int) -> str:
+    return " | ".join(f'"{character * n}"' for n in lengths)
+
+
+def many_lengths(lengths: tuple[int, ...]) -> Callable[[str], Constraint]:
+    return lambda c: sg.gbnf(
+        f'root ::= e ";"\ne ::= "a" | "(" e ")" | ({literals(c, *lengths)}) e | e "{c}" e'
+    )
+
+
+def separate_rules(c: str) -> Constraint:
+    return sg.gbnf(
+        f'root ::= e ";"\ne ::= "a" | "{c}" e | "{c * 2}" e | "{c * 3}" f | e "{c}" e\nf ::= "{c}" e | "(" e ")"'
+    )
+
+
+GRAMMARS: dict[str, Callable[[str], Constraint]] = {
+    "two lengths": many_lengths((1, 2)),
+    "three lengths": many_lengths((1, 2, 3)),
+    "many lengths": many_lengths((2, 3, 5, 7, 11)),
+    "separate rules": separate_rules,
+    "left recursion": lambda c: sg.gbnf(
+        f'root ::= e ";"\ne ::= e "{c}" | e "{c * 2}" | "(" e ")" | "{c}" | "a"'
+    ),
+    "patterns": lambda c: sg.gbnf(f'root ::= e ";"\ne ::= [{c}]+ e | "{c}" e | "a" | "(" e ")"'),
+    "a class": lambda c: sg.gbnf(f'root ::= e+ ";"\ne ::= [{c}a]+ | "({c}" e ")" | "{c}" e "a"'),
+    "repeated": lambda c: sg.repeat(sg.gbnf(f'root ::= "{c}" | "{c * 2}" | "(" root ")"'), 1, None),
+    "repeated in itself": lambda c: sg.gbnf(
+        f'root ::= s+ ";"\ns ::= t | t t\nt ::= "{c}" | "{c * 2}" | "(" s ")"'
+    ),
+    "followed by a pattern": lambda c: many_lengths((1, 2))(c) + sg.regex(f"[{c};]*"),
+    "a pattern before": lambda c: sg.regex(f"[{c}a]{{0,3}}") + many_lengths((1, 2))(c),
+    "with another constraint": lambda c: sg.lark(
+        f'start: e ";"\ne: "{c}" e | @x f | "(" e ")" | "a"\nf: "{c}" e | "a"',
+        constraints={"x": sg.regex(f"[{c}]")},
+    ),
+    "C-like": lambda c: sg.gbnf(CLIKE),
+}
+
+
+def work_of(matcher: Matcher, act: Callable[[], object]) -> int:
+    before = matcher._program.grammar_work
+    act()
+    return matcher._program.grammar_work - before
+
+
+def check_masks_against_steps(matcher: Matcher) -> None:
+    known = matcher.vocabulary
+    mask = set[int]()
+    cost = work_of(matcher, lambda: mask.update(allowed(matcher.mask())))
+    steps = set[int]()
+    cost_of_steps = sum(
+        work_of(matcher, lambda token=token: steps.update([token] * matcher.accepts([token])))
+        for token in range(1, known.size)
+    )
+    assert mask - {EOS} == steps, [known.token_bytes(token) for token in mask ^ steps]
+    assert cost <= MULTIPLE * cost_of_steps + 2_000, (matcher.text, cost, cost_of_steps)
+
+
+@pytest.mark.parametrize("character", ["-", "*", "=", ".", "#", "_"])
+@pytest.mark.parametrize("grammar", GRAMMARS)
+def test_masks_cost_what_steps_cost(grammar: str, character: str) -> None:
+    if character in "#_" and grammar != "C-like":
+        pytest.skip("as the others")
+    source = random.Random(grammar + character)
+    matcher = Matcher(GRAMMARS[grammar](character), vocabulary_of(runs(character)))
+    check_masks_against_steps(matcher)
+    if grammar == "patterns":
+        return  # a text may be in as many lexemes as it has bytes, each with a mask to be remembered
+    for _ in range(3):
+        tokens = sorted(allowed(matcher.mask()) - {EOS})
+        if not tokens:
+            return
+        assert matcher.advance(source.choice(tokens[-20:]))
+        check_masks_against_steps(matcher)
+
+
+@pytest.mark.parametrize("length", [40, 64, 128])
+def test_a_long_run_alone(length: int) -> None:
+    """The vocabulary of the report: no other token shares the work."""
+    matcher = Matcher(many_lengths((1, 2))("-"), vocabulary_of([b"-" * length]))
+    check_masks_against_steps(matcher)
+
+
+def test_limit_bounds_a_mask_and_leaves_the_matcher_as_it_was() -> None:
+    known = vocabulary_of([b"-" * 4000]).with_limits(mask_steps=20_000)
+    matcher = Matcher(many_lengths((1, 2))("-"), known)
+    assert matcher.advance(1 + ord("-"))
+    before = matcher._program.grammar_work
+    with pytest.raises(LimitExceeded, match="mask_steps"):
+        matcher.mask()
+    assert matcher._program.grammar_work - before < 20_000 * 20
+    assert matcher.tokens == [1 + ord("-")]
+    assert matcher.advance(1 + ord("a")) and matcher.advance(1 + ord(";"))
+    assert matcher.is_complete()
+
+
+@pytest.mark.parametrize("grammar", ["two lengths", "three lengths", "repeated", "C-like"])
+def test_real_vocabularies_have_quick_masks(grammar: str) -> None:
+    """SmolLM2 has runs of 64 dashes and of other signs. A hundredth of the limit is enough."""
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_path("smollm2"))
+    known = Vocabulary.from_tokenizer(tokenizer).with_limits(mask_steps=50_000)
+    for character in "-=*":
+        matcher = Matcher(GRAMMARS[grammar](character), known)
+        for text in ("(",) if (grammar, character) == ("C-like", "=") else (character * 2, "("):
+            mask = allowed(matcher.mask())
+            long = [t for t in mask if set(known.token_bytes(t) or b"a") == {ord(character)}]
+            assert all(matcher.accepts([t]) for t in long)
+            if grammar != "C-like":  # its signs have few characters
+                assert max(len(known.token_bytes(t) or b"") for t in long) >= (
+                    2 if matcher.text.endswith(b"(") else 32
+                )
+            tokens = known.encode(text)
+            assert tokens is not None
+            assert all(token in allowed(matcher.mask()) and matcher.advance(token) for token in tokens)
+
+
+KEYS = [
+    '{"a',
+    '{"a"',
+    '{"a":',
+    '{"b":1,"b"',
+    '{"b":1,"b":',
+    '{"b"',
+    '{"c":2}',
+    '"b":1,"b"',
+    'b":1,"b":2',
+    '{"\\u0062":1,"b"',
+    '{"a":1,"b":2}',
+]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {"type": "object", "properties": {"b": {"type": "integer"}}, "additionalProperties": False},
+        {"type": "object", "properties": {"b": {"type": "integer"}, "a": False}},
+    ],
+)
+def test_what_one_reading_takes_back_another_keeps(schema: object) -> None:
+    """Masks of objects allow keys at first and take back those that are there already."""
+    known = vocabulary_of([key.encode() for key in KEYS])
+    rules = 'start: (S | "{" S ":" N? "," S ":"? | "{" S | "{" S ":" N "}" | @x | "(" start ")")+'
+    grammar = rules + '\nS: /"[ab]"/\nN: /[0-9]/'
+    matcher = Matcher(sg.lark(grammar, constraints={"x": sg.json_schema(schema)}), known)
+    for text in (b"", b"{", b'{"', b'{"b":1,', b'{"b":1,"'):
+        matcher.reset()
+        assert all(matcher.advance(1 + byte) for byte in text)
+        mask = allowed(matcher.mask()) - {EOS}
+        steps = {token for token in range(1, known.size) if matcher.accepts([token])}
+        assert mask == steps, (text, [known.token_bytes(token) for token in mask ^ steps])
