@@ -458,10 +458,11 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
       });
   for (size_t b = 0; b < 256; ++b) {
     if (!missing.test(b)) continue;
-    Leaves &made = f.overlapping[static_cast<uint8_t>(b)];
+    Leaves made;
     if (found[b].size() <= FEW_LEAVES || is_narrow(node)) made.few = std::move(found[b]);
     else made = gather(found[b], inside);
     fragment_bytes_ += memory_of(made);
+    f.overlapping[static_cast<uint8_t>(b)] = std::move(made);  // subtle: last, since a limit may be met in `gather`
   }
 }
 

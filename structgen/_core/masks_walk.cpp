@@ -44,6 +44,7 @@ Masks::Arrival Masks::Agenda::take() {
 
 void Masks::arrive(const Arrival &arrival) {
   constexpr uint64_t ARRIVAL = 8;
+  charge(ARRIVAL);
   count(ARRIVAL);
   ++arrivals_;  // the memory that it points to is needed until it is visited: see `Branch`
   agenda_->put(arrival);
@@ -80,6 +81,7 @@ void Masks::walk_readings(const Begin &begin) {
   begin();
   std::vector<Open> path;  // visited nodes whose subtrees are not behind yet
   while (!agenda.empty()) {
+    charge();
     const Vocabulary::Node at = agenda.next();
     while (!path.empty() && path.back().end <= at) {
       r_->arena.release(path.back().mark);
@@ -104,7 +106,9 @@ void Masks::walk_from_place(const Node *node, const GrammarEntry &place, Re earl
 bool Masks::all_set(std::span<const uint32_t> ids) {
   constexpr size_t IDS_PER_UNIT = 32;
   const auto unset = std::find_if(ids.begin(), ids.end(), [&](uint32_t id) { return !(out_[id >> 5] >> (id & 31) & 1); });
-  count(static_cast<uint64_t>(unset - ids.begin()) / IDS_PER_UNIT);
+  const auto units = static_cast<uint64_t>(unset - ids.begin()) / IDS_PER_UNIT;
+  charge(units);
+  count(units);
   return unset == ids.end();
 }
 
