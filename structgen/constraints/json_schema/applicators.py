@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .assertions import names
 from .pointers import escape
+from .values import OBJECT
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
@@ -178,8 +179,9 @@ def branch_of_if(reader: Reader, value: Any, node: Node) -> None:
 def _when_present(reader: Reader, node: Node, pointer: str, name: str, demands: Node) -> None:
     """An object with this property must satisfy `demands`: the property is forbidden, or the rest holds."""
     absent = reader.generated({"pointer": pointer, "properties": ((name, reader.false()),)})
-    # subtle: what is demanded counts only where the property is, so it is said there again.
-    present = reader.generated({"pointer": pointer, "required": (name,), **demands})
+    # subtle: `demands` may evaluate items or properties, and counts only for an object that has the property.
+    # `required` alone holds for every array.
+    present = reader.generated({"pointer": pointer, "types": OBJECT, "required": (name,), **demands})
     node["anyOf"] = (*node.get("anyOf", ()), (absent, present))
 
 

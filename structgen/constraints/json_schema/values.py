@@ -18,7 +18,7 @@ from structgen.errors import LimitExceeded, SchemaInvalid
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-__all__ = ["COUNT_LIMIT", "DIGIT_LIMIT", "check_spellable", "count_of", "enumerate_values", "number_text"]
+__all__ = ["ARRAY", "COUNT_LIMIT", "DIGIT_LIMIT", "OBJECT", "check_spellable", "count_of", "enumerate_values", "number_text"]
 
 DIGIT_LIMIT = 1_000
 """Digits of a number in a schema; the native core's own limit."""
@@ -27,7 +27,8 @@ COUNT_LIMIT = 2**53
 """No text has this many characters, items or properties."""
 
 _BITS_OF_DIGITS = DIGIT_LIMIT * 4
-_TYPE_OBJECT, _TYPE_ARRAY = 4, 8
+OBJECT, ARRAY = 4, 8
+"""Bits of the types in a node."""
 
 
 def number_text(value: Any, pointer: str) -> str | None:
@@ -184,7 +185,7 @@ def _exact_object(
         pending.append((member, place, depth))
     if not (joined := "".join(value)).isascii():
         check_spellable(joined, pointer)
-    node["types"] = _TYPE_OBJECT
+    node["types"] = OBJECT
     node["properties"] = tuple(properties)
     node["required"] = tuple(value)
     node["additionalProperties"] = reader.false()
@@ -195,7 +196,7 @@ def _exact_array(reader: Reader, value: Any, node: Node, pending: Pending, depth
     for item in value:
         places.append(reader.reserve())
         pending.append((item, places[-1], depth))
-    node["types"] = _TYPE_ARRAY
+    node["types"] = ARRAY
     node["prefixItems"] = tuple(places)
     node["items"] = reader.false()
     node["minItems"] = len(places)
