@@ -132,7 +132,7 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
     case Node::Array: {
       ItemControl *item = parent->child.item;
       ArrayControl *after = parent->json->after_item(item, holds);
-      const SeenKey *items = parent->extras;
+      const SeenItem *items = parent->items;
       if (after->unique && !take_item(r, parent, &after, &items)) return nullptr;
       if (after != parent->control.array || after->loose) {
         JsonControl &json = *parent->json;
@@ -142,7 +142,7 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
       Node *n = r.arena.make<Node>(*parent);
       n->phase = Phase::AfterValue;
       n->control.array = after;
-      n->extras = items;
+      n->items = items;
       n->trace = parent->traced ? r.trace : nullptr;
       n->space = space_start(parent->json->schema().options, SpaceAt::AfterValue);
       return n;
@@ -151,7 +151,7 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
   }
 }
 
-bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, const SeenKey **items) {
+bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, const SeenItem **items) {
   const std::string text = item_text(r.trace, array);
   const ItemValue::Kind kind = kind_of_value(text);
   const bool apart = kind != ItemValue::Container &&
@@ -160,7 +160,7 @@ bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, 
   if (r.blind && !apart) return true;
   r.leaned = true;
   const ItemValue value = read_value(text);
-  for (const SeenKey *s = array->extras; s; s = s->previous)
+  for (const SeenItem *s = array->items; s; s = s->previous)
     if (s->hash == value.hash) {
       *control = array->json->after_repeat(*control);
       return !r.blind || array->json->array_alive(*control, array->count);
@@ -170,7 +170,7 @@ bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, 
     copy = static_cast<char *>(r.arena.allocate(value.text.size() + 1));
     std::memcpy(copy, value.text.data(), value.text.size());
   }
-  *items = r.arena.make<SeenKey>(SeenKey{array->extras, copy, static_cast<uint32_t>(value.text.size()), value.hash});
+  *items = r.arena.make<SeenItem>(SeenItem{array->items, copy, static_cast<uint32_t>(value.text.size()), value.hash});
   if (apart) *control = array->json->with_value(*control, value);
   return true;
 }
@@ -374,7 +374,7 @@ const Node *Automaton::step_object(Reader &r, const Node *n, uint8_t b) {
     }
     case Phase::AfterValue:
       if (b == ',') {
-        if (!n->json->more_keys(o, view(n)) || !key_left(n)) return nullptr;
+        if (!n->json->more_keys(o, view(n)) || !key_left(r, n)) return nullptr;
         Node *m = r.arena.make<Node>(*n);
         m->phase = Phase::AfterComma;
         m->space = space_start(options, SpaceAt::AfterComma);

@@ -19,6 +19,7 @@
 #include "arena.h"
 #include "grammar_control.h"
 #include "json_control.h"
+#include "key_tree.h"
 #include "text_space.h"
 
 namespace structgen {
@@ -32,8 +33,8 @@ struct Plan {
   std::vector<std::unique_ptr<Plan>> parts;
 };
 
-struct SeenKey {  // an extra key of an object, or an item of an array whose items must differ
-  const SeenKey *previous;
+struct SeenItem {  // of an array whose items must differ
+  const SeenItem *previous;
   const char *text;
   uint32_t length;
   Hash128 hash;
@@ -82,7 +83,8 @@ struct Node {
   uint64_t count = 0;
   int64_t last_rank = -1;  // kept where keys come in order only: elsewhere the set of keys tells all
   const uint64_t *bits = nullptr;  // Object: keys seen; Key: keys allowed
-  const SeenKey *extras = nullptr;  // Object: extra keys; Array: items, where they must differ
+  const KeyTree *seen = nullptr;  // Object: extra keys; Key: those of them that begin as it does, if that may matter
+  const SeenItem *items = nullptr;  // Array: where they must differ
   const TextLink *trace = nullptr;
   Hash128 hash;                    // Object: of the keys seen; Key: of the text
   union Child {
@@ -152,9 +154,14 @@ class Automaton {
     return node->traced && node->parent->kind == Node::Array && node->parent->control.array->unique &&
            !(node->kind == Node::String && JsonControl::free_strings(node->control.value));
   }
-  bool extra_seen(const Node *object, const Hash128 &hash) const;
+  // Is the key that is being read there already, as an extra one?
+  bool extra_seen(const Node *key_node) const;
   // Is there a key that may come and is not there yet?
-  bool key_left(const Node *object);
+  bool key_left(Reader &r, const Node *object);
+  // Are so few extra keys left that one token might hold them all?
+  bool keys_run_out(const Node *object);
+  // May this byte, in a key, lead along or close one that is there already?
+  bool meets_seen_key(const Node *key_node, uint8_t byte) const;
 
   // Grammars (automaton_grammar.cpp). A *place* is an entry in which nothing of a lexeme has been read.
   // The place where terminal `t` leads, which ends in `entry`; false: nowhere.
@@ -201,7 +208,7 @@ class Automaton {
   const Node *value(Reader &r, const Node *parent, JsonControl *json, ValueControl *v, uint16_t space);
   const Node *read(Reader &r, const Node *n, uint8_t b);
   // Takes the item of `array` that ends here into account; false when it may not be.
-  bool take_item(Reader &r, const Node *array, ArrayControl **control, const SeenKey **items);
+  bool take_item(Reader &r, const Node *array, ArrayControl **control, const SeenItem **items);
   const Node *step_space(Reader &r, const Node *n, uint8_t b);
   // Can the white space that has begun lead to a token? It may have settled which kind of token that is.
   bool leads_on(Reader &r, const Node *n, uint16_t space);
@@ -225,6 +232,7 @@ class Automaton {
   // Are these two readings one, as far as it matters?
   bool same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b);
   const Node *close_key(Reader &r, const Node *n);
+  TextState without_seen(Reader &r, const Node *object, TextState text, size_t length, const KeyTree **seen);
   const Node *open_key(Reader &r, const Node *object);
   const Node *alternatives(Reader &r, const Node *a, const Node *b);
   const Node *object_after_key(Reader &r, const Node *object, KeyControl *key, int64_t index, const Node *key_node);

@@ -61,11 +61,9 @@ const Node *Automaton::open_key(Reader &r, const Node *object) {
   k->hash = hash_text({});
   if (extra) {
     Re re = object->json->extra_keys(o, view(object));
-    // A language of extra keys that patterns restrict loses the keys already there.
-    if (re != RegexSpace::ANY_TEXT)
-      for (const SeenKey *s = object->extras; s; s = s->previous)
-        re = text_.regex().intersect(re, text_.regex().complement(text_.regex().literal({s->text, s->length})));
-    if (re == RegexSpace::ANY_TEXT || text_.regex().alive(re)) k->text = text_.state(re, 0, encoding(object));
+    k->seen = object->seen;
+    if (re == RegexSpace::ANY_TEXT || text_.regex().alive(re))
+      k->text = without_seen(r, object, text_.state(re, 0, encoding(object)), 0, &k->seen);
     if (!any && k->text == TextSpace::DEAD) return nullptr;
   }
   return k;
@@ -91,7 +89,7 @@ const Node *Automaton::object_after_key(Reader &r, const Node *object, KeyContro
     std::string text = key_text(key_node);
     auto *copy = static_cast<char *>(r.arena.allocate(text.size()));
     std::memcpy(copy, text.data(), text.size());
-    m->extras = r.arena.make<SeenKey>(SeenKey{object->extras, copy, static_cast<uint32_t>(text.size()), key_node->hash});
+    m->seen = with_key(r.arena, object->seen, {copy, text.size()});
     if (ordered) m->last_rank = static_cast<int64_t>(u.keys.size());
     m->hash ^= member(key_node->hash);
   }
@@ -120,31 +118,66 @@ const Node *Automaton::close_key(Reader &r, const Node *n) {
     if (!bit(n->bits, n->lo)) return nullptr;
     return object_after_key(r, object, n->json->key(object->control.object, n->lo), n->lo, n);
   }
-  if (n->text == TextSpace::DEAD || !text_.complete(n->text) || extra_seen(object, n->hash)) return nullptr;
+  if (n->text == TextSpace::DEAD || !text_.complete(n->text) || extra_seen(n)) return nullptr;
   return close_extra_key(r, n);
 }
 
-// Where keys have an order, those of a pattern with few texts are no declared ones, and may all be there.
-bool Automaton::key_left(const Node *object) {
-  ObjectControl *o = object->control.object;
+// The state in which the text of an extra key is after `length` bytes, without the keys that are there. They are taken
+// out where hardly anything but them is left; everywhere else there are more texts than keys, so another one is left for
+// sure, and `close_key` refuses those that are there. Where they are taken out, `seen` becomes null.
+TextState Automaton::without_seen(Reader &r, const Node *object, TextState text, size_t length, const KeyTree **seen) {
+  if (!*seen || text == TextSpace::DEAD) return text;
   RegexSpace &space = text_.regex();
-  if (!object->extras || !object->json->schema().options.ordered || o->extra == RegexSpace::ANY_TEXT ||
-      space.has_length(o->extra, LONG_KEY, -1))
-    return true;
-  Bits declared(o->universe->words());
-  object->json->allowed_keys(o, view(object), declared.data());
-  if (std::any_of(declared.begin(), declared.end(), [](uint64_t w) { return w != 0; })) return true;
-  std::vector<std::string> there;
-  for (const SeenKey *s = object->extras; s; s = s->previous) there.emplace_back(s->text, s->length);
-  return space.alive(space.intersect(o->extra, space.complement(space.literals(there))));
+  const std::string_view read = (*seen)->key(length);
+  const uint32_t escape = text_.escape(text);
+  if (escape == 0 && space.count_texts(text_.re(text)) == UINT64_MAX) return text;
+  r.looked_at(object);
+  charge(4);
+  const uint64_t there = count_keys(*seen, read);
+  const auto another = [&](Re rest) { return space.count_texts(rest) > there; };
+  if (escape == 0 ? another(text_.re(text)) : text_.escape_viable(text, another)) return text;
+  // Languages are told apart between characters only, so the last one that has begun is read again.
+  size_t whole = length;
+  while (whole > 0 && (read[whole - 1] & 0xc0) == 0x80) --whole;
+  if (whole > 0 && static_cast<uint8_t>(read[whole - 1]) >= 0xc0) --whole;
+  std::vector<std::string> rests;
+  charge(4 * there);
+  each_key(*seen, read, [&](std::string_view key) { rests.emplace_back(key.substr(whole)); });
+  *seen = nullptr;
+  Re left = object->json->extra_keys(object->control.object, view(object));
+  for (size_t i = 0; i < whole; ++i) left = space.row(left)[static_cast<uint8_t>(read[i])];
+  left = space.intersect(left, space.complement(space.literals(rests)));
+  for (size_t i = whole; i < length; ++i) left = space.row(left)[static_cast<uint8_t>(read[i])];
+  if (left == RegexSpace::EMPTY || !space.alive(left)) return TextSpace::DEAD;
+  const TextState state = text_.state(left, escape, encoding(object));
+  return escape == 0 || text_.escape_viable(state, [](Re) { return true; }) ? state : TextSpace::DEAD;
 }
 
-bool Automaton::extra_seen(const Node *object, const Hash128 &hash) const {
-  charge();
-  for (const SeenKey *s = object->extras; s; s = s->previous)
-    if (s->hash == hash) return true;
-  return false;
+bool Automaton::key_left(Reader &r, const Node *object) {
+  if (!object->seen) return true;
+  ObjectControl *o = object->control.object;
+  Bits declared(o->universe->words());
+  const bool extra = object->json->allowed_keys(o, view(object), declared.data());
+  if (std::any_of(declared.begin(), declared.end(), [](uint64_t w) { return w != 0; })) return true;
+  if (!extra) return false;
+  const KeyTree *seen = object->seen;
+  const Re re = object->json->extra_keys(o, view(object));
+  return without_seen(r, object, text_.state(re, 0, encoding(object)), 0, &seen) != TextSpace::DEAD;
 }
+
+bool Automaton::keys_run_out(const Node *object) {
+  const Re re = object->json->extra_keys(object->control.object, view(object));
+  const uint64_t texts = text_.regex().count_texts(re);
+  return texts != UINT64_MAX && texts <= (object->seen ? object->seen->size : 0) + text_.vocabulary().longest_token();
+}
+
+bool Automaton::meets_seen_key(const Node *n, uint8_t b) const {
+  if (n->escape != 0 || b == '\\') return true;
+  if (b == '"') return extra_seen(n);
+  return keys_beginning_with(n->seen, std::string(n->seen->key(n->length)) + static_cast<char>(b)) != nullptr;
+}
+
+bool Automaton::extra_seen(const Node *n) const { return n->seen && has_key(n->seen, n->seen->key(n->length)); }
 
 std::string Automaton::key_text(const Node *n) const {
   const KeyUniverse &u = *n->parent->control.object->universe;
@@ -170,6 +203,8 @@ const Node *Automaton::step_key(Reader &r, const Node *n, uint8_t b) {
   uint32_t lo = n->lo, hi = n->hi, length = n->length;
   Hash128 hash = n->hash;
   const TextLink *link = n->link;
+  const KeyTree *seen = n->seen;
+  if (d.kind == Decoded::Pending) text = without_seen(r, n->parent, text, length, &seen);
   if (d.kind == Decoded::Pending && text == TextSpace::DEAD &&
       !any_continues(u, n, [&](std::string_view c) { return escape_can_be(d.escape, c, mode, text_.vocabulary().spellable()); }))
     return nullptr;
@@ -187,8 +222,10 @@ const Node *Automaton::step_key(Reader &r, const Node *n, uint8_t b) {
       link = r.arena.make<TextLink>(TextLink{link, nullptr, length + 1, c});
     }
     hash = extend(hash, c);
+    if (seen) seen = keys_beginning_with(seen, std::string(seen->key(length)) + static_cast<char>(c));
     ++length;
   }
+  if (d.kind == Decoded::Bytes) text = without_seen(r, n->parent, text, length, &seen);
   if (d.kind == Decoded::Bytes && text == TextSpace::DEAD && !any_bit(n->bits, lo, hi)) return nullptr;
   Node *m = r.arena.make<Node>(*n);
   m->text = text;
@@ -198,6 +235,7 @@ const Node *Automaton::step_key(Reader &r, const Node *n, uint8_t b) {
   m->length = length;
   m->hash = hash;
   m->link = link;
+  m->seen = seen;
   return m;
 }
 

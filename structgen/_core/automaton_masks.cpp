@@ -107,8 +107,8 @@ Hash128 Automaton::signature(const Node *n) {
           add(pattern);
         }
       }
-      // Off the declared keys the text matters only where it may become a key already there.
-      if (n->lo >= n->hi && n->parent->extras) {
+      // Off the declared keys the text matters only where it may become a key already there, or come again in a token.
+      if (n->seen || (n->text != TextSpace::DEAD && text_.ending_tokens(writes_lines_).second_key)) {
         add(n->hash.a);
         add(n->hash.b);
       }

@@ -343,7 +343,7 @@ class Witnessing {
     const KeyUniverse &u = *object->control.object->universe;
     int64_t i = u.find(text);
     const bool closing = next_byte == '"';
-    if (closing && ((i >= 0 && bit(object->bits, static_cast<uint32_t>(i))) || a_.extra_seen(object, n->hash)))
+    if (closing && ((i >= 0 && bit(object->bits, static_cast<uint32_t>(i))) || a_.extra_seen(n)))
       out.rules.push_back({"", "duplicate key", text});
     for (SchemaId g : object->control.object->groups) {
       const SchemaNode &s = object->json->schema().nodes[g];

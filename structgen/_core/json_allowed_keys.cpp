@@ -123,6 +123,7 @@ class JsonOracle::KeySearch {
         found_{Bits(frame->universe->words()), false} {}
 
   Allowed run() {
+    if (oracle_.keys_of_branches(o_, view_, &found_.keys)) return found_;
     if (c_.schema_.options.ordered) {
       in_order();
     } else {
@@ -300,6 +301,7 @@ bool JsonOracle::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_t
 }
 
 bool JsonOracle::extra_class_alive(ObjectControl *o, const ObjectView &view, uint32_t matched) {
+  if (o->alternatives && o->unclosed.empty()) return false;
   Include include{true, matched, {}};
   ObjectView after = view;
   if (c_.schema_.options.ordered) after.last_rank = static_cast<int64_t>(o->universe->keys.size());
@@ -307,14 +309,10 @@ bool JsonOracle::extra_class_alive(ObjectControl *o, const ObjectView &view, uin
 }
 
 bool JsonOracle::extra_class_possible(ObjectControl *o, uint32_t matched) {
+  if (o->alternatives && o->unclosed.empty()) return false;
   Bits none(o->universe->words());
   Include include{true, matched, {}};
   return object_alive(o, {none.data(), 0, -1}, &include);
-}
-
-bool JsonOracle::enough_extra_keys(ObjectControl *o, uint64_t n) {
-  if (o->extra != RegexSpace::ANY_TEXT && n > 1 && !c_.text_.regex().has_length(o->extra, LONG_KEY, -1)) ++unproven_;
-  return true;
 }
 
 }  // namespace structgen

@@ -52,12 +52,13 @@ bool JsonControl::branch(ChildControl<Frame> *made, const std::vector<SchemaId> 
   if (goals_[made->frame->goal].combined == FormulaSpace::FALSE) return false;
   made->possible = true;
   const std::vector<SchemaId> &left = made->frame->groups;
+  std::unordered_map<Formula, uint32_t> index;
   for (SchemaId g : asked) {
     Formula r = requirement(g);
     if (r == FormulaSpace::TRUE || !std::binary_search(left.begin(), left.end(), g)) continue;
-    size_t i = std::find(made->roots.begin(), made->roots.end(), r) - made->roots.begin();
-    if (i == made->roots.size()) made->roots.push_back(r);
-    made->on.emplace_back(g, static_cast<uint32_t>(i));
+    const auto [it, fresh] = index.emplace(r, static_cast<uint32_t>(made->roots.size()));
+    if (fresh) made->roots.push_back(r);
+    made->on.emplace_back(g, it->second);
   }
   return true;
 }
@@ -67,13 +68,14 @@ constexpr size_t MAX_RESOLVED = 50'000;
 }  // namespace
 
 template <class Frame>
-ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child,
+ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child, std::optional<Formula> known,
                                                 const std::function<bool(const Holds &)> &alive) {
   const size_t m = child->roots.size();
-  const bool monotone = child->counted.empty() && never_worse(goals_[child->frame->goal].combined, child->on);
+  const auto monotone = [&] { return child->counted.empty() && never_worse(goals_[child->frame->goal].combined, child->on); };
   Formula need;
-  std::optional<Formula> exact = verdicts_wanted(child->roots, monotone, alive);
-  if (!exact) exact = verdicts_by_cases(child->roots, monotone, alive);
+  std::optional<Formula> exact = known;
+  if (!exact) exact = verdicts_wanted(child->roots, monotone(), alive);
+  if (!exact) exact = verdicts_by_cases(child->roots, monotone(), alive);
   if (exact) {
     need = *exact;
   } else {
@@ -129,7 +131,7 @@ KeyControl *JsonControl::resolve(KeyControl *key, const ObjectView &view) {
   Hash128 read = hash_words(4, reinterpret_cast<uintptr_t>(key), view.count, view.last_rank);
   for (uint32_t w = 0; w < key->frame->universe->words(); ++w) read = extend(read, view.seen[w]);
   if (auto it = resolved_keys_.find(read); it != resolved_keys_.end()) return it->second;
-  KeyControl *found = resolve_child<ObjectControl>(key, [&](const Holds &holds) {
+  KeyControl *found = resolve_child<ObjectControl>(key, oracle_->object_verdicts(key->frame, key->on, view), [&](const Holds &holds) {
     const GoalId goal = goal_after(key->frame->goal, key->on, holds);
     return oracle_->object_alive(object_control(goal, key->frame->universe), view, nullptr);
   });
@@ -152,7 +154,9 @@ ItemControl *JsonControl::next_item(ArrayControl *a, uint64_t count) {
   if (it->child) return it;
   const Hash128 read = hash_words(5, reinterpret_cast<uintptr_t>(it), count);
   if (auto known = resolved_items_.find(read); known != resolved_items_.end()) return known->second;
-  ItemControl *found = resolve_child<ArrayControl>(it, [&](const Holds &holds) {
+  std::optional<Formula> known;
+  if (it->counted.empty()) known = oracle_->array_verdicts(it->frame, it->on, count + 1);
+  ItemControl *found = resolve_child<ArrayControl>(it, known, [&](const Holds &holds) {
     return alive_after_item(array_after(it->frame, it->on, it->counted, holds), count + 1, true);
   });
   if (resolved_items_.size() > MAX_RESOLVED) resolved_items_.clear();
@@ -173,8 +177,18 @@ GoalId JsonControl::without_groups(GoalId goal, const std::vector<SchemaId> &fai
   std::vector<Formula> roots = goals_[goal].roots;
   std::vector<bool> is_failed(schema_.nodes.size());
   for (SchemaId g : failed) is_failed[g] = true;
-  for (Formula &r : roots)
+  std::vector<Formula> left;
+  for (Formula &r : roots) {
+    const bool any = formulas_.kind(r) == FormulaSpace::Kind::Or;
+    left.clear();
+    charge(1 + (any ? formulas_.parts(r).size() / 4 : 0));
+    if (any)
+      for (Formula p : formulas_.parts(r))
+        if (formulas_.kind(p) != FormulaSpace::Kind::Leaf || !is_failed[formulas_.leaf_id(p)]) left.push_back(p);
+    // Of alternatives mostly few are left: the others need not be put in one by one.
+    if (any) r = formulas_.disjunction(left);
     r = formulas_.substitute(r, [&](uint32_t g) { return is_failed[g] ? FormulaSpace::FALSE : FormulaSpace::SAME; });
+  }
   return intern(std::move(roots), goals_[goal].need);
 }
 

@@ -63,8 +63,6 @@ struct ScalarLanguage {
 struct ObjectControl;
 struct ArrayControl;
 
-constexpr int64_t LONG_KEY = 64;  // a language of keys with texts this long has plenty of them
-
 // How a value with this goal may start and go on.
 struct ValueControl {
   GoalId goal = 0;
@@ -109,7 +107,9 @@ struct ObjectControl {
   const KeyUniverse *universe = nullptr;
   bool simple = false;
   std::vector<SchemaId> groups, open;  // sorted; open: they may ask something of keys that they do not name
-  std::vector<std::unique_ptr<KeyControl>> keys;  // by universe index, made on demand
+  bool alternatives = false;  // one root, a disjunction of groups
+  std::vector<SchemaId> unclosed;  // alternatives: groups that allow keys which they do not name
+  std::unordered_map<uint32_t, std::unique_ptr<KeyControl>> keys;  // by universe index, made on demand
   // simple frames
   Bits required, usable;
   bool impossible = false;  // a required key has no value
@@ -183,6 +183,8 @@ class JsonControl {
   // A text for each kind of extra key.
   std::vector<std::string> extra_key_examples(ObjectControl *frame);
   bool more_keys(ObjectControl *frame, const ObjectView &view);
+  // How many texts a language of keys has; UINT64_MAX: no end of them.
+  uint64_t count_keys(Re re);
   bool object_can_close(ObjectControl *frame, const ObjectView &view);
   bool array_alive(ArrayControl *frame, uint64_t count);
   bool item_allowed(ArrayControl *frame, uint64_t count);  // one more item
@@ -249,8 +251,11 @@ class JsonControl {
   bool branch(ChildControl<Frame> *child, const std::vector<SchemaId> &asked,
               const std::function<Formula(SchemaId)> &requirement,
               const std::function<Frame *(GoalId)> &with_goal);
+  // `known`: the verdicts that leave the frame alive, where they are known already.
   template <class Frame>
-  ChildControl<Frame> *resolve_child(ChildControl<Frame> *child, const std::function<bool(const Holds &)> &alive);
+  ChildControl<Frame> *resolve_child(ChildControl<Frame> *child, std::optional<Formula> known,
+                                     const std::function<bool(const Holds &)> &alive);
+  ObjectControl *with_key_named(ObjectControl *frame, std::string_view key);
   std::optional<Formula> verdicts_wanted(const std::vector<Formula> &roots, bool monotone,
                                          const std::function<bool(const Holds &)> &alive);
   bool never_worse(Formula frame, const Verdicts &on) const;
@@ -282,6 +287,7 @@ class JsonControl {
   // and most groups say nothing about most keys, so nobody asks each group about each key.
   const std::vector<SchemaId> &groups_naming(std::string_view key);
   bool is_open(SchemaId group) const;
+  bool is_closed(SchemaId group) const;  // it names all keys that it allows
   std::vector<SchemaId> open_among(const std::vector<SchemaId> &groups) const;
   std::vector<SchemaId> asked_about(std::string_view key, const std::vector<SchemaId> &groups,
                                     const std::vector<SchemaId> &open);  // both sorted, as is the result
@@ -292,6 +298,7 @@ class JsonControl {
   const std::vector<std::pair<uint32_t, Re>> &extra_classes(ObjectControl *frame);
   void prepare(ObjectControl *frame);  // the part that asks the oracle; never from inside it
   void prepare(ArrayControl *frame);
+  uint64_t extra_keys_left(const ObjectControl &frame, const ObjectView &view);  // in a simple frame
   Re name_language(SchemaId group);
   // Branches that exclude each other (json_tags.cpp).
   struct Tags {

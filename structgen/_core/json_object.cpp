@@ -72,7 +72,14 @@ ObjectControl *JsonControl::object_control(GoalId goal, const KeyUniverse *unive
   o.simple = goals_[goal].simple;
   o.groups = groups_of(goal);
   o.open = open_among(o.groups);
-  o.keys.resize(universe->keys.size());
+  const std::vector<Formula> &roots = goals_[goal].roots;
+  o.alternatives = roots.size() == 1 && formulas_.kind(roots[0]) == FormulaSpace::Kind::Or &&
+                   goals_[goal].need == formulas_.leaf(0) &&
+                   std::all_of(formulas_.parts(roots[0]).begin(), formulas_.parts(roots[0]).end(),
+                               [&](Formula p) { return formulas_.kind(p) == FormulaSpace::Kind::Leaf; });
+  if (o.alternatives)
+    for (SchemaId g : o.groups)
+      if (!is_closed(g)) o.unclosed.push_back(g);
   o.required.resize(universe->words());
   for (SchemaId g : o.groups) {
     const SchemaNode &n = schema_.nodes[g];
@@ -220,6 +227,12 @@ bool JsonControl::is_open(SchemaId group) const {
   return !n.pattern_properties.empty() || n.additional_properties != NO_SCHEMA || n.property_names != NO_SCHEMA;
 }
 
+bool JsonControl::is_closed(SchemaId group) const {
+  const SchemaNode &n = schema_.nodes[group];
+  return n.additional_properties != NO_SCHEMA && schema_.nodes[n.additional_properties].boolean == false &&
+         n.pattern_properties.empty();
+}
+
 std::vector<SchemaId> JsonControl::open_among(const std::vector<SchemaId> &groups) const {
   std::vector<SchemaId> open;
   for (SchemaId g : groups)
@@ -274,13 +287,30 @@ Formula JsonControl::extra_requirement(SchemaId group, const ObjectControl &o, u
 KeyControl *JsonControl::key(ObjectControl *o, uint32_t index) {
   auto &slot = o->keys[index];
   if (!slot) {
+    const std::string &key = o->universe->keys[index];
+    ObjectControl *frame = with_key_named(o, key);
     auto made = make_child<ObjectControl>(
-        o, asked_about(o->universe->keys[index], o->groups, o->open),
-        [&](SchemaId g) { return key_requirement(g, o->universe->keys[index]); },
+        frame, asked_about(key, frame->groups, frame->open), [&](SchemaId g) { return key_requirement(g, key); },
         [&](GoalId g) { return object_control(g, o->universe); });
-    o->keys[index] = std::move(made);
+    slot = std::move(made);
   }
-  return o->keys[index].get();
+  return slot.get();
+}
+
+// The frame without the closed alternatives that do not name the key: they are not even looked at.
+ObjectControl *JsonControl::with_key_named(ObjectControl *o, std::string_view key) {
+  if (!o->alternatives) return o;
+  std::vector<SchemaId> left;
+  charge(2 + groups_naming(key).size() + o->unclosed.size());
+  for (SchemaId g : groups_naming(key))
+    if (std::binary_search(o->groups.begin(), o->groups.end(), g)) left.push_back(g);
+  for (SchemaId g : o->unclosed) left.push_back(g);
+  std::sort(left.begin(), left.end());
+  left.erase(std::unique(left.begin(), left.end()), left.end());
+  if (left.empty() || left.size() == o->groups.size()) return o;
+  std::vector<Formula> any;
+  for (SchemaId g : left) any.push_back(formulas_.leaf(g));
+  return object_control(intern({formulas_.disjunction(std::move(any))}, formulas_.leaf(0)), o->universe);
 }
 
 KeyControl *JsonControl::extra_key(ObjectControl *o, std::string_view key) {
@@ -321,12 +351,29 @@ bool JsonControl::object_alive(ObjectControl *o, const ObjectView &view) {
       if (bit(o->required.data(), u.by_rank[r]) && !bit(view.seen, u.by_rank[r])) return false;
   if (view.count + owed > o->max) return false;
   if (view.count + owed >= o->min) return true;
-  if (o->extra != RegexSpace::EMPTY) return oracle_->enough_extra_keys(o, o->min - view.count - owed);
-  uint64_t free = 0;
+  uint64_t free = extra_keys_left(*o, view);
+  if (free == UINT64_MAX) return true;
   for (uint32_t i = 0; i < u.keys.size(); ++i)
     free += bit(o->usable.data(), i) && !bit(view.seen, i) &&
             !(schema_.options.ordered && static_cast<int64_t>(u.rank[i]) <= view.last_rank);
   return view.count + free >= o->min;
+}
+
+// In a simple frame all extra keys that are there are in the language of those that may come.
+uint64_t JsonControl::extra_keys_left(const ObjectControl &o, const ObjectView &view) {
+  const uint64_t texts = count_keys(o.extra);
+  if (texts == UINT64_MAX) return texts;
+  uint64_t declared = 0;
+  for (uint32_t w = 0; w < o.universe->words(); ++w) declared += static_cast<uint64_t>(__builtin_popcountll(view.seen[w]));
+  const uint64_t there = view.count - declared;
+  return texts > there ? texts - there : 0;
+}
+
+uint64_t JsonControl::count_keys(Re re) {
+  const size_t before = text_.regex().unproven();
+  const uint64_t texts = text_.regex().count_texts(re);
+  unproven_ += text_.regex().unproven() - before;
+  return texts;
 }
 
 bool JsonControl::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_t *allowed) {
@@ -355,8 +402,8 @@ bool JsonControl::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_
     }
     extra = extra && !stop;
   }
-  if (o->min > view.count + 1 + owed && !extra && o->extra == RegexSpace::EMPTY && schema_.options.ordered) {
-    // Ordered and closed: skipping keys may leave too few for minProperties.
+  if (schema_.options.ordered && o->min > view.count + 1 + owed && extra_keys_left(*o, view) != UINT64_MAX) {
+    // Skipping keys may leave too few for minProperties.
     for (uint32_t r = 0; r < u.keys.size(); ++r) {
       uint32_t i = u.by_rank[r];
       if (!bit(allowed, i)) continue;
@@ -365,6 +412,7 @@ bool JsonControl::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_
       if (!object_alive(o, {seen.data(), view.count + 1, static_cast<int64_t>(r)}))
         allowed[i >> 6] &= ~(uint64_t{1} << (i & 63));
     }
+    extra = extra && object_alive(o, {view.seen, view.count + 1, static_cast<int64_t>(u.keys.size())});
   }
   return extra;
 }

@@ -199,8 +199,8 @@ uint64_t JsonOracle::extras_there(const ObjectQuery &q) {
 // Is there a key of this kind beside those that are to come already? Keys that are there are of kinds unknown here.
 bool JsonOracle::has_key_left(const ObjectQuery &q, uint32_t kind, uint64_t included) {
   for (auto &[matched, re] : c_.extra_classes(q.classes)) {
-    if (matched != kind || re == RegexSpace::ANY_TEXT || c_.text_.regex().has_length(re, LONG_KEY, -1)) continue;
-    const uint64_t there = extras_there(q), texts = count_texts(re, included + there + 1);
+    if (matched != kind) continue;
+    const uint64_t there = extras_there(q), texts = c_.count_keys(re);
     if (texts <= included) return false;
     if (texts <= included + there) ++unproven_;
   }
@@ -326,10 +326,9 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
     std::vector<Formula> all;
     for (SchemaId g : q.open) all.push_back(c_.extra_requirement(g, *q.classes, matched));
     if (re == RegexSpace::EMPTY || !can_hold(c_.formulas_.conjunction(std::move(all)))) continue;
-    if (re == RegexSpace::ANY_TEXT || c_.text_.regex().has_length(re, LONG_KEY, -1)) return true;
     uint64_t included = 0;
     for (auto &extra : q.extras) included += extra.first == matched;
-    const uint64_t wanted = q.min - count + included, texts = count_texts(re, wanted + there);
+    const uint64_t wanted = q.min - count + included, texts = c_.count_keys(re);
     if (texts >= wanted + there) return true;
     more += texts > included ? texts - included : 0;
   }

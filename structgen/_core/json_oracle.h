@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,9 +38,11 @@ class JsonOracle {
   // May a key of this class come next?
   bool extra_class_alive(ObjectControl *frame, const ObjectView &view, uint32_t matched);
   bool extra_class_possible(ObjectControl *frame, uint32_t matched);
-  bool enough_extra_keys(ObjectControl *frame, uint64_t n);
   // `reading`: the last item is still being read, so its value is not yet known to the frame.
   bool array_alive(ArrayControl *frame, uint64_t count, bool one_more, bool reading = false);
+  // Which verdicts over a child's roots leave a frame of many branches alive; nothing where it is none (json_branches.cpp).
+  std::optional<Formula> object_verdicts(ObjectControl *frame, const Verdicts &on, const ObjectView &view);
+  std::optional<Formula> array_verdicts(ArrayControl *frame, const Verdicts &on, uint64_t count);
   uint64_t unproven() const { return unproven_; }
   void leave_unproven() { ++unproven_; }
 
@@ -53,6 +56,12 @@ class JsonOracle {
   bool ways(Formula f, size_t most, std::vector<std::pair<Groups, Groups>> *out);
 
  private:
+  std::vector<Groups> branches(Formula f) const;
+  std::optional<Formula> verdicts_of_branches(Formula frame, const Verdicts &on,
+                                              const std::function<bool(const Groups &)> &possible);
+  // Adds the keys that may come next; false where the frame has no such form.
+  bool keys_of_branches(ObjectControl *frame, const ObjectView &view, Bits *keys);
+  bool branch_keys(ObjectControl *frame, const ObjectView &view, const Groups &branch, Bits *keys);
   void preferred_first(std::vector<Formula> *alternatives) const;
   struct ObjectQuery;
   struct ObjectModel;

@@ -326,6 +326,31 @@ void Masks::extra_kinds(Vocabulary::Node at, const Node *n, Fragment &f) {
     });
 }
 
+// Along the keys that are there already the fragment allows too much: such a key may not close again, and where hardly
+// another one is left, the state knows which.
+void Masks::seen_keys_below(Vocabulary::Node at, const Node *n) {
+  auto child = [&](Vocabulary::Node m) {
+    const uint8_t byte = v_.byte(m);
+    if (!a_.meets_seen_key(n, byte)) return;
+    Arena::Mark mark = r_->arena.mark();
+    const Node *next = a_.step(*r_, n, byte);
+    const bool inside = next && next->kind == Node::Key && next->parent == n->parent;
+    if (!next || (inside && next->text != text_.row(n->text)[byte])) {
+      for (uint32_t id : v_.ids_within(m)) clear(id);
+      if (next) from_exit(m, next);
+    } else if (inside && next->seen && v_.end(m) > m + 1) {
+      seen_keys_below(m, next);
+    }
+    r_->arena.release(mark);
+  };
+  if (at == Vocabulary::ROOT) {
+    for (int b = 0; b < 256; ++b)
+      if (const Vocabulary::Node m = v_.root_child(static_cast<uint8_t>(b)); m != Vocabulary::NONE) child(m);
+    return;
+  }
+  for (Vocabulary::Node m = at + 1; m < v_.end(at); m = v_.end(m)) child(m);
+}
+
 void Masks::key_below(Vocabulary::Node at, const Node *n) {
   const Node *object = n->parent;
   r_->looked_at(object);
@@ -345,7 +370,10 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
         for (uint32_t id : v_.ids(m))
           if (token_allowed(n, id, skip)) set(id);
     };
-    if (!f.exits.empty()) {
+    if (a_.keys_run_out(object)) {
+      // What may follow a key depends on which keys are left.
+      for (const Exit &e : f.exits) one_by_one(e.node);
+    } else if (!f.exits.empty()) {
       if (n->json->only_extra_class(control)) {
         if (const Node *after = a_.close_extra_key(*r_, n)) {
           if (at == Vocabulary::ROOT) {
@@ -372,20 +400,8 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
       } else {
         extra_kinds(at, n, f);
       }
-      // A key that is already there cannot be closed again.
-      for (const SeenKey *s = object->extras; s; s = s->previous) {
-        std::string now = a_.key_text(n);
-        std::string_view text{s->text, s->length};
-        if (!text.starts_with(now)) continue;
-        std::string path = escape_json(text.substr(now.size())) + '"';
-        Vocabulary::Node m = at;
-        for (char c : path)
-          if (m != Vocabulary::NONE) m = v_.child(m, static_cast<uint8_t>(c));
-        if (m == Vocabulary::NONE) continue;
-        for (Vocabulary::Node k = m; k < v_.end(m); ++k)
-          for (uint32_t id : v_.ids(k)) clear(id);
-      }
     }
+    if (n->seen) seen_keys_below(at, n);
     r_->arena.release(mark);
   }
   if (n->lo >= n->hi) return;

@@ -55,6 +55,7 @@ class Masks {
   void inside_bounded(Vocabulary::Node at, const Node *node, const Fragment &fragment, uint64_t least, uint64_t most);
   void string_below(Vocabulary::Node at, const Node *node);
   void extra_kinds(Vocabulary::Node at, const Node *node, Fragment &fragment);
+  void seen_keys_below(Vocabulary::Node at, const Node *node);
   void key_below(Vocabulary::Node at, const Node *node);
   void scalar_below(Vocabulary::Node at, const Node *node);
   void from_exit(Vocabulary::Node exit, const Node *after);

@@ -40,7 +40,7 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
       if (v_.token(id).find_first_of(ends) != std::string::npos) check(id);
   }
   if (node->kind == Node::String && node->parent->kind == Node::Array && node->parent->control.array->unique &&
-      node->parent->extras) {
+      node->parent->items) {
     // The string is an item itself: it may not close where it equals an earlier one.
     std::string read = Automaton::item_text(node->trace, node->parent);
     read.erase(0, read.find('"') + 1);
@@ -49,7 +49,7 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
         if (v_.token(id).find('"') != std::string::npos) check(id);
     } else {
       const bool plain = read.find('\\') == std::string::npos;
-      for (const SeenKey *s = node->parent->extras; s; s = s->previous) {
+      for (const SeenItem *s = node->parent->items; s; s = s->previous) {
         if (!s->text) continue;
         const std::string_view text{s->text, s->length};
         if (plain && !text.starts_with(read)) continue;  // most of them, before anything is spelled

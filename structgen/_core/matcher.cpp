@@ -74,9 +74,9 @@ std::vector<const Link *> Matcher::fresh(const Link *last) const {
   return out;
 }
 
-const SeenKey *Matcher::keep(const SeenKey *last) {
-  for (const SeenKey *s : fresh(last)) {
-    SeenKey *copy = arena_.make<SeenKey>(*s);
+const SeenItem *Matcher::keep(const SeenItem *last) {
+  for (const SeenItem *s : fresh(last)) {
+    SeenItem *copy = arena_.make<SeenItem>(*s);
     if (s->previous && scratch_.contains(s->previous)) copy->previous = last;
     if (s->text && scratch_.contains(s->text)) {
       auto *text = static_cast<char *>(arena_.allocate(s->length));
@@ -86,6 +86,19 @@ const SeenKey *Matcher::keep(const SeenKey *last) {
     last = copy;
   }
   return last;
+}
+
+const KeyTree *Matcher::keep(const KeyTree *tree) {
+  if (!tree || !scratch_.contains(tree)) return tree;
+  KeyTree *copy = arena_.make<KeyTree>(*tree);
+  if (scratch_.contains(tree->text)) {
+    auto *text = static_cast<char *>(arena_.allocate(tree->length));
+    std::copy(tree->text, tree->text + tree->length, text);
+    copy->text = text;
+  }
+  copy->left = keep(tree->left);
+  copy->right = keep(tree->right);
+  return copy;
 }
 
 const TextLink *Matcher::keep(const TextLink *last) {
@@ -155,12 +168,13 @@ const Node *Matcher::keep(const Node *node) {
       break;
     case Node::Object:
       copy->bits = copy_array(node->bits, node->control.object->universe->words());
-      copy->extras = keep(node->extras);
+      copy->seen = keep(node->seen);
       break;
-    case Node::Array: copy->extras = keep(node->extras); break;
+    case Node::Array: copy->items = keep(node->items); break;
     case Node::Key:
       copy->bits = copy_array(node->bits, node->parent->control.object->universe->words());
       copy->link = keep(node->link);
+      copy->seen = keep(node->seen);
       break;
     default: break;
   }

@@ -190,7 +190,8 @@ class Matcher {
   const EarleySet *keep(const EarleySet *set);
   const IndentLevel *keep(const IndentLevel *level);
   const GrammarEntry *keep(const GrammarEntry *entries, uint32_t count);
-  const SeenKey *keep(const SeenKey *last);
+  const SeenItem *keep(const SeenItem *last);
+  const KeyTree *keep(const KeyTree *tree);
   const TextLink *keep(const TextLink *last);
   template <class Link>
   std::vector<const Link *> fresh(const Link *last) const;

@@ -159,6 +159,9 @@ class RegexSpace {
   // Length in characters of the shortest word, or -1 if the language is empty; beyond the budget a
   // lower bound.
   int64_t min_length(Re r);
+  // How many texts it has; UINT64_MAX: no end of them, too many to write down, or too many states to tell, which
+  // counts as unproven.
+  uint64_t count_texts(Re r);
   // Appends all texts of `r` where it has at most `most`, and those short and told by structure; else nothing.
   bool few_texts(Re r, size_t most, std::vector<std::string> *out);
   // An expression without a count, and how many characters its texts may have so that they are those of `r`:

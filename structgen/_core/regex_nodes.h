@@ -20,6 +20,7 @@
 #include <limits>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "hashing.h"
 #include "regex.h"
@@ -130,6 +131,7 @@ struct RegexSpace::Impl {
   std::unordered_map<Re, int64_t> shortest_lengths;  // in bytes
   std::unordered_map<Hash128, bool, HashOf128> has_length;
   std::unordered_map<Re, int64_t> min_lengths;
+  std::unordered_map<Re, uint64_t> counts;  // of texts
 
   std::vector<uint32_t> visited;  // per node: the last search that met it
   uint32_t search = 0;

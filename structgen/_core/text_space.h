@@ -70,6 +70,7 @@ struct Fragment {
 // Tokens that can end an item of an array.
 struct EndingTokens {
   std::vector<uint32_t> all, after_quote;  // from outside of a string, and from inside
+  bool second_key = false;                 // some token may close a key, and then hold a whole one
 };
 
 class Lexemes;

@@ -98,13 +98,15 @@ bool WitnessSearch::extra_key(const Node *n, uint64_t i, std::string *text) {
   if (i == 0) return true;
   const Re re = a_.text().re(n->text);
   // One key of each kind first, where patterns tell them apart.
-  std::vector<std::string> examples;
-  if (n->length == 0 && !o->patterns.empty()) examples = n->json->extra_key_examples(o);
-  if (i <= examples.size()) {
-    *text = escape_json(examples[i - 1]) + '"';
-    return true;
+  if (n->length == 0 && !o->patterns.empty()) {
+    const auto [it, fresh] = examples_.try_emplace(o);
+    if (fresh) it->second = n->json->extra_key_examples(o);
+    if (i <= it->second.size()) {
+      *text = escape_json(it->second[i - 1]) + '"';
+      return true;
+    }
+    i -= it->second.size();
   }
-  i -= examples.size();
   if (re == RegexSpace::ANY_TEXT) {
     // One more name than there are keys: one of them is free.
     if (i > n->parent->count + o->universe->keys.size() + 1) return false;
@@ -112,9 +114,38 @@ bool WitnessSearch::extra_key(const Node *n, uint64_t i, std::string *text) {
     return true;
   }
   std::string one;
-  if (i > 1 || !space_.witness(re, &one)) return false;
+  if (i > 1 || !other_key(n, re, &one)) return false;
   *text = escape_json(one) + '"';
   return true;
+}
+
+// Goes where the fewest keys are, until there is none.
+bool WitnessSearch::other_key(const Node *n, Re re, std::string *rest) {
+  const KeyTree *seen = n->seen;
+  std::string read(seen ? seen->key(n->length) : std::string_view());
+  while (seen && !(space_.nullable(re) && !has_key(seen, read))) {
+    charge(8);
+    const KeyTree *fewest = seen;
+    int with = -1;
+    read += ' ';
+    for (int k = 0; k < 256 && fewest; ++k) {
+      const auto byte = static_cast<uint8_t>('a' + k);  // letters first: people read it
+      const Re next = space_.row(re)[byte];
+      if (next == RegexSpace::EMPTY || !space_.alive(next)) continue;
+      read.back() = static_cast<char>(byte);
+      const KeyTree *there = keys_beginning_with(seen, read);
+      if (there && with >= 0 && there->size >= fewest->size) continue;
+      if (there && space_.count_texts(next) <= count_keys(there, read)) continue;
+      fewest = there;
+      with = byte;
+    }
+    if (with < 0) return false;
+    read.back() = static_cast<char>(with);
+    re = space_.row(re)[with];
+    seen = fewest;
+  }
+  *rest = read.substr(n->seen ? n->length : 0);
+  return seen || space_.witness(re, rest);
 }
 
 std::string WitnessSearch::name(uint64_t i) {

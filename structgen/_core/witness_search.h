@@ -67,6 +67,8 @@ class WitnessSearch {
   bool closing_key(const Node *n, const std::vector<std::string> &texts);
   // The i-th rest of an undeclared key that is worth a try, with its quote; false when there are no more.
   bool extra_key(const Node *n, uint64_t i, std::string *text);
+  // The rest of a key in `re` that is not there yet.
+  bool other_key(const Node *n, Re re, std::string *rest);
   // The i-th of infinitely many texts that tokens can spell, the shortest first; i > 0.
   std::string name(uint64_t i);
 
@@ -74,6 +76,7 @@ class WitnessSearch {
   Reader &r_;
   RegexSpace &space_;
   std::vector<std::string> letters_;
+  std::unordered_map<const ObjectControl *, std::vector<std::string>> examples_;  // of extra keys
   std::string out_;
   int32_t deepest_ = 0;
   uint64_t steps_ = 0, budget_ = 0;

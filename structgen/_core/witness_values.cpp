@@ -101,7 +101,7 @@ const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, con
     bool there = false;
     if (array && array->control.array->unique) {
       const Hash128 hash = read_value(text).hash;
-      for (const SeenKey *s = array->extras; s && !there; s = s->previous) there = s->hash == hash;
+      for (const SeenItem *s = array->items; s && !there; s = s->previous) there = s->hash == hash;
     }
     if (!there) return read_value_of(n, text);
     if (spent()) return nullptr;

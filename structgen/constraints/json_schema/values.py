@@ -18,7 +18,16 @@ from structgen.errors import LimitExceeded, SchemaInvalid
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-__all__ = ["ARRAY", "COUNT_LIMIT", "DIGIT_LIMIT", "OBJECT", "check_spellable", "count_of", "enumerate_values", "number_text"]
+__all__ = [
+    "ARRAY",
+    "COUNT_LIMIT",
+    "DIGIT_LIMIT",
+    "OBJECT",
+    "check_spellable",
+    "count_of",
+    "enumerate_values",
+    "number_text",
+]
 
 DIGIT_LIMIT = 1_000
 """Digits of a number in a schema; the native core's own limit."""
@@ -29,6 +38,8 @@ COUNT_LIMIT = 2**53
 _BITS_OF_DIGITS = DIGIT_LIMIT * 4
 OBJECT, ARRAY = 4, 8
 """Bits of the types in a node."""
+_SHARED = frozenset((str, int, float, bool, type(None)))
+"""Types of which equal values have equal texts in a schema."""
 
 
 def number_text(value: Any, pointer: str) -> str | None:
@@ -111,6 +122,8 @@ Pending = list[tuple[Any, int, int]]
 def enumerate_values(reader: Reader, values: list[Any], node: Node, pointer: str) -> None:
     """Writes `values` as the alternatives of `node`."""
     pending: Pending = []
+    scalars: dict[tuple[type, Any], int] = {}
+    """Nodes of members and items that are no containers: equal ones share a node."""
     path: list[int] = []
     """The containers around the value at hand, by identity; the last one pending is the next, so it is a path."""
     around: set[int] = set()
@@ -120,23 +133,40 @@ def enumerate_values(reader: Reader, values: list[Any], node: Node, pointer: str
         around.difference_update(path[depth:])
         del path[depth:]
         generated: dict[str, Any] = {"pointer": pointer}
-        if not isinstance(value, (dict, list, tuple)):
-            _write(reader, [value], generated, pointer, pending)
-        elif id(value) in around:
+        if id(value) in around:
             raise SchemaInvalid(
                 "a value contains itself, so no JSON text spells it",
                 pointer=pointer,
                 hint="Build it without the cycle.",
             )
-        else:
-            path.append(id(value))
-            around.add(id(value))
-            reader.note_depth(len(path), pointer)
-            if isinstance(value, dict):
-                _exact_object(reader, value, generated, pending, pointer, depth + 1)
+        path.append(id(value))
+        around.add(id(value))
+        reader.note_depth(len(path), pointer)
+        places = []
+        for member in value.values() if isinstance(value, dict) else value:
+            if isinstance(member, (dict, list, tuple)):
+                places.append(reader.reserve())
+                pending.append((member, places[-1], depth + 1))
             else:
-                _exact_array(reader, value, generated, pending, depth + 1)
+                places.append(_scalar(reader, member, pointer, scalars))
+        if isinstance(value, dict):
+            _exact_object(reader, value, places, generated, pointer)
+        else:
+            _exact_array(reader, places, generated)
         reader.nodes[place] = generated
+
+
+def _scalar(reader: Reader, value: Any, pointer: str, known: dict[tuple[type, Any], int]) -> int:
+    """The node id of a member or item that is no container."""
+    kind = type(value)
+    if kind in _SHARED and (kind, value) in known:
+        return known[kind, value]
+    node: Node = {"pointer": pointer}
+    _write(reader, [value], node, pointer, [])
+    place = reader.generated(node)
+    if kind in _SHARED:
+        known[kind, value] = place
+    return place
 
 
 def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: Pending) -> None:
@@ -173,29 +203,19 @@ def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: Pendi
         node["values"] = tuple(containers)
 
 
-def _exact_object(
-    reader: Reader, value: dict[str, Any], node: Node, pending: Pending, pointer: str, depth: int
-) -> None:
-    properties = []
-    for name, member in value.items():
+def _exact_object(reader: Reader, value: dict[str, Any], places: list[int], node: Node, pointer: str) -> None:
+    for name in value:
         if not isinstance(name, str):
             raise SchemaInvalid(f"the key {name!r} is not a string", pointer=pointer)
-        place = reader.reserve()
-        properties.append((name, place))
-        pending.append((member, place, depth))
     if not (joined := "".join(value)).isascii():
         check_spellable(joined, pointer)
     node["types"] = OBJECT
-    node["properties"] = tuple(properties)
+    node["properties"] = tuple(zip(value, places, strict=True))
     node["required"] = tuple(value)
     node["additionalProperties"] = reader.false()
 
 
-def _exact_array(reader: Reader, value: Any, node: Node, pending: Pending, depth: int) -> None:
-    places = []
-    for item in value:
-        places.append(reader.reserve())
-        pending.append((item, places[-1], depth))
+def _exact_array(reader: Reader, places: list[int], node: Node) -> None:
     node["types"] = ARRAY
     node["prefixItems"] = tuple(places)
     node["items"] = reader.false()

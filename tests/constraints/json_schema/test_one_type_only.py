@@ -144,7 +144,10 @@ def test_evaluating_keywords_in_two_applicators(outer: str) -> None:
             continue
         applied = APPLICATORS[outer](APPLICATORS[inner](KEYWORDS[keyword]))
         if "$ref" in (inner, outer):
-            applied = {**applied, "$defs": {"it": KEYWORDS[keyword] if inner == "$ref" else applied["$defs"]["it"]}}
+            applied = {
+                **applied,
+                "$defs": {"it": KEYWORDS[keyword] if inner == "$ref" else applied["$defs"]["it"]},
+            }
         for unevaluated in ({"unevaluatedItems": False}, {"unevaluatedProperties": False}):
             check(beside(applied, unevaluated), f"{keyword} in {inner}")
 
