@@ -1,4 +1,7 @@
 // The rest of a key, for a completion: owed keys first, then declared ones, then any.
+#include <algorithm>
+#include <bit>
+
 #include "json_space.h"
 #include "witness_search.h"
 
@@ -7,6 +10,18 @@ namespace {
 
 constexpr size_t MOST_OTHERS = 40;  // undeclared keys that are tried at one place
 
+// The first declared key of the range that may come, from `i` on: `owed` ones, others, or (null) any. Word by word, since
+// of a large object most keys may be there already.
+uint32_t next_key(const Node *n, uint32_t i, const Bits *required, bool owed) {
+  for (; i < n->hi; i = (i | 63) + 1) {
+    uint64_t word = n->bits[i >> 6];
+    if (required) word &= owed ? (*required)[i >> 6] : ~(*required)[i >> 6];
+    word &= ~uint64_t{0} << (i & 63);
+    if (word != 0) return std::min(n->hi, (i & ~63u) + static_cast<uint32_t>(std::countr_zero(word)));
+  }
+  return n->hi;
+}
+
 }  // namespace
 
 const Node *WitnessSearch::simple_key(const Node *n) {
@@ -14,9 +29,8 @@ const Node *WitnessSearch::simple_key(const Node *n) {
   if (!n || n->kind != Node::Key) return n;
   const ObjectControl &o = *n->parent->control.object;
   for (bool owed : {true, false})
-    for (uint32_t i = n->lo; i < n->hi; ++i)
-      if (bit(n->bits, i) && bit(o.required.data(), i) == owed)
-        return read(n, escape_json(std::string_view(o.universe->keys[i]).substr(n->length)) + '"');
+    if (const uint32_t i = next_key(n, n->lo, &o.required, owed); i < n->hi)
+      return read(n, escape_json(std::string_view(o.universe->keys[i]).substr(n->length)) + '"');
   std::string text;
   for (uint64_t i = 0; n->text != TextSpace::DEAD && extra_key(n, i, &text); ++i)
     if (const Node *next = read(n, text)) return next;
@@ -28,8 +42,8 @@ bool WitnessSearch::key(const Node *n, size_t before) {
   const KeyUniverse &u = *o.universe;
   std::vector<std::string> texts, others;
   auto offer = [&](bool owed) {
-    for (uint32_t i = n->lo; i < n->hi; ++i) {
-      if (!bit(n->bits, i) || (o.simple && bit(o.required.data(), i) != owed)) continue;
+    const Bits *required = o.simple ? &o.required : nullptr;
+    for (uint32_t i = next_key(n, n->lo, required, owed); i < n->hi; i = next_key(n, i + 1, required, owed)) {
       texts.push_back(escape_json(std::string_view(u.keys[i]).substr(n->length)) + '"');
       if (o.simple) return;
     }
