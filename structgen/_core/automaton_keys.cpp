@@ -132,6 +132,7 @@ TextState Automaton::without_seen(Reader &r, const Node *object, TextState text,
   const uint32_t escape = text_.escape(text);
   if (escape == 0 && space.count_texts(text_.re(text)) == UINT64_MAX) return text;
   r.looked_at(object);
+  charge(4);
   const uint64_t there = count_keys(*seen, read);
   const auto another = [&](Re rest) { return space.count_texts(rest) > there; };
   if (escape == 0 ? another(text_.re(text)) : text_.escape_viable(text, another)) return text;
@@ -140,6 +141,7 @@ TextState Automaton::without_seen(Reader &r, const Node *object, TextState text,
   while (whole > 0 && (read[whole - 1] & 0xc0) == 0x80) --whole;
   if (whole > 0 && static_cast<uint8_t>(read[whole - 1]) >= 0xc0) --whole;
   std::vector<std::string> rests;
+  charge(4 * there);
   each_key(*seen, read, [&](std::string_view key) { rests.emplace_back(key.substr(whole)); });
   *seen = nullptr;
   Re left = object->json->extra_keys(object->control.object, view(object));

@@ -28,6 +28,7 @@ std::vector<JsonOracle::Groups> JsonOracle::branches(Formula f) const {
   }
   if (fs.kind(choice) != FormulaSpace::Kind::Or || fs.parts(choice).size() < MANY_BRANCHES) return {};
   std::vector<Groups> out;
+  charge(4 * fs.parts(choice).size());
   for (Formula p : fs.parts(choice)) {
     if (!fs.is_conjunction(p)) return {};
     Groups one = fs.leaves(p);
@@ -48,6 +49,7 @@ std::optional<Formula> JsonOracle::verdicts_of_branches(Formula frame, const Ver
   std::vector<Formula> any;
   for (const Groups &branch : all) {
     const Question question(*this);
+    charge(2 + branch.size());
     if (!possible(branch)) continue;
     std::vector<Formula> each;
     for (SchemaId g : branch)
@@ -76,6 +78,7 @@ bool JsonOracle::branch_keys(ObjectControl *o, const ObjectView &view, const Gro
   const auto is_closed = [&](SchemaId g) { return c_.is_closed(g); };
   const auto closed = std::find_if(branch.begin(), branch.end(), is_closed);
   if (closed == branch.end()) return false;
+  charge(2 + 4 * c_.schema_.nodes[*closed].properties.size());
   uint64_t most = UNBOUNDED;
   std::vector<uint32_t> owed, candidates;
   for (SchemaId g : branch) {

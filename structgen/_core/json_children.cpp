@@ -181,6 +181,7 @@ GoalId JsonControl::without_groups(GoalId goal, const std::vector<SchemaId> &fai
   for (Formula &r : roots) {
     const bool any = formulas_.kind(r) == FormulaSpace::Kind::Or;
     left.clear();
+    charge(1 + (any ? formulas_.parts(r).size() / 4 : 0));
     if (any)
       for (Formula p : formulas_.parts(r))
         if (formulas_.kind(p) != FormulaSpace::Kind::Leaf || !is_failed[formulas_.leaf_id(p)]) left.push_back(p);

@@ -302,6 +302,7 @@ KeyControl *JsonControl::key(ObjectControl *o, uint32_t index) {
 ObjectControl *JsonControl::with_key_named(ObjectControl *o, std::string_view key) {
   if (!o->alternatives) return o;
   std::vector<SchemaId> left;
+  charge(2 + groups_naming(key).size() + o->unclosed.size());
   for (SchemaId g : groups_naming(key))
     if (std::binary_search(o->groups.begin(), o->groups.end(), g)) left.push_back(g);
   for (SchemaId g : o->unclosed) left.push_back(g);

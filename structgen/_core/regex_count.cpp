@@ -36,6 +36,7 @@ uint64_t RegexSpace::count_texts(Re root) {
   size_t states = 0;
   enter(root);
   while (!path.empty()) {
+    charge();
     Open &top = path.back();
     if (top.next == top.steps.size()) {
       const Open done = top;

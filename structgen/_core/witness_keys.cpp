@@ -138,6 +138,7 @@ bool WitnessSearch::other_key(const Node *n, Re re, std::string *rest) {
   const KeyTree *seen = n->seen;
   std::string read(seen ? seen->key(n->length) : std::string_view());
   while (seen && !(space_.nullable(re) && !has_key(seen, read))) {
+    charge(8);
     const KeyTree *fewest = seen;
     int with = -1;
     read += ' ';
