@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from structgen.errors import ConstraintError, EmptyConstraint, a_kind, with_kind
+from structgen.errors import ConstraintError, EmptyConstraint, LimitExceeded, a_kind, with_kind
 
 from .base import IR, Constraint
-from .expressions import RE
+from .expressions import MOST_CHARACTERS, MOST_PARTS, RE
 
 __all__ = ["ChoiceConstraint", "choice"]
 
@@ -63,6 +63,13 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
             "choice() needs at least one text; with none, nothing could ever be generated",
             hint="Check how the list is made.",
         )
+    if len(given) > MOST_PARTS:
+        raise LimitExceeded(
+            f"choice() has {len(given):,} texts, more than {MOST_PARTS:,}",
+            limit="MOST_PARTS",
+            hint="Say what the texts have in common as a pattern: sg.regex(...).",
+        )
+    characters = 0
     for index, text in enumerate(given):
         if not isinstance(text, str):
             raise ConstraintError(
@@ -76,4 +83,11 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
                 where=f"item {index}",
                 hint="Decode the text correctly first.",
             )
+        characters += len(text)
+    if characters > MOST_CHARACTERS:
+        raise LimitExceeded(
+            f"the texts of choice() have {characters:,} characters, more than {MOST_CHARACTERS:,}",
+            limit="MOST_CHARACTERS",
+            hint="Use fewer or shorter texts.",
+        )
     return ChoiceConstraint(tuple(dict.fromkeys(given)))

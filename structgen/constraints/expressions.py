@@ -17,13 +17,17 @@ Cost: each builder is linear in its own parts, not in what is below them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
+
+from structgen.errors import LimitExceeded
 
 __all__ = [
     "ALL_RANGES",
     "ANY",
     "EPSILON",
+    "MOST_CHARACTERS",
+    "MOST_PARTS",
     "NOTHING",
     "RE",
     "TEXT",
@@ -50,6 +54,10 @@ EPSILON: RE = ("literal", "")
 NOTHING: RE = ("empty",)
 ANY: RE = ("any",)
 TEXT: RE = ("text",)
+MOST_PARTS = 2_000_000
+"""Parts of one sequence or choice."""
+MOST_CHARACTERS = 20_000_000
+"""Characters of one text, or of one choice of texts."""
 ALL_RANGES: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 
@@ -120,6 +128,7 @@ def concat(parts: Iterable[RE]) -> RE:
             if part == NOTHING:
                 return NOTHING
             if run:
+                _check_characters(run)
                 text = "".join(run)
                 run = []
                 if text:
@@ -127,10 +136,29 @@ def concat(parts: Iterable[RE]) -> RE:
             if part == TEXT and result and result[-1] == TEXT:
                 continue
             result.append(part)
+    _check_characters(run)
+    _check_parts(result)
     text = "".join(run)
     if text or not result:
         result.append(("literal", text))
     return result[0] if len(result) == 1 else ("concat", tuple(result))
+
+
+def _check_parts(parts: Collection[object]) -> None:
+    """Builders copy what is below them, so an expression that is joined with itself again and again doubles."""
+    if len(parts) > MOST_PARTS:
+        raise LimitExceeded(
+            f"an expression has more than {MOST_PARTS:,} parts", limit="MOST_PARTS", hint="Split the constraint."
+        )
+
+
+def _check_characters(texts: Iterable[str]) -> None:
+    if sum(map(len, texts)) > MOST_CHARACTERS:
+        raise LimitExceeded(
+            f"the texts of an expression have more than {MOST_CHARACTERS:,} characters",
+            limit="MOST_CHARACTERS",
+            hint="Split the constraint.",
+        )
 
 
 def alternate(parts: Iterable[RE]) -> RE:
@@ -172,6 +200,9 @@ def alternate(parts: Iterable[RE]) -> RE:
         for text in single:
             del texts[text]
     result = others
+    _check_parts(others)
+    _check_parts(texts)
+    _check_characters(texts)
     if texts:
         words = tuple(texts)
         result.insert(0, ("literal", words[0]) if len(words) == 1 else ("literals", words))

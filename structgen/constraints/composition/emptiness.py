@@ -42,11 +42,23 @@ def _grammar(grammar: GrammarIR) -> bool:
     empty = {
         -1 - place for place, terminal in enumerate(grammar["terminals"]) if _terminal(grammar, terminal)
     }
-    grown = True
-    while grown:
-        heads = {head for head, *body in grammar["productions"] if empty.issuperset(body)}
-        grown = not heads <= empty
-        empty |= heads
+    missing: list[int] = []  # by production: the symbols in it that are not known to be empty
+    waiting: dict[int, list[int]] = {}
+    pending = list(empty)
+    for place, (head, *body) in enumerate(grammar["productions"]):
+        missing.append(len(body))
+        for symbol in body:
+            waiting.setdefault(symbol, []).append(place)
+        if not body and head not in empty:
+            empty.add(head)
+            pending.append(head)
+    while pending:
+        for place in waiting.get(pending.pop(), ()):
+            missing[place] -= 1
+            head = grammar["productions"][place][0]
+            if not missing[place] and head not in empty:
+                empty.add(head)
+                pending.append(head)
     within = grammar["within"]
     return grammar["start"] in empty and (within is None or _expression(within))
 

@@ -13,6 +13,7 @@ Source: lark 1.3, load_grammar.Grammar.compile.
 from __future__ import annotations
 
 import pkgutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import ENOENT
@@ -49,6 +50,9 @@ ImportPath = str | Path | Callable[[Any, str], tuple[Any, str]]
 
 _INSTANCES = 2_000
 """Uses of templates with different arguments."""
+
+_ARGUMENTS = 10_000
+"""Characters of the arguments of one use of a template, uses of templates in them written out."""
 
 _MANY = 50
 """Counts from which on lark makes rules of their own for a repetition."""
@@ -133,6 +137,19 @@ def _read(file: Any) -> str:
         return ""
 
 
+class _Templates(ApplyTemplates):
+    """Lark's own, which names a use by its arguments: uses in uses in uses have names that double."""
+
+    def template_usage(self, children: list[Any]) -> Any:
+        if sum(len(argument.name) for argument in children[1:]) > _ARGUMENTS:
+            raise LimitExceeded(
+                f"the arguments of a template, written out, have more than {_ARGUMENTS} characters",
+                limit="_ARGUMENTS",
+                hint="Name a use of a template as a rule, and pass that.",
+            )
+        return super().template_usage(children)  # type: ignore[no-untyped-call]
+
+
 class _Patterns(TerminalTreeToPattern):
     """Lark's own, with a count that has no upper bound."""
 
@@ -162,7 +179,7 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
     definitions = [one for one in grammar.rule_defs if one[2] is not None]
     placeholders = {one[0] for one in grammar.rule_defs if one[2] is None}
     anonymous = PrepareAnonTerminals(terminals)  # type: ignore[no-untyped-call]
-    templates = ApplyTemplates(definitions)  # type: ignore[no-untyped-call]
+    templates = _Templates(definitions)  # type: ignore[no-untyped-call]
     transformer = PrepareLiterals() * ValidateSymbols() * anonymous * templates
     rules: dict[str, Body] = {}
     for name, parameters, tree, options in definitions:  # grows while templates are used
@@ -199,13 +216,15 @@ def select(
     for name, body in rules.items():
         if name in named[name] and not any(helper for _, one, helper in _symbols(body) if one == name):
             mentions[name] = named[name] - {name}
-    kept = list(rules)
-    while True:
-        used = {start}.union(*(mentions[name] for name in kept))
-        left = [name for name in kept if name in used]
-        if len(left) == len(kept):
-            break
-        kept = left
+    mentioned = Counter(one for name in rules for one in mentions[name])
+    mentioned[start] += 1
+    dropped = [name for name in rules if not mentioned[name]]
+    for name in dropped:  # grows: what only they mention goes, too
+        for one in mentions[name]:
+            mentioned[one] -= 1
+            if one in rules and not mentioned[one]:
+                dropped.append(one)
+    kept = [name for name in rules if mentioned[name]]
     used = set[str]().union(*(named[name] for name in kept))
     wanted = keep.union(ignore, used, (literals[text] for text in used & literals.keys()))
     return Loaded(

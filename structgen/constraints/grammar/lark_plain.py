@@ -28,9 +28,9 @@ from .lark_source import Source
 
 __all__ = ["Defined", "NotPlain", "Patterns", "imported_terminals", "read_plain"]
 
-_LONGEST = 100_000
+_LONGEST = 20_000
 """Characters of a terminal's pattern: patterns in patterns are written out."""
-_ALL = 1_000_000
+_ALL = 200_000
 """Characters of all patterns."""
 
 _Tree = Any

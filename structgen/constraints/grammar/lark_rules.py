@@ -3,7 +3,8 @@
 Why: bodies over lark's terminals become bodies over those of `ir`; what may follow a terminal is what decides whether
 a look-ahead at its end can matter (`lark_lookahead`).
 Invariant: a body means what lark's means; `Following` may name a terminal too many, never one too few.
-Cost: linear in the grammar, for `Following` times the number of terminals.
+Cost: linear in the grammar, for `Following` times the number of terminals: a rule is looked at again only after one that
+it uses has grown.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from .bodies import EMPTY, choice_of, sequence_of
 from .ir import Body
 from .lark_loading import Loaded
+from .regular import used_rules
 
 __all__ = ["Following", "optional", "rule_bodies"]
 
@@ -73,14 +75,17 @@ class Following:
     def __init__(self, bodies: Mapping[str, Body], silent: Iterable[str]) -> None:
         self.silent = frozenset(silent)
         self.rules = {name: _Ends() for name in bodies}
-        grown = True
-        while grown:
-            grown = False
-            for name, body in bodies.items():
-                now = self._ends(body, None)
-                if now.size() != self.rules[name].size():
-                    self.rules[name] = now
-                    grown = True
+        users: dict[str, list[str]] = {name: [] for name in bodies}
+        for name, body in bodies.items():
+            for used in used_rules(body) & users.keys():
+                users[used].append(name)
+        pending = dict.fromkeys(bodies)
+        while pending:
+            name, _ = pending.popitem()
+            now = self._ends(bodies[name], None)
+            if now.size() != self.rules[name].size():
+                self.rules[name] = now
+                pending.update(dict.fromkeys(users[name]))
         self.pairs: dict[str, set[str]] = {}
         for body in bodies.values():
             self._ends(body, self._note)

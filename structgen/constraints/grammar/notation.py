@@ -46,8 +46,10 @@ __all__ = [
 class NotationLimits:
     """Bounds on one grammar."""
 
-    length: int = 10_000_000
+    length: int = 1_000_000
     """Characters."""
+    entries: int = 200_000
+    """Texts, classes, names and signs of all rules."""
     depth: int = 200
     """Groups and repetitions inside one another."""
     count: int = 1_000_000
@@ -83,6 +85,14 @@ def token_pattern(
     )
 
 
+_LIMIT_HINTS = {
+    "length": "Split it into several constraints.",
+    "entries": "Split it into several constraints.",
+    "depth": "Name the inner groups as rules of their own.",
+    "count": "Leave the upper bound out, as in {m,}, or write a smaller one.",
+    "tags": "Use fewer tags and excluded texts.",
+    "tag_length": "Use shorter tags and excluded texts.",
+}
 _SPACE = r"[ \t\r\n]*+"
 _BOUNDS = re.compile(rf"\{{{_SPACE}([0-9]++){_SPACE}(?:(,){_SPACE}([0-9]++|-1)?+{_SPACE})?+\}}")
 _SIMPLE_BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
@@ -184,9 +194,14 @@ class Reader(ABC):
         groups: list[tuple[list[Body], list[Body], re.Match[str], int]] = []
         repeated = False
         height = tallest = 0  # of the last item, and of the tallest one in this group
+        entries, most_entries = 0, self.limits.entries
         while True:
             for match in self.tokens.finditer(source, position):
                 kind = match.lastindex or _STRAY
+                entries += 1
+                if entries > most_entries:
+                    message = "the grammar has too many texts, names and signs"
+                    raise self.limit("entries", message, match.start(kind))
                 if name is None and kind != _DEFINE:
                     if kind == _END:
                         return rules
@@ -416,7 +431,7 @@ class Reader(ABC):
             where=f"line {at.line}, column {at.column}",
             pattern=self.source,
             position=position,
-            hint=f"Raise it with limits=NotationLimits({name}=...).",
+            hint=_LIMIT_HINTS[name],
         )
 
     def _at(self, position: int, length: int) -> dict[str, Any]:

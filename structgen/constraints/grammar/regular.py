@@ -3,8 +3,10 @@
 Why: a regular part is read by a table, byte by byte, with the masks of its texts made once for a vocabulary; the
 parser has only to see what is left. Grammars without a lexer write their words, numbers, strings and white space
 as rules, so most of what they say is regular.
-Invariant: the expression of a body has the body's language, exactly.
-Cost: linear; bodies are looked at once.
+Invariant: the expression of a body has the body's language, exactly. What is not made an expression stays a rule, which
+means the same.
+Cost: linear. Bodies are looked at once. Rules that share rules would be exponentially large as expressions, and chains of
+rules quadratically large; so an expression is measured before it is made, and all of a grammar together have a budget.
 """
 
 from __future__ import annotations
@@ -14,12 +16,21 @@ from collections.abc import Sequence
 from structgen.constraints.expressions import EPSILON, NOTHING, RE, alternate, concat, repeat
 
 from .bodies import EMPTY
-from .ir import Body, Grammar
+from .ir import Body, Grammar, parts_of
 
 __all__ = ["Regular", "used_rules"]
 
 _LARGEST = 5_000
-"""Nodes of an expression beyond which it stays a rule: what many places share would be many times as large."""
+"""Size of an expression beyond which it stays a rule: what many places share would be many times as large."""
+_HIGHEST = 300
+"""Levels of an expression beyond which it stays a rule."""
+_BUDGET = 100_000
+_BUDGET_PER_SIZE = 8
+"""Size of all expressions made of rules: this much, and so many times the size of the grammar as it is written."""
+_CHARACTERS = 32
+"""Characters of texts, or ranges of classes, that count as one node of an expression."""
+_LEAST_OF_TEXT = 4
+"""Characters that a text in a set of texts counts as, beside its own."""
 
 
 class Regular:
@@ -29,10 +40,11 @@ class Regular:
         self._bodies = {rule.name: rule.body for rule in grammar.rules}
         self._rules: dict[str, RE | None] = {}
         self._known: dict[int, tuple[Body, RE | None]] = {}  # by id, whose body is kept
-        self._sizes: dict[int, int] = {}
+        self._sizes: dict[int, tuple[int, int]] = {}
         self._free: dict[int, bool] = {}
         self._kept: list[RE] = []  # their ids are keys of these
         self._uses = {name: used_rules(body) for name, body in self._bodies.items()}
+        self._budget = _BUDGET + _BUDGET_PER_SIZE * sum(map(self._written, self._bodies.values()))
         for name in _innermost_first(self._uses):
             self._rules[name] = self._of_rule(name)
         self._known.clear()  # where rules use each other, more is known now
@@ -66,7 +78,26 @@ class Regular:
             if expression is None:
                 return None
             parts.append(expression)
+        if not self._pays_for(parts):
+            return None
         return concat(parts) if kind == "sequence" else _choice(parts)
+
+    def _pays_for(self, parts: Sequence[RE]) -> bool:
+        """Is there room for an expression of these parts, which are copied into it?"""
+        size = 0
+        for part in parts:
+            size += self._size(part)
+            if size > _LARGEST:
+                return False
+        self._budget -= size
+        return self._budget >= 0
+
+    def _written(self, body: Body) -> int:
+        """The size of a body, in which rules count as one."""
+        size = 0
+        for part in parts_of(body):
+            size += self._size(part[1]) if part[0] == "text" else 1
+        return size
 
     def joined(self, parts: Sequence[Body]) -> list[Body]:
         """The parts of a sequence, where short regular neighbours are one.
@@ -79,14 +110,17 @@ class Regular:
         for part in parts:
             expression = self.body(part)
             if expression is not None and not self._is_free(expression):
+                if run and not self._pays_for([*run[-1:], expression]):
+                    out.append(_joined(run))
+                    run = []
                 run.append(expression)
                 continue
             if run:
-                out.append(("text", run[0] if len(run) == 1 else concat(run)))
+                out.append(_joined(run))
                 run = []
             out.append(part if expression is None else ("text", expression))
         if run:
-            out.append(("text", run[0] if len(run) == 1 else concat(run)))
+            out.append(_joined(run))
         return out
 
     def settled(self) -> dict[str, Body]:
@@ -165,22 +199,36 @@ class Regular:
         return concat([end, loop] if sides == {"left"} else [loop, end])
 
     def _size(self, expression: RE) -> int:
-        """Nodes, shared ones as often as they occur; of large expressions a lower bound."""
+        """Nodes, shared ones as often as they occur; more than `_LARGEST` of what is nested too deep."""
+        return self._measured(expression)[0]
+
+    def _measured(self, expression: RE) -> tuple[int, int]:
+        """The size and the height."""
         known = self._sizes.get(id(expression))
         if known is not None:
             return known
         kind = expression[0]
+        size, inner = 1, ()
         if kind in ("concat", "alternate", "intersect"):
-            size = 1 + sum(map(self._size, expression[1]))
+            inner = expression[1]
         elif kind in ("repeat", "complement", "scope"):
-            size = 1 + self._size(expression[1])
+            inner = (expression[1],)
         elif kind == "look":
-            size = 1 + self._size(expression[3])
-        else:
-            size = 1
-        self._sizes[id(expression)] = size
+            inner = (expression[3],)
+        elif kind == "literal" or kind == "class":
+            size = 1 + len(expression[1]) // _CHARACTERS
+        elif kind == "literals":
+            size = 1 + sum(_LEAST_OF_TEXT + len(text) for text in expression[1]) // _CHARACTERS
+        measures = [self._measured(part) for part in inner]
+        height = 1 + max((height for _, height in measures), default=0)
+        size += sum(size for size, _ in measures) + (_LARGEST if height > _HIGHEST else 0)
+        self._sizes[id(expression)] = size, height
         self._kept.append(expression)
-        return size
+        return size, height
+
+
+def _joined(run: list[RE]) -> Body:
+    return ("text", run[0] if len(run) == 1 else concat(run))
 
 
 def _choice(parts: Sequence[RE]) -> RE:
