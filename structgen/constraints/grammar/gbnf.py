@@ -12,14 +12,15 @@ Cost: that of `notation.Reader`.
     items        "text"  [a-z]  [^a-z]  .  name  (body)  <token>
     repetitions  * + ? {m} {m,} {m,n}, also of repetitions
     escapes      \n \r \t \\ \" \[ \] \- \xHH \uHHHH \UHHHHHHHH
-    tokens       <think> is a special token; by number (<[1000]>) or negated (!<think>): unsupported
+    tokens       <think> is a special token, <[1000]> one by its number; negated (!<think>): unsupported
 """
 
 from __future__ import annotations
 
 from structgen.constraints.expressions import ANY, RE
+from structgen.errors import LimitExceeded
 
-from .ir import Body, Grammar
+from .ir import Body, Grammar, place_at
 from .notation import (
     BLANK,
     DEFAULT_LIMITS,
@@ -29,6 +30,7 @@ from .notation import (
     escape_patterns,
     token_pattern,
 )
+from .token_numbers import TOKENS_HINT, token_numbers
 
 __all__ = ["read_gbnf"]
 
@@ -78,10 +80,20 @@ class _Reader(Reader):
                 "negated tokens are not supported", position, len(raw),
                 hint="Say which texts may follow instead: .* is any text, and no special token is a text.",
             )  # fmt: skip
-        if raw.startswith("<["):
-            hint = "A number means another token with each tokenizer. Write the token's text: <...>."
-            raise self.unsupported("tokens by number are not supported", position, len(raw), hint=hint)
-        return ("special", raw)
+        if not raw.startswith("<["):
+            return ("special", raw)
+        at = place_at(self.source, position)
+        where = f"line {at.line}, column {at.column}"
+        try:
+            numbers = [("special", (number, where)) for number in token_numbers(raw)]
+        except ValueError as error:
+            raise self.fault(str(error), position, len(raw), hint=TOKENS_HINT) from None
+        except NotImplementedError as error:
+            raise self.unsupported(str(error), position, len(raw), hint=TOKENS_HINT) from None
+        except LimitExceeded as error:
+            error.where = where
+            raise
+        return numbers[0] if len(numbers) == 1 else ("choice", tuple(numbers))
 
     def empty_class(self, raw: str, position: int) -> RE:
         hint = 'llama.cpp takes it for the empty text: write that as "", and any character as a dot.'

@@ -31,6 +31,7 @@ from structgen.errors import LimitExceeded, RegexError, SchemaError
 
 from .ir import Body
 from .lark_source import Piece, Source
+from .token_numbers import TOKENS_HINT, token_numbers
 
 __all__ = ["MARK", "UNBOUNDED", "Rewritten", "StandIn", "rewrite"]
 
@@ -46,13 +47,9 @@ _WRITTEN_OUT = 100_000
 _CHUNKS = 300
 """Pieces of a text that ``%regex`` may take substrings of; of those there are quadratically many."""
 
-_TOKENS = 1000
-"""Special tokens that one ``<[1-100]>`` may name."""
-
 _DIRECTIVES = frozenset(["%ignore", "%import", "%declare", "%override", "%extend"])
 _NAME = re.compile(r"_?[a-z][a-z0-9_]*|_?[A-Z][A-Z0-9_]*")
 _COUNT = re.compile(r"\{\s*([0-9]*)\s*(,?)\s*([0-9]*)\s*\}")
-_IDS = re.compile(r"<\[([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]>")
 _WORDS = re.compile(r"\s+|\w+|[^\s\w]+")
 
 _OPTION_HINTS = {
@@ -496,21 +493,17 @@ class _Rewriter:
         """A special token by its text, or by numbers."""
         if not piece.text.startswith("<["):
             return self._rule("special_1", ("special", piece.text), piece.offset)
-        found = _IDS.fullmatch(piece.text)
-        if found is None:
-            hint = "Write numbers and ranges, as in <[5,10-12]>, or the token's text, as in <|name|>."
-            self._refuse("this set of tokens is not supported", piece, hint)
-        ranges = [one.split("-") for one in found[1].split(",")]
-        spans = [
-            range(int(one[0]), int(one[-1]) + 1) for one in ranges if len(one[0]) < 10 and len(one[-1]) < 10
-        ]
-        if len(spans) < len(ranges) or sum(map(len, spans)) > _TOKENS:
-            raise LimitExceeded(
-                f"{piece.text} has more than {_TOKENS} tokens",
-                limit="_TOKENS",
-                hint="Name fewer special tokens.",
-            )
-        ids = [("special", f"<[{number}]>") for number in sorted({one for span in spans for one in span})]
+        place = self.source.place(piece.offset)
+        where = f"line {place.line}, column {place.column}"
+        try:
+            ids = [("special", (number, where)) for number in token_numbers(piece.text)]
+        except ValueError as error:
+            self.source.fail(str(error), piece.offset, len(piece.text), TOKENS_HINT)
+        except NotImplementedError as error:
+            self._refuse(str(error), piece, TOKENS_HINT)
+        except LimitExceeded as error:
+            error.where = where
+            raise
         return self._rule("special_1", ids[0] if len(ids) == 1 else ("choice", tuple(ids)), piece.offset)
 
     def _reference(self, piece: Piece) -> _Out:
