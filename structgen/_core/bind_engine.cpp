@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "explain.h"
+#include "grammar_ir.h"
 #include "matcher.h"
 #include "offers.h"
 #include "schema_ir.h"
@@ -137,6 +138,15 @@ MaskArray to_array(std::shared_ptr<const Mask> mask) {
 }  // namespace
 
 void bind_engine(nb::module_ &m) {
+  nb::register_exception_translator([](const std::exception_ptr &raised, void *) {
+    try {
+      std::rethrow_exception(raised);
+    } catch (const TokenError &error) {
+      const nb::object kind = nb::module_::import_("structgen.errors").attr("VocabularyMismatch");
+      const nb::object made = kind(error.what(), "where"_a = error.where, "hint"_a = error.hint);
+      PyErr_SetObject(kind.ptr(), made.ptr());
+    }
+  });
   nb::class_<Vocabulary>(m, "Vocabulary")
       .def("__init__",
            [](Vocabulary *self, nb::list tokens, std::vector<uint32_t> eos_ids, uint32_t size,

@@ -31,7 +31,10 @@ struct GrammarTerminal {
   std::string name;
   Re language = RegexSpace::EMPTY;  // Text
   bool nullable = false;
+  static constexpr uint32_t NONE = UINT32_MAX;
   uint32_t scanner = 0;        // Text, where Lexing is Ordered: the scanner that finds it
+  bool lazy = false;           // Text: the lexeme ends where it first matches, whatever else could go on
+  uint32_t keyword = NONE;     // Text: the entry of `Grammar::keywords` that it belongs to
   uint32_t token = 0;          // Special: the token's id
   std::unique_ptr<Plan> plan;  // Constraint
 };
@@ -47,6 +50,18 @@ struct IndentationRule {
   int bracket(uint32_t terminal) const { return change.empty() ? 0 : change[terminal]; }
 };
 
+// Of a contextual lexer with rule "ordered": a text that patterns match, too. Where such a pattern may come, it finds
+// the keyword, as the terminal `found`; `own` is the keyword as its own scanner finds it, elsewhere.
+struct GrammarKeyword {
+  struct Finder {
+    uint32_t found, pattern;                           // terminals
+    bool replaces;                                     // the keyword's own scanner is not tried beside the pattern
+    bool ignores() const { return found == pattern; }  // what it finds is no keyword
+  };
+  uint32_t own = 0;
+  std::vector<Finder> finders = {};
+};
+
 struct Grammar {
   static constexpr Symbol END = std::numeric_limits<Symbol>::min();
 
@@ -57,6 +72,7 @@ struct Grammar {
   std::vector<GrammarTerminal> terminals;
   std::vector<Re> scanners;
   std::vector<uint32_t> ignore;  // terminals
+  std::vector<GrammarKeyword> keywords;
   IndentationRule indentation;
   Re within = RegexSpace::ANY_TEXT;  // the whole text must be in this language, too
 

@@ -31,6 +31,22 @@ Lexing lexing_of(const IrPart &ir) {
   return Lexing::Scannerless;
 }
 
+// A special token by its number: (id, where it is written).
+uint32_t read_token(const IrPart &ir, const Vocabulary &vocabulary) {
+  ir.size(2, "a token: its number, and where it is written");
+  const IrPart number = ir[0];
+  const auto id = static_cast<uint32_t>(number.integer(0, UINT32_MAX - 1));
+  const std::string token = "the token <[" + std::to_string(id) + "]>";
+  const auto where = std::string(ir[1].text());
+  if (id >= vocabulary.size())
+    throw TokenError(token + " is not in the vocabulary, which has " + std::to_string(vocabulary.size()) + " tokens",
+                     where, "Write the number of a special token of this tokenizer, or its text, as in <|name|>.");
+  if (!vocabulary.token(id).empty())
+    throw TokenError(token + " is text, no special token", where,
+                     "Write the text itself in quotes; only special tokens are named by number.");
+  return id;
+}
+
 // (kind, name, content, scanner)
 GrammarTerminal read_terminal(const IrPart &ir, const Grammar &g, TextSpace &space, const ReadRe &re,
                               const ReadPlan &plan) {
@@ -51,15 +67,24 @@ GrammarTerminal read_terminal(const IrPart &ir, const Grammar &g, TextSpace &spa
     if (const auto id = space.vocabulary().special(text)) {
       terminal.kind = GrammarTerminal::Special;
       terminal.token = *id;
+    } else if (g.lexing == Lexing::Scannerless) {
+      terminal.language = regex.literal(text);  // of a tokenizer without that token
     } else {
-      // A tokenizer without that token: then it is text like any other.
-      terminal.language = regex.literal(text);
+      // The lexer does not know that text either: it begins wherever a lexeme may end.
+      terminal.kind = GrammarTerminal::Constraint;
+      terminal.plan = std::make_unique<Plan>();
+      terminal.plan->kind = Plan::Regex;
+      terminal.plan->re = regex.literal(text);
+      terminal.plan->texts = regex.alive(terminal.plan->re) ? Plan::Some : Plan::None;
     }
+  } else if (kind == "token") {
+    terminal.kind = GrammarTerminal::Special;
+    terminal.token = read_token(content, space.vocabulary());
   } else if (kind == "declared") {  // of an indentation: it has no text, the lexer makes it
     terminal.kind = GrammarTerminal::Special;
     terminal.token = UINT32_MAX;
   } else {
-    first.fail("is none of \"text\", \"constraint\", \"special\" and \"declared\"");
+    first.fail("is none of \"text\", \"constraint\", \"special\", \"token\" and \"declared\"");
   }
   const bool scanned = g.lexing == Lexing::Ordered && terminal.kind == GrammarTerminal::Text;
   if (scanned) terminal.scanner = ir[3].index(g.scanners.size(), "a scanner");
@@ -78,6 +103,39 @@ std::vector<uint32_t> read_terminal_list(const IrPart &ir, const Grammar &g) {
     if (g.terminals[out.back()].kind != GrammarTerminal::Text) part.fail("names a terminal that is no text");
   }
   return out;
+}
+
+void read_lazy(const IrPart &ir, Grammar &g) {
+  for (uint32_t t : read_terminal_list(ir, g)) {
+    if (g.lexing == Lexing::Scannerless) ir.fail("needs a lexer");
+    g.terminals[t].lazy = true;
+  }
+}
+
+// (own, ((found, pattern, replaces), ...))
+void read_keywords(const IrPart &ir, Grammar &g) {
+  for (size_t i = 0; i < ir.size(); ++i) {
+    const IrPart one = ir[i];
+    if (!g.contextual || g.lexing != Lexing::Ordered) one.fail("needs a contextual lexer with rule \"ordered\"");
+    one.size(2, "a keyword: its own terminal, and what its patterns find");
+    const IrPart own = one[0], finders = one[1];
+    GrammarKeyword keyword{own.index(g.terminals.size(), "a terminal")};
+    auto belongs = [&](uint32_t t, const IrPart &part) {
+      if (g.terminals[t].kind != GrammarTerminal::Text) part.fail("names a terminal that is no text");
+      if (g.terminals[t].keyword != GrammarTerminal::NONE) part.fail("names a terminal of another keyword");
+      g.terminals[t].keyword = static_cast<uint32_t>(g.keywords.size());
+    };
+    belongs(keyword.own, own);
+    for (size_t k = 0; k < finders.size(); ++k) {
+      const IrPart finder = finders[k];
+      finder.size(3, "what a pattern finds: the terminal, the pattern's terminal, and whether it replaces the keyword");
+      const IrPart found = finder[0], pattern = finder[1];
+      keyword.finders.push_back({found.index(g.terminals.size(), "a terminal"),
+                                 pattern.index(g.terminals.size(), "a terminal"), finder[2].boolean()});
+      if (!keyword.finders.back().ignores()) belongs(keyword.finders.back().found, found);
+    }
+    g.keywords.push_back(std::move(keyword));
+  }
 }
 
 // (newline, indent, dedent, opening brackets, closing brackets, width of a tab)
@@ -141,6 +199,8 @@ std::unique_ptr<GrammarControl> grammar_from_ir(const IrPart &ir, TextSpace &spa
   for (size_t i = 0; i < terminals.size(); ++i)
     g.terminals.push_back(read_terminal(terminals[i], g, space, re, plan));
   g.ignore = read_terminal_list(ir.field("ignore"), g);
+  read_lazy(ir.field("lazy"), g);
+  read_keywords(ir.field("keywords"), g);
   g.indentation = read_indentation(ir.field("indentation"), g);
   if (g.within != RegexSpace::ANY_TEXT) {
     if (g.contextual || g.indentation.active()) within.fail("joins a contextual or an indented grammar");

@@ -3,11 +3,20 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "automaton.h"
 #include "ir_part.h"
 
 namespace structgen {
+
+// A constraint names a token by its number that is no special token of the vocabulary.
+struct TokenError : std::runtime_error {
+  TokenError(const std::string &what, std::string written, std::string advice)
+      : std::runtime_error(what), where(std::move(written)), hint(std::move(advice)) {}
+  std::string where, hint;
+};
 
 using ReadRe = std::function<Re(const IrPart &)>;
 using ReadPlan = std::function<std::unique_ptr<Plan>(const IrPart &)>;

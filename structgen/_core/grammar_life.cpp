@@ -30,7 +30,7 @@ GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, 
   for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
     if (g_.terminals[t].kind != GrammarTerminal::Text || lexer_.dead()[t]) continue;
     plain_[t] = lexer_.plain(t);
-    if (plain_[t] != Lexemes::DEAD) continue;
+    if (plain_[t] != Lexemes::DEAD || lexer_.is_replaced(t)) continue;
     // Where only some compete: what is written as if all did is written right, too. A terminal that would never win
     // then may win in a context, so that no separator lets all be written.
     if (has_contexts()) separates_all = false;
@@ -152,8 +152,11 @@ bool GrammarLife::all_free(Lexemes::Fragment &f) {
 // Can whatever the grammar puts side by side be written so, wherever the lexeme before it ends?
 bool GrammarLife::fits_everywhere() {
   const size_t rules = g_.rules.size(), terminals = g_.terminals.size();
-  std::vector<std::vector<bool>> first(rules, std::vector<bool>(terminals)), last = first;
   if (rules * terminals > 4'000'000) return false;
+  // Text to ignore may stand before and after anything.
+  for (uint32_t i : g_.ignore)
+    if (plain_[i] != Lexemes::DEAD) return false;
+  std::vector<std::vector<bool>> first(rules, std::vector<bool>(terminals)), last = first;
   auto add = [&](std::vector<bool> &to, Symbol s, const std::vector<std::vector<bool>> &of) {
     bool changed = false;
     if (s < 0) {
@@ -166,20 +169,38 @@ bool GrammarLife::fits_everywhere() {
       if (of[static_cast<uint32_t>(s)][t] && !to[t]) to[t] = changed = true;
     return changed;
   };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (uint32_t r = 0; r < rules; ++r)
-      for (Item begin : g_.productions(r)) {
-        Item end = begin;
-        while (g_.symbols[end] != Grammar::END) ++end;
-        for (Item i = begin; i < end; ++i) {
-          if (add(first[r], g_.symbols[i], first)) changed = true;
-          if (!g_.nullable(g_.symbols[i])) break;
-        }
-        for (Item i = end; i > begin; --i) {
-          if (add(last[r], g_.symbols[i - 1], last)) changed = true;
-          if (!g_.nullable(g_.symbols[i - 1])) break;
-        }
+  // A rule is looked at again only after one that it uses has grown.
+  std::vector<std::vector<uint32_t>> users(rules);
+  std::vector<uint32_t> pending;
+  std::vector<bool> is_pending(rules, true);
+  for (uint32_t r = 0; r < rules; ++r) {
+    pending.push_back(r);
+    for (Item begin : g_.productions(r))
+      for (Item i = begin; g_.symbols[i] != Grammar::END; ++i)
+        if (g_.symbols[i] >= 0) users[static_cast<uint32_t>(g_.symbols[i])].push_back(r);
+  }
+  while (!pending.empty()) {
+    const uint32_t r = pending.back();
+    pending.pop_back();
+    is_pending[r] = false;
+    bool changed = false;
+    for (Item begin : g_.productions(r)) {
+      Item end = begin;
+      while (g_.symbols[end] != Grammar::END) ++end;
+      for (Item i = begin; i < end; ++i) {
+        changed |= add(first[r], g_.symbols[i], first);
+        if (!g_.nullable(g_.symbols[i])) break;
+      }
+      for (Item i = end; i > begin; --i) {
+        changed |= add(last[r], g_.symbols[i - 1], last);
+        if (!g_.nullable(g_.symbols[i - 1])) break;
+      }
+    }
+    if (!changed) continue;
+    for (uint32_t user : users[r])
+      if (!is_pending[user]) {
+        is_pending[user] = true;
+        pending.push_back(user);
       }
   }
   auto each = [&](Symbol s, const std::vector<std::vector<bool>> &of, auto visit) {
@@ -200,10 +221,6 @@ bool GrammarLife::fits_everywhere() {
     }
     return static_cast<bool>(known[a][b] = true);
   };
-  // Text to ignore may stand before and after anything.
-  for (uint32_t i : g_.ignore)
-    if (plain_[i] != Lexemes::DEAD)
-      return false;
   for (uint32_t r = 0; r < rules; ++r)
     for (Item begin : g_.productions(r))
       for (Item i = begin; g_.symbols[i] != Grammar::END; ++i)

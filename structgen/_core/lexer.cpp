@@ -33,12 +33,18 @@ Lexer::Lexer(const Grammar &grammar, Lexemes &lexemes, size_t most)
     regex_.few_texts(scanner, 1, &one);
     scanner_literal_.push_back(one.size() == 1 ? std::optional(std::move(one[0])) : std::nullopt);
   }
-  const std::vector<Words> words = compete(texts);
-  for (size_t i = 0; i < texts.size(); ++i) {
-    words_[texts[i]] = words[i];
+  for (uint32_t t : texts) has_lazy_ |= g_.terminals[t].lazy;
+  const std::vector<uint32_t> rivals = competing(texts);
+  const std::vector<Words> words = compete(rivals, g_.contextual);
+  for (size_t i = 0; i < rivals.size(); ++i) words_[rivals[i]] = words[i];
+  for (uint32_t t : texts) {
     // Where only some compete a terminal may win that never does among all.
-    dead_[texts[i]] = !regex_.alive(g_.contextual ? g_.terminals[texts[i]].language : words[i].language);
+    dead_[t] = !regex_.alive(g_.contextual ? g_.terminals[t].language : words_[t].language);
   }
+  for (const GrammarKeyword &keyword : g_.keywords)
+    keyword_wins_.push_back(std::any_of(
+        keyword.finders.begin(), keyword.finders.end(),
+        [&](const GrammarKeyword::Finder &f) { return !f.ignores() && regex_.alive(words_[f.found].language); }));
 }
 
 void Lexer::charge(size_t bytes) {
@@ -50,15 +56,67 @@ void Lexer::charge(size_t bytes) {
 
 // ---------------------------------------------------------------- the rule
 
-std::vector<Lexer::Words> Lexer::compete(const std::vector<uint32_t> &terminals) {
-  switch (g_.lexing) {
-    case Lexing::Longest: return longest(terminals);
-    case Lexing::Ordered: return ordered(terminals);
-    case Lexing::Scannerless: break;
+std::vector<uint32_t> Lexer::competing(const std::vector<uint32_t> &terminals) const {
+  if (g_.keywords.empty()) return terminals;
+  std::vector<bool> may_come(g_.terminals.size());
+  for (uint32_t t : terminals) may_come[t] = true;
+  std::vector<uint32_t> out;
+  for (uint32_t t : terminals) {
+    bool competes = true;
+    if (const uint32_t k = g_.terminals[t].keyword; k != GrammarTerminal::NONE)
+      for (const GrammarKeyword::Finder &f : g_.keywords[k].finders) {
+        if (t == f.found) competes = may_come[f.pattern];
+        else if (t == g_.keywords[k].own) competes &= !(f.replaces && may_come[f.pattern]);
+      }
+    if (competes) out.push_back(t);
   }
-  std::vector<Words> out;
-  for (uint32_t t : terminals) out.push_back({g_.terminals[t].language, RegexSpace::EMPTY});
   return out;
+}
+
+uint32_t Lexer::last_scanner(const GrammarTerminal &t) const {
+  if (t.keyword == GrammarTerminal::NONE) return t.scanner;
+  uint32_t last = g_.terminals[g_.keywords[t.keyword].own].scanner;
+  for (const GrammarKeyword::Finder &f : g_.keywords[t.keyword].finders)
+    last = std::max(last, g_.terminals[f.found].scanner);
+  return last;
+}
+
+bool Lexer::finds_keyword(const GrammarTerminal &t, uint32_t scanner) const {
+  if (t.keyword == GrammarTerminal::NONE || scanner <= t.scanner) return false;
+  const GrammarKeyword &keyword = g_.keywords[t.keyword];
+  return scanner == g_.terminals[keyword.own].scanner ||
+         std::any_of(keyword.finders.begin(), keyword.finders.end(), [&](const GrammarKeyword::Finder &f) {
+           return !f.ignores() && g_.terminals[f.found].scanner == scanner;
+         });
+}
+
+std::vector<Lexer::Words> Lexer::compete(const std::vector<uint32_t> &terminals, bool everywhere) {
+  std::vector<Words> out;
+  switch (g_.lexing) {
+    case Lexing::Longest: out = longest(terminals); break;
+    case Lexing::Ordered: out = ordered(terminals, everywhere); break;
+    case Lexing::Scannerless:
+      for (uint32_t t : terminals) out.push_back({g_.terminals[t].language, RegexSpace::EMPTY});
+      return out;
+  }
+  if (has_lazy_) end_lazily(terminals, out);
+  return out;
+}
+
+void Lexer::end_lazily(const std::vector<uint32_t> &terminals, std::vector<Words> &words) {
+  std::vector<Re> lazy;
+  for (uint32_t t : terminals)
+    if (g_.terminals[t].lazy) lazy.push_back(g_.terminals[t].language);
+  if (lazy.empty()) return;
+  const Re any = regex_.alternate(lazy);
+  const Re begins = regex_.complement(regex_.concat(any, RegexSpace::ANY_TEXT));
+  const Re goes_on = regex_.complement(
+      regex_.concat(any, regex_.intersect(RegexSpace::ANY_TEXT, regex_.complement(RegexSpace::EPSILON))));
+  for (size_t i = 0; i < terminals.size(); ++i) {
+    const GrammarTerminal &t = g_.terminals[terminals[i]];
+    if (t.lazy) words[i] = {regex_.intersect(t.language, goes_on), RegexSpace::EMPTY};
+    else words[i] = {regex_.intersect(words[i].language, begins), regex_.alternate(words[i].beyond, any)};
+  }
 }
 
 bool Lexer::overlap(uint32_t a, uint32_t b) {
@@ -76,7 +134,7 @@ bool Lexer::overlap(uint32_t a, uint32_t b) {
 
 // The same as reading both through `beyond`, for which every state of every keyword would be made.
 std::optional<bool> Lexer::ends_before(uint32_t t, std::string_view separator) const {
-  if (g_.lexing != Lexing::Longest || g_.contextual || !literal_[t]) return std::nullopt;
+  if (g_.lexing != Lexing::Longest || g_.contextual || has_lazy_ || !literal_[t]) return std::nullopt;
   std::string read = *literal_[t] + std::string(separator);
   std::vector<Re> running = patterns_;
   for (size_t i = 0; i < read.size(); ++i) {
@@ -129,29 +187,39 @@ std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals)
   return out;
 }
 
-std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals) {
+std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals, bool everywhere) {
   std::vector<Words> out;
   std::vector<bool> tried(g_.scanners.size());  // in a context only those that find one of its terminals
-  for (uint32_t t : terminals) tried[g_.terminals[t].scanner] = true;
+  for (uint32_t t : terminals)
+    if (!g_.terminals[t].lazy) tried[g_.terminals[t].scanner] = true;
+  if (everywhere)
+    for (const GrammarKeyword &keyword : g_.keywords) tried[g_.terminals[keyword.own].scanner] = true;
   for (size_t i = 0; i < terminals.size(); ++i) {
     const GrammarTerminal &t = g_.terminals[terminals[i]];
+    if (t.lazy) {  // no scanner is tried before it
+      out.push_back({t.language, RegexSpace::EMPTY});
+      continue;
+    }
     std::vector<Re> better, scanners;
     for (size_t j = 0; j < i; ++j)
-      if (g_.terminals[terminals[j]].scanner == t.scanner && overlap(terminals[i], terminals[j]))
+      if (g_.terminals[terminals[j]].scanner == t.scanner && !g_.terminals[terminals[j]].lazy &&
+          overlap(terminals[i], terminals[j]))
         better.push_back(g_.terminals[terminals[j]].language);
     const std::optional<std::string> &text = literal_[terminals[i]];
-    for (uint32_t s = 0; s <= t.scanner; ++s) {
+    const uint32_t last = everywhere ? last_scanner(t) : t.scanner;
+    for (uint32_t s = 0; s <= last; ++s) {
       if (!tried[s]) continue;
       const Re scanner = g_.scanners[s];
+      const bool is_found = s == t.scanner || finds_keyword(t, s);  // or is it something else where that matches?
       if (text && scanner_literal_[s]) {  // two keywords, of which there may be thousands
         if (scanner_literal_[s]->starts_with(*text)) scanners.push_back(scanner);
-        if (s != t.scanner && text->starts_with(*scanner_literal_[s]))
+        if (!is_found && text->starts_with(*scanner_literal_[s]))
           better.push_back(regex_.concat(scanner, RegexSpace::ANY_TEXT));
         continue;
       }
       if ((lexemes_.first_of(scanner) & lexemes_.first_of(t.language)).none()) continue;
       scanners.push_back(scanner);
-      if (s == t.scanner) continue;
+      if (is_found) continue;
       const Re begins = regex_.concat(scanner, RegexSpace::ANY_TEXT);
       if (regex_.alive(regex_.intersect(t.language, begins))) better.push_back(begins);
     }
@@ -177,7 +245,10 @@ Context Lexer::context(std::span<const uint32_t> expected, std::span<const uint3
   for (uint32_t t : terminals) key = extend(key, static_cast<uint64_t>(t) << 1 | is_barred(t));
   if (auto it = context_index_.find(key); it != context_index_.end()) return it->second;
   std::vector<Words> words;
-  if (g_.contextual) words = compete(terminals);
+  if (g_.contextual) {
+    terminals = competing(terminals);
+    words = compete(terminals, false);
+  }
   ContextData c;
   for (size_t i = 0; i < terminals.size(); ++i) {
     const Words &w = g_.contextual ? words[i] : words_[terminals[i]];

@@ -10,6 +10,9 @@
 //   ordered:  texts that do not begin with a match of an earlier scanner; nor may the rest let one of those, or
 //             the terminal's own scanner, match (more)
 // Without a rule (scannerless) a terminal's texts are its language, and anything may follow.
+//
+// A *lazy* terminal ends where it first matches. So no text of another terminal begins with a match of a lazy one, and
+// anything may follow a lazy lexeme. Lazy terminals that first match at the same place are all read there.
 #pragma once
 
 #include <bitset>
@@ -85,6 +88,11 @@ class Lexer {
   // Text to ignore may end here; what must not follow.
   std::span<const Re> ignored_ends(LexState s) const { return states_[s].ignored; }
   bool ignores(uint32_t terminal) const { return ignores_[terminal]; }
+  // Is it one of the terminals of a keyword, of which another one wins wherever it must?
+  bool is_replaced(uint32_t terminal) const {
+    const uint32_t keyword = g_.terminals[terminal].keyword;
+    return keyword != GrammarTerminal::NONE && keyword_wins_[keyword];
+  }
   // The terminal that has been read to its end in `s`, as its only reading: all that may come is what follows it. For text
   // to ignore also where it may go on, if it might as well begin there.
   std::optional<uint32_t> over(LexState s) {
@@ -129,10 +137,19 @@ class Lexer {
   LexState next(LexState s, uint8_t byte);
   bool is_over(const State &s);
   void add_beginnings(Context c, Re earlier, uint8_t byte, std::vector<Running> &out);
-  // What the lexer's rule makes of terminals that compete.
-  std::vector<Words> compete(const std::vector<uint32_t> &terminals);
+  // Of these terminals, those that compete where just these may come.
+  std::vector<uint32_t> competing(const std::vector<uint32_t> &terminals) const;
+  // What the lexer's rule makes of terminals that compete; `everywhere`: of those that win, only what also wins where
+  // some of the others may not come.
+  std::vector<Words> compete(const std::vector<uint32_t> &terminals, bool everywhere);
   std::vector<Words> longest(const std::vector<uint32_t> &terminals);
-  std::vector<Words> ordered(const std::vector<uint32_t> &terminals);
+  std::vector<Words> ordered(const std::vector<uint32_t> &terminals, bool everywhere);
+  // Lets lazy terminals end where they first match.
+  void end_lazily(const std::vector<uint32_t> &terminals, std::vector<Words> &words);
+  // The last scanner that may find it where only some terminals compete.
+  uint32_t last_scanner(const GrammarTerminal &t) const;
+  // Does the scanner, after its own, find the terminal's keyword, too?
+  bool finds_keyword(const GrammarTerminal &t, uint32_t scanner) const;
   bool overlap(uint32_t a, uint32_t b);
   void charge(size_t bytes);
 
@@ -141,6 +158,8 @@ class Lexer {
   RegexSpace &regex_;
   size_t most_;
   std::vector<bool> ignores_, dead_;
+  bool has_lazy_ = false;
+  std::vector<bool> keyword_wins_;
   std::vector<std::optional<std::string>> literal_;          // terminals with a single text
   std::vector<std::optional<std::string>> scanner_literal_;  // scanners with one
   std::vector<Words> words_;                                 // by terminal, unless contextual

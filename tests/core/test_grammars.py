@@ -101,6 +101,8 @@ def ir_of(
             ),
             "scanners": tuple(expressions) if lexing == "ordered" else (),
             "ignore": tuple(ignore),
+            "lazy": (),
+            "keywords": (),
             "indentation": None,
             "productions": productions,
             "within": None if within is None else WITHIN[within],

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from structgen._core import _native as _core
-from structgen.constraints.expressions import literal
+from structgen.constraints.expressions import ANY, literal
 
 from .constraint import GrammarConstraint
 from .ir import Body, Grammar, Lexer, Place, Terminal, parts_of, place_at
@@ -229,7 +229,7 @@ class _Terminals:
             for second in patterns[i + 1 :]:
                 if time.monotonic() > self._until:
                     self.skipped += 1
-                elif (example := self._common(first, second)) is not None:
+                elif not (first.lazy and second.lazy) and (example := self._common(first, second)) is not None:
                     yield self._overlap(first, second, example)
             if (shadowed := self._shadowed(first)) is not None:
                 yield shadowed
@@ -249,22 +249,35 @@ class _Terminals:
     def _dead(self) -> Iterator[str]:
         """Terminals all of whose texts the lexer's rule gives to others, or cuts before their end."""
         space = self._space
-        taken = _core.RegexSpace.EMPTY  # texts that are another terminal's, or begin with an earlier match
+        lazy = _core.RegexSpace.EMPTY
+        for one in self._lexer.terminals:
+            if one.lazy:
+                lazy = space.alternate(lazy, self._languages[one.name])
+        character = space.compile(ANY)
+        goes_on = space.concat(lazy, space.concat(character, _core.RegexSpace.ANY_TEXT))
+        begins = space.alternate(lazy, goes_on)
+        lazy_scanners = {one.scanner for one in self._lexer.terminals if one.lazy}
+        taken = begins  # texts that are another terminal's, or begin with an earlier match
         for terminal in self._lexer.terminals:
             language = self._languages[terminal.name]
+            if terminal.lazy:
+                if not space.alive(space.intersect(language, space.complement(goes_on))):
+                    yield terminal.name
+                continue
             if self._lexer.rule == "longest":
                 if not space.alive(space.intersect(language, space.complement(taken))):
                     yield terminal.name
                 taken = space.alternate(taken, language)
                 continue
             before = _core.RegexSpace.EMPTY
-            for scanner in self._lexer.scanners[: terminal.scanner]:
-                before = space.alternate(before, space.compile(scanner))
-            cut = space.concat(before, _core.RegexSpace.ANY_TEXT)
+            for number, scanner in enumerate(self._lexer.scanners[: terminal.scanner]):
+                if number not in lazy_scanners:
+                    before = space.alternate(before, space.compile(scanner))
+            cut = space.alternate(begins, space.concat(before, _core.RegexSpace.ANY_TEXT))
             for other in self._lexer.terminals:
                 if other is terminal:
                     break
-                if other.scanner == terminal.scanner:
+                if other.scanner == terminal.scanner and not other.lazy:
                     cut = space.alternate(cut, self._languages[other.name])
             if not space.alive(space.intersect(language, space.complement(cut))):
                 yield terminal.name

@@ -112,6 +112,11 @@ class _Blocks:
             rules=tuple(names),
             terminals=terminals,
             ignore=tuple(number[one] for one in self._ir["ignore"]),
+            lazy=tuple(number[one] for one in self._ir["lazy"]),
+            keywords=tuple(
+                (number[own], tuple((number[found], number[by], replaces) for found, by, replaces in finders))
+                for own, finders in self._ir["keywords"]
+            ),
             indentation=None,
             productions=tuple(productions),
         )

@@ -8,6 +8,7 @@ Cost: one small tuple for each thing that was written.
     Body = ("rule", name) | ("terminal", name)           the second in lexed grammars only
          | ("text", RE)                                  a regular expression (scannerless grammars)
          | ("special", text)                             a special token of the tokenizer, by its text
+         | ("special", (number, where))                  or by its number, and where that is written
          | ("constraint", Constraint)                    a text of another constraint
          | ("sequence", (Body, ...)) | ("choice", (Body, ...))
          | ("repeat", Body, lo, hi or None)              None: unbounded
@@ -29,6 +30,7 @@ __all__ = [
     "Body",
     "Grammar",
     "Indentation",
+    "Keyword",
     "Lexer",
     "Place",
     "Rule",
@@ -100,6 +102,20 @@ class Terminal:
     scanner: int = 0
     offset: int | None = field(default=None, compare=False)
     """Where it is defined, or first written, in `Grammar.source`."""
+    lazy: bool = False
+    """Does the lexeme end where it first matches, whatever other terminal could go on?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """A text that patterns also match, with rule ``"ordered"`` and a contextual lexer.
+
+    Where one of the patterns may come it finds the keyword: each of `finders` is the terminal that it finds, the
+    terminal of the pattern, and whether the keyword's own scanner is then not tried. `own` is what that one finds.
+    """
+
+    own: str
+    finders: tuple[tuple[str, str, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +138,9 @@ class Lexer:
     ``"longest"``: the longest lexeme that any terminal matches; of terminals that match the same one, the first of
     `terminals`. ``"ordered"``: the first of `scanners` that matches here at all decides how long the lexeme is (its
     own longest match), and terminals with this scanner whose language holds it, the first of them, what it is.
+
+    Lazy terminals come before both rules: where the first of them matches, the lexeme ends, and is each of the lazy
+    terminals that match there.
     """
 
     rule: Literal["longest", "ordered"]
@@ -133,6 +152,7 @@ class Lexer:
     """Terminals that may stand between any two others."""
     contextual: bool = False
     """Only terminals that the grammar allows at the place compete (and those to ignore)."""
+    keywords: tuple[Keyword, ...] = ()
     indentation: Indentation | None = None
 
 

@@ -14,8 +14,8 @@ What is read
 
 What differs from lark
     Whether a terminal is tried only where a rule allows it (``contextual``) follows the grammar exactly here, where
-    lark follows the states of its LALR parser, and merges some. A keyword that a name's pattern finds is found by it
-    there, too, where lark would try the keyword alone.
+    lark follows the states of its LALR parser, and merges some.
+    A rule or terminal with `[lazy]` or `[suffix=...]` ends where it first matches, whatever other terminal matches more.
     Aliases, `!`, `?` and priorities of rules shape trees; a constraint has none, so they change nothing, and rules
     that lark refuses only because two alternatives would make the same tree are taken.
     Under rule "longest" a terminal may match the empty text: then it may be left out where it stands.
@@ -27,12 +27,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Literal
 
 from lark.indenter import Indenter
 
 from structgen.constraints.base import Constraint
-from structgen.errors import OptionError, a_kind
+from structgen.errors import LimitExceeded, OptionError, a_kind
 
 from .bodies import EMPTY
 from .ir import Body, Grammar, Indentation, Lexer, Rule, too_deep
@@ -43,7 +44,10 @@ from .lark_rules import Following, rule_bodies
 from .lark_source import Source
 from .lark_terminals import Lexemes, lexemes_longest, lexemes_ordered
 
-__all__ = ["read_lark"]
+__all__ = ["ENTRIES", "read_lark"]
+
+ENTRIES = 50_000
+"""Names, texts and signs of a grammar that is not plain."""
 
 
 def read_lark(
@@ -84,6 +88,7 @@ def read_lark(
             keep = [indentation.newline] if indentation else []
             loaded = read_plain(text, start, keep, imports=not import_paths)
             if loaded is None:
+                _check_entries(text)
                 rewritten = rewrite(text, constraints)
                 loaded = load(rewritten, start, keep, import_paths)
             else:
@@ -91,6 +96,21 @@ def read_lark(
             return _grammar(loaded, rewritten, start, lexer, contextual, indentation)
     except RecursionError:
         raise too_deep() from None
+
+
+def _check_entries(source: Source) -> None:
+    """Lark's own loader takes a fiftieth of a millisecond for each."""
+    entries = (piece for piece in source.pieces if piece.kind not in ("space", "comment", "newline"))
+    last = next(islice(entries, ENTRIES, None), None)
+    if last is not None:
+        place = source.place(last.offset)
+        raise LimitExceeded(
+            f"the grammar has more than {ENTRIES} names, texts and signs",
+            limit="ENTRIES",
+            where=f"line {place.line}, column {place.column}",
+            hint="Leave out templates, imports and additions to Lark's language, with which the limit is lower; or "
+            "split the grammar into several constraints.",
+        )
 
 
 def _grammar(
@@ -115,7 +135,7 @@ def _grammar(
         return following().after(names)
 
     if rule == "ordered":
-        lexemes = lexemes_ordered(loaded, rewritten, after)
+        lexemes = lexemes_ordered(loaded, rewritten, after, contextual)
     else:
         lexemes = lexemes_longest(loaded, rewritten, after, contextual)
     lexemes.bodies |= {name: ("terminal", name) for name in made}
@@ -132,6 +152,7 @@ def _grammar(
             scanners=tuple(lexemes.scanners),
             ignore=tuple(lexemes.ignore),
             contextual=contextual,
+            keywords=lexemes.keywords,
             indentation=_renamed(indentation, lexemes, rewritten) if indentation else None,
         ),
         source=rewritten.source.text,

@@ -54,6 +54,8 @@ def lower_plain(source: str, start: str, contextual: bool) -> GrammarIR | None:
         terminals=terminals,
         scanners=(),
         ignore=ignored,
+        lazy=(),
+        keywords=(),
         indentation=None,
         productions=productions,
         within=None,

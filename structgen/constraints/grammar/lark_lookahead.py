@@ -57,6 +57,8 @@ class Scanner:
     conditions: tuple[Condition, ...] = ()
     matches: RE | None = None
     """All that the pattern matches, where it prefers short matches."""
+    host: str = ""
+    """The terminal whose pattern it is."""
 
 
 Follow = Callable[[Iterable[str]], list[RE] | None]

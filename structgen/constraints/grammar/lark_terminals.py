@@ -46,7 +46,7 @@ from structgen.constraints.regex.python import PythonParser
 from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexUnsupported, StructgenError
 
 from .bodies import choice_of
-from .ir import Body, Terminal
+from .ir import Body, Keyword, Terminal
 from .lark_dialect import MARK, Rewritten
 from .lark_languages import Languages
 from .lark_loading import Loaded
@@ -73,6 +73,7 @@ class Lexemes:
     """What stands in a rule for a terminal of lark."""
     names: dict[str, list[str]] = field(default_factory=dict)
     """The terminals here that are one of lark's."""
+    keywords: tuple[Keyword, ...] = ()
 
 
 @dataclass
@@ -88,7 +89,7 @@ class _Kinds:
     asked: set[str] = field(default_factory=set)
 
     def ordered(self) -> list[TerminalDef]:
-        """In the order of lark's lexer."""
+        """In the order of lark's lexer, lazy ones first."""
         for terminal in self.loaded.terminals:
             if isinstance(terminal.pattern, PatternStr):
                 continue
@@ -97,7 +98,7 @@ class _Kinds:
                 widths = _width(self._marked(terminal))
                 terminal.pattern._width = widths  # type: ignore[attr-defined]  # lark would take the mark for nothing
         conf = LexerConf(self.loaded.terminals, re, self.loaded.ignore, skip_validation=True)
-        return list(BasicLexer(conf).terminals)
+        return sorted(BasicLexer(conf).terminals, key=lambda terminal: not self.is_lazy(terminal))
 
     def preferred(self, terminal: TerminalDef) -> Preference:
         """What `re` takes."""
@@ -148,6 +149,11 @@ class _Kinds:
         if found.kind != "longest" and found.conditions:
             self.refuse(terminal.name, "the order of its alternatives matters as well")
         return Preference("longest", found.matches, found.matches, False, found.conditions)
+
+    def is_lazy(self, terminal: TerminalDef) -> bool:
+        """Does a lexeme of it end where it first matches?"""
+        mark = MARK.fullmatch(terminal.pattern.value)
+        return mark is not None and self.rewritten.stand_ins[int(mark[1])][0] == "lazy"
 
     # -- languages
 
@@ -271,7 +277,7 @@ class _Kinds:
         if found.conditions and found.kind == "other":
             self.refuse(terminal.name, "the order of its alternatives matters as well")
         matches = found.matches if found.kind != "longest" else None
-        return Scanner(terminal.name, found.language, entries, found.conditions, matches)
+        return Scanner(terminal.name, found.language, entries, found.conditions, matches, terminal.name)
 
 
 class _MarkedParser(PythonParser):
@@ -291,8 +297,8 @@ After = Callable[[Iterable[str]], frozenset[str] | None]
 """The terminals that may stand behind any of these; None if anything may."""
 
 
-def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After) -> Lexemes:
-    """By the rule of lark's basic lexer."""
+def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After, contextual: bool) -> Lexemes:
+    """By the rule of lark's basic lexer; of its contextual lexer, where the terminals that may come compete so."""
     kinds = _Kinds(loaded, rewritten)
     order = kinds.ordered()
     for terminal in order:
@@ -301,23 +307,56 @@ def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After) -> Lexem
     found = {terminal.name: kinds.preferred(terminal) for terminal in order}
     texts = [terminal for terminal in order if isinstance(terminal.pattern, PatternStr)]
     embedded: set[str] = set()
+    replaced: set[tuple[str, str]] = set()  # keywords, and patterns beside which their own scanners are not tried
     scanners = []
     for place, terminal in enumerate(order):
-        inner = [] if terminal in texts else _inside(terminal, texts, found, kinds.languages)
+        is_pattern = terminal not in texts and not kinds.is_lazy(terminal)
+        inner = _inside(terminal, texts, found, kinds.languages) if is_pattern else []
         for text in inner:
-            if set(text.pattern.flags) <= set(terminal.pattern.flags) or (
-                place < order.index(text) and _hides(found[terminal.name], found[text.name], kinds.languages)
-            ):
+            if set(text.pattern.flags) <= set(terminal.pattern.flags):
+                embedded.add(text.name)
+                replaced.add((text.name, terminal.name))
+            elif place < order.index(text) and _hides(found[terminal.name], found[text.name], kinds.languages):
                 embedded.add(text.name)
         ignored = terminal.name in loaded.ignore
         entries = [Entry(text.name, found[text.name].language) for text in inner if not ignored]
         entries.append(Entry(terminal.name, found[terminal.name].language, ignored))
         scanners.append(kinds.scanner(terminal, found[terminal.name], tuple(entries)))
-    scanners = [scanner for scanner in scanners if scanner.name not in embedded]
+    if not contextual:
+        scanners = [scanner for scanner in scanners if scanner.name not in embedded]
     scanners = guard_ordered(scanners, kinds.languages, _languages_after(after, found), kinds.refuse)
     result = Lexemes(scanners=[scanner.language for scanner in scanners])
     _name(result, scanners, kinds)
+    if contextual:
+        result.keywords = _keywords(result, scanners, replaced)
     return result
+
+
+def _keywords(
+    result: Lexemes, scanners: list[Scanner], replaced: set[tuple[str, str]]
+) -> tuple[Keyword, ...]:
+    """Which terminals compete for a keyword depends on the patterns that may come with it."""
+    first = {}  # the terminal here that stands for one of lark's, which may have several
+    finders: dict[str, list[tuple[str, str, bool]]] = {}
+    own: dict[str, list[str]] = {}
+    terminals = iter(result.terminals)
+    found = [(next(terminals).name, entry.name, scanner.host) for scanner in scanners for entry in scanner.entries]
+    for name, stands_for, host in found:
+        if stands_for == host:
+            first.setdefault(host, name)
+            own.setdefault(host, []).append(name)
+    for name, stands_for, host in found:
+        if stands_for != host:
+            replaces = (stands_for, host) in replaced
+            finders.setdefault(stands_for, []).append((name, first[host], replaces))
+    for keyword, host in sorted(replaced):
+        if first[host] in result.ignore:  # what is ignored is no keyword, but its scanner is not tried either
+            finders.setdefault(keyword, []).append((first[host], first[host], True))
+    keywords = [Keyword(own[name][0], tuple(by)) for name, by in finders.items()]
+    for name, by in finders.items():
+        beside = tuple((pattern, pattern, replaces) for _, pattern, replaces in by)
+        keywords += [Keyword(other, beside) for other in own[name][1:]]
+    return tuple(keywords)
 
 
 def _inside(
@@ -360,7 +399,8 @@ def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
                 name += "'"
             taken.add(name)
             offset = kinds.offset(kinds.loaded.all_terminals[entry.name])
-            result.terminals.append(Terminal(name, entry.language, number, offset))
+            lazy = kinds.is_lazy(kinds.loaded.all_terminals[entry.name])
+            result.terminals.append(Terminal(name, entry.language, number, offset, lazy))
             if entry.ignored:
                 result.ignore.append(name)
             else:
@@ -400,7 +440,8 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
                         terminal, "And only that: a lazy quantifier at its end takes as little as it can."
                     )
                 result.bodies[name] = optional(("terminal", name))
-        result.terminals.append(Terminal(name, language, 0, kinds.offset(terminal)))
+        lazy = kinds.is_lazy(terminal)
+        result.terminals.append(Terminal(name, language, 0, kinds.offset(terminal), lazy))
     if any(one.conditions for one in found.values()):
         found = {one.name: found.get(one.name) or kinds.any_match(one) for one in order}
         scanners = [

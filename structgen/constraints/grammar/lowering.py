@@ -16,7 +16,7 @@ from structgen.constraints.expressions import RE, nullable
 from structgen.constraints.failures import limit_exceeded
 
 from .brackets import Brackets, with_brackets
-from .ir import Body, Grammar, Terminal, too_deep
+from .ir import Body, Grammar, Keyword, Terminal, too_deep
 from .regular import Regular
 
 __all__ = ["GrammarIR", "lower", "text_of"]
@@ -88,6 +88,8 @@ def _lowered(grammar: Grammar, regular: Regular | None) -> GrammarIR:
         terminals=tuple(terminals),
         scanners=() if lexer is None else lexer.scanners,
         ignore=() if lexer is None else tuple(numbers[name] for name in lexer.ignore),
+        lazy=() if lexer is None else tuple(numbers[one.name] for one in lexer.terminals if one.lazy),
+        keywords=() if lexer is None else tuple(_keyword(one, numbers) for one in lexer.keywords),
         indentation=indentation,
         productions=productions,
         within=None,
@@ -106,9 +108,16 @@ def _terminal(leaf: Body, lexed: dict[str, Terminal], names: dict[int, str]) -> 
     if kind == "text":
         return "text", names.get(id(content)) or text_of(content) or "", content, 0
     if kind == "special":
-        return "special", content, content, 0
+        if isinstance(content, str):
+            return "special", content, content, 0
+        return "token", f"<[{content[0]}]>", content, 0
     constraint: Constraint = content
     return "constraint", constraint.describe(), constraint.lower(), 0
+
+
+def _keyword(keyword: Keyword, numbers: dict[str, int]) -> tuple[int, tuple[tuple[int, int, bool], ...]]:
+    finders = ((numbers[found], numbers[pattern], replaces) for found, pattern, replaces in keyword.finders)
+    return numbers[keyword.own], tuple(finders)
 
 
 def text_of(expression: RE) -> str | None:

@@ -1,7 +1,8 @@
 """The slow, obvious lexer: the rules of `ir.Lexer` by trying every prefix of what is left of the text.
 
 A lexeme is never empty. Indentation, and which terminals a grammar allows at a place, are not the lexer's own
-business: with a contextual lexer, the caller says what is allowed (`allowed`) for each lexeme.
+business: with a contextual lexer, the caller says what is allowed (`allowed`) for each lexeme, and of the terminals of
+one keyword only the one that competes there.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ def lexeme(lexer: Lexer, text: str, allowed: Collection[str] | None = None) -> t
     """The first lexeme of a text; `allowed`, if given, are the only terminals that compete."""
     terminals = [one for one in lexer.terminals if allowed is None or one.name in allowed]
     prefixes = [text[:length] for length in range(len(text), 0, -1)]  # the longest one first
+    for prefix in reversed(prefixes):
+        for terminal in terminals:
+            if terminal.lazy and accepts(terminal.language, prefix):
+                return terminal.name, prefix  # as are other lazy terminals that match there
+    terminals = [one for one in terminals if not one.lazy]
     if lexer.rule == "longest":
         for prefix in prefixes:
             for terminal in terminals:
