@@ -183,6 +183,7 @@ bool GrammarLife::fits_everywhere() {
     const uint32_t r = pending.back();
     pending.pop_back();
     is_pending[r] = false;
+    charge(1 + terminals / 16);
     bool changed = false;
     for (Item begin : g_.productions(r)) {
       Item end = begin;

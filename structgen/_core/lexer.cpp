@@ -200,6 +200,7 @@ std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals,
       out.push_back({t.language, RegexSpace::EMPTY});
       continue;
     }
+    structgen::charge(1 + i + t.scanner);
     std::vector<Re> better, scanners;
     for (size_t j = 0; j < i; ++j)
       if (g_.terminals[terminals[j]].scanner == t.scanner && !g_.terminals[terminals[j]].lazy &&

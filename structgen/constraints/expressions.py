@@ -148,7 +148,9 @@ def _check_parts(parts: Collection[object]) -> None:
     """Builders copy what is below them, so an expression that is joined with itself again and again doubles."""
     if len(parts) > MOST_PARTS:
         raise LimitExceeded(
-            f"an expression has more than {MOST_PARTS:,} parts", limit="MOST_PARTS", hint="Split the constraint."
+            f"an expression has more than {MOST_PARTS:,} parts",
+            limit="MOST_PARTS",
+            hint="Split the constraint.",
         )
 
 
@@ -307,13 +309,16 @@ def _any(answers: Sequence[bool | None]) -> bool | None:
 def has_look(part: RE) -> bool:
     """Does the meaning of `part` depend on the text around it?"""
     pending = [part]
+    met: set[int] = set()  # an expression may hold another one many times
     while pending:
         node = pending.pop()
         kind = node[0]
         if kind in ("look", "boundary"):
             return True
         if kind in ("concat", "alternate", "intersect"):
-            pending.extend(node[1])
+            if id(node) not in met:
+                met.add(id(node))
+                pending.extend(node[1])
         elif kind in ("repeat", "complement"):
             pending.append(node[1])
     return False

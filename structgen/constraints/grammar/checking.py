@@ -229,7 +229,9 @@ class _Terminals:
             for second in patterns[i + 1 :]:
                 if time.monotonic() > self._until:
                     self.skipped += 1
-                elif not (first.lazy and second.lazy) and (example := self._common(first, second)) is not None:
+                elif (
+                    not (first.lazy and second.lazy) and (example := self._common(first, second)) is not None
+                ):
                     yield self._overlap(first, second, example)
             if (shadowed := self._shadowed(first)) is not None:
                 yield shadowed
@@ -253,34 +255,35 @@ class _Terminals:
         for one in self._lexer.terminals:
             if one.lazy:
                 lazy = space.alternate(lazy, self._languages[one.name])
-        character = space.compile(ANY)
-        goes_on = space.concat(lazy, space.concat(character, _core.RegexSpace.ANY_TEXT))
-        begins = space.alternate(lazy, goes_on)
-        lazy_scanners = {one.scanner for one in self._lexer.terminals if one.lazy}
-        taken = begins  # texts that are another terminal's, or begin with an earlier match
+        longer = space.concat(lazy, space.concat(space.compile(ANY), _core.RegexSpace.ANY_TEXT))
+        taken = space.alternate(
+            lazy, longer
+        )  # texts that are another terminal's, or begin with an earlier match
         for terminal in self._lexer.terminals:
             language = self._languages[terminal.name]
             if terminal.lazy:
-                if not space.alive(space.intersect(language, space.complement(goes_on))):
-                    yield terminal.name
-                continue
-            if self._lexer.rule == "longest":
-                if not space.alive(space.intersect(language, space.complement(taken))):
-                    yield terminal.name
+                cut = longer
+            elif self._lexer.rule == "longest":
+                cut = taken
                 taken = space.alternate(taken, language)
-                continue
-            before = _core.RegexSpace.EMPTY
-            for number, scanner in enumerate(self._lexer.scanners[: terminal.scanner]):
-                if number not in lazy_scanners:
-                    before = space.alternate(before, space.compile(scanner))
-            cut = space.alternate(begins, space.concat(before, _core.RegexSpace.ANY_TEXT))
-            for other in self._lexer.terminals:
-                if other is terminal:
-                    break
-                if other.scanner == terminal.scanner and not other.lazy:
-                    cut = space.alternate(cut, self._languages[other.name])
+            else:
+                cut = space.alternate(taken, self._found_earlier(terminal))
             if not space.alive(space.intersect(language, space.complement(cut))):
                 yield terminal.name
+
+    def _found_earlier(self, terminal: Terminal) -> int:
+        """Of rule "ordered": texts that an earlier scanner finds the beginning of, and those of better terminals."""
+        space, lexer = self._space, self._lexer
+        lazy = {one.scanner for one in lexer.terminals if one.lazy}
+        before = _core.RegexSpace.EMPTY
+        for number, scanner in enumerate(lexer.scanners[: terminal.scanner]):
+            if number not in lazy:
+                before = space.alternate(before, space.compile(scanner))
+        cut = space.concat(before, _core.RegexSpace.ANY_TEXT)
+        for other in lexer.terminals[: lexer.terminals.index(terminal)]:
+            if other.scanner == terminal.scanner and not other.lazy:
+                cut = space.alternate(cut, self._languages[other.name])
+        return cut
 
     def _is_text(self, terminal: Terminal) -> bool:
         return self._texts[terminal.name] is not None or terminal.language[0] == "literals"

@@ -15,7 +15,7 @@ What is read
 What differs from lark
     Whether a terminal is tried only where a rule allows it (``contextual``) follows the grammar exactly here, where
     lark follows the states of its LALR parser, and merges some.
-    A rule or terminal with `[lazy]` or `[suffix=...]` ends where it first matches, whatever other terminal matches more.
+    A rule or terminal with `[lazy]` or `[suffix=...]` ends where it first matches, whatever else matches more.
     Aliases, `!`, `?` and priorities of rules shape trees; a constraint has none, so they change nothing, and rules
     that lark refuses only because two alternatives would make the same tree are taken.
     Under rule "longest" a terminal may match the empty text: then it may be left out where it stands.

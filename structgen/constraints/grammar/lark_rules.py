@@ -3,8 +3,8 @@
 Why: bodies over lark's terminals become bodies over those of `ir`; what may follow a terminal is what decides whether
 a look-ahead at its end can matter (`lark_lookahead`).
 Invariant: a body means what lark's means; `Following` may name a terminal too many, never one too few.
-Cost: linear in the grammar, for `Following` times the number of terminals: a rule is looked at again only after one that
-it uses has grown.
+Cost: linear in the grammar, for `Following` times the number of terminals: a rule is looked at again only after one
+that it uses has grown.
 """
 
 from __future__ import annotations

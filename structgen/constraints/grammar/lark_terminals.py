@@ -48,6 +48,7 @@ from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexU
 from .bodies import choice_of
 from .ir import Body, Keyword, Terminal
 from .lark_dialect import MARK, Rewritten
+from .lark_keywords import keywords_of
 from .lark_languages import Languages
 from .lark_loading import Loaded
 from .lark_lookahead import Entry, Follow, Scanner, guard_longest, guard_ordered
@@ -307,7 +308,9 @@ def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After, contextu
     found = {terminal.name: kinds.preferred(terminal) for terminal in order}
     texts = [terminal for terminal in order if isinstance(terminal.pattern, PatternStr)]
     embedded: set[str] = set()
-    replaced: set[tuple[str, str]] = set()  # keywords, and patterns beside which their own scanners are not tried
+    replaced: set[tuple[str, str]] = (
+        set()
+    )  # keywords, and patterns beside which their own scanners are not tried
     scanners = []
     for place, terminal in enumerate(order):
         is_pattern = terminal not in texts and not kinds.is_lazy(terminal)
@@ -316,7 +319,9 @@ def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After, contextu
             if set(text.pattern.flags) <= set(terminal.pattern.flags):
                 embedded.add(text.name)
                 replaced.add((text.name, terminal.name))
-            elif place < order.index(text) and _hides(found[terminal.name], found[text.name], kinds.languages):
+            elif place < order.index(text) and _hides(
+                found[terminal.name], found[text.name], kinds.languages
+            ):
                 embedded.add(text.name)
         ignored = terminal.name in loaded.ignore
         entries = [Entry(text.name, found[text.name].language) for text in inner if not ignored]
@@ -328,35 +333,8 @@ def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After, contextu
     result = Lexemes(scanners=[scanner.language for scanner in scanners])
     _name(result, scanners, kinds)
     if contextual:
-        result.keywords = _keywords(result, scanners, replaced)
+        result.keywords = keywords_of(scanners, result.terminals, result.ignore, replaced)
     return result
-
-
-def _keywords(
-    result: Lexemes, scanners: list[Scanner], replaced: set[tuple[str, str]]
-) -> tuple[Keyword, ...]:
-    """Which terminals compete for a keyword depends on the patterns that may come with it."""
-    first = {}  # the terminal here that stands for one of lark's, which may have several
-    finders: dict[str, list[tuple[str, str, bool]]] = {}
-    own: dict[str, list[str]] = {}
-    terminals = iter(result.terminals)
-    found = [(next(terminals).name, entry.name, scanner.host) for scanner in scanners for entry in scanner.entries]
-    for name, stands_for, host in found:
-        if stands_for == host:
-            first.setdefault(host, name)
-            own.setdefault(host, []).append(name)
-    for name, stands_for, host in found:
-        if stands_for != host:
-            replaces = (stands_for, host) in replaced
-            finders.setdefault(stands_for, []).append((name, first[host], replaces))
-    for keyword, host in sorted(replaced):
-        if first[host] in result.ignore:  # what is ignored is no keyword, but its scanner is not tried either
-            finders.setdefault(keyword, []).append((first[host], first[host], True))
-    keywords = [Keyword(own[name][0], tuple(by)) for name, by in finders.items()]
-    for name, by in finders.items():
-        beside = tuple((pattern, pattern, replaces) for _, pattern, replaces in by)
-        keywords += [Keyword(other, beside) for other in own[name][1:]]
-    return tuple(keywords)
 
 
 def _inside(

@@ -46,9 +46,9 @@ __all__ = [
 class NotationLimits:
     """Bounds on one grammar."""
 
-    length: int = 1_000_000
+    length: int = 2_000_000
     """Characters."""
-    entries: int = 200_000
+    entries: int = 500_000
     """Texts, classes, names and signs of all rules."""
     depth: int = 200
     """Groups and repetitions inside one another."""

@@ -3,10 +3,11 @@
 Why: a regular part is read by a table, byte by byte, with the masks of its texts made once for a vocabulary; the
 parser has only to see what is left. Grammars without a lexer write their words, numbers, strings and white space
 as rules, so most of what they say is regular.
-Invariant: the expression of a body has the body's language, exactly. What is not made an expression stays a rule, which
-means the same.
-Cost: linear. Bodies are looked at once. Rules that share rules would be exponentially large as expressions, and chains of
-rules quadratically large; so an expression is measured before it is made, and all of a grammar together have a budget.
+Invariant: the expression of a body has the body's language, exactly. What is not made an expression stays a rule,
+which means the same.
+Cost: linear. Bodies are looked at once. Rules that share rules would be exponentially large as expressions, and chains
+of rules quadratically large; so an expression is measured before it is made, and all expressions of a grammar share a
+budget.
 """
 
 from __future__ import annotations
@@ -208,7 +209,8 @@ class Regular:
         if known is not None:
             return known
         kind = expression[0]
-        size, inner = 1, ()
+        size = 1
+        inner: tuple[RE, ...] = ()
         if kind in ("concat", "alternate", "intersect"):
             inner = expression[1]
         elif kind in ("repeat", "complement", "scope"):

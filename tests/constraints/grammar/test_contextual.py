@@ -58,7 +58,10 @@ def theirs(parser: Lark, text: str) -> bool | None:
 @pytest.mark.parametrize(
     ("source", "texts"),
     [
-        ('start: "if" NAME\nNAME: /[a-z]+/', {"ifx": True, "ifif": True, "if": False, "i": False, "xx": False}),
+        (
+            'start: "if" NAME\nNAME: /[a-z]+/',
+            {"ifx": True, "ifif": True, "if": False, "i": False, "xx": False},
+        ),
         (
             'start: "set" NAME "to" VALUE\nNAME: /[a-z]+/\nVALUE: /.+/\n%ignore " "',
             {"set x to y": True, "setxto": False, "set to to to": True, "set x": False},

@@ -63,8 +63,8 @@ def test_special_tokens() -> None:
             ("special", "<|im_start|>"),
             ("rule", "text"),
             ("special", "</think>"),
-            ("special", "<[12]>"),
-            ("choice", tuple(("special", f"<[{number}]>") for number in (3, 5, 6, 7))),
+            ("special", (12, "line 1, column 35")),
+            ("choice", tuple(("special", (number, "line 1, column 42")) for number in (3, 5, 6, 7))),
         ),
     )
 
@@ -207,8 +207,8 @@ def test_terminals_that_may_be_empty() -> None:
         ('start: A\nA: %json {"type": "null"}', GrammarUnsupported, "JSON is not part of terminals", (2, 4)),
         ("start: A\nA: <|x|>", GrammarUnsupported, "special tokens are not part of terminals", (2, 4)),
         ("start: A\nA: @x", GrammarUnsupported, "other constraints are not part", (2, 4)),
-        ("start: <[^5]>", GrammarUnsupported, "this set of tokens", (1, 8)),
-        ("start: <[*]>", GrammarUnsupported, "this set of tokens", (1, 8)),
+        ("start: <[^5]>", GrammarUnsupported, "negated sets of tokens", (1, 8)),
+        ("start: <[*]>", GrammarUnsupported, "the set of all tokens", (1, 8)),
         ('start: "a" & "b"', GrammarUnsupported, "'&' joins terminals", (1, 12)),
         ('start: ~"b"', GrammarUnsupported, "'~' joins terminals", (1, 8)),
         ("start: @nowhere", GrammarSyntaxError, "there is no constraint 'nowhere'", (1, 8)),

@@ -1,7 +1,7 @@
 """Lazy rules and terminals end where they first match, whatever other terminal could go on.
 
-The twin cuts a whole text into lexemes by trying prefixes; `llguidance`, from which the options `lazy` and `suffix` come,
-judges the same texts where it is installed.
+The twin cuts a whole text into lexemes by trying prefixes; `llguidance`, from which the options `lazy` and `suffix`
+come, judges the same texts where it is installed.
 """
 
 from __future__ import annotations
@@ -64,9 +64,18 @@ def test_calls_of_tools_are_enforced(text: str, right: bool) -> None:
 
 @pytest.mark.parametrize(("lexer", "contextual"), OPTIONS)
 def test_no_lexer_takes_a_malformed_call_for_text(lexer: Any, contextual: bool) -> None:
-    source = TWO_TOOLS.replace(r"/(.|\n)*/", r"/(.|\n)+/").replace("f_end: TEXT", "f_end: TEXT?").replace('TEXT "<f', 'TEXT? "<f')
+    source = (
+        TWO_TOOLS.replace(r"/(.|\n)*/", r"/(.|\n)+/")
+        .replace("f_end: TEXT", "f_end: TEXT?")
+        .replace('TEXT "<f', 'TEXT? "<f')
+    )
     calls = sg.lark(source, lexer=lexer, contextual=contextual)
-    for text in ("<function", "a<function=baz>1</function>", "a<function=bar>x</function>", "a<function=foo>[]</function>"):
+    for text in (
+        "<function",
+        "a<function=baz>1</function>",
+        "a<function=bar>x</function>",
+        "a<function=foo>[]</function>",
+    ):
         assert not fits(calls, text)
     assert fits(calls, "no call <func")
 
@@ -106,14 +115,20 @@ Terms = dict[str, tuple[str, bool]]
 
 def _random_grammar(rng: random.Random, greedy: int) -> tuple[Terms, list[list[str]]]:
     patterns = rng.sample(_PATTERNS, rng.randint(2, 4))
-    terms = {name: (pattern, place >= greedy) for place, (name, pattern) in enumerate(zip("abcd", patterns, strict=False))}
+    terms = {
+        name: (pattern, place >= greedy)
+        for place, (name, pattern) in enumerate(zip("abcd", patterns, strict=False))
+    }
     ways = [[rng.choice(list(terms)) for _ in range(rng.randint(1, 3))] for _ in range(rng.randint(1, 3))]
     used = {name for way in ways for name in way}
     return {name: term for name, term in terms.items() if name in used}, ways
 
 
 def _source(terms: Terms, ways: list[list[str]], priorities: bool) -> str:
-    lines = ["start: " + " | ".join(" ".join(name if terms[name][1] else name.upper() for name in way) for way in ways)]
+    lines = [
+        "start: "
+        + " | ".join(" ".join(name if terms[name][1] else name.upper() for name in way) for way in ways)
+    ]
     for place, (name, (pattern, lazy)) in enumerate(terms.items()):
         priority = f".{10 - place}" if priorities else ""
         lines.append(f"{name}[lazy]: /{pattern}/" if lazy else f"{name.upper()}{priority}: /{pattern}/")
@@ -198,7 +213,9 @@ def _theirs(llguidance: Any, source: str, texts: list[str]) -> list[bool]:
 
 
 def test_llguidance_agrees() -> None:
-    llguidance = pytest.importorskip("llguidance", reason="llguidance, whose options these are, is not installed")
+    llguidance = pytest.importorskip(
+        "llguidance", reason="llguidance, whose options these are, is not installed"
+    )
     rng = random.Random(7)
     for _ in range(12):
         # It takes what several greedy terminals match for all of them, and gives up rather than back up.

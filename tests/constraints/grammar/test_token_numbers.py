@@ -116,7 +116,10 @@ def test_numbers_of_no_special_token(tokens: str, message: str) -> None:
     ],
 )
 def test_sets_that_are_none(tokens: str, kind: type[StructgenError], message: str) -> None:
-    for read, source in ((sg.lark, f'start: "a"\n    | {tokens}'), (sg.gbnf, f'root ::= "a" |\n      {tokens}')):
+    for read, source in (
+        (sg.lark, f'start: "a"\n    | {tokens}'),
+        (sg.gbnf, f'root ::= "a" |\n      {tokens}'),
+    ):
         with pytest.raises(kind) as error:
             read(source)
         assert message in str(error.value)
