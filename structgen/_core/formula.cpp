@@ -89,60 +89,96 @@ Formula FormulaSpace::exactly_one(std::vector<Formula> parts) {
     for (Formula &p : parts) p = negation(p);
     return conjunction(std::move(parts));
   }
-  std::sort(parts.begin(), parts.end());  // duplicates stay: a branch that is there twice cannot be the one
+  std::sort(parts.begin(), parts.end());
+  // Of two that are contrary to each other one holds: none of the others may.
+  for (Formula p : parts)
+    if (kind(p) == Kind::Not && std::binary_search(parts.begin(), parts.end(), this->parts(p)[0])) {
+      const Formula contrary = this->parts(p)[0];
+      parts.erase(std::find(parts.begin(), parts.end(), p));
+      parts.erase(std::find(parts.begin(), parts.end(), contrary));
+      for (Formula &q : parts) q = negation(q);
+      return conjunction(std::move(parts));
+    }
+  // A branch that is there twice cannot be the one.
+  if (std::adjacent_find(parts.begin(), parts.end()) != parts.end()) {
+    std::vector<Formula> once, all;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const bool again = i > 0 && parts[i - 1] == parts[i];
+      if (again) all.push_back(negation(parts[i]));
+      else if (i + 1 == parts.size() || parts[i + 1] != parts[i]) once.push_back(parts[i]);
+    }
+    all.push_back(exactly_one(std::move(once)));
+    return conjunction(std::move(all));
+  }
   if (parts.empty()) return FALSE;
   if (parts.size() == 1) return parts[0];
   return intern(Kind::One, 0, parts);
 }
 
-Formula FormulaSpace::substitute(Formula f, const std::function<Formula(uint32_t)> &with) {
-  std::unordered_map<Formula, Formula> memo;
-  return substitute(f, with, memo);
-}
-
-Formula FormulaSpace::substitute(Formula f, const std::function<Formula(uint32_t)> &with,
-                                 std::unordered_map<Formula, Formula> &memo) {
-  charge();
-  Kind k = kind(f);
-  if (k == Kind::False || k == Kind::True) return f;
-  if (k == Kind::Leaf) {
-    const Formula given = with(leaf_id(f));
-    return given == SAME ? f : given;
-  }
-  if (auto it = memo.find(f); it != memo.end()) return it->second;
-  std::vector<Formula> replaced(parts(f).begin(), parts(f).end());
-  for (Formula &p : replaced) p = substitute(p, with, memo);
-  Formula result = k == Kind::And   ? conjunction(std::move(replaced))
-                   : k == Kind::Or  ? disjunction(std::move(replaced))
-                   : k == Kind::Not ? negation(replaced[0])
-                                    : exactly_one(std::move(replaced));
-  memo.emplace(f, result);
-  return result;
-}
-
-bool FormulaSpace::evaluate(Formula f, const std::function<bool(uint32_t)> &leaf) const {
-  charge();
-  switch (kind(f)) {
-    case Kind::False: return false;
-    case Kind::True: return true;
-    case Kind::Leaf: return leaf(leaf_id(f));
-    case Kind::Not: return !evaluate(parts(f)[0], leaf);
-    case Kind::And:
-      for (Formula p : parts(f))
-        if (!evaluate(p, leaf)) return false;
-      return true;
-    case Kind::Or:
-      for (Formula p : parts(f))
-        if (evaluate(p, leaf)) return true;
-      return false;
-    case Kind::One: {
-      int n = 0;
-      for (Formula p : parts(f))
-        if (evaluate(p, leaf) && ++n > 1) return false;
-      return n == 1;
+Formula FormulaSpace::substitute(Formula root, const std::function<Formula(uint32_t)> &with) {
+  if (root <= TRUE) return root;
+  std::unordered_map<Formula, Formula> known;
+  auto leaf = [&](uint32_t id) {
+    const Formula given = with(id);
+    return given == SAME ? this->leaf(id) : given;
+  };
+  return fold(root, known, leaf, [&](Formula f, std::span<const Formula> values) {
+    std::vector<Formula> parts(values.begin(), values.end());
+    switch (kind(f)) {
+      case Kind::And: return conjunction(std::move(parts));
+      case Kind::Or: return disjunction(std::move(parts));
+      case Kind::Not: return negation(parts[0]);
+      case Kind::One: return exactly_one(std::move(parts));
+      default: return f;
     }
+  });
+}
+
+bool FormulaSpace::evaluate(Formula root, const std::function<bool(uint32_t)> &leaf) const {
+  struct Open {
+    Formula f;
+    uint32_t next = 0;  // part
+    uint32_t held = 0;  // parts that hold, of those before
+  };
+  std::vector<Open> open;
+  std::unordered_map<Formula, bool> known;  // formulas with parts that are not just leaves
+  auto enter = [&](Formula f) -> std::optional<bool> {
+    if (f <= TRUE) return f == TRUE;
+    if (kind(f) == Kind::Leaf) return leaf(leaf_id(f));
+    if (is_literal(f)) return !leaf(leaf_id(parts(f)[0]));
+    if (const auto it = known.find(f); it != known.end()) return it->second;
+    open.push_back({f});
+    return std::nullopt;
+  };
+  // The value of a formula as soon as some of its parts tell.
+  auto told = [&](const Open &now, bool last) -> std::optional<bool> {
+    switch (kind(now.f)) {
+      case Kind::Not: return !last;
+      case Kind::And: return last ? std::nullopt : std::optional(false);
+      case Kind::Or: return last ? std::optional(true) : std::nullopt;
+      default: return now.held > 1 ? std::optional(false) : std::nullopt;  // One
+    }
+  };
+  std::optional<bool> last = enter(root);
+  charge();
+  while (!open.empty()) {
+    charge();
+    Open &now = open.back();
+    std::optional<bool> value;
+    if (last) {
+      now.held += *last;
+      value = told(now, *last);
+    }
+    if (!value && now.next < parts(now.f).size()) {
+      last = enter(parts(now.f)[now.next++]);
+      continue;
+    }
+    if (!value) value = kind(now.f) == Kind::One ? now.held == 1 : kind(now.f) == Kind::And;
+    if (open.size() > 1) known.emplace(now.f, *value);
+    last = value;
+    open.pop_back();
   }
-  return false;
+  return *last;
 }
 
 std::vector<uint32_t> FormulaSpace::leaves(Formula f) const {

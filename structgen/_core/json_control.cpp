@@ -8,7 +8,7 @@
 namespace structgen {
 namespace {
 
-constexpr int MAX_NESTED_APPLICATORS = 600;
+constexpr size_t MAX_NESTED_APPLICATORS = 600;
 
 }  // namespace
 
@@ -39,34 +39,84 @@ Formula JsonControl::schema_leaf(SchemaId id) {
 
 // ---------------------------------------------------------------- expansion
 
-Formula JsonControl::expand(Formula f, Type type, int depth) {
+Formula JsonControl::expand(Formula f, Type type) {
   charge();
   if (f <= FormulaSpace::TRUE) return f;
-  auto t = static_cast<int>(type);
+  const auto t = static_cast<int>(type);
   if (Formula known = info(f).expanded[t]; known != UINT32_MAX) return known;
   Formula result;
-  if (formulas_.kind(f) == FormulaSpace::Kind::Leaf)
-    result = expand_schema(formulas_.leaf_id(f), type, depth);
-  else
-    result = formulas_.substitute(f, [&](uint32_t id) { return expand(formulas_.leaf(id), type, depth + 1); });
+  if (formulas_.kind(f) == FormulaSpace::Kind::Leaf) {
+    result = expand_schema(formulas_.leaf_id(f), type);
+  } else {
+    result = formulas_.substitute(f, [&](uint32_t id) { return expand(formulas_.leaf(id), type); });
+  }
   info(f).expanded[t] = result;
   return result;
 }
 
-Formula JsonControl::expand_schema(SchemaId id, Type type, int depth) {
+// The sub-schemas whose expansion that of `id` is made of, in order.
+std::vector<SchemaId> JsonControl::applied(SchemaId id, Type type) const {
+  const SchemaNode &n = schema_.nodes[id];
+  std::vector<SchemaId> out;
+  if (n.boolean || !(n.types & type_bit(type))) return out;
+  auto add = [&](SchemaId s) {
+    if (s != NO_SCHEMA && !schema_.nodes[s].boolean) out.push_back(s);
+  };
+  if (type == Type::Object || type == Type::Array)
+    for (SchemaId s : n.values) add(s);
+  for (const auto *parts : {&n.all_of, &n.refs, &n.nots})
+    for (SchemaId s : *parts) add(s);
+  for (const auto *lists : {&n.any_of, &n.one_of})
+    for (const auto &branches : *lists)
+      for (SchemaId s : branches) add(s);
+  for (SchemaId s : {n.if_, n.then_, n.else_}) add(s);
+  return out;
+}
+
+// Sub-schemas apply each other, and share those that they apply: each is expanded once, inner ones first, on a stack of
+// our own.
+Formula JsonControl::expand_schema(SchemaId root, Type type) {
+  const auto t = static_cast<int>(type);
+  struct Open {
+    SchemaId id, target;
+    std::vector<SchemaId> applied;
+    size_t next = 0;
+  };
+  auto expanded = [&](SchemaId id) -> Formula & { return info(schema_leaf(id)).expanded[t]; };
   // A reference and nothing else, perhaps to another such: where it leads counts, and no chain is too long.
-  while (schema_.nodes[id].only_refers()) {
+  auto opened = [&](SchemaId id) {
+    SchemaId to = id;
+    for (; schema_.nodes[to].only_refers() && expanded(to) == UINT32_MAX; to = schema_.nodes[to].refs[0]) charge();
+    return Open{id, to, expanded(to) == UINT32_MAX ? applied(to, type) : std::vector<SchemaId>{}};
+  };
+  std::vector<Open> open{opened(root)};
+  while (true) {
     charge();
-    id = schema_.nodes[id].refs[0];
-    if (Formula known = info(schema_leaf(id)).expanded[static_cast<int>(type)]; known != UINT32_MAX) return known;
+    if (open.size() > MAX_NESTED_APPLICATORS + 1)
+      throw LimitError("applicators (allOf, anyOf, $ref, ...) are nested more than " +
+                       std::to_string(MAX_NESTED_APPLICATORS) + " deep at one place: " +
+                       schema_.nodes[open.back().target].pointer + "; leave out those that only hold another");
+    Open &now = open.back();
+    if (now.next < now.applied.size()) {
+      const SchemaId next = now.applied[now.next++];
+      if (expanded(next) == UINT32_MAX) open.push_back(opened(next));
+      continue;
+    }
+    const Formula known = expanded(now.target);
+    const Formula result = known == UINT32_MAX ? expand_opened(now.target, type) : known;
+    expanded(now.target) = result;
+    for (SchemaId id = now.id; id != now.target; id = schema_.nodes[id].refs[0]) expanded(id) = result;
+    open.pop_back();
+    if (open.empty()) return result;
   }
-  if (depth > MAX_NESTED_APPLICATORS)
-    throw LimitError("applicators (allOf, anyOf, $ref, ...) are nested more than " +
-                     std::to_string(MAX_NESTED_APPLICATORS) + " deep at one place: " + schema_.nodes[id].pointer + "; leave out those that only hold another");
+}
+
+// All that `id` applies is expanded already.
+Formula JsonControl::expand_opened(SchemaId id, Type type) {
   const SchemaNode &n = schema_.nodes[id];
   if (n.boolean) return *n.boolean ? FormulaSpace::TRUE : FormulaSpace::FALSE;
   if (!(n.types & type_bit(type))) return FormulaSpace::FALSE;
-  auto sub = [&](SchemaId s) { return expand(schema_leaf(s), type, depth + 1); };
+  auto sub = [&](SchemaId s) { return expand(schema_leaf(s), type); };
   std::vector<Formula> parts;
   switch (type) {
     case Type::Null:

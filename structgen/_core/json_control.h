@@ -234,8 +234,10 @@ class JsonControl {
 
   FormulaInfo &info(Formula f);
   Formula schema_leaf(SchemaId id);
-  Formula expand(Formula f, Type type, int depth = 0);
-  Formula expand_schema(SchemaId id, Type type, int depth);
+  Formula expand(Formula f, Type type);
+  std::vector<SchemaId> applied(SchemaId id, Type type) const;
+  Formula expand_schema(SchemaId id, Type type);
+  Formula expand_opened(SchemaId id, Type type);
   GoalId intern(std::vector<Formula> roots, Formula need);
   std::vector<SchemaId> groups_of(GoalId goal) const;  // keyword groups of an expanded goal, sorted
   GoalId expand_goal(GoalId goal, Type type);
@@ -270,7 +272,7 @@ class JsonControl {
   bool must_be_integer(Formula expanded) const;  // is every number that holds whole?
   Re digits_only(Re numbers);
   template <class LeafFn>
-  Re boolean_language(Formula f, Re everything, LeafFn leaf);
+  Re boolean_language(Formula f, Re everything, std::unordered_map<Formula, Re> &known, LeafFn leaf);
   StringLanguage string_language(const Goal &expanded);
 
   ObjectControl *object_control(GoalId goal, const KeyUniverse *universe);
@@ -336,7 +338,8 @@ class JsonControl {
   std::unordered_map<SchemaId, const std::vector<std::string> *> used_lists_;
   std::unordered_map<Hash128, KeyControl *, HashOf128> resolved_keys_;  // by the key and what its frame has read
   std::unordered_map<Hash128, ItemControl *, HashOf128> resolved_items_;
-  std::unordered_map<SchemaId, Re> number_leaves_;
+  std::unordered_map<SchemaId, Re> number_leaves_, name_languages_;
+  std::unordered_map<Formula, Re> string_languages_, number_languages_;  // of expanded formulas with parts
   std::unordered_map<SchemaId, std::vector<std::string>> few_values_, few_names_;
   std::unordered_map<Formula, bool> has_tags_;
   std::unique_ptr<class JsonOracle> oracle_;

@@ -170,8 +170,9 @@ const std::vector<std::pair<uint32_t, Re>> &JsonControl::extra_classes(ObjectCon
 }
 
 Re JsonControl::name_language(SchemaId group) {
-  SchemaId names = schema_.nodes[group].property_names;
-  return string_re(expand(schema_leaf(names), Type::String));
+  if (const auto it = name_languages_.find(group); it != name_languages_.end()) return it->second;
+  const SchemaId names = schema_.nodes[group].property_names;
+  return name_languages_[group] = string_re(expand(schema_leaf(names), Type::String));
 }
 
 uint32_t JsonControl::matched_patterns(const ObjectControl &o, std::string_view key) {

@@ -29,27 +29,23 @@ Re one_of(RegexSpace &space, std::span<const Re> xs, Re everything, Re *none) {
 
 }  // namespace
 
+// `known`: the languages of formulas with parts.
 template <class LeafFn>
-Re JsonControl::boolean_language(Formula f, Re everything, LeafFn leaf) {
+Re JsonControl::boolean_language(Formula f, Re everything, std::unordered_map<Formula, Re> &known, LeafFn leaf) {
   RegexSpace &space = text_.regex();
-  switch (formulas_.kind(f)) {
-    case FormulaSpace::Kind::False: return RegexSpace::EMPTY;
-    case FormulaSpace::Kind::True: return everything;
-    case FormulaSpace::Kind::Leaf: return leaf(formulas_.leaf_id(f));
-    default: break;
-  }
-  std::vector<Re> parts;
-  std::vector<Formula> children(formulas_.parts(f).begin(), formulas_.parts(f).end());
-  for (Formula p : children) parts.push_back(boolean_language(p, everything, leaf));
-  switch (formulas_.kind(f)) {
-    case FormulaSpace::Kind::And: return space.intersect(parts);
-    case FormulaSpace::Kind::Or: return space.alternate(parts);
-    case FormulaSpace::Kind::Not: return space.intersect(everything, space.complement(parts[0]));
-    default: {
-      Re none;
-      return one_of(space, parts, everything, &none);
+  return formulas_.fold(f, known, leaf, [&](Formula g, std::span<const Re> parts) -> Re {
+    switch (formulas_.kind(g)) {
+      case FormulaSpace::Kind::False: return RegexSpace::EMPTY;
+      case FormulaSpace::Kind::And: return space.intersect(parts);
+      case FormulaSpace::Kind::Or: return space.alternate(parts);
+      case FormulaSpace::Kind::Not: return space.intersect(everything, space.complement(parts[0]));
+      case FormulaSpace::Kind::One: {
+        Re none;
+        return one_of(space, parts, everything, &none);
+      }
+      default: return everything;
     }
-  }
+  });
 }
 
 // With `lengths_apart`, counts in patterns become bounds on the length: a pattern then has few states, and all
@@ -85,7 +81,7 @@ StringLanguage JsonControl::string_leaf(SchemaId id, bool lengths_apart) {
 
 Re JsonControl::string_re(Formula f) {
   RegexSpace &space = text_.regex();
-  return boolean_language(f, text_.writable(RegexSpace::ANY_TEXT), [&](SchemaId id) {
+  return boolean_language(f, text_.writable(RegexSpace::ANY_TEXT), string_languages_, [&](SchemaId id) {
     StringLanguage s = string_leaf(id, false);
     if (s.min == 0 && s.max == UNBOUNDED) return s.re;
     if (s.max < s.min) return RegexSpace::EMPTY;
@@ -138,21 +134,24 @@ Re JsonControl::number_leaf(SchemaId id) {
 
 Re JsonControl::number_re(Formula f) {
   Re everything = number_language(text_.regex(), {});
-  return boolean_language(f, everything, [&](SchemaId id) { return number_leaf(id); });
+  return boolean_language(f, everything, number_languages_, [&](SchemaId id) { return number_leaf(id); });
 }
 
 bool JsonControl::must_be_integer(Formula expanded) const {
-  const auto recurse = [&](Formula part) { return must_be_integer(part); };
-  switch (formulas_.kind(expanded)) {
-    case FormulaSpace::Kind::Leaf: {
-      const SchemaNode &n = schema_.nodes[formulas_.leaf_id(expanded)];
-      return n.number.integer || (n.has_values && std::all_of(n.numbers.begin(), n.numbers.end(), is_whole));
+  std::unordered_map<Formula, char> known;
+  auto leaf = [&](SchemaId id) -> char {
+    const SchemaNode &n = schema_.nodes[id];
+    return n.number.integer || (n.has_values && std::ranges::all_of(n.numbers, is_whole));
+  };
+  return formulas_.fold(expanded, known, leaf, [&](Formula f, std::span<const char> parts) -> char {
+    auto whole = [](char part) { return part != 0; };
+    switch (formulas_.kind(f)) {
+      case FormulaSpace::Kind::And: return std::ranges::any_of(parts, whole);
+      case FormulaSpace::Kind::Or:
+      case FormulaSpace::Kind::One: return std::ranges::all_of(parts, whole);
+      default: return false;
     }
-    case FormulaSpace::Kind::And: return std::ranges::any_of(formulas_.parts(expanded), recurse);
-    case FormulaSpace::Kind::Or:
-    case FormulaSpace::Kind::One: return std::ranges::all_of(formulas_.parts(expanded), recurse);
-    default: return false;
-  }
+  }) != 0;
 }
 
 Re JsonControl::digits_only(Re numbers) {
