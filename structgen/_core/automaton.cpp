@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "json_space.h"
+#include "stack.h"
 
 namespace structgen {
 
@@ -40,6 +41,7 @@ Automaton::Automaton(std::unique_ptr<Plan> plan, TextSpace &text) : plan_(std::m
 const Node *Automaton::start(Reader &r) { return begin(r, *plan_, nullptr); }
 
 const Node *Automaton::begin(Reader &r, const Plan &plan, const Node *parent) {
+  check_stack("constraints are nested too deeply");
   const int32_t depth = parent ? parent->depth + 1 : 0;
   switch (plan.kind) {
     case Plan::Regex: {

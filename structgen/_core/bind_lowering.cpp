@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "regex.h"
+#include "stack.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -63,13 +64,21 @@ class Reader {
 
   Bodies::Id read(PyObject *body, uint32_t depth) {
     if (const auto it = known_.find(body); it != known_.end()) return it->second;
+    check_stack("a rule of the grammar is nested too deeply");
     const Bodies::Id read = read_new(body, depth);
     if (bodies.height(read) > DEEPEST) too_deep();  // subtle: of parts that were known already, too
     return known_[body] = read;
   }
 
-  // As Python has it.
+  // As Python has it; each body is one object.
   nb::object write(Bodies::Id id) {
+    if (const auto it = written_.find(id); it != written_.end()) return it->second;
+    check_stack("a rule of the grammar is nested too deeply");
+    return written_[id] = write_new(id);
+  }
+
+ private:
+  nb::object write_new(Bodies::Id id) {
     const Bodies::Body &body = bodies[id];
     switch (body.kind) {
       case Bodies::Rule: return nb::make_tuple("rule", rules[body.first]);
@@ -86,7 +95,6 @@ class Reader {
     return nb::make_tuple(body.kind == Bodies::Sequence ? "sequence" : "choice", nb::tuple(parts));
   }
 
- private:
   enum Fact : uint8_t { UNKNOWN, NO, YES };
 
   [[noreturn]] static void too_deep() {
@@ -142,6 +150,7 @@ class Reader {
   nb::handle nullable_;
   std::unordered_map<std::string, uint32_t> rule_index_;
   std::unordered_map<PyObject *, Bodies::Id> known_;
+  std::unordered_map<Bodies::Id, nb::object> written_;
   nb::dict leaf_index_;
   std::vector<Fact> empty_;  // of leaves
 };

@@ -98,32 +98,40 @@ class CanvasGrammar::Builder {
     return made;
   }
 
+  // From the end: productions that end alike share their ends.
   void produce(uint32_t head, std::span<const Symbol> body) {
-    const uint32_t first = symbol(body[0]);
-    if (body.size() == 1) return unit(head, first);
-    const std::span<const Symbol> rest = body.subspan(1);
-    const uint32_t behind = whole(rest);
-    pair(head, first, behind);
-    if (g_.nullable(body[0])) unit(head, behind);
-    if (std::all_of(rest.begin(), rest.end(), [&](Symbol s) { return g_.nullable(s); })) unit(head, first);
+    if (body.size() == 1) return unit(head, symbol(body[0]));
+    uint32_t rest = symbol(body.back());
+    bool is_nullable = g_.nullable(body.back());  // the rest
+    for (size_t i = body.size() - 1; i-- > 1;) {
+      rest = end(body[i], rest, is_nullable);
+      is_nullable = is_nullable && g_.nullable(body[i]);
+    }
+    produce(head, body[0], rest, is_nullable);
   }
 
-  // The end of a production.
-  uint32_t whole(std::span<const Symbol> body) {
-    if (body.size() == 1) return symbol(body[0]);
-    std::vector<Symbol> key(body.begin(), body.end());
-    if (const auto it = parts_.find(key); it != parts_.end()) return it->second;
-    const uint32_t made = new_symbol();
-    parts_.emplace(std::move(key), made);
-    produce(made, body);
-    return made;
+  void produce(uint32_t head, Symbol first, uint32_t rest, bool rest_is_nullable) {
+    const uint32_t one = symbol(first);
+    pair(head, one, rest);
+    if (g_.nullable(first)) unit(head, rest);
+    if (rest_is_nullable) unit(head, one);
+  }
+
+  // The end of a production: `first`, and then the rest of it.
+  uint32_t end(Symbol first, uint32_t rest, bool rest_is_nullable) {
+    const auto [it, fresh] = ends_.try_emplace({first, rest}, 0);
+    if (fresh) {
+      it->second = new_symbol();
+      produce(it->second, first, rest, rest_is_nullable);
+    }
+    return it->second;
   }
 
   CanvasGrammar &canvas_;
   Lexer &lexer_;
   const Grammar &g_;
   std::vector<uint32_t> number_, ignored_;
-  std::map<std::vector<Symbol>, uint32_t> parts_;
+  std::map<std::pair<Symbol, uint32_t>, uint32_t> ends_;
 };
 
 std::string CanvasGrammar::obstacle(const Plan &plan) {

@@ -111,12 +111,13 @@ Bodies::Id Bodies::without_bound(Id inner, int64_t low) {
 // Where every part of a sequence has the empty text, each of them can be written alone.
 std::vector<Bodies::Id> Bodies::repeated_parts(Id inner) {
   std::vector<Id> found, pending{inner};
-  std::unordered_set<Id> known;
+  std::unordered_set<Id> known, met;  // bodies share their parts
   std::unordered_set<uint32_t> taken_apart;
   while (!pending.empty()) {
     charge();
     const Id one = alone(pending.back());
     pending.pop_back();
+    if (!met.insert(one).second) continue;
     const Body &body = bodies_[one];
     if (body.kind == Choice || (body.kind == Sequence && has_empty(one))) {
       const auto parts = this->parts(one);
@@ -151,26 +152,49 @@ bool Bodies::has_empty(Id id) {
   return is_empty(id, KnownRules);
 }
 
-bool Bodies::is_empty(Id id, Rules rules) const {
-  const Body &body = bodies_[id];
-  const auto is = [&](Id part) { return is_empty(part, rules); };
-  switch (body.kind) {
-    case Rule:
+bool Bodies::is_empty(Id root, Rules rules) const {
+  struct Open {
+    Id id;
+    uint32_t next = 0;
+  };
+  std::vector<Open> open;
+  std::unordered_map<Id, bool> known;  // bodies share their parts
+  auto enter = [&](Id id) -> std::optional<bool> {
+    const Body &body = bodies_[id];
+    if (body.kind == Rule)
       return rules == EveryRule || (rules == KnownRules && body.first < facts_.size() && facts_[body.first] == Empty);
-    case Leaf: return leaf_is_empty_(body.first);
-    case Sequence: return std::all_of(parts(id).begin(), parts(id).end(), is);
-    case Choice: return std::any_of(parts(id).begin(), parts(id).end(), is);
-    case Repeat: break;
+    if (body.kind == Leaf) return leaf_is_empty_(body.first);
+    if (body.kind == Repeat && counts(id).none()) return false;
+    if (body.kind == Repeat && body.low == 0) return true;
+    if (const auto it = known.find(id); it != known.end()) return it->second;
+    open.push_back({id});
+    return std::nullopt;
+  };
+  std::optional<bool> last = enter(root);
+  while (!open.empty()) {
+    charge();
+    Open &now = open.back();
+    const Kind kind = bodies_[now.id].kind;
+    const bool is_told = last && (kind == Repeat || *last == (kind == Choice));
+    if (!is_told && now.next < bodies_[now.id].count) {
+      last = enter(parts(now.id)[now.next++]);
+      continue;
+    }
+    if (!is_told) last = kind == Sequence;
+    known.emplace(now.id, *last);
+    open.pop_back();
   }
-  return !counts(id).none() && (body.low == 0 || is(parts(id)[0]));
+  return *last;
 }
 
 void Bodies::used_rules(Id body, std::vector<uint32_t> &out) const {
   std::vector<Id> pending{body};
+  std::unordered_set<Id> met;
   while (!pending.empty()) {
     charge();
     const Id one = pending.back();
     pending.pop_back();
+    if (!met.insert(one).second) continue;
     if (bodies_[one].kind == Rule) out.push_back(bodies_[one].first);
     else if (bodies_[one].kind != Leaf) pending.insert(pending.end(), parts(one).begin(), parts(one).end());
   }

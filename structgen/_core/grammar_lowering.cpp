@@ -2,10 +2,19 @@
 
 #include <bit>
 
+#include "stack.h"
+
 namespace structgen {
 namespace {
 
 constexpr int64_t FEW = 8;  // counts up to this are written out
+constexpr size_t MOST_SYMBOLS = 2'000'000;  // of all productions
+
+void check_size(size_t symbols) {
+  if (symbols > MOST_SYMBOLS)
+    throw LimitError("the productions of a grammar have more than " + std::to_string(MOST_SYMBOLS) +
+                     " symbols; make rules of the parts that stand in several places");
+}
 
 }  // namespace
 
@@ -44,6 +53,7 @@ std::string Lowering::name_of(Id body) const {
 }
 
 void Lowering::produce(Symbol head, const Symbols &body) {
+  check_size(symbols.size() + body.size());
   symbols.push_back(head);
   symbols.insert(symbols.end(), body.begin(), body.end());
   ends.push_back(symbols.size());
@@ -64,6 +74,8 @@ Lowering::Symbols Lowering::unit(Id body) {
 // The symbols that stand for `body`, one after the other.
 // subtle: bodies may be added meanwhile, so nothing of them is held.
 void Lowering::append(Symbols &out, Id body) {
+  check_stack("a rule of the grammar is nested too deeply");
+  check_size(out.size());
   switch (bodies_[body].kind) {
     case Bodies::Leaf: return out.push_back(terminal(bodies_[body].first));
     case Bodies::Rule: return out.push_back(rule(bodies_[body].first));

@@ -328,8 +328,29 @@ bool JsonOracle::way_has_values(Type t, const Groups &groups, uint64_t n, int de
   return false;
 }
 
+// Containers inside each other share their parts, so each is looked into once.
 bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
   charge();
+  const Hash128 key = hash_words(13, f, n, static_cast<uint64_t>(depth));
+  if (const auto it = enough_.find(key); it != enough_.end()) {
+    *sure = *sure && it->second.sure;
+    return it->second.has;
+  }
+  if (!spend()) {
+    *sure = false;
+    return false;
+  }
+  const uint32_t outer = std::exchange(lowest_, UINT32_MAX);
+  Enough found{false, true};
+  found.has = find_values(f, n, depth, &found.sure);
+  // subtle: a negative answer that leaned on a question in progress holds for that question alone.
+  if (asking_ && (found.has || lowest_ == UINT32_MAX)) enough_.emplace(key, found);
+  lowest_ = std::min(outer, lowest_);
+  *sure = *sure && found.sure;
+  return found.has;
+}
+
+bool JsonOracle::find_values(Formula f, uint64_t n, int depth, bool *sure) {
   RegexSpace &space = c_.text_.regex();
   uint64_t total = 0;
   for (int i = 0; i < 3; ++i) {

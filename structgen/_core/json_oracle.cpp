@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "stack.h"
+
 namespace structgen {
 namespace {
 constexpr size_t MAX_NESTED_QUESTIONS = 250;
@@ -16,7 +18,7 @@ bool JsonOracle::spend(size_t work) {
   const size_t budget = c_.text_.limits().oracle_budget * allowance_ / hardness_;
   work_ += work;
   charge(1 + work);
-  if (++steps_ <= budget && work_ <= budget * WORK_PER_STEP) return true;
+  if (++steps_ <= budget && work_ <= budget * WORK_PER_STEP && !stack_is_short()) return true;
   ++unproven_;
   spent_ = true;
   return false;
@@ -235,6 +237,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
           return false;
         }
         {
+          if (!spend(pending.size() + parts.size() + way->size())) return true;
           auto none = pending;
           for (Formula p : parts) none.emplace_back(p, false);
           if (any(std::move(none))) return true;

@@ -112,6 +112,7 @@ class JsonOracle {
   Formula item(const ArrayQuery &q, uint64_t index);
   // Are there n different values? A lower bound: false may also mean that it could not be told.
   bool has_values(Formula f, uint64_t n, int depth, bool *sure);
+  bool find_values(Formula f, uint64_t n, int depth, bool *sure);
   bool way_has_values(Type type, const Groups &groups, uint64_t n, int depth);
   uint64_t count_texts(Re re, uint64_t most);
   // Is there an object, and which one? Only where the budget allows does `model` tell.
@@ -133,6 +134,7 @@ class JsonOracle {
       oracle_.asking_ = false;
       // subtle: a limit may have ended it in the middle.
       oracle_.in_progress_.clear();
+      oracle_.enough_.clear();
       oracle_.lowest_ = UINT32_MAX;
       oracle_.preferred_ = nullptr;
       oracle_.reading_ = nullptr;
@@ -153,6 +155,10 @@ class JsonOracle {
   bool spent_ = false, asking_ = false;
   uint64_t unproven_ = 0;
   std::unordered_map<Hash128, bool, HashOf128> frames_;
+  struct Enough {
+    bool has, sure;
+  };
+  std::unordered_map<Hash128, Enough, HashOf128> enough_;  // of `has_values`, for one question from outside
   struct Allowed {
     Bits keys;
     bool extra;

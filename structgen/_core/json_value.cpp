@@ -4,6 +4,7 @@
 
 #include "decimal.h"
 #include "json_text.h"
+#include "stack.h"
 
 namespace structgen {
 namespace {
@@ -26,6 +27,7 @@ class ValueReader {
   explicit ValueReader(std::string_view json) : s_(json) {}
 
   ItemValue value() {
+    check_stack("a value is nested too deeply");
     skip();
     ItemValue v;
     switch (peek()) {

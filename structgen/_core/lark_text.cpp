@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "stack.h"
 #include "work.h"
 
 namespace structgen {
@@ -313,7 +314,7 @@ class Reader {
   bool is_empty(uint32_t node) const { return out_.nodes[node].kind == Node::Sequence && out_.nodes[node].count == 0; }
 
   uint32_t alternatives(uint32_t depth) {
-    if (depth > 3 * DEEPEST) throw NotPlain{};
+    if (depth > 3 * DEEPEST || stack_is_short()) throw NotPlain{};
     const uint32_t first = alternative(depth);
     if (!is('|')) return first;
     std::vector<uint32_t> parts{first};

@@ -4,6 +4,8 @@
 #include <bit>
 #include <map>
 
+#include "stack.h"
+
 namespace structgen {
 namespace {
 
@@ -93,6 +95,7 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
 }
 
 void Masks::below(Vocabulary::Node at, const Node *node) {
+  check_stack("a token is too long");
   if (v_.end(at) - at > SMALL_SUBTREE) switch (node->kind) {
       case Node::String: return string_below(at, node);
       case Node::Key: return key_below(at, node);

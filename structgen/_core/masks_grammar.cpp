@@ -15,6 +15,7 @@
 #include <map>
 
 #include "masks.h"
+#include "stack.h"
 
 namespace structgen {
 
@@ -384,6 +385,7 @@ void Masks::past_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
 // What is not the grammar's own text may begin with what the lexer's rule would have read on.
 template <class PlaceAt>
 void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, std::string &read, const PlaceAt &place_at) {
+  check_stack("a token is too long");
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
   for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {

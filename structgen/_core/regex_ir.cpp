@@ -7,6 +7,7 @@
 
 #include "numbers.h"
 #include "python_source.h"
+#include "stack.h"
 
 namespace structgen {
 namespace {
@@ -21,6 +22,7 @@ class Reader {
   Re read(const IrPart &ir, int depth) {
     if (depth > MAX_NESTING)
       throw LimitError("a regular expression is nested more than 1000 deep; flatten it or split it in parts");
+    check_stack("a regular expression is nested too deeply");
     ir.size(1, "a tuple that begins with the kind of a regular expression");
     PyObject *const key = ir.value().ptr();
     if (auto it = seen_.find(key); it != seen_.end()) return it->second;

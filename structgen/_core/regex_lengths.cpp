@@ -135,10 +135,18 @@ const Lengths &RegexSpace::Impl::lengths_of(Re root) {
 }
 
 // By structure: one part may lose its bound where the lengths of all others are fixed, or within the bound anyway.
-std::optional<std::pair<Re, int64_t>> RegexSpace::Impl::bounded_by_length(Re r, int depth) {
+RegexSpace::Impl::Bounded RegexSpace::Impl::bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known) {
   constexpr int MAX_DEPTH = 64;
+  if (!nodes[r].plain || depth > MAX_DEPTH) return std::nullopt;
+  if (const auto it = known.find(r); it != known.end()) return it->second;
+  const Bounded made = make_bounded_by_length(r, depth, known);
+  known.emplace(r, made);
+  return made;
+}
+
+RegexSpace::Impl::Bounded RegexSpace::Impl::make_bounded_by_length(Re r, int depth,
+                                                                   std::unordered_map<Re, Bounded> &known) {
   const ReNode n = nodes[r];
-  if (!n.plain || depth > MAX_DEPTH) return std::nullopt;
   auto fixed = [&](Re x) -> int64_t {
     const Lengths &l = lengths_of(x);
     return l.known && l.intervals.size() == 1 && l.intervals[0].lo == l.intervals[0].hi ? l.intervals[0].lo : -1;
@@ -147,7 +155,7 @@ std::optional<std::pair<Re, int64_t>> RegexSpace::Impl::bounded_by_length(Re r, 
     case ReKind::Repeat: {
       const Re body = part(r, 0);
       if (n.lo == 0 && n.hi == 1) {
-        auto inner = bounded_by_length(body, depth + 1);
+        auto inner = bounded_by_length(body, depth + 1, known);
         if (!inner) return std::nullopt;
         return std::pair{repeat(inner->first, 0, 1), inner->second};
       }
@@ -158,21 +166,21 @@ std::optional<std::pair<Re, int64_t>> RegexSpace::Impl::bounded_by_length(Re r, 
     case ReKind::Concat: {
       const Re head = part(r, 0), tail = part(r, 1);
       if (const int64_t length = fixed(head); length >= 0) {
-        auto inner = bounded_by_length(tail, depth + 1);
+        auto inner = bounded_by_length(tail, depth + 1, known);
         if (!inner) return std::nullopt;
         return std::pair{concat(head, inner->first), plus(inner->second, length)};
       }
       const int64_t length = fixed(tail);
       if (length < 0) return std::nullopt;
-      auto inner = bounded_by_length(head, depth + 1);
+      auto inner = bounded_by_length(head, depth + 1, known);
       if (!inner) return std::nullopt;
       return std::pair{concat(inner->first, tail), plus(inner->second, length)};
     }
     case ReKind::Alternate: {
       std::vector<Re> all = all_parts(r);
-      std::optional<std::pair<Re, int64_t>> inner;
+      Bounded inner;
       size_t which = 0;
-      for (; which < all.size() && !inner; ++which) inner = bounded_by_length(all[which], depth + 1);
+      for (; which < all.size() && !inner; ++which) inner = bounded_by_length(all[which], depth + 1, known);
       if (!inner) return std::nullopt;
       for (size_t i = 0; i < all.size(); ++i) {
         if (i + 1 == which) continue;
@@ -186,7 +194,10 @@ std::optional<std::pair<Re, int64_t>> RegexSpace::Impl::bounded_by_length(Re r, 
   }
 }
 
-std::optional<std::pair<Re, int64_t>> RegexSpace::bounded_by_length(Re r) { return impl_->bounded_by_length(r, 0); }
+std::optional<std::pair<Re, int64_t>> RegexSpace::bounded_by_length(Re r) { 
+  std::unordered_map<Re, Impl::Bounded> known;
+  return impl_->bounded_by_length(r, 0, known);
+}
 
 // How many bytes a state still needs to end the character it is in.
 int RegexSpace::Impl::pending_bytes(Re r) {

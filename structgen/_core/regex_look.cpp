@@ -17,8 +17,17 @@
 // Cost: proportional to the open part of the expression for each unrolling; the number of states
 // may be doubly exponential in a pathological expression, which max_nodes bounds.
 #include "regex_nodes.h"
+#include "stack.h"
 
 namespace structgen {
+namespace {
+
+constexpr size_t BYTES_REMEMBERED = 48;  // of one answer
+constexpr char TOO_DEEP[] = "look-arounds are nested too deeply";
+
+uint64_t pair_of(Re a, Re b) { return static_cast<uint64_t>(a) << 32 | b; }
+
+}  // namespace
 
 Re RegexSpace::look_ahead(Re a, bool negative) { return impl_->look_ahead(a, negative); }
 
@@ -76,35 +85,45 @@ Re RegexSpace::Impl::scope(Re r) {
 Re RegexSpace::Impl::close(Re r, Re after) {
   if (after == EMPTY) return EMPTY;
   if (!nodes[r].open) return concat(r, after);
-  const uint64_t key = static_cast<uint64_t>(r) << 32 | after;
-  if (auto it = closed.find(key); it != closed.end()) return it->second;
-  Re made = EMPTY;
+  if (auto it = closed.find(pair_of(r, after)); it != closed.end()) return it->second;
+  check_stack(TOO_DEEP);
+  const Re made = make_closed(r, after);
+  bytes += BYTES_REMEMBERED;
+  return closed[pair_of(r, after)] = made;
+}
+
+Re RegexSpace::Impl::make_closed(Re r, Re after) {
   switch (nodes[r].kind) {
     case ReKind::Concat: {
       std::vector<Re> sequence;
       Re tail = r;
       for (; nodes[tail].kind == ReKind::Concat && nodes[tail].open; tail = part(tail, 1)) sequence.push_back(part(tail, 0));
-      made = close(tail, after);
-      for (; !sequence.empty(); sequence.pop_back()) made = close(sequence.back(), made);
-      break;
+      for (after = close(tail, after); !sequence.empty(); sequence.pop_back()) after = close(sequence.back(), after);
+      return after;
     }
     case ReKind::Alternate: {
       std::vector<Re> all = all_parts(r);
       for (Re &x : all) x = close(x, after);
-      made = alternate(std::move(all));
-      break;
+      return alternate(std::move(all));
     }
-    case ReKind::Repeat: made = loop(part(r, 0), nodes[r].lo, nodes[r].hi, after); break;
-    case ReKind::LookAhead: made = intersect({condition(r), after}); break;
-    case ReKind::LookBehind: made = guard(part(r, 0), nodes[r].index != 0, after); break;
-    default: break;  // no other kind is open
+    case ReKind::Repeat: return loop(part(r, 0), nodes[r].lo, nodes[r].hi, after);
+    case ReKind::LookAhead: return intersect({condition(r), after});
+    case ReKind::LookBehind: return guard(part(r, 0), nodes[r].index != 0, after);
+    default: return EMPTY;  // no other kind is open
   }
-  return closed[key] = made;
 }
 
 // What the rest of the text must be for `r` to match the empty text here and now. Closed.
 Re RegexSpace::Impl::condition(Re r) {
   if (!nodes[r].open) return nodes[r].nullable ? ANY_TEXT : EMPTY;
+  if (auto it = conditions.find(r); it != conditions.end()) return it->second;
+  check_stack(TOO_DEEP);
+  const Re made = make_condition(r);
+  bytes += BYTES_REMEMBERED;
+  return conditions[r] = made;
+}
+
+Re RegexSpace::Impl::make_condition(Re r) {
   switch (nodes[r].kind) {
     case ReKind::Concat: {
       std::vector<Re> all;
@@ -133,8 +152,16 @@ Re RegexSpace::Impl::condition(Re r) {
 // close(r, after) for the matches of `r` that read at least one byte, here and now.
 Re RegexSpace::Impl::nonempty(Re r, Re after) {
   if (after == EMPTY) return EMPTY;
+  if (!nodes[r].open && !nodes[r].nullable) return concat(r, after);
+  if (auto it = read_some.find(pair_of(r, after)); it != read_some.end()) return it->second;
+  check_stack(TOO_DEEP);
+  const Re made = make_nonempty(r, after);
+  bytes += BYTES_REMEMBERED;
+  return read_some[pair_of(r, after)] = made;
+}
+
+Re RegexSpace::Impl::make_nonempty(Re r, Re after) {
   const ReNode n = nodes[r];
-  if (!n.open && !n.nullable) return concat(r, after);
   switch (n.kind) {
     case ReKind::Epsilon:
     case ReKind::LookAhead:
@@ -193,6 +220,14 @@ Re RegexSpace::Impl::unroll(Re r) {
 Re RegexSpace::Impl::now(Re r) {
   if (r == mark) return ANY_TEXT;
   if (!nodes[r].marked) return r;
+  if (auto it = marks.find(r); it != marks.end()) return it->second;
+  check_stack(TOO_DEEP);
+  const Re made = make_now(r);
+  bytes += BYTES_REMEMBERED;
+  return marks[r] = made;
+}
+
+Re RegexSpace::Impl::make_now(Re r) {
   switch (nodes[r].kind) {
     case ReKind::Concat:
       for (; nodes[r].kind == ReKind::Concat && nodes[r].marked; r = part(r, 1))

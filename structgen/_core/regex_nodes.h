@@ -12,7 +12,8 @@
 //
 // Invariants. A node never changes its language. A node's derivatives (`Steps`) are made once,
 // from those of its parts, without recursion; so shared parts are derived once and no nesting
-// overflows the stack. Recursion is left only over *open* nodes, whose depth is limited.
+// overflows the stack. Recursion is left only over *open* and *marked* nodes, whose depth is limited; it remembers
+// what it made of each.
 #pragma once
 
 #include <algorithm>
@@ -125,6 +126,8 @@ struct RegexSpace::Impl {
   std::unordered_map<Re, Steps> advanced;   // nodes with look-behinds, after each byte
   std::unordered_map<Re, Re> unrolled;      // of Loop, Guard and Source
   std::unordered_map<uint64_t, Re> closed;  // open node, continuation
+  std::unordered_map<uint64_t, Re> read_some;  // the same, of `nonempty`
+  std::unordered_map<Re, Re> conditions, marks;  // of open nodes; of marked ones
 
   std::unordered_map<Re, Lengths> lengths;
   std::unordered_map<Re, int64_t> shortest_lengths;  // in bytes
@@ -187,10 +190,14 @@ struct RegexSpace::Impl {
   Re scope(Re r);
   Re close(Re r, Re after);
   Re closed_form(Re r) { return nodes[r].open ? close(r, EPSILON) : r; }
+  Re make_closed(Re r, Re after);
   Re condition(Re r);
+  Re make_condition(Re r);
   Re nonempty(Re r, Re after);
+  Re make_nonempty(Re r, Re after);
   Re unroll(Re r);
   Re now(Re r);
+  Re make_now(Re r);
 
   // regex_source.cpp
   Re source_leaf(uint32_t index, uint64_t state);
@@ -208,7 +215,9 @@ struct RegexSpace::Impl {
   // regex_lengths.cpp
   const Lengths &lengths_of(Re r);
   Lengths own_lengths(Re r);
-  std::optional<std::pair<Re, int64_t>> bounded_by_length(Re r, int depth);
+  using Bounded = std::optional<std::pair<Re, int64_t>>;
+  Bounded bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
+  Bounded make_bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
   void after_character(Re r, std::vector<Re> &out);
   int pending_bytes(Re r);
 };

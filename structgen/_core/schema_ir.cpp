@@ -11,13 +11,14 @@
 #include <unordered_set>
 
 #include "regex_ir.h"
+#include "stack.h"
 
 namespace nb = nanobind;
 
 namespace structgen {
 namespace {
 
-constexpr uint32_t MOST_NESTED = 500;
+constexpr uint32_t MOST_NESTED = 500, MOST_PLANS = 50'000;  // constraints inside each other; in all
 
 std::string_view text_of(nb::handle h) {
   Py_ssize_t n;
@@ -225,7 +226,7 @@ class MissingControls {
   explicit MissingControls(const std::bitset<256> &spellable) : spellable_(spellable) {}
 
   bool may_be_needed(nb::handle ir, int depth = 0) {
-    if (depth > 500) return true;
+    if (depth > 500 || stack_is_short()) return true;
     if (!seen_.insert(ir.ptr()).second) return false;  // the answer was no, or the search would be over
     const std::string_view kind = text_of(ir[0]);
     if (kind == "literal") return holds_one(ir[1]);
@@ -305,15 +306,38 @@ Plan::Texts texts_of(const Plan &plan, RegexSpace &regex) {
   return Plan::Some;
 }
 
-std::unique_ptr<Plan> read_plan(const IrPart &ir, TextSpace &space, RegexCache &cache, int32_t depth, uint32_t nested) {
+// Plans own their parts, so that a part which the IR shares is read as often as it stands there.
+class PlanReader {
+ public:
+  PlanReader(TextSpace &space, RegexCache &cache) : space_(space), cache_(cache) {}
+
+  // `depth`: of the plan's first frame; `nested`: constraints that it is inside of.
+  std::unique_ptr<Plan> read(const IrPart &ir, int32_t depth, uint32_t nested) {
+    std::unique_ptr<Plan> plan = read_plan(ir, depth, nested);
+    if (nested > 0) plan->texts = texts_of(*plan, space_.regex());
+    return plan;
+  }
+
+ private:
+  std::unique_ptr<Plan> read_plan(const IrPart &ir, int32_t depth, uint32_t nested);
+
+  TextSpace &space_;
+  RegexCache &cache_;
+  uint32_t plans_ = 0;
+};
+
+std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uint32_t nested) {
   if (nested > MOST_NESTED)
     throw LimitError("constraints are nested more than " + std::to_string(MOST_NESTED) + " deep");
+  if (++plans_ > MOST_PLANS)
+    throw LimitError("more than " + std::to_string(MOST_PLANS) + " constraints are joined in one; a constraint that stands in several places counts in each");
+  check_stack("constraints are nested too deeply");
   if (ir.size() != 2) ir.fail("is not a pair: the kind of a constraint, and its content");
   const IrPart first = ir[0], content = ir[1];
   const std::string_view kind = first.text();
   auto plan = std::make_unique<Plan>();
   auto read_regex = [&](const IrPart &part) {
-    return without_missing_controls(cache.convert(space.regex(), part), part.value(), space);
+    return without_missing_controls(cache_.convert(space_.regex(), part), part.value(), space_);
   };
   if (kind == "regex") {
     plan->kind = Plan::Regex;
@@ -322,13 +346,13 @@ std::unique_ptr<Plan> read_plan(const IrPart &ir, TextSpace &space, RegexCache &
   }
   if (kind == "json") {
     plan->kind = Plan::Json;
-    Schema schema = checked_schema(content, space, cache);
+    Schema schema = checked_schema(content, space_, cache_);
     if (runs_in_circles(schema))
       throw std::invalid_argument("malformed IR: a node of the JSON Schema leads back to itself without looking at the value");
     schema.options.root_depth = depth;
-    plan->json = std::make_unique<JsonControl>(std::move(schema), space);
+    plan->json = std::make_unique<JsonControl>(std::move(schema), space_);
     const Schema &read = plan->json->schema();
-    const uint32_t most = space.limits().max_depth;
+    const uint32_t most = space_.limits().max_depth;
     if (read.nodes.size() > most)  // each level of containers has a sub-schema of its own
       if (const uint32_t needed = least_nesting(read); needed > most)
         throw LimitError("every value of the schema has containers inside each other, at least " +
@@ -338,26 +362,22 @@ std::unique_ptr<Plan> read_plan(const IrPart &ir, TextSpace &space, RegexCache &
   if (kind == "grammar") {
     plan->kind = Plan::Grammar;
     // The regular expressions of a grammar are read without the frame that a text of its own would have.
-    plan->grammar = grammar_from_ir(content, space, read_regex, [&](const IrPart &part) {
-      return plan_from_ir(part, space, cache, depth + 1, nested + 1);
-    });
+    plan->grammar = grammar_from_ir(content, space_, read_regex,
+                                    [&](const IrPart &part) { return read(part, depth + 1, nested + 1); });
     return plan;
   }
   if (kind != "sequence" && kind != "union") first.fail("is no kind of constraint: " + std::string(kind));
   plan->kind = kind == "sequence" ? Plan::Sequence : Plan::Union;
   if (plan->kind == Plan::Sequence) ++depth;  // it has a frame of its own
   const size_t parts = content.size(1, "a list of constraints, which has at least one");
-  for (size_t i = 0; i < parts; ++i) plan->parts.push_back(plan_from_ir(content[i], space, cache, depth, nested + 1));
+  for (size_t i = 0; i < parts; ++i) plan->parts.push_back(read(content[i], depth, nested + 1));
   return plan;
 }
 
 }  // namespace
 
-std::unique_ptr<Plan> plan_from_ir(const IrPart &ir, TextSpace &space, RegexCache &cache, int32_t depth,
-                                   uint32_t nested) {
-  std::unique_ptr<Plan> plan = read_plan(ir, space, cache, depth, nested);
-  if (nested > 0) plan->texts = texts_of(*plan, space.regex());
-  return plan;
+std::unique_ptr<Plan> plan_from_ir(const IrPart &ir, TextSpace &space, RegexCache &cache) {
+  return PlanReader(space, cache).read(ir, 0, 0);
 }
 
 }  // namespace structgen

@@ -22,9 +22,7 @@ class __attribute__((visibility("hidden"))) RegexCache {
   std::vector<nanobind::object> kept_;
 };
 
-// Throws std::invalid_argument for a shape that is no IR; it names the field. `depth`: of the plan's first frame;
-// `nested`: constraints that it is inside of.
-std::unique_ptr<Plan> plan_from_ir(const IrPart &ir, TextSpace &space, RegexCache &cache, int32_t depth = 0,
-                                   uint32_t nested = 0);
+// Throws std::invalid_argument for a shape that is no IR; it names the field.
+std::unique_ptr<Plan> plan_from_ir(const IrPart &ir, TextSpace &space, RegexCache &cache);
 
 }  // namespace structgen

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "json_oracle.h"
+#include "stack.h"
 
 namespace structgen {
 namespace {
@@ -18,8 +19,9 @@ constexpr size_t MAX_TEXT = size_t{1} << 24;  // bytes of a text worth writing
 bool Shortest::spend(uint64_t work) {
   work_ += work;
   charge(1 + work);
-  if (work_ > WORK) doubt();
-  return work_ <= WORK;
+  const bool left = work_ <= WORK && !stack_is_short();
+  if (!left) doubt();
+  return left;
 }
 
 bool Shortest::text(Formula requirement, std::string *out) {
@@ -55,7 +57,7 @@ uint64_t Shortest::length(Formula f) {
   if (!slot) slot = std::make_unique<Entry>();
   Entry &e = *slot;
   if (!e.seen) {
-    if (depth_ < MAX_NESTED) {
+    if (depth_ < MAX_NESTED && !stack_is_short()) {
       look(f);
     } else if (!e.queued) {
       e.queued = true;
@@ -196,6 +198,7 @@ class ConstantReader {
   ConstantReader(std::string_view json, const std::function<SchemaId(SchemaNode)> &add) : s_(json), add_(add) {}
 
   SchemaId value() {
+    check_stack("a value is nested too deeply");
     skip();
     SchemaNode n;
     if (peek() == '[') {

@@ -14,10 +14,10 @@ namespace structgen {
 // Fewer bytes than any function without recursion needs, with all that it calls.
 bool stack_is_short();
 
-// Throws `LimitError` where the stack is short; `what` is nested too deeply.
+// Throws `LimitError` where the stack is short. `what` says what is too deep or too long for it.
 inline void check_stack(const char *what) {
   if (stack_is_short())
-    throw LimitError(std::string(what) + " is nested too deeply for the stack of this thread; nest less, or use a thread with a larger stack");
+    throw LimitError(std::string(what) + " for the stack of this thread; nest less, or use a thread with a larger stack");
 }
 
 }  // namespace structgen

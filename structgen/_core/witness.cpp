@@ -2,6 +2,7 @@
 
 #include "grammar_witness.h"
 #include "json_space.h"
+#include "stack.h"
 #include "witness_search.h"
 
 namespace structgen {
@@ -39,7 +40,7 @@ bool WitnessSearch::from(const Node *n) {
   while (n) {
     charge();
     if (a_.accepts(r_, n)) return true;
-    if (spent() || stack_used() > MOST_STACK) break;
+    if (spent() || stack_used() > MOST_STACK || stack_is_short()) break;
     if (n->kind == Node::Value || n->kind == Node::Array || n->kind == Node::Object)
       if (const char c = space_owed(options(n), n->space)) {
         n = read(n, {&c, 1});
