@@ -4,7 +4,8 @@ Why: regular operands are joined inside the regular expression, where union and 
 emptiness is decided exactly; the others become a node of the core's IR.
 Invariant: an operator either gives exactly the language it names, or raises `CombinationError` with the
 reason; ``|`` and ``+`` are flat (no union in a union, no sequence in a sequence).
-Cost: linear in the number of operands; their contents are shared, never copied.
+Cost: linear in the number of operands; their contents are shared, never copied. What reads a constraint later reads a
+tree, in which a shared part stands as often as it is used, so that the size of the tree is bounded.
 """
 
 from __future__ import annotations
@@ -13,26 +14,54 @@ import functools
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from structgen.errors import CombinationError
+from structgen.errors import CombinationError, LimitExceeded
 
 from .base import IR, Broken, Constraint, Stop
 from .expressions import RE, alternate, concat, intersect, scope
 
-__all__ = ["Intersection", "SequenceConstraint", "Union", "intersection", "sequence", "union"]
+__all__ = [
+    "Intersection",
+    "SequenceConstraint",
+    "Union",
+    "check_tree_size",
+    "intersection",
+    "sequence",
+    "union",
+]
+
+_MOST_PARTS = 100_000
+_DESCRIBED = 40
+"""Parts of an operand that is described in full."""
+
+
+def check_tree_size(size: int) -> None:
+    """Raises `LimitExceeded` for a constraint that is made of very many parts."""
+    if size > _MOST_PARTS:
+        raise LimitExceeded(
+            f"a constraint is made of more than {_MOST_PARTS} parts; "
+            "a part that stands in several places counts in each",
+            limit="constraint_parts",
+            hint="Write a grammar (sg.lark, sg.gbnf), whose rules may stand in many places.",
+        )
 
 
 class _Combination(Constraint):
     """Operands under one operator; the regular expression is made once, if all of them have one."""
 
-    __slots__ = ("_regular", "operands")
+    __slots__ = ("_regular", "_size", "operands")
 
     _operator = ""
     operands: tuple[Constraint, ...]
     _regular: RE | None
+    _size: int
 
     def __init__(self, operands: tuple[Constraint, ...], regular: RE | None) -> None:
         object.__setattr__(self, "operands", operands)
         object.__setattr__(self, "_regular", regular)
+        object.__setattr__(self, "_size", 1 + sum(operand.tree_size() for operand in operands))
+
+    def tree_size(self) -> int:
+        return self._size
 
     def regular(self) -> RE | None:
         return self._regular
@@ -49,7 +78,10 @@ class _Combination(Constraint):
         return self._broken_parts(stop, questions, parts)
 
     def describe(self) -> str:
-        shown = f" {self._operator} ".join(operand.describe() for operand in self.operands[:4])
+        shown = f" {self._operator} ".join(
+            operand.describe() if operand.tree_size() <= _DESCRIBED else "(...)"
+            for operand in self.operands[:4]
+        )
         more = f" {self._operator} ..." if len(self.operands) > 4 else ""
         return f"({shown}{more})"
 
@@ -112,12 +144,14 @@ class Intersection(_Combination):
 
 def sequence(left: Constraint, right: Constraint) -> Constraint:
     """`left`, then `right`."""
+    check_tree_size(left.tree_size() + right.tree_size())
     operands = _flat(SequenceConstraint, left, right)
     return SequenceConstraint(operands, _joined(operands, _concat_apart))
 
 
 def union(left: Constraint, right: Constraint) -> Constraint:
     """`left` or `right`."""
+    check_tree_size(left.tree_size() + right.tree_size())
     joined = left._or(right)
     if joined is not None:
         return joined
@@ -127,6 +161,7 @@ def union(left: Constraint, right: Constraint) -> Constraint:
 
 def intersection(left: Constraint, right: Constraint) -> Constraint:
     """What both `left` and `right` accept; refused where that cannot be decided exactly."""
+    check_tree_size(left.tree_size() + right.tree_size())
     joined = left._and(right)
     if joined is None:
         joined = right._and(left)

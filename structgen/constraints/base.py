@@ -81,6 +81,10 @@ class Constraint(ABC):
         """The same language as one regular expression over the whole text; None if it is not regular."""
         return None
 
+    def tree_size(self) -> int:
+        """Number of parts that it is made of, where a part that stands in several places counts in each."""
+        return 1
+
     def describe(self) -> str:
         """A short phrase for messages."""
         return repr(self)

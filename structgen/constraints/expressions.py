@@ -17,7 +17,7 @@ Cost: each builder is linear in its own parts, not in what is below them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "nullable",
     "repeat",
     "scope",
+    "tree_size",
 ]
 
 RE = tuple[Any, ...]
@@ -243,29 +244,51 @@ def scope(part: RE) -> RE:
 
 def nullable(part: RE) -> bool | None:
     """Is the empty text accepted? None where that depends on what is around (look-around)."""
-    kind = part[0]
-    if kind == "literal":
-        return not part[1]
-    if kind == "literals":
-        return "" in part[1]
-    if kind == "text":
-        return True
-    if kind in ("class", "any", "empty"):
-        return False
-    if kind == "repeat":
-        return True if part[2] == 0 else nullable(part[1])
-    if kind == "scope":
-        return nullable(part[1])
-    if kind == "unfold":
-        return bool(part[1].accepts(part[1].start))
-    if kind == "complement":
-        inner = nullable(part[1])
-        return None if inner is None else not inner
-    if kind == "alternate":
-        return _any([nullable(inner) for inner in part[1]])
-    if kind in ("concat", "intersect"):
-        answers = [nullable(inner) for inner in part[1]]
-        return False if False in answers else None if None in answers else True
+    known: dict[int, bool | None] = {}  # by id: expressions share their parts
+    pending = [part]
+    while pending:
+        node = pending[-1]
+        open_parts = [inner for inner in _deciding(node) if id(inner) not in known]
+        if open_parts:
+            pending.extend(open_parts)
+            continue
+        known[id(node)] = _nullable(node, known)
+        pending.pop()
+    return known[id(part)]
+
+
+def _deciding(node: RE) -> Sequence[RE]:
+    """The parts that decide whether it accepts the empty text."""
+    kind = node[0]
+    if kind in ("concat", "alternate", "intersect"):
+        return node[1]  # type: ignore[no-any-return]
+    if kind in ("scope", "complement") or (kind == "repeat" and node[2] > 0):
+        return (node[1],)
+    return ()
+
+
+def _nullable(node: RE, known: dict[int, bool | None]) -> bool | None:
+    kind = node[0]
+    answers = [known[id(inner)] for inner in _deciding(node)]
+    match kind:
+        case "literal":
+            return not node[1]
+        case "literals":
+            return "" in node[1]
+        case "text":
+            return True
+        case "class" | "any" | "empty":
+            return False
+        case "repeat" | "scope":
+            return answers[0] if answers else True
+        case "unfold":
+            return bool(node[1].accepts(node[1].start))
+        case "complement":
+            return None if answers[0] is None else not answers[0]
+        case "alternate":
+            return _any(answers)
+        case "concat" | "intersect":
+            return False if False in answers else None if None in answers else True
     return None
 
 
@@ -275,14 +298,48 @@ def _any(answers: Sequence[bool | None]) -> bool | None:
 
 def has_look(part: RE) -> bool:
     """Does the meaning of `part` depend on the text around it?"""
+    return any(node[0] in ("look", "boundary") for node in _outside_scopes(part))
+
+
+def _outside_scopes(part: RE) -> Iterator[RE]:
+    """The expression and its parts, each once, without the bodies of look-arounds and of scopes."""
     pending = [part]
+    met: set[int] = set()  # expressions share their parts
     while pending:
         node = pending.pop()
-        kind = node[0]
-        if kind in ("look", "boundary"):
-            return True
-        if kind in ("concat", "alternate", "intersect"):
+        if id(node) in met:
+            continue
+        met.add(id(node))
+        yield node
+        if node[0] in ("concat", "alternate", "intersect"):
             pending.extend(node[1])
-        elif kind in ("repeat", "complement"):
+        elif node[0] in ("repeat", "complement"):
             pending.append(node[1])
-    return False
+
+
+def tree_size(expression: RE, known: dict[int, int] | None = None) -> int:
+    """Number of nodes, where a part that stands in several places counts in each.
+
+    `known` keeps sizes by the ids of expressions, which must be kept alive as long.
+    """
+    sizes = {} if known is None else known
+    pending = [expression]
+    while pending:
+        node = pending[-1]
+        parts = _inside(node)
+        open_parts = [inner for inner in parts if id(inner) not in sizes]
+        if open_parts:
+            pending.extend(open_parts)
+            continue
+        sizes[id(node)] = 1 + sum(sizes[id(inner)] for inner in parts)
+        pending.pop()
+    return sizes[id(expression)]
+
+
+def _inside(node: RE) -> Sequence[RE]:
+    kind = node[0]
+    if kind in ("concat", "alternate", "intersect"):
+        return node[1]  # type: ignore[no-any-return]
+    if kind in ("repeat", "complement", "scope"):
+        return (node[1],)
+    return (node[3],) if kind == "look" else ()

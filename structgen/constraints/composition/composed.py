@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from structgen.constraints.algebra import SequenceConstraint, Union
+from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_size
 from structgen.constraints.base import Constraint
-from structgen.constraints.expressions import literal, scope
+from structgen.constraints.expressions import literal, scope, tree_size
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body, Grammar, Rule, parts_of
 from structgen.constraints.grammar.lowered import Lowered
@@ -28,7 +28,7 @@ __all__ = ["Composition", "body_of", "named", "text_of"]
 class Composition(Lowered):
     """A body and what it is called in messages."""
 
-    __slots__ = ("body", "name", "rules")
+    __slots__ = ("_size", "body", "name", "rules")
 
     body: Body
     name: str
@@ -39,7 +39,12 @@ class Composition(Lowered):
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "rules", tuple(rules))
+        object.__setattr__(self, "_size", _tree_size([body, *(rule.body for rule in rules)]))
+        check_tree_size(self._size)
         object.__setattr__(self, "_ir", lower(_grammar(body, name, rules)))
+
+    def tree_size(self) -> int:
+        return self._size
 
     def _bodies(self) -> Iterable[Body]:
         return (self.body, *(rule.body for rule in self.rules))
@@ -49,6 +54,31 @@ class Composition(Lowered):
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+def _tree_size(bodies: Sequence[Body]) -> int:
+    """Number of parts in the bodies, where a part that stands in several places counts in each."""
+    sizes: dict[int, int] = {}
+    expressions: dict[int, int] = {}
+    pending = list(bodies)
+    while pending:
+        one = pending[-1]
+        kind = one[0]
+        inside = one[1] if kind in ("sequence", "choice") else one[-1:] if kind == "named" else ()
+        if kind == "repeat":
+            inside = one[1:2]
+        open_parts = [part for part in inside if id(part) not in sizes]
+        if open_parts:
+            pending.extend(open_parts)
+            continue
+        own = 1
+        if kind == "text":
+            own = tree_size(one[1], expressions)
+        elif kind == "constraint":
+            own = one[1].tree_size()
+        sizes[id(one)] = own + sum(sizes[id(part)] for part in inside)
+        pending.pop()
+    return sum(sizes[id(body)] for body in bodies)
 
 
 def named(name: str, body: Body) -> Body:

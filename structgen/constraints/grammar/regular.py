@@ -4,14 +4,15 @@ Why: a regular part is read by a table, byte by byte, with the masks of its text
 parser has only to see what is left. Grammars without a lexer write their words, numbers, strings and white space
 as rules, so most of what they say is regular.
 Invariant: the expression of a body has the body's language, exactly.
-Cost: linear; bodies are looked at once.
+Cost: linear; bodies are looked at once. Expressions are copied into those of the rules that use them within a budget:
+rules that share rules may have texts that are exponentially longer than the grammar.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from structgen.constraints.expressions import EPSILON, NOTHING, RE, alternate, concat, repeat
+from structgen.constraints.expressions import EPSILON, NOTHING, RE, alternate, concat, repeat, tree_size
 
 from .bodies import EMPTY
 from .ir import Body, Grammar
@@ -20,6 +21,11 @@ __all__ = ["Regular", "used_rules"]
 
 _LARGEST = 5_000
 """Nodes of an expression beyond which it stays a rule: what many places share would be many times as large."""
+
+_COPIED = 2_000_000
+"""Characters, texts and parts that the expressions of all rules may hold at their top, where they are copies."""
+
+_COPIED_KINDS = frozenset({"literal", "literals", "class", "concat", "alternate", "intersect"})
 
 
 class Regular:
@@ -30,6 +36,7 @@ class Regular:
         self._rules: dict[str, RE | None] = {}
         self._known: dict[int, tuple[Body, RE | None]] = {}  # by id, whose body is kept
         self._sizes: dict[int, int] = {}
+        self._copied = 0
         self._free: dict[int, bool] = {}
         self._kept: list[RE] = []  # their ids are keys of these
         self._uses = {name: used_rules(body) for name, body in self._bodies.items()}
@@ -128,8 +135,13 @@ class Regular:
     def _of_rule(self, name: str) -> RE | None:
         body = self._bodies[name]
         expression = self._linear(name, body) if name in self._uses[name] else self.body(body)
-        if expression is None or self._size(expression) > _LARGEST:
+        if expression is None:
             return None
+        self._kept.append(expression)
+        copied = len(expression[1]) if expression[0] in _COPIED_KINDS else 1
+        if tree_size(expression, self._sizes) > _LARGEST or self._copied + copied > _COPIED:
+            return None
+        self._copied += copied
         return expression
 
     def _linear(self, name: str, body: Body) -> RE | None:
@@ -164,24 +176,6 @@ class Regular:
             return NOTHING
         return concat([end, loop] if sides == {"left"} else [loop, end])
 
-    def _size(self, expression: RE) -> int:
-        """Nodes, shared ones as often as they occur; of large expressions a lower bound."""
-        known = self._sizes.get(id(expression))
-        if known is not None:
-            return known
-        kind = expression[0]
-        if kind in ("concat", "alternate", "intersect"):
-            size = 1 + sum(map(self._size, expression[1]))
-        elif kind in ("repeat", "complement", "scope"):
-            size = 1 + self._size(expression[1])
-        elif kind == "look":
-            size = 1 + self._size(expression[3])
-        else:
-            size = 1
-        self._sizes[id(expression)] = size
-        self._kept.append(expression)
-        return size
-
 
 def _choice(parts: Sequence[RE]) -> RE:
     return alternate(parts) if parts else NOTHING
@@ -190,8 +184,12 @@ def _choice(parts: Sequence[RE]) -> RE:
 def _holds_free_text(expression: RE) -> bool:
     """Does it repeat a class of many characters without end?"""
     pending = [expression]
+    met: set[int] = set()  # expressions share their parts
     while pending:
         node = pending.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
         kind = node[0]
         if kind == "text":
             return True
@@ -208,8 +206,12 @@ def _holds_free_text(expression: RE) -> bool:
 
 def _is_wide(expression: RE) -> bool:
     pending = [expression]
+    met: set[int] = set()
     while pending:
         node = pending.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
         if node[0] == "any" or (node[0] == "class" and sum(high - low + 1 for low, high in node[1]) > 16):
             return True
         if node[0] in ("concat", "alternate", "intersect"):

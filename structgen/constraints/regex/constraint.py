@@ -46,6 +46,9 @@ class RegexConstraint(Constraint):
     def regular(self) -> RE:
         return self._expression
 
+    def tree_size(self) -> int:
+        return 1 + len(self.pattern) // 8
+
     def describe(self) -> str:
         shown = self.pattern if len(self.pattern) <= 40 else self.pattern[:37] + "..."
         return f"the pattern /{shown}/"
