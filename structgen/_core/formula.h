@@ -5,8 +5,8 @@
 // as they are: no normal form is made here, `oneOf` of n branches is one n-ary node.
 // Equal integers mean equal (simplified) formulas.
 //
-// Formulas share their parts: a schema of n references can be a formula that is 2^n large as a tree. So whatever walks a
-// formula goes through `fold` or keeps what it met, and looks at each part once. None of it recurses.
+// Formulas share their parts: a schema of n references can be a formula that is 2^n large as a tree. So whatever walks
+// a formula goes through `fold` or keeps what it met, and looks at each part once. None of it recurses.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,9 @@ class FormulaSpace {
   Formula substitute(Formula f, const std::function<Formula(uint32_t)> &with);
   // Leaves are looked at only as far as the value depends on them.
   bool evaluate(Formula f, const std::function<bool(uint32_t)> &leaf) const;
-  // The value of `f` from the values of its parts: `leaf(id)` of a leaf, `whole(f, values of its parts, in order)` of any
-  // other formula. Each part once, in the order of a depth-first walk; `known` keeps the values of formulas with parts.
+  // The value of `f` from the values of its parts: `leaf(id)` of a leaf, `whole(f, values of its parts, in order)` of
+  // any other formula. Each part once, in the order of a depth-first walk; `known` keeps the values of formulas with
+  // parts.
   template <class Value, class OfLeaf, class OfWhole>
   Value fold(Formula f, std::unordered_map<Formula, Value> &known, const OfLeaf &leaf, const OfWhole &whole) const;
   // Leaf ids of `f`, each once, ascending.

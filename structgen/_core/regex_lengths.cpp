@@ -194,7 +194,7 @@ RegexSpace::Impl::Bounded RegexSpace::Impl::make_bounded_by_length(Re r, int dep
   }
 }
 
-std::optional<std::pair<Re, int64_t>> RegexSpace::bounded_by_length(Re r) { 
+std::optional<std::pair<Re, int64_t>> RegexSpace::bounded_by_length(Re r) {
   std::unordered_map<Re, Impl::Bounded> known;
   return impl_->bounded_by_length(r, 0, known);
 }

@@ -126,7 +126,7 @@ struct RegexSpace::Impl {
   std::unordered_map<Re, Steps> advanced;   // nodes with look-behinds, after each byte
   std::unordered_map<Re, Re> unrolled;      // of Loop, Guard and Source
   std::unordered_map<uint64_t, Re> closed;  // open node, continuation
-  std::unordered_map<uint64_t, Re> read_some;  // the same, of `nonempty`
+  std::unordered_map<uint64_t, Re> read_some;    // the same, of `nonempty`
   std::unordered_map<Re, Re> conditions, marks;  // of open nodes; of marked ones
 
   std::unordered_map<Re, Lengths> lengths;

@@ -1,15 +1,13 @@
 #include "schema_ir.h"
 
-#include "grammar_ir.h"
-
-#include "json_space.h"
-#include "nesting.h"
-
 #include <algorithm>
 #include <functional>
 #include <stdexcept>
 #include <unordered_set>
 
+#include "grammar_ir.h"
+#include "json_space.h"
+#include "nesting.h"
 #include "regex_ir.h"
 #include "stack.h"
 
@@ -330,7 +328,8 @@ std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uin
   if (nested > MOST_NESTED)
     throw LimitError("constraints are nested more than " + std::to_string(MOST_NESTED) + " deep");
   if (++plans_ > MOST_PLANS)
-    throw LimitError("more than " + std::to_string(MOST_PLANS) + " constraints are joined in one; a constraint that stands in several places counts in each");
+    throw LimitError("more than " + std::to_string(MOST_PLANS) +
+                     " constraints are joined in one; a constraint that stands in several places counts in each");
   check_stack("constraints are nested too deeply");
   if (ir.size() != 2) ir.fail("is not a pair: the kind of a constraint, and its content");
   const IrPart first = ir[0], content = ir[1];

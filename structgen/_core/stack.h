@@ -17,7 +17,8 @@ bool stack_is_short();
 // Throws `LimitError` where the stack is short. `what` says what is too deep or too long for it.
 inline void check_stack(const char *what) {
   if (stack_is_short())
-    throw LimitError(std::string(what) + " for the stack of this thread; nest less, or use a thread with a larger stack");
+    throw LimitError(std::string(what) +
+                     " for the stack of this thread; nest less, or use a thread with a larger stack");
 }
 
 }  // namespace structgen
