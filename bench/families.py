@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bench import shared_structure
+
 __all__ = ["FAMILIES", "Family"]
 
 Made = tuple[Any, Any]
@@ -235,6 +237,10 @@ def _unevaluated(n: int) -> Made:
     return schema, {f"p{i}": i for i in range(min(n, _SAMPLE))}
 
 
+def _shared(step: str, leaf: str) -> Callable[[int], Made]:
+    return lambda n: (shared_structure.inside(step, leaf, n), {f"key_{i}": None for i in range(_SAMPLE)})
+
+
 FAMILIES: dict[str, Family] = {
     "schema of 4 MB": Family(_large_schema, _doubling(16_384)),
     "optional keys, declared order": Family(lambda n: _optional_keys(n, shuffled=False), _doubling(4_000)),
@@ -264,4 +270,9 @@ FAMILIES: dict[str, Family] = {
     "items": Family(_items, _doubling(4_000)),
     "uniqueItems, free strings": Family(_unique_items, _doubling(4_000)),
     "uniqueItems, enum": Family(_unique_values, _doubling(1_000)),
+    **{
+        f"shared by {step}, {leaf}": Family(_shared(step, leaf), _doubling(160))
+        for step in ("oneOf, not", "oneOf", "oneOf, enum", "anyOf", "allOf", "not", "if", "then, else")
+        for leaf in ("number", "string", "object")
+    },
 }

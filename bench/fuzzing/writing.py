@@ -13,6 +13,8 @@ import random
 import re
 from typing import Any
 
+from bench.shared_structure import GRAMMARS, LEAVES, STEPS
+
 __all__ = ["written"]
 
 _HOLE = re.compile(r"<(\w+)>")
@@ -88,6 +90,8 @@ def written(target: str, rng: random.Random) -> str:
         opening, middle, closing = _DEEP[target]
         depth = rng.choice(_DEEPER)
         return _AROUND.get(target, "{}").format(opening * depth + middle + closing * depth)
+    if rng.random() < 0.04 and (shared := _shared(target, rng)):
+        return shared
     if target == "schema":
         return json.dumps(_schema(rng, rng.randint(0, 4), {"a", "b"}))
     text = "<start>"
@@ -100,6 +104,22 @@ def written(target: str, rng: random.Random) -> str:
         chosen = alternatives[0] if expanded > most else rng.choice(alternatives)
         text = text[: found.start()] + chosen + text[found.end() :]
     return text.replace("\x01", "<").replace("\x02", ">")
+
+
+def _shared(target: str, rng: random.Random) -> str | None:
+    """An input whose levels use the next one twice, each in a way of its own; None: the notation has no references."""
+    n = rng.choice((5, 30, 60, 200, 500))
+    if target == "schema":
+        steps = rng.sample(sorted(STEPS), rng.randint(1, 3))
+        levels: dict[str, Any] = {
+            f"d{i}": STEPS[rng.choice(steps)]({"$ref": f"#/$defs/d{i + 1}"}, i) for i in range(n)
+        }
+        levels[f"d{n}"] = LEAVES[rng.choice(sorted(LEAVES))]
+        root = {"$ref": "#/$defs/d0"}
+        name = rng.choice(("additionalProperties", "items", "propertyNames", "contains", "allOf"))
+        return json.dumps({name: [root] if name == "allOf" else root, "$defs": levels})
+    known = [text for notation, text in GRAMMARS.values() if notation == target]
+    return rng.choice(known)(n) if known else None
 
 
 _NAMES = ("a", "b", "ab", "", "é", "x y", "\x00", "__proto__", "a~1b", "\U0001f600")

@@ -10,9 +10,15 @@
 
 #include "grammar_witness.h"
 #include "shortest.h"
+#include "stack.h"
 #include "witness.h"
 
 namespace structgen {
+namespace {
+
+constexpr char LONG_TOKEN[] = "a token is too long";
+
+}  // namespace
 
 bool Program::shortest(std::string *out, bool *exact) {
   Turn turn(*this, SEARCH);
@@ -100,6 +106,7 @@ const TextLink *Matcher::keep(const TextLink *last) {
 const EarleySet *Matcher::keep(const EarleySet *set) {
   if (!set || !scratch_.contains(set)) return set;
   if (set->kept) return set->kept;
+  check_stack(LONG_TOKEN);
   auto *kernels = static_cast<Kernel *>(arena_.allocate(set->count * sizeof(Kernel)));
   auto *origins = static_cast<const EarleySet **>(arena_.allocate(set->count * sizeof(EarleySet *)));
   std::copy(set->kernels, set->kernels + set->count, kernels);
@@ -116,6 +123,7 @@ const EarleySet *Matcher::keep(const EarleySet *set) {
 
 const IndentLevel *Matcher::keep(const IndentLevel *level) {
   if (!level || !scratch_.contains(level)) return level;
+  check_stack(LONG_TOKEN);
   IndentLevel *copy = arena_.make<IndentLevel>(*level);
   copy->below = keep(level->below);
   return copy;
@@ -135,6 +143,7 @@ const GrammarEntry *Matcher::keep(const GrammarEntry *entries, uint32_t count) {
 // Copies what a token's steps left behind into the matcher's own memory, and nothing else.
 const Node *Matcher::keep(const Node *node) {
   if (!node || !scratch_.contains(node)) return node;
+  check_stack(LONG_TOKEN);
   Node *copy = arena_.make<Node>(*node);
   copy->parent = keep(node->parent);
   if (node->entries) copy->entries = keep(node->entries, node->kind == Node::Grammar ? node->length : 1);
