@@ -322,10 +322,15 @@ def test_formulas_made_of_shared_formulas() -> None:
     from structgen.constraints.ltl.formula import atom, make
     from structgen.errors import OptionError
 
-    formula = atom("a")
-    with pytest.raises(OptionError, match="nodes"):
-        for i in range(60):
+    def chain(n: int) -> Any:
+        formula = atom("a")
+        for i in range(n):
             formula = make("iff", formula, make("U", formula, atom(f"b{i}")))
+        return formula
+
+    assert str(chain(4))
+    with pytest.raises(OptionError, match="nodes"):
+        chain(60)
 
 
 # ------------------------------------------------------------------ values and productions
