@@ -1,9 +1,9 @@
 """Inputs whose parts are shared: n lines that are a tree of 2^n nodes.
 
-Why: a function that walks such an input as a tree, without remembering what it visited, does not return. References of a
-schema, rules of a grammar and templates make them; two kilobytes are enough.
-What: a level uses the next level twice. `STEPS` are the ways in which a sub-schema can, `LEAVES` what the last one says,
-`GRAMMARS` whole grammars.
+Why: a function that walks such an input as a tree, without remembering what it visited, does not return. References
+of a schema, rules of a grammar and templates make them; two kilobytes are enough.
+What: a level uses the next level twice. `STEPS` are the ways in which a sub-schema can, `LEAVES` what the last one
+says, `GRAMMARS` whole grammars.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def test_work_of_grammars(name: str) -> None:
         few, many = (grammar_work(name, n) for n in GRAMMAR_LEVELS)
     except LimitExceeded:
         return
-    assert many < 80 * max(few, 100_000), "more than cubic"
+    assert many < 300 * max(few, 100_000), "more than the fourth power: `options` is that ambiguous"
 
 
 @pytest.mark.parametrize("name", shared_structure.GRAMMARS)
@@ -305,8 +305,8 @@ def test_constraints_made_of_shared_constraints() -> None:
         lambda r, i: sg.repeat(r, 1, 3, ", ") + r,
         lambda r, i: sg.forbid(r | (sg.regex(f"b{i}") + r), f"c{i}"),
     ]
-    for start in (sg.regex("x(?=y).*|[ab]"), sg.regex("a"), record, brackets):
-        for step in steps:
+    for place, step in enumerate(steps):
+        for start in (sg.regex("x(?=y).*|[ab]"), brackets if place % 2 else record):
             with pytest.raises((LimitExceeded, sg.StructgenError)):
                 chain(step, start, 600)
             try:
@@ -322,10 +322,15 @@ def test_formulas_made_of_shared_formulas() -> None:
     from structgen.constraints.ltl.formula import atom, make
     from structgen.errors import OptionError
 
-    formula = atom("a")
-    with pytest.raises(OptionError, match="nodes"):
-        for i in range(60):
+    def chain(n: int) -> Any:
+        formula = atom("a")
+        for i in range(n):
             formula = make("iff", formula, make("U", formula, atom(f"b{i}")))
+        return formula
+
+    assert str(chain(4))
+    with pytest.raises(OptionError, match="nodes"):
+        chain(60)
 
 
 # ------------------------------------------------------------------ values and productions
