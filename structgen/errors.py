@@ -26,6 +26,7 @@ fault is, sees it, and is told what to do.
     │   └── OptionError              an option has an unknown name or value
     ├── LimitExceeded                limit; bounded time and memory had to stop here
     ├── Stopped                      a flag ended a call of the native core (`structgen.call_limits`)
+    ├── ConcurrentUse                two threads use one matcher, or one did when the process was forked
     ├── PromptError                  a prompt function or template cannot be used
     ├── VocabularyError              a tokenizer whose tokens have no exact bytes
     │   └── VocabularyMismatch       model, tokenizer and matcher disagree about the vocabulary
@@ -48,6 +49,7 @@ from typing import Any
 __all__ = [
     "CanvasInfeasible",
     "CombinationError",
+    "ConcurrentUse",
     "ConstraintError",
     "DeadEnd",
     "EmptyConstraint",
@@ -349,6 +351,10 @@ class LimitExceeded(StructgenError):
 
 class Stopped(StructgenError):
     """A flag ended a call of the native core; matchers are as they were before it."""
+
+
+class ConcurrentUse(StructgenError):
+    """Two threads use one matcher at once, or another thread used something of this when the process was forked."""
 
 
 class PromptError(StructgenError):

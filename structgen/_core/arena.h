@@ -88,9 +88,11 @@ class Arena {
     return false;
   }
 
-  size_t memory() const {
-    size_t total = 0;
-    for (auto &s : segments_) total += s->size;
+  // Bytes of segments that no fork shares.
+  size_t own_memory() const {
+    size_t total = segments_.capacity() * sizeof(segments_[0]);
+    for (auto &s : segments_)
+      if (s.use_count() == 1) total += s->size;
     return total;
   }
 
@@ -106,7 +108,8 @@ class Arena {
     if (spare_ && spare_->size >= at_least) {
       segments_.push_back(std::move(spare_));
     } else {
-      size_t n = segments_.empty() ? 1024 : std::min<size_t>(segments_.back()->size * 2, size_t{1} << 20);
+      // A fork begins small again: it may read a few tokens only.
+      size_t n = segments_.empty() || frozen_ == segments_.size() ? 1024 : std::min<size_t>(segments_.back()->size * 2, size_t{1} << 20);
       segments_.push_back(std::make_shared<Segment>(std::max(n, at_least)));
     }
     used_ = 0;

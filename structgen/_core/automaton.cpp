@@ -187,9 +187,9 @@ const Node *Automaton::finish(Reader &r, const Node *parent) {
   return finish_with(r, parent, [](uint32_t) { return true; });
 }
 
-bool Automaton::accepts(Reader &r, const Node *node) {
+bool Automaton::completes(Reader &r, const Node *node, const Node *bottom) {
   switch (node->kind) {
-    case Node::End: return true;
+    case Node::End: return !bottom;
     case Node::Scalar: {
       if (!text_.complete(node->text)) return false;
       r.looked_at(node->parent);
@@ -198,10 +198,15 @@ bool Automaton::accepts(Reader &r, const Node *node) {
       const Node *after = node->parent ? finish_with(r, node->parent, [&](uint32_t i) {
         return !node->roots || text_.complete(node->roots[i]);
       }) : finish(r, nullptr);
-      return after && accepts(r, after);
+      return after && completes(r, after, bottom);
     }
-    case Node::Alternatives: return accepts(r, node->control.left) || accepts(r, node->parent);
-    case Node::Grammar: return grammar_accepts(r, node);
+    case Node::Alternatives: return completes(r, node->control.left, bottom) || completes(r, node->parent, bottom);
+    case Node::Grammar: {
+      const bool ends = grammar_ends(r, node);
+      if (!ends || node->parent == bottom) return ends;
+      const Node *after = finish(r, node->parent);
+      return after && completes(r, after, bottom);
+    }
     default: return false;
   }
 }

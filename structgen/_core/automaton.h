@@ -125,7 +125,9 @@ class Automaton {
   const Node *step(Reader &r, const Node *node, uint8_t byte);
   // Reads a special token that the constraint names.
   const Node *step_special(Reader &r, const Node *node, uint32_t token);
-  bool accepts(Reader &r, const Node *node);
+  bool accepts(Reader &r, const Node *node) { return completes(r, node, nullptr); }
+  // Is the text complete down to the frame `bottom`, below a grammar's node or null for all frames?
+  bool completes(Reader &r, const Node *node, const Node *bottom);
   // Bytes that may begin a step; a superset, cheap.
   std::bitset<256> candidates(const Node *node);
 
@@ -216,7 +218,6 @@ class Automaton {
   template <class Read>
   const Node *read_first(Reader &r, const Node *child, const Read &read);
   const Node *special_in_grammar(Reader &r, const Node *n, uint32_t token);
-  bool grammar_accepts(Reader &r, const Node *n);
   std::bitset<256> grammar_candidates(const Node *n);
   bool newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntry &entry);
   bool settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_t byte);

@@ -344,13 +344,6 @@ bool Automaton::grammar_ends(Reader &r, const Node *n) {
   return accepting;
 }
 
-bool Automaton::grammar_accepts(Reader &r, const Node *n) {
-  const bool ends = grammar_ends(r, n);
-  if (!ends || !n->parent) return ends;
-  const Node *after = finish(r, n->parent);
-  return after && accepts(r, after);
-}
-
 const Node *Automaton::special_in_grammar(Reader &r, const Node *n, uint32_t token) {
   GrammarControl &g = *n->control.grammar;
   std::vector<GrammarEntry> entries;

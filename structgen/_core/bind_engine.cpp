@@ -9,6 +9,9 @@
 #include <nanobind/stl/unordered_map.h>
 #include <nanobind/stl/vector.h>
 
+#include <deque>
+#include <set>
+
 #include "explain.h"
 #include "matcher.h"
 #include "offers.h"
@@ -34,7 +37,7 @@ class Engine {
     // Whoever waits without the GIL may find another space in place afterwards: these stay as they are.
     std::shared_ptr<TextSpace> space;
     std::shared_ptr<RegexCache> cache;
-    std::unique_lock<std::timed_mutex> lock;
+    std::unique_lock<ForkMutex> lock;
     for (bool renewed = false;; renewed = true) {
       space = space_;
       cache = cache_;
@@ -66,7 +69,7 @@ class Engine {
   bool has_room(TextSpace &space) const {
     return space.memory() <= limits_.space_bytes && space.regex().size() < MOST_NODES;
   }
-  static std::unique_lock<std::timed_mutex> wait_for(TextSpace &space) {
+  static std::unique_lock<ForkMutex> wait_for(TextSpace &space) {
     nb::gil_scoped_release release;  // another thread may be filling masks
     return space.hold();
   }
@@ -132,6 +135,32 @@ MaskArray to_array(std::shared_ptr<const Mask> mask) {
   auto *held = new std::shared_ptr<const Mask>(std::move(mask));
   nb::capsule owner(held, [](void *p) noexcept { delete static_cast<std::shared_ptr<const Mask> *>(p); });
   return MaskArray(reinterpret_cast<const int32_t *>(bits.data()), {bits.size()}, owner);
+}
+
+// A method of `Matcher` for one thread at a time.
+template <auto Method>
+struct Exclusive;
+template <class R, class... Args, R (Matcher::*Method)(Args...)>
+struct Exclusive<Method> {
+  static R call(Matcher &self, Args... args) {
+    const Matcher::Use use(self);
+    return (self.*Method)(args...);
+  }
+};
+template <class R, class... Args, R (Matcher::*Method)(Args...) const>
+struct Exclusive<Method> {
+  static R call(Matcher &self, Args... args) {
+    const Matcher::Use use(self);
+    return (self.*Method)(args...);
+  }
+};
+template <auto Method>
+constexpr auto *exclusive = &Exclusive<Method>::call;
+
+template <class Work>
+auto used_without_gil(Matcher &matcher, Work work) {
+  const Matcher::Use use(matcher);
+  return without_gil(work);
 }
 
 }  // namespace
@@ -224,11 +253,11 @@ void bind_engine(nb::module_ &m) {
 
   nb::class_<Matcher>(m, "Matcher")
       .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("mask", [](Matcher &self) { return to_array(without_gil([&] { return self.mask(); })); }, nb::rv_policy::reference)
-      .def("lexemes", &Matcher::lexemes, nb::call_guard<nb::gil_scoped_release>())
+      .def("mask", [](Matcher &self) { return to_array(used_without_gil(self, [&] { return self.mask(); })); }, nb::rv_policy::reference)
+      .def("lexemes", exclusive<&Matcher::lexemes>, nb::call_guard<nb::gil_scoped_release>())
       .def("beginning",
            [](Matcher &self, size_t place, uint32_t terminal) {
-             return to_array(without_gil([&] { return self.beginning(place, terminal); }));
+             return to_array(used_without_gil(self, [&] { return self.beginning(place, terminal); }));
            },
            "place"_a, "terminal"_a, nb::rv_policy::reference)
       .def("fill",
@@ -237,52 +266,50 @@ void bind_engine(nb::module_ &m) {
              int32_t *to = out.data() + row * out.shape(1);
              size_t words = out.shape(1);
              Matcher *one[] = {&self};
-             nb::gil_scoped_release release;
-             fill_masks(one, to, words, 1);
+             used_without_gil(self, [&] { fill_masks(one, to, words, 1); });
            },
            "out"_a, "row"_a = 0)
-      .def("allowed_count", [](Matcher &self) { return without_gil([&] { return self.mask()->count(); }); })
-      .def("advance", &Matcher::advance, "token"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("allowed_count", [](Matcher &self) { return used_without_gil(self, [&] { return self.mask()->count(); }); })
+      .def("advance", exclusive<&Matcher::advance>, "token"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("begin", [](Matcher &self, nb::bytes text) {
              const std::string_view view = as_view(text);
-             return without_gil([&] { return self.begin(view); });
+             return used_without_gil(self, [&] { return self.begin(view); });
            },
            "text"_a)
-      .def_prop_ro("is_universal", [](Matcher &self) { return without_gil([&] { return self.universal(); }); })
+      .def_prop_ro("is_universal", [](Matcher &self) { return used_without_gil(self, [&] { return self.universal(); }); })
       .def("accepts",
            [](Matcher &self, std::vector<uint32_t> tokens) {
-             nb::gil_scoped_release release;
-             return self.accepts(tokens);
+             return used_without_gil(self, [&] { return self.accepts(tokens); });
            },
            "tokens"_a)
-      .def("forced", &Matcher::forced, "most"_a = 256, nb::call_guard<nb::gil_scoped_release>())
+      .def("forced", exclusive<&Matcher::forced>, "most"_a = 256, nb::call_guard<nb::gil_scoped_release>())
       .def("forced_bytes", [](Matcher &self, size_t most) {
-        return to_bytes(without_gil([&] { return self.forced_bytes(most); }));
+        return to_bytes(used_without_gil(self, [&] { return self.forced_bytes(most); }));
       }, "most"_a = 4096)
-      .def("rollback", &Matcher::rollback, "n"_a)
-      .def("fork", [](Matcher &self) { return self.fork(); })
-      .def("reset", &Matcher::reset)
-      .def("is_complete", &Matcher::complete, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("is_finished", &Matcher::finished)
-      .def_prop_ro("is_dead", &Matcher::dead)
+      .def("rollback", exclusive<&Matcher::rollback>, "n"_a)
+      .def("fork", exclusive<&Matcher::fork>)
+      .def("reset", exclusive<&Matcher::reset>)
+      .def("is_complete", exclusive<&Matcher::complete>, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("is_finished", exclusive<&Matcher::finished>)
+      .def_prop_ro("is_dead", exclusive<&Matcher::dead>)
       .def_prop_ro("must_stop",
                    [](Matcher &self) {
-                     const auto mask = without_gil([&] { return self.mask(); });
+                     const auto mask = used_without_gil(self, [&] { return self.mask(); });
                      return mask->complete && mask->count() <= self.program().space().vocabulary().eos_ids().size();
                    })
-      .def_prop_ro("tokens", &Matcher::tokens)
-      .def_prop_ro("text", [](const Matcher &self) { return to_bytes(self.text()); })
-      .def_prop_ro("memory", &Matcher::memory)
+      .def_prop_ro("tokens", exclusive<&Matcher::tokens>)
+      .def_prop_ro("text", [](Matcher &self) { return to_bytes(exclusive<&Matcher::text>(self)); })
+      .def_prop_ro("memory", exclusive<&Matcher::memory>)
       .def("viable_bytes", [](Matcher &self, nb::bytes text) {
              const std::string_view view = as_view(text);
-             return without_gil([&] { return self.viable_bytes(view); });
+             return used_without_gil(self, [&] { return self.viable_bytes(view); });
            },
            "text"_a)
       .def("next_bytes",
            [](Matcher &self, nb::bytes after) {
              bool may_end = false;
              const std::string_view view = as_view(after);
-             const std::bitset<256> next = without_gil([&] { return self.next_bytes(view, &may_end); });
+             const std::bitset<256> next = used_without_gil(self, [&] { return self.next_bytes(view, &may_end); });
              std::string out;
              for (size_t b = 0; b < 256; ++b)
                if (next.test(b)) out += static_cast<char>(b);
@@ -293,7 +320,7 @@ void bind_engine(nb::module_ &m) {
       .def("key_offers",
            [](Matcher &self, nb::bytes after) -> std::optional<std::tuple<std::vector<std::string>, std::vector<bool>, bool>> {
              const std::string_view view = as_view(after);
-             const auto found = without_gil([&] {
+             const auto found = used_without_gil(self, [&] {
                return self.with_state(view, [&](Reader &, const Node *n, size_t i) {
                  return i == view.size() ? key_offers(self.program().automaton(), n) : std::nullopt;
                });
@@ -305,26 +332,26 @@ void bind_engine(nb::module_ &m) {
       .def("witness",
            [](Matcher &self, nb::bytes after, bool patient) -> std::optional<nb::bytes> {
              std::string out;
-             bool found;
-             {
-               std::string_view view = as_view(after);
-               nb::gil_scoped_release release;
-               found = self.witness(view, &out, patient);
-             }
-             if (!found) return std::nullopt;
+             const std::string_view view = as_view(after);
+             if (!used_without_gil(self, [&] { return self.witness(view, &out, patient); })) return std::nullopt;
              return to_bytes(out);
            },
            "after"_a = nb::bytes("", 0), "patient"_a = true)
       .def("witness_tokens",
            [](Matcher &self) -> std::optional<std::vector<uint32_t>> {
              std::vector<uint32_t> out;
-             if (!without_gil([&] { return self.witness_tokens(&out); })) return std::nullopt;
+             if (!used_without_gil(self, [&] { return self.witness_tokens(&out); })) return std::nullopt;
              return out;
            })
-      .def("least_tokens", &Matcher::least_tokens, "room"_a, nb::call_guard<nb::gil_scoped_release>())
-      .def("describe", [](Matcher &self, nb::bytes after) { return describe_to_python(self, as_view(after)); },
+      .def("least_tokens", exclusive<&Matcher::least_tokens>, "room"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("describe", [](Matcher &self, nb::bytes after) {
+             const Matcher::Use use(self);
+             return describe_to_python(self, as_view(after));
+           },
            "after"_a = nb::bytes("", 0));
 
+  m.def("before_fork", &before_fork, nb::call_guard<nb::gil_scoped_release>());
+  m.def("after_fork", &after_fork);
   m.def(
       "fill_masks",
       [](std::vector<Matcher *> matchers, nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out,
@@ -332,7 +359,10 @@ void bind_engine(nb::module_ &m) {
         if (out.shape(0) < matchers.size()) throw std::out_of_range("the bitmask has fewer rows than there are matchers");
         int32_t *data = out.data();
         size_t words = out.shape(1);
+        std::set<Matcher *> each(matchers.begin(), matchers.end());
         nb::gil_scoped_release release;
+        std::deque<Matcher::Use> used;
+        for (Matcher *one : each) used.emplace_back(*one);
         fill_masks(matchers, data, words, threads);
       },
       "matchers"_a, "out"_a, "threads"_a = 1);

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "fork_safety.h"
 #include "regex_ir.h"
 
 namespace nb = nanobind;
@@ -13,6 +14,13 @@ using namespace nb::literals;
 namespace structgen {
 
 void bind_regex(nb::module_ &m) {
+  nb::register_exception_translator([](const std::exception_ptr &raised, void *) {
+    try {
+      std::rethrow_exception(raised);
+    } catch (const InUseError &error) {
+      PyErr_SetString(nb::module_::import_("structgen.errors").attr("ConcurrentUse").ptr(), error.what());
+    }
+  });
   nb::class_<RegexSpace>(m, "RegexSpace")
       .def("__init__",
            [](RegexSpace *self, std::optional<nb::bytes> spellable, size_t max_nodes, size_t emptiness_budget) {

@@ -5,8 +5,6 @@
 #include <queue>
 #include <set>
 
-#include "witness.h"
-
 namespace structgen {
 namespace {
 
@@ -25,12 +23,24 @@ bool rest_of(GrammarControl &g, TextSpace &text, LexemeState s, std::string *out
   return g.lexemes().complete(s) || text.regex().witness(g.lexemes().language(s), out);
 }
 
+// Do these symbols complete the grammar's text on top of `node`?
+bool completes(Automaton &a, Reader &r, const Node *node, const WitnessSymbols &symbols) {
+  GrammarControl &g = *node->control.grammar;
+  const Node *n = node;
+  const size_t most = read_work(g) + WORK_READ;
+  for (size_t i = 0; n && i < symbols.size(); ++i) {
+    n = step_symbol(a, r, n, symbols[i]);
+    if (read_work(g) >= most) return false;
+  }
+  return n && a.completes(r, n, node->parent);
+}
+
 class Completion {
  public:
   Completion(Automaton &a, Reader &r, const Node *node)
       : a_(a), r_(r), node_(node), g_(*node->control.grammar), shortest_(g_.shortest(a)) {}
 
-  bool run(std::vector<WitnessPiece> *out) {
+  bool run(WitnessSymbols *out) {
     std::vector<Try> tries;
     for (uint32_t i = 0; i < node_->length; ++i) add_tries(node_->entries[i], tries);
     std::sort(tries.begin(), tries.end(), [](const Try &a, const Try &b) { return a.cost < b.cost; });
@@ -134,9 +144,9 @@ class Completion {
     return false;
   }
 
-  bool write(const Try &t, std::vector<WitnessPiece> *out) {
+  bool write(const Try &t, WitnessSymbols *out) {
     const IndentationRule &rule = g_.grammar().indentation;
-    std::string text = t.rest;
+    append_text(*out, t.rest);
     std::vector<uint32_t> columns;
     for (const IndentLevel *l = t.entry->indent; l; l = l->below) columns.insert(columns.begin(), l->column);
     std::optional<Re> boundary = t.boundary;
@@ -155,8 +165,8 @@ class Completion {
         }
       }
       const bool last = i == t.terminals.size();
-      text += is_first && t.entry->column == (columns.empty() ? 0 : columns.back()) ? "" : "\n";
-      if (!text.empty() && text.back() == '\n') text.append(columns.empty() || last ? 0 : columns.back(), ' ');
+      if (!is_first || t.entry->column != (columns.empty() ? 0 : columns.back())) out->push_back('\n');
+      if (!out->empty() && out->back() == '\n') out->insert(out->end(), columns.empty() || last ? 0 : columns.back(), ' ');
       boundary.reset();
       return true;
     };
@@ -171,42 +181,29 @@ class Completion {
       }
       if (rule.active() && (terminal == rule.indent || terminal == rule.dedent)) continue;  // at the end of the text
       if (what.kind == GrammarTerminal::Special) {
-        out->push_back({std::move(text), std::nullopt});
-        text.clear();
-        out->push_back({{}, what.token});
+        out->push_back(FIRST_SPECIAL + what.token);
         boundary.reset();
         continue;
       }
-      const std::string &word = shortest_.text(terminal);
+      const WitnessSymbols &word = shortest_.text(terminal);
       if (word.empty()) continue;
       if (boundary && what.kind == GrammarTerminal::Text && g_.lexemes().rest_of(*boundary, static_cast<uint8_t>(word[0])) != RegexSpace::EMPTY)
-        text += g_.life().separator(*boundary);
-      text += word;
+        append_text(*out, g_.life().separator(*boundary));
+      out->insert(out->end(), word.begin(), word.end());
       boundary.reset();
       if (what.kind == GrammarTerminal::Text && g_.grammar().lexing != Lexing::Scannerless) {
         LexemeState s = g_.lexer().plain(terminal);
-        for (unsigned char c : word) s = g_.lexemes().step(s, c);
+        for (uint32_t c : word) s = g_.lexemes().step(s, static_cast<uint8_t>(c));
         if (s != Lexemes::DEAD) boundary = g_.lexemes().after(s);
       }
     }
-    if (!text.empty()) out->push_back({std::move(text), std::nullopt});
     return true;
   }
 
-  bool read(const std::vector<WitnessPiece> &pieces) {
-    const Node *n = node_;
-    const size_t most = read_work(g_) + WORK_READ;
-    size_t length = 0;
-    for (const WitnessPiece &piece : pieces) length += piece.text.size();
+  bool read(const WitnessSymbols &symbols) {
     // Within another constraint each byte asks for life.
-    if (node_->entries[0].within != ANYTHING && length > MOST_READ_WITHIN) return false;
-    for (const WitnessPiece &piece : pieces) {
-      if (piece.special) n = n ? a_.step_special(r_, n, *piece.special) : nullptr;
-      for (size_t i = 0; n && i < piece.text.size() && read_work(g_) < most; ++i)
-        n = a_.step(r_, n, static_cast<uint8_t>(piece.text[i]));
-      if (!n || read_work(g_) >= most) return false;
-    }
-    return a_.grammar_ends(r_, n);
+    if (node_->entries[0].within != ANYTHING && symbols.size() > MOST_READ_WITHIN) return false;
+    return completes(a_, r_, node_, symbols);
   }
 
   Automaton &a_;
@@ -229,14 +226,17 @@ GrammarShortest::GrammarShortest(GrammarControl &control, Automaton &automaton) 
     } else if (terminal.kind == GrammarTerminal::Text) {
       const LexemeState s = control.lexer().dead()[t] ? Lexemes::DEAD : control.lexer().plain(t);
       const Re re = s == Lexemes::DEAD ? terminal.language : control.lexemes().language(s);
-      if (space.regex().witness(re, &texts_[t])) terminals_[t] = texts_[t].size() + 1;
+      std::string text;
+      if (!space.regex().witness(re, &text)) continue;
+      append_text(texts_[t], text);
+      terminals_[t] = text.size() + 1;
     } else if (terminal.kind == GrammarTerminal::Special) {
       terminals_[t] = 1;
     } else {
       Arena arena;
       Reader reader{arena};
       const Node *start = automaton.start_of(reader, *terminal.plan);
-      if (start && complete_text(automaton, reader, start, &texts_[t], false)) terminals_[t] = texts_[t].size() + 1;
+      if (start && complete_state(automaton, reader, start, &texts_[t], false)) terminals_[t] = texts_[t].size() + 1;
     }
   }
   rules_ = rule_costs(g_, terminals_);
@@ -263,43 +263,46 @@ bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
 }
 
 // Breadth first over bytes: what stands side by side only in other words than the shortest.
-static bool search_bytes(Automaton &a, Reader &r, const Node *node, std::string *out) {
-  std::vector<std::pair<const Node *, std::pair<size_t, char>>> met{{node, {0, 0}}};
+static bool search_symbols(Automaton &a, Reader &r, const Node *node, WitnessSymbols *out) {
+  struct Met {
+    const Node *node;
+    size_t from;
+    uint32_t symbol;  // that led here
+  };
+  std::vector<Met> met{{node, 0, 0}};
   std::set<std::pair<uint64_t, uint64_t>> known;
   // An ambiguous text has sets that grow with it, and each step goes through them.
   GrammarControl &g = *node->control.grammar;
   const size_t most = read_work(g) + WORK_SEARCHED;
   auto goes_on = [&] { return met.size() < MOST_SEARCHED && read_work(g) < most; };
   for (size_t at = 0; at < met.size() && goes_on(); ++at) {
-    const Node *n = met[at].first;
-    if (a.grammar_ends(r, n)) {
-      for (size_t i = at; i != 0; i = met[i].second.first) out->insert(out->begin(), met[i].second.second);
+    const Node *n = met[at].node;
+    if (a.completes(r, n, node->parent)) {
+      for (size_t i = at; i != 0; i = met[i].from) out->insert(out->begin(), met[i].symbol);
       return true;
     }
-    const std::bitset<256> candidates = a.candidates(n);
-    for (size_t b = 0; b < 256; ++b) {
-      if (!candidates.test(b)) continue;
-      const Node *next = a.step(r, n, static_cast<uint8_t>(b));
-      if (!next || next->kind != Node::Grammar || next->parent != node->parent) continue;
+    auto reach = [&](uint32_t symbol) {
+      const Node *next = step_symbol(a, r, n, symbol);
+      if (!next) return;
       const Hash128 h = a.signature(next);
-      if (known.insert({h.a, h.b}).second) met.push_back({next, {at, static_cast<char>(b)}});
-    }
+      if (known.insert({h.a, h.b}).second) met.push_back({next, at, symbol});
+    };
+    const std::bitset<256> candidates = a.candidates(n);
+    for (uint32_t b = 0; b < 256; ++b)
+      if (candidates.test(b)) reach(b);
+    for (uint32_t token : a.special_tokens()) reach(FIRST_SPECIAL + token);
   }
   return false;
 }
 
 // A text that the search for life itself has written.
-static bool complete_by_search(Automaton &a, Reader &r, const Node *node, std::string *out) {
+static bool complete_by_search(Automaton &a, Reader &r, const Node *node, WitnessSymbols *out) {
   GrammarControl &g = *node->control.grammar;
   auto found = [&](std::optional<std::string> text) {
     if (!text) return false;
-    const Node *n = node;
-    const size_t most = read_work(g) + WORK_READ;
-    for (size_t i = 0; n && i < text->size() && read_work(g) < most; ++i)
-      n = a.step(r, n, static_cast<uint8_t>((*text)[i]));
-    if (!n || read_work(g) >= most || !a.grammar_ends(r, n)) return false;
-    *out = std::move(*text);
-    return true;
+    out->clear();
+    append_text(*out, *text);
+    return completes(a, r, node, *out);
   };
   for (const GrammarEntry &entry : std::span(node->entries, node->length)) {
     // Where anything can be written after anything, only size can have kept a completion from being found.
@@ -318,15 +321,10 @@ static bool complete_by_search(Automaton &a, Reader &r, const Node *node, std::s
   return false;
 }
 
-bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, std::vector<WitnessPiece> *out) {
-  if (Completion(automaton, reader, node).run(out)) return true;
-  std::string text;
-  if (!complete_by_search(automaton, reader, node, &text)) {
-    const GrammarEntry &entry = node->entries[0];
-    if (entry.within != ANYTHING || !search_bytes(automaton, reader, node, &text)) return false;
-  }
-  out->push_back({std::move(text), std::nullopt});
-  return true;
+bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out) {
+  if (Completion(automaton, reader, node).run(out) || complete_by_search(automaton, reader, node, out)) return true;
+  out->clear();
+  return node->entries[0].within == ANYTHING && search_symbols(automaton, reader, node, out);
 }
 
 }  // namespace structgen

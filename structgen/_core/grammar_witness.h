@@ -5,22 +5,15 @@
 // Between lexemes stands what the lexer needs to tell them apart. What comes out is read again before it is believed.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "automaton.h"
 #include "grammar_costs.h"
+#include "witness.h"
 
 namespace structgen {
 
-struct WitnessPiece {
-  std::string text;
-  std::optional<uint32_t> special;  // or a special token
-};
-
 // Completes the text of the grammar on top (not of what may follow it in the frames below); false: none was found.
-bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, std::vector<WitnessPiece> *out);
+bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out);
 
 // The cheapest text of each rule, made once for a grammar.
 class GrammarShortest {
@@ -34,13 +27,13 @@ class GrammarShortest {
   }
   // Appends the terminals of the cheapest text of `s`; false where it would be too long.
   bool terminals(Symbol s, std::vector<uint32_t> *out) const;
-  const std::string &text(uint32_t terminal) const { return texts_[terminal]; }
+  const WitnessSymbols &text(uint32_t terminal) const { return texts_[terminal]; }
 
  private:
   const Grammar &g_;
   RuleCosts rules_;
   std::vector<uint64_t> terminals_;
-  std::vector<std::string> texts_;
+  std::vector<WitnessSymbols> texts_;
 };
 
 }  // namespace structgen

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "fork_safety.h"
+
 namespace structgen {
 namespace {
 
@@ -23,7 +25,7 @@ MaskPool::MaskPool(uint32_t words, size_t reserve_bytes) : words_(words), reserv
 MaskPool::Block MaskPool::take() {
   in_use_.fetch_add(1, std::memory_order_relaxed);
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(brief_lock());  // masks are dropped by any thread
     if (!spare_.empty()) {
       Block block = std::move(spare_.back());
       spare_.pop_back();
@@ -35,7 +37,7 @@ MaskPool::Block MaskPool::take() {
 
 void MaskPool::give_back(Block block) {
   in_use_.fetch_sub(1, std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(brief_lock());  // masks are dropped by any thread
   if (spare_.size() < reserve_) spare_.push_back(std::move(block));
 }
 

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -32,7 +31,6 @@ class MaskPool {
   const uint32_t words_;
   const size_t reserve_;
   std::atomic<size_t> in_use_{0};
-  std::mutex mutex_;  // masks are dropped by any thread
   std::vector<Block> spare_;
 };
 

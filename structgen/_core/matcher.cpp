@@ -8,7 +8,6 @@
 #include <system_error>
 #include <thread>
 
-#include "grammar_witness.h"
 #include "shortest.h"
 #include "witness.h"
 
@@ -37,7 +36,7 @@ Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)
   Program::Turn turn(*program_);
   Reader r{arena_};
   const Node *start = program_->automaton().start(r);
-  read(0, start, {});
+  read(0, start);
 }
 
 std::shared_ptr<const Mask> Matcher::mask() {
@@ -173,7 +172,7 @@ bool Matcher::advance(uint32_t token) {
   const Vocabulary &v = program_->space().vocabulary();
   Scratch scratch(scratch_);
   if (v.is_eos(token) && program_->automaton().accepts(scratch.reader, state())) {
-    read(token, state(), {});
+    read(token, state());
     finished_ = true;
     return true;
   }
@@ -181,14 +180,13 @@ bool Matcher::advance(uint32_t token) {
   const Node *next = run(scratch.reader, state(), token);
   if (next) next = keep(next);
   if (!next) return false;
-  read(token, next, v.token(token));
+  read(token, next);
   return true;
 }
 
-void Matcher::read(uint32_t token, const Node *node, std::string_view bytes) {
+void Matcher::read(uint32_t token, const Node *node) {
   const Uncounted own;
-  text_bytes_ += bytes;
-  history_.push_back({token, node, arena_.mark(), text_bytes_.size()});
+  history_.push_back({token, node, arena_.mark()});
 }
 
 bool Matcher::begin(std::string_view bytes) {
@@ -200,11 +198,10 @@ bool Matcher::begin(std::string_view bytes) {
     next = program_->automaton().step(scratch.reader, next, static_cast<uint8_t>(bytes[i]));
   if (next) next = keep(program_->automaton().past_lexemes(scratch.reader, next));
   if (!next) return false;
-  {
-    const Uncounted own;
-    text_bytes_ += bytes;
-  }
-  history_.back() = {0, next, arena_.mark(), text_bytes_.size()};
+  const Uncounted own;
+  begun_ += bytes;
+  history_ = {};
+  history_.push_back({0, next, arena_.mark()});
   return true;
 }
 
@@ -306,23 +303,21 @@ std::shared_ptr<const Mask> Matcher::beginning(size_t place, uint32_t terminal) 
 void Matcher::rollback(size_t n) {
   if (n >= history_.size()) throw std::out_of_range("cannot roll back more tokens than were read");
   if (n == 0) return;
-  history_.resize(history_.size() - n);
+  history_.drop(n);
   arena_.release(history_.back().mark);
-  text_bytes_.resize(history_.back().text);
   finished_ = false;
 }
 
 std::unique_ptr<Matcher> Matcher::fork() {
-  auto other = std::unique_ptr<Matcher>(new Matcher(*this, arena_.fork()));
-  return other;
+  return std::unique_ptr<Matcher>(new Matcher(this));
 }
 
-Matcher::Matcher(const Matcher &origin, Arena &&arena)
-    : program_(origin.program_),
-      arena_(std::move(arena)),
-      history_(origin.history_),
-      text_bytes_(origin.text_bytes_),
-      finished_(origin.finished_) {}
+Matcher::Matcher(Matcher *origin)
+    : program_(origin->program_),
+      arena_(origin->arena_.fork()),
+      history_(origin->history_.fork()),
+      begun_(origin->begun_),
+      finished_(origin->finished_) {}
 
 void Matcher::reset() { rollback(history_.size() - 1); }
 
@@ -333,9 +328,11 @@ bool Matcher::complete() {
   return program_->automaton().accepts(scratch.reader, state());
 }
 
-std::vector<uint32_t> Matcher::tokens() const {
-  std::vector<uint32_t> out;
-  for (size_t i = 1; i < history_.size(); ++i) out.push_back(history_[i].token);
+std::string Matcher::text() const {
+  std::vector<uint32_t> read = tokens();
+  if (finished_) read.pop_back();
+  std::string out = begun_;
+  for (uint32_t token : read) out += program_->space().vocabulary().token(token);
   return out;
 }
 
@@ -363,35 +360,30 @@ bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
   });
 }
 
+// Between special tokens, which are no text, the fewest tokens that spell what is there; false where there are none.
+static bool fewest_tokens(const Vocabulary &vocabulary, const WitnessSymbols &symbols, std::vector<uint32_t> *out) {
+  for (auto at = symbols.begin();;) {
+    const auto end = std::find_if(at, symbols.end(), [](uint32_t s) { return s >= FIRST_SPECIAL; });
+    const auto tokens = vocabulary.fewest_tokens(std::string(at, end));
+    if (!tokens) return false;
+    out->insert(out->end(), tokens->begin(), tokens->end());
+    if (end == symbols.end()) return true;
+    out->push_back(*end - FIRST_SPECIAL);
+    at = end + 1;
+  }
+}
+
 bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
     Program::Turn turn(*program_, Program::SEARCH);
     if (program_->space().fewest_tokens(n->text, out)) return true;
     out->clear();  // too many states for the fewest tokens: those of a short text
   }
-  if (const Node *n = state(); n && n->kind == Node::Grammar && !n->parent) {
-    // Special tokens may have to come; they are no text.
-    Program::Turn turn(*program_, Program::SEARCH);
-    Scratch scratch(scratch_);
-    std::vector<WitnessPiece> pieces;
-    if (!program_->automaton().accepts(scratch.reader, n) &&
-        !complete_grammar(program_->automaton(), scratch.reader, n, &pieces))
-      return false;
-    out->clear();
-    for (const WitnessPiece &piece : pieces) {
-      const auto tokens = program_->space().vocabulary().fewest_tokens(piece.text);
-      if (!tokens) return false;
-      out->insert(out->end(), tokens->begin(), tokens->end());
-      if (piece.special) out->push_back(*piece.special);
-    }
-    return true;
-  }
-  std::string text;
-  if (!witness({}, &text, patient)) return false;
-  std::optional<std::vector<uint32_t>> tokens = program_->space().vocabulary().fewest_tokens(text);
-  if (!tokens) return false;
-  *out = std::move(*tokens);
-  return true;
+  WitnessSymbols symbols;
+  const bool found = with_state({}, [&](Reader &r, const Node *n, size_t) {
+    return n && complete_state(program_->automaton(), r, n, &symbols, patient);
+  });
+  return found && fewest_tokens(program_->space().vocabulary(), symbols, out);
 }
 
 std::optional<size_t> Matcher::least_tokens(size_t room) {

@@ -1,10 +1,11 @@
 // One constraint, one sequence: tokens in, masks out.
 //
 // A matcher is a stack of automaton states, one per token read. Rolling back pops, forking
-// copies the stack (the states themselves are shared). A matcher is used by one thread at a
-// time; matchers of the same or of different programs may be used by several at once.
+// shares it. A matcher is used by one thread at a time (`Use`); matchers of the same or of different
+// programs may be used by several at once.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "history.h"
 #include "masks.h"
 #include "work.h"
 
@@ -69,7 +71,7 @@ class Program {
     Turn(const Turn &) = delete;
 
    private:
-    std::unique_lock<std::timed_mutex> lock_;
+    std::unique_lock<ForkMutex> lock_;
     Call call_;
     HeapCharge heap_;
     Program &program_;
@@ -85,7 +87,7 @@ class Program {
 
   // How many tokens the shortest texts found take; found out when first asked for.
   struct Least {
-    std::mutex mutex;
+    ForkMutex mutex{ForkMutex::ShortestTexts};
     bool text_tried = false, witness_tried = false, shortest_tried = false;
     bool is_cut = false;      // the search for the fewest tokens of a plain text
     size_t least_length = 0;  // of a plain text, in characters; a lower bound
@@ -109,8 +111,25 @@ class Matcher {
   ~Matcher() {
     const Uncounted own;
     history_ = {};
-    text_bytes_ = {};
+    begun_ = {};
   }
+
+  // The calling thread's use of a matcher, while it lives. Throws `InUseError` where another thread uses it.
+  class Use {
+   public:
+    explicit Use(Matcher &matcher) : matcher_(matcher) {
+      if (matcher.in_use_.exchange(true, std::memory_order_acquire))
+        throw InUseError(
+            "this matcher is in use by another thread. Give each thread a matcher of its own: matcher.fork() makes one in "
+            "the same state");
+    }
+    ~Use() { matcher_.in_use_.store(false, std::memory_order_release); }
+    Use(const Use &) = delete;
+    Use &operator=(const Use &) = delete;
+
+   private:
+    Matcher &matcher_;
+  };
 
   std::shared_ptr<const Mask> mask();
   bool advance(uint32_t token);
@@ -128,8 +147,8 @@ class Matcher {
   bool complete();  // the text so far is in the language
   bool finished() const { return finished_; }
   bool dead() const { return history_.back().node == nullptr; }
-  std::vector<uint32_t> tokens() const;
-  const std::string &text() const { return text_bytes_; }
+  std::vector<uint32_t> tokens() const { return history_.tokens(); }
+  std::string text() const;
   // How many leading bytes of `text` can follow.
   size_t viable_bytes(std::string_view text);
   // Bytes that can come next, and whether the text may end.
@@ -150,7 +169,8 @@ class Matcher {
   const Node *state() const { return history_.back().node; }
   Program &program() { return *program_; }
   std::shared_ptr<Program> shared_program() { return program_; }
-  size_t memory() const { return arena_.memory() + history_.size() * sizeof(Entry); }
+  // Bytes that no fork shares.
+  size_t memory() const { return arena_.own_memory() + history_.memory(); }
 
   // Runs `text` and hands the state before the byte that fails (or after all of it).
   template <class Fn>
@@ -176,15 +196,8 @@ class Matcher {
     Scratch(const Scratch &) = delete;
     Reader reader;
   };
-  struct Entry {
-    uint32_t token;
-    const Node *node;
-    Arena::Mark mark;
-    size_t text;
-  };
-  Matcher(const Matcher &origin, Arena &&arena);
-  // One more token, whose text is `bytes`.
-  void read(uint32_t token, const Node *node, std::string_view bytes);
+  explicit Matcher(Matcher *origin);
+  void read(uint32_t token, const Node *node);
   const Node *run(Reader &r, const Node *node, uint32_t token);
   const Node *keep(const Node *node);
   const EarleySet *keep(const EarleySet *set);
@@ -197,9 +210,10 @@ class Matcher {
 
   std::shared_ptr<Program> program_;
   Arena arena_, scratch_;
-  std::vector<Entry> history_;
-  std::string text_bytes_;
+  History history_;
+  std::string begun_;  // bytes before the first token
   bool finished_ = false;
+  std::atomic<bool> in_use_{false};
 };
 
 // Fills row i of `out` (words per row) with the mask of matcher i; uses up to `threads` threads, one a space.

@@ -390,7 +390,7 @@ bool TextSpace::spellable(TextState s) {
   return false;
 }
 
-std::unique_lock<std::timed_mutex> TextSpace::hold() {
+std::unique_lock<ForkMutex> TextSpace::hold() {
   if (Unfolding::is_on(regex_))
     throw std::runtime_error(
         "what unfolds a constraint (the environment of a plan, a monitor) used a constraint on the same vocabulary; "

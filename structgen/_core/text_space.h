@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fork_safety.h"
 #include "hashing.h"
 #include "json_text.h"
 #include "mask.h"
@@ -88,7 +89,7 @@ class TextSpace {
   const Limits &limits() const { return limits_; }
   // The calling thread's turn; throws where it has it already and would wait for itself.
   // Waiting can be interrupted as work can (work.h).
-  std::unique_lock<std::timed_mutex> hold();
+  std::unique_lock<ForkMutex> hold();
   const std::shared_ptr<MaskPool> &mask_pool() const { return mask_pool_; }
 
   TextState state(Re re, uint32_t escape, Encoding encoding);
@@ -166,7 +167,7 @@ class TextSpace {
   RegexSpace regex_;
   std::unique_ptr<Lexemes> lexemes_;
   std::vector<uint32_t> mute_;  // characters that must be escaped, and whose escape no tokens spell
-  std::timed_mutex mutex_;
+  ForkMutex mutex_{ForkMutex::Space};
   std::deque<State> states_;
   std::unordered_map<uint64_t, TextState> index_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;

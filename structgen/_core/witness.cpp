@@ -1,5 +1,7 @@
 #include "witness.h"
 
+#include <algorithm>
+
 #include "grammar_witness.h"
 #include "json_space.h"
 #include "witness_search.h"
@@ -14,18 +16,18 @@ constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: what is t
 
 }  // namespace
 
-void WitnessSearch::allow(uint64_t steps, bool thorough) {
+void WitnessSearch::allow(uint64_t steps, Mode mode) {
   budget_ = steps_ + steps;
-  thorough_ = thorough;
+  mode_ = mode;
 }
 
-bool WitnessSearch::run(const Node *node, int32_t deepest, std::string *out) {
+bool WitnessSearch::run(const Node *node, int32_t deepest, WitnessSymbols *out) {
   deepest_ = deepest;
   if (!base_) base_ = static_cast<const char *>(__builtin_frame_address(0));
   out_.clear();
   cut_ = false;
   if (!from(node)) return false;
-  *out += out_;
+  out->insert(out->end(), out_.begin(), out_.end());
   return true;
 }
 
@@ -49,7 +51,7 @@ bool WitnessSearch::from(const Node *n) {
       case Node::String: n = string(n); continue;
       case Node::Scalar: n = scalar(n); continue;
       case Node::Value: {
-        if (whole_values_) {
+        if (mode_ == Mode::WholeValues) {
           const Node *array = n->parent && n->parent->kind == Node::Array ? n->parent : nullptr;
           n = whole_value(n, n->control.value, array, array ? array->count - 1 : 0);
           continue;
@@ -109,19 +111,10 @@ bool WitnessSearch::from(const Node *n) {
         continue;
       }
       case Node::Key:
-        if (thorough_ || !n->parent->control.object->simple) return key(n, before);
+        if (mode_ == Mode::Thorough || !n->parent->control.object->simple) return key(n, before);
         n = simple_key(n);
         continue;
-      case Node::Grammar: {
-        if (a_.grammar_ends(r_, n) && n->parent) {
-          n = a_.finish(r_, n->parent);
-          continue;
-        }
-        std::vector<WitnessPiece> pieces;
-        if (!complete_grammar(a_, r_, n, &pieces) || pieces.empty()) n = nullptr;
-        for (const WitnessPiece &piece : pieces) n = !n || piece.special ? nullptr : read(n, piece.text);
-        continue;
-      }
+      case Node::Grammar: n = grammar(n); continue;
       case Node::Alternatives: {
         if (from(n->control.left)) return true;
         n = n->parent;
@@ -137,13 +130,33 @@ bool WitnessSearch::from(const Node *n) {
 const Node *WitnessSearch::read(const Node *n, std::string_view text) {
   const size_t before = out_.size();
   for (char c : text) {
-    ++steps_;
-    n = a_.step(r_, n, static_cast<uint8_t>(c));
+    n = read_symbol(n, static_cast<uint8_t>(c));
     if (!n) {
       out_.resize(before);
       return nullptr;
     }
-    out_ += c;
+  }
+  return n;
+}
+
+const Node *WitnessSearch::read_symbol(const Node *n, uint32_t symbol) {
+  ++steps_;
+  const Node *next = step_symbol(a_, r_, n, symbol);
+  if (next) out_.push_back(symbol);
+  return next;
+}
+
+const Node *WitnessSearch::grammar(const Node *n) {
+  if (n->parent && a_.grammar_ends(r_, n)) return a_.finish(r_, n->parent);
+  WitnessSymbols rest;
+  if (hopeless_.contains(n)) return nullptr;
+  if (!complete_grammar(a_, r_, n, &rest) || rest.empty()) {
+    hopeless_.insert(n);
+    return nullptr;
+  }
+  for (uint32_t symbol : rest) {
+    n = read_symbol(n, symbol);
+    if (!n) return nullptr;
   }
   return n;
 }
@@ -181,7 +194,7 @@ bool WitnessSearch::choose(const Node *n, const std::vector<std::string> &texts,
 const Node *WitnessSearch::open_item(const Node *n) {
   ItemControl *item = n->json->next_item(n->control.array, n->count);
   if (!item) return nullptr;
-  if (whole_values_) return whole_value(n, item->child, n, n->count);
+  if (mode_ == Mode::WholeValues) return whole_value(n, item->child, n, n->count);
   if (const Node *m = closing_item(n, item, n->count + 1)) return m;
   // An array reads its first item's first byte itself.
   const bool deeper = cut_;
@@ -203,21 +216,38 @@ const Node *WitnessSearch::open_item(const Node *n) {
   return read(n, "{");
 }
 
-bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient) {
-  WitnessSearch search(automaton, reader, false);
-  auto deepening = [&](uint64_t budget, bool thorough) {
+void append_text(WitnessSymbols &out, std::string_view text) {
+  for (char c : text) out.push_back(static_cast<uint8_t>(c));
+}
+
+const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, uint32_t symbol) {
+  return symbol < FIRST_SPECIAL ? automaton.step(reader, node, static_cast<uint8_t>(symbol))
+                                : automaton.step_special(reader, node, symbol - FIRST_SPECIAL);
+}
+
+bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient) {
+  using Mode = WitnessSearch::Mode;
+  WitnessSearch search(automaton, reader);
+  auto deepening = [&](uint64_t budget, Mode mode) {
     for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
-      search.allow(budget, thorough);
+      search.allow(budget, mode);
       if (search.run(node, node->depth + extra, out)) return true;
-      if (search.spent() ? thorough : !search.cut()) break;
+      if (search.spent() ? mode == Mode::Thorough : !search.cut()) break;
     }
     return false;
   };
-  if (deepening(FIRST_BUDGET, false)) return true;
-  WitnessSearch whole(automaton, reader, true);
-  whole.allow(FIRST_BUDGET, false);
-  if (whole.run(node, INT32_MAX, out)) return true;
-  return patient && deepening(STEP_BUDGET, true);
+  if (deepening(FIRST_BUDGET, Mode::Quick)) return true;
+  search.allow(FIRST_BUDGET, Mode::WholeValues);
+  if (search.run(node, INT32_MAX, out)) return true;
+  return patient && deepening(STEP_BUDGET, Mode::Thorough);
+}
+
+bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient) {
+  WitnessSymbols symbols;
+  if (!complete_state(automaton, reader, node, &symbols, patient)) return false;
+  if (std::any_of(symbols.begin(), symbols.end(), [](uint32_t s) { return s >= FIRST_SPECIAL; })) return false;
+  for (uint32_t s : symbols) *out += static_cast<char>(s);
+  return true;
 }
 
 }  // namespace structgen

@@ -8,12 +8,24 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "automaton.h"
 
 namespace structgen {
 
-// Appends to `out`; false (and `out` unchanged) when none was found within the budget, a tenth of it if not `patient`.
+// A completion as symbols: bytes, and FIRST_SPECIAL + the id of a special token.
+using WitnessSymbols = std::vector<uint32_t>;
+constexpr uint32_t FIRST_SPECIAL = 256;
+
+void append_text(WitnessSymbols &out, std::string_view text);
+// Reads one symbol.
+const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, uint32_t symbol);
+
+// Appends a completion; false (and `out` unchanged) when none was found within the budget, a tenth of it if not `patient`.
+bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient = true);
+// The same of a completion without special tokens, as bytes; false also where the one that is found has some.
 bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient = true);
 
 }  // namespace structgen

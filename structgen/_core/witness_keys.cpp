@@ -49,7 +49,7 @@ bool WitnessSearch::key(const Node *n, size_t before) {
     cut_ = false;
     if (choose(n, texts, out_.size())) return true;
     // subtle: other keys would go on for ever where the declared one that is wanted lies deeper.
-    const bool enough = !thorough_ && (o.simple || cut_);
+    const bool enough = mode_ != Mode::Thorough && (o.simple || cut_);
     cut_ = cut_ || deeper;
     if (enough) {
       out_.resize(before);

@@ -4,21 +4,25 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
-#include "automaton.h"
+#include "witness.h"
 
 namespace structgen {
 
 class WitnessSearch {
  public:
-  // With `whole_values` a value that has not begun is taken as a whole, the shortest one.
-  WitnessSearch(Automaton &a, Reader &r, bool whole_values)
-      : a_(a), r_(r), space_(a.text().regex()), whole_values_(whole_values) {}
+  enum class Mode : uint8_t {
+    Quick,
+    Thorough,     // a key of any other name is taken where a declared one would lead too deep
+    WholeValues,  // a value that has not begun is taken as a whole, the shortest one
+  };
+  WitnessSearch(Automaton &a, Reader &r) : a_(a), r_(r), space_(a.text().regex()) {}
 
-  // Steps from here on; a thorough search takes a key of any other name where a declared one would lead too deep.
-  void allow(uint64_t steps, bool thorough);
-  bool run(const Node *node, int32_t deepest, std::string *out);
+  // Steps from here on.
+  void allow(uint64_t steps, Mode mode);
+  bool run(const Node *node, int32_t deepest, WitnessSymbols *out);
   bool cut() const { return cut_; }
   bool spent() const { return steps_ > budget_; }
 
@@ -29,6 +33,9 @@ class WitnessSearch {
   // Completes the text from `n`, trying the choices in order; leaves `out_` as it was on failure.
   bool from(const Node *n);
   const Node *read(const Node *n, std::string_view text);
+  const Node *read_symbol(const Node *n, uint32_t symbol);
+  // What is left of a grammar's text, and the frame below.
+  const Node *grammar(const Node *n);
   // The end of a container, on a line of its own where lines are written.
   const Node *end(const Node *n, char bracket);
   static std::string last_line(const Node *container);
@@ -74,11 +81,13 @@ class WitnessSearch {
   Reader &r_;
   RegexSpace &space_;
   std::vector<std::string> letters_;
-  std::string out_;
+  WitnessSymbols out_;
   int32_t deepest_ = 0;
   uint64_t steps_ = 0, budget_ = 0;
   const char *base_ = nullptr;  // of the stack, where the search began
-  bool cut_ = false, thorough_ = false, whole_values_;
+  bool cut_ = false;
+  Mode mode_ = Mode::Quick;
+  std::unordered_set<const Node *> hopeless_;  // grammars of which no end is found
 };
 
 }  // namespace structgen

@@ -119,14 +119,15 @@ const Node *WitnessSearch::counted(const Node *n, ArrayControl *array, uint64_t 
   alone.json = n->json;
   alone.space = SPACE_CLOSED;
   alone.control.value = v;
-  WitnessSearch inner(a_, r_, false);
+  WitnessSearch inner(a_, r_);
   inner.base_ = base_;
-  inner.allow(budget_ > steps_ ? budget_ - steps_ : 0, thorough_);
-  std::string text;
-  const bool found = inner.run(&alone, deepest_, &text);
+  inner.allow(budget_ > steps_ ? budget_ - steps_ : 0, mode_ == Mode::Thorough ? Mode::Thorough : Mode::Quick);
+  WitnessSymbols value;
+  const bool found = inner.run(&alone, deepest_, &value);
   steps_ += inner.steps_;
   cut_ = cut_ || inner.cut_;
-  return found ? read(n, text) : nullptr;
+  for (size_t i = 0; found && n && i < value.size(); ++i) n = read_symbol(n, value[i]);
+  return found ? n : nullptr;
 }
 
 }  // namespace structgen

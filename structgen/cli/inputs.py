@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import json
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from structgen.constraints.json_schema.unique_keys import loads_unique
 
 from .files import InputError, for_the_shell, read_text
 from .grammars import add_grammar_arguments, grammar_argument, grammars_given
@@ -113,7 +114,7 @@ def _documents(paths: list[str]) -> dict[str, Any]:
             raise InputError(f"--registry {name!r} is a folder without JSON files")
         for file in files:
             try:
-                document = json.loads(read_text(str(file), "--registry", _REGISTRY_HINT))
+                document = loads_unique(read_text(str(file), "--registry", _REGISTRY_HINT))
             except ValueError as error:
                 raise InputError(f"--registry {str(file)!r} is not JSON: {error}") from None
             own = document.get("$id", document.get("id")) if isinstance(document, dict) else None

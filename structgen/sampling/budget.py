@@ -56,8 +56,8 @@ def check_room(least: int | None, room: int, limit: str) -> None:
 class Witnessing(Protocol):
     """The part of `Matcher` that is needed here."""
 
-    def witness(self, max_tokens: int) -> list[int] | None:
-        """Tokens of a completion of at most `max_tokens`, or None."""
+    def witness(self, max_tokens: int | None = None) -> list[int] | None:
+        """Tokens of a completion, of at most `max_tokens`; None if none was found."""
         ...
 
 
@@ -91,10 +91,18 @@ class Budget:
 
     def _search(self, left: int) -> list[int]:
         found = self._matcher.witness(left)
-        if found is None:
+        if found is not None:
+            return list(found)
+        longer = self._matcher.witness()
+        if longer is None:
             raise LimitExceeded(
-                f"no text that satisfies the constraint was found within max_tokens={left}",
-                limit="max_tokens",
-                hint="Raise max_tokens, or allow truncation with close_within_budget=False.",
+                "no completion of the text was found: the search for one ended at its bounds",
+                limit="completion search",
+                hint="Allow truncation with close_within_budget=False.",
             )
-        return list(found)
+        raise LimitExceeded(
+            f"no text that satisfies the constraint was found within max_tokens={left}: the shortest completion that "
+            f"was found takes {len(longer)} tokens",
+            limit="max_tokens",
+            hint="Raise max_tokens, or allow truncation with close_within_budget=False.",
+        )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from structgen.constraints.json_schema.unique_keys import loads_unique
 from structgen.errors import with_kind
 
 from .errors import ApiError, bad_request
@@ -23,7 +24,7 @@ _DEEPEST = 200
 def parse_body(data: bytes) -> dict[str, Any]:
     """The object that a body is."""
     try:
-        body = json.loads(data, parse_constant=_no_constant)
+        body = loads_unique(data, parse_constant=_no_constant)
     except RecursionError:
         raise bad_request(None, "the body is nested too deep") from None
     except ValueError as error:  # JSON, UTF-8, and numbers of too many digits

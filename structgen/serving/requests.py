@@ -29,6 +29,7 @@ from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
 from structgen.constraints.grammar.mistaken import is_like_gbnf
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.json_schema.options import Integers
+from structgen.constraints.json_schema.unique_keys import loads_unique
 from structgen.constraints.json_schema.whitespace import WhitespaceName
 from structgen.constraints.regex import regex
 from structgen.errors import (
@@ -237,7 +238,7 @@ def _own(kind: str) -> _Reader:
 
 def _parsed(text: str | bytes | bytearray, what: str) -> Any:
     try:
-        return json.loads(text)
+        return loads_unique(text)
     except RecursionError:
         raise LimitExceeded(f"{what} is nested too deep", limit="depth") from None
     except ValueError as error:

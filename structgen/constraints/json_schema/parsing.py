@@ -1,14 +1,13 @@
 """JSON text to Python, exactly: decimals as written, and errors that show the place.
 
 Why: ``multipleOf: 0.01`` must not become a double, and a schema arrives from strangers.
-Invariant: numbers keep their value; NaN, Infinity and nesting beyond the interpreter's limit are refused.
+Invariant: numbers keep their value; NaN, Infinity, keys that stand twice in one object and nesting beyond the interpreter's limit are refused.
 Source: RFC 8259.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from decimal import Decimal, InvalidOperation
 from json import JSONDecodeError, JSONDecoder
 from pathlib import PurePath
@@ -16,7 +15,9 @@ from typing import Any, NoReturn, get_origin
 
 from structgen.errors import LimitExceeded, SchemaInvalid, show_place
 
-__all__ = ["TEXT_LIMIT", "parse_schema", "repeated_keys"]
+from .unique_keys import RepeatedKey, found_in, unique_object
+
+__all__ = ["TEXT_LIMIT", "parse_schema"]
 
 TEXT_LIMIT = 64 * 2**20
 """Characters of a schema's text."""
@@ -30,7 +31,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise SchemaInvalid(f"the schema's text contains {name}, which is not JSON")
 
 
-_DECODER = JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
+_DECODER = JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=unique_object)
 
 
 def parse_schema(schema: Any) -> Any:
@@ -55,6 +56,13 @@ def parse_schema(schema: Any) -> Any:
         return _DECODER.decode(schema)
     except JSONDecodeError as error:
         raise _not_json(schema, error) from None
+    except RepeatedKey as error:
+        repeated = found_in(schema, error)
+        raise SchemaInvalid(
+            f"the key {repeated.key!r:.200} stands twice in one object of the schema's text",
+            pointer=repeated.pointer,
+            hint="Readers differ in which of the two counts: remove one.",
+        ) from None
     except RecursionError:
         raise LimitExceeded(
             "the schema's text is nested too deep",
@@ -105,23 +113,3 @@ def _not_json(text: str, error: JSONDecodeError) -> SchemaInvalid:
         f"the schema's text is not JSON: {message}, line {line}, column {column}",
         hint=show_place(text, place),
     )
-
-
-def repeated_keys(schema: Any) -> list[str]:
-    """The keys that stand more than once in one object of a schema's text, of which the last is read."""
-    if isinstance(schema, (bytes, bytearray)):
-        schema = schema.decode("utf-8-sig", "replace")
-    if not isinstance(schema, str):
-        return []
-    repeated: dict[str, None] = {}
-
-    def note(pairs: list[tuple[str, Any]]) -> None:
-        if len({key for key, _ in pairs}) < len(pairs):
-            counts = Counter(key for key, _ in pairs)
-            repeated.update((key, None) for key, count in counts.items() if count > 1)
-
-    try:
-        JSONDecoder(parse_float=str, parse_int=str, object_pairs_hook=note).decode(schema)
-    except (ValueError, RecursionError):
-        return []  # parse_schema has told
-    return list(repeated)

@@ -26,7 +26,7 @@ from .drafts import draft_of
 from .formats import FORMATS, Format
 from .keywords import KEYWORDS, Read, dispatch
 from .options import JsonSchemaOptions, make_options
-from .parsing import parse_schema, repeated_keys
+from .parsing import parse_schema
 from .places import document_order
 from .pointers import escape, spelled, suggestion
 from .reader import Node, Reader
@@ -277,10 +277,6 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
         reader.findings.append(Finding(where, keyword, _status(error), error.message, hint=error.hint or ""))
     place_of = document_order(reader.references.documents())
     reader.findings.sort(key=lambda finding: place_of(finding.pointer))
-    reader.findings.extend(
-        Finding("#", key, "annotation", f"the key {key!r} stands twice in one object; the last counts", True)
-        for key in repeated_keys(schema)
-    )
     return Report(
         reader.root.draft.name,
         tuple(dict.fromkeys(reader.findings)),

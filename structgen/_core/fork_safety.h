@@ -1,0 +1,60 @@
+// Locks that survive fork().
+//
+// A child of fork() has one thread. A lock that another thread held stays locked in the child for ever, around data that
+// was being changed. So a fork waits, up to a bound, until it holds every lock itself. A lock that it did not get in time
+// is lost to the child: taking it there is an error instead of a hang.
+// Source: POSIX, pthread_atfork (rationale).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+
+namespace structgen {
+
+// Another thread uses this, or did when the process was forked.
+struct InUseError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class ForkMutex {
+ public:
+  // A thread takes locks in this order, and so does a fork.
+  enum Rank : uint8_t { ShortestTexts, Space };
+
+  explicit ForkMutex(Rank rank);
+  ForkMutex(const ForkMutex &) = delete;
+  ForkMutex &operator=(const ForkMutex &) = delete;
+
+  // Where the lock is lost these throw `InUseError`.
+  void lock();
+  bool try_lock() { return try_lock_for(std::chrono::milliseconds(0)); }
+  bool try_lock_for(std::chrono::milliseconds most);
+  void unlock();
+
+  struct State {
+    explicit State(Rank r) : rank(r) {}
+    bool take(std::chrono::milliseconds most);
+    void give();
+
+    const Rank rank;
+    std::timed_mutex mutex;
+    std::atomic<uint64_t> holder{0};  // the process that has it, by number; 0: none, or it is being taken
+    std::atomic<int> unknown{0};      // how often in a row it was locked without a holder
+  };
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// A lock for a few instructions, by threads that wait for nothing meanwhile. A fork waits for it.
+std::mutex &brief_lock();
+
+// To be called around fork(). Without the GIL before it: a thread that has a lock may be waiting for the GIL.
+void before_fork();
+void after_fork();
+
+}  // namespace structgen
