@@ -74,7 +74,8 @@ class Matcher:
     """A constraint being matched.
 
     `mask` and `fill` give int32 words, least significant bit first, a set bit means allowed: the layout that
-    serving engines expect. One thread at a time may use a matcher; different matchers may be used at once.
+    serving engines expect. One thread at a time may use a matcher: a second one gets `ConcurrentUse`. Different
+    matchers may be used at once, forks of one matcher among them.
     """
 
     __slots__ = ("_native", "_program", "constraint", "vocabulary")
@@ -157,7 +158,10 @@ class Matcher:
 
     @_limited
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        """The fewest tokens of a short completion of the text so far; None if none is found that fits."""
+        """The fewest tokens of a short completion of the text so far; None if none is found that fits.
+
+        Where the constraint names special tokens, they are among these.
+        """
         tokens = self._native.witness_tokens()
         if tokens is None or (max_tokens is not None and len(tokens) > max_tokens):
             return None
@@ -165,7 +169,10 @@ class Matcher:
 
     @_limited
     def witness_text(self, after: bytes = b"") -> bytes | None:
-        """A short completion of the text so far followed by `after`, as bytes."""
+        """A short completion of the text so far followed by `after`, as bytes.
+
+        None if none is found, or if the one that is found has special tokens, which are no bytes: `witness` has it.
+        """
         return self._native.witness(after)
 
     @_limited

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from structgen.errors import VocabularyError
 
 from .gguf_metadata import read_metadata
@@ -36,17 +38,36 @@ def read_file(path: Path) -> TokenTable:
             f"the tokens of {path.name} have no exact bytes: its tokenizer is {name!r}",
             hint=f"Known kinds are {', '.join(_SPELLINGS)}.",
         )
+    if not all(isinstance(text, bytes) for text in texts):
+        raise _wrong(path, "tokens", "a list of texts")
     types = pairs.get(f"{_PREFIX}token_type")
-    types = [_NORMAL] * len(texts) if types is None else types.tolist()
+    if types is None:
+        types = [_NORMAL] * len(texts)
+    elif isinstance(types, np.ndarray) and types.dtype.kind in "iu":
+        types = types.tolist()
+    else:
+        raise _wrong(path, "token_type", "a list of integers")
     if len(types) != len(texts):
         raise VocabularyError(f"{path} has {len(texts)} tokens, but {len(types)} token types")
     tokens = [
         spell(text.decode("utf-8", "surrogateescape"), type_)
         for text, type_ in zip(texts, types, strict=True)
     ]
-    ends = [pairs[_PREFIX + name] for name in _ENDS if _PREFIX + name in pairs]
+    ends = [_end(path, name, pairs[_PREFIX + name]) for name in _ENDS if _PREFIX + name in pairs]
     specials = {text.decode("utf-8", "replace"): i for i, text in enumerate(texts) if types[i] == _CONTROL}
     return TokenTable(tokens, tuple(dict.fromkeys(ends)), specials=specials)
+
+
+def _end(path: Path, name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong(path, name, "an integer")
+    return value
+
+
+def _wrong(path: Path, name: str, wanted: str) -> VocabularyError:
+    return VocabularyError(
+        f"{path}: the metadata {_PREFIX}{name} is not {wanted}", hint="Convert the model to GGUF again."
+    )
 
 
 def _byte_level_token(text: str, type_: int) -> bytes | None:

@@ -133,9 +133,11 @@ class NaiveMatcher:
     def must_stop(self) -> bool:
         return self.is_complete() and all(token in self.vocabulary.eos_ids for token in self._ids())
 
-    def witness(self, max_tokens: int) -> list[int] | None:
+    def witness(self, max_tokens: int | None = None) -> list[int] | None:
         found = self._spell(self.text)
-        return None if found is None or len(found) > max_tokens else list(found)
+        if found is None or (max_tokens is not None and len(found) > max_tokens):
+            return None
+        return list(found)
 
     def least_tokens(self, room: int) -> int | None:
         found = self._spell(b"")

@@ -123,3 +123,53 @@ def test_a_length_beyond_the_file_allocates_nothing(tmp_path: Path) -> None:
         path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, 1) + key + struct.pack("<IIQ", 9, kind, count))
         with pytest.raises(VocabularyError, match="no GGUF file"):
             read_metadata(path)
+
+
+TEXTS, INTEGERS, NUMBER = [b"a", b"b"], (1, 1), 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value"),
+    [
+        ("token_type", 6, NUMBER),  # a number where a list belongs
+        ("token_type", 8, b"normal"),
+        ("token_type", (9, 6), [1.0, 1.0]),
+        ("token_type", (9, 8), TEXTS),
+        ("token_type", (9, 7), [True, True]),
+        ("eos_token_id", 8, b"b"),
+        ("eos_token_id", 6, NUMBER),
+        ("eos_token_id", (9, 5), INTEGERS),
+        ("eos_token_id", 7, True),
+        ("tokens", (9, 5), INTEGERS),
+        ("tokens", 8, b"ab"),
+        ("model", 5, 1),
+        ("model", (9, 8), TEXTS),
+    ],
+)
+def test_metadata_of_wrong_types(tmp_path: Path, name: str, kind: object, value: object) -> None:
+    formats = {5: "<i", 6: "<f", 7: "<?"}
+
+    def string(text: bytes) -> bytes:
+        return struct.pack("<Q", len(text)) + text
+
+    def written(kind: object, value: object) -> bytes:
+        if isinstance(kind, tuple):
+            assert isinstance(value, (list, tuple))
+            body = b"".join(string(one) if kind[1] == 8 else struct.pack(formats[kind[1]], one) for one in value)
+            return struct.pack("<IIQ", 9, kind[1], len(value)) + body
+        assert isinstance(kind, int)
+        return struct.pack("<I", kind) + (
+            string(value) if isinstance(value, bytes) else struct.pack(formats[kind], value)
+        )
+
+    good: dict[str, tuple[object, object]] = {"model": (8, b"llama"), "tokens": ((9, 8), TEXTS)}
+    good |= {"token_type": ((9, 5), INTEGERS), "eos_token_id": (5, 1)}
+    for pairs, wrong in ((good, False), ({**good, name: (kind, value)}, True)):
+        path = tmp_path / "a.gguf"
+        body = b"".join(string(f"tokenizer.ggml.{key}".encode()) + written(*pair) for key, pair in pairs.items())
+        path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, len(pairs)) + body)
+        if wrong:
+            with pytest.raises(VocabularyError):
+                Vocabulary.from_tokenizer(path)
+        else:
+            assert Vocabulary.from_tokenizer(path).eos_ids == (1,)
