@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from structgen import _core
 from structgen.constraints.base import IR, NO_SCHEMA, Constraint
 from structgen.constraints.failures import empty_constraint, limit_exceeded, with_limits_told
-from structgen.errors import OptionError, VocabularyMismatch, a_kind, with_kind
+from structgen.errors import EmptyConstraint, OptionError, VocabularyMismatch, a_kind, with_kind
 from structgen.vocabulary import Vocabulary
 
 from .explanation import Explanation, explain_account, questions_about, stop_of
@@ -32,6 +32,8 @@ _PROGRAMS_PER_VOCABULARY = 64
 _MASK_BYTES_PER_VOCABULARY = 12 << 20
 """Memory of masks, of all programs on a vocabulary, past which the programs used longest ago are let go."""
 _LET_GO_AT_ONCE = 4
+_NAMED = 8
+"""Characters that an error lists."""
 _programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[Constraint, _core.Program]] = (
     weakref.WeakKeyDictionary()
 )
@@ -54,7 +56,7 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
     except _core.LimitError as error:
         raise limit_exceeded(error, constraint.describe()) from None
     if parts is not None:
-        raise empty_constraint(
+        raise _unspelled(constraint, vocabulary) or empty_constraint(
             constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
         )
     known[constraint] = program
@@ -65,6 +67,32 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
         ):
             known.popitem(last=False)
     return program
+
+
+def _unspelled(constraint: Constraint, vocabulary: Vocabulary) -> EmptyConstraint | None:
+    """The error where only the vocabulary is to blame: it names the characters that no token spells."""
+    if vocabulary.spells_all_bytes:
+        return None
+    complete = Vocabulary.of_bytes(vocabulary.specials)
+    try:
+        program = complete.engine.compile(constraint.lower())
+        tokens = None if program.empty_parts() is not None else _core.Matcher(program).witness_tokens()
+    except _core.LimitError:
+        return None
+    if tokens is None:
+        return None
+    text = complete.decode(tokens).decode("utf-8", "replace")
+    missing = set(vocabulary.native.missing_bytes())
+    unspelled = [character for character in dict.fromkeys(text) if missing.intersection(character.encode())]
+    if unspelled:
+        named = ", ".join(map(repr, unspelled[:_NAMED]))
+        why = f"no token spells {named}{', ...' if len(unspelled) > _NAMED else ''}"
+    else:
+        why = "its tokens cannot be put together to one"
+    return EmptyConstraint(
+        f"no text that the vocabulary can spell satisfies {constraint.describe()}: {why}, as in {text!r:.80}",
+        hint="Use a tokenizer whose tokens spell these characters, or a constraint that does without them.",
+    )
 
 
 _limited = with_limits_told()

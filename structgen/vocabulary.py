@@ -198,6 +198,11 @@ class Vocabulary:
         return digest.hexdigest()
 
     @cached_property
+    def spells_all_bytes(self) -> bool:
+        """Is every byte a token of its own? Then tokens spell every text."""
+        return len({token for token in self._tokens if token is not None and len(token) == 1}) == 256
+
+    @cached_property
     def eos_mask(self) -> NDArray[np.int32]:
         """The mask of the ends of text, shape ``[words]``; not to be written to."""
         bits = np.zeros(32 * self.words, np.uint8)

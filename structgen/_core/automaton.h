@@ -133,6 +133,8 @@ class Automaton {
 
   // The frame's part of the key under which masks are remembered.
   Hash128 signature(const Node *node);
+  // Of all frames: states that are equal in it have the same completions.
+  Hash128 stack_signature(const Node *node);
   static Hash128 entry_identity(const GrammarEntry &entry);  // of all that can follow
   // The state after the value on top is complete, with no verdict in question.
   const Node *finish(Reader &r, const Node *parent);

@@ -134,4 +134,17 @@ Hash128 Automaton::signature(const Node *n) {
   return h;
 }
 
+Hash128 Automaton::stack_signature(const Node *node) {
+  constexpr uint64_t STACK = 89;
+  Hash128 h = hash_words(STACK);
+  for (const Node *n = node; n; n = n->parent) {
+    const Hash128 own = n->kind == Node::Alternatives ? stack_signature(n->control.left) : signature(n);
+    h = extend(extend(h, own), static_cast<uint64_t>(n->depth));
+    // A mask leaves out which items are there already.
+    for (const SeenKey *s = n->kind == Node::Array ? n->extras : nullptr; s; s = s->previous) h = extend(h, s->hash);
+    if (n->traced) h = extend(h, reinterpret_cast<uint64_t>(n));
+  }
+  return h;
+}
+
 }  // namespace structgen

@@ -12,7 +12,8 @@ const Node *Automaton::step_space(Reader &r, const Node *n, uint8_t b) {
   // A line inside a container is one deeper than the container and its closing bracket.
   const bool inside = n->kind != Node::Value && n->phase != Phase::AfterValue;
   int next = space_step(options, n->space, b, static_cast<uint64_t>(n->depth - options.root_depth + inside));
-  if (next < 0) return nullptr;
+  if (next < 0 || (next == SPACE_RETURN && options.whitespace == Whitespace::Flexible && !text_.vocabulary().spellable().test('\n')))
+    return nullptr;
   if (options.whitespace == Whitespace::Written && !leads_on(r, n, static_cast<uint16_t>(next))) return nullptr;
   Node *m = r.arena.make<Node>(*n);
   m->space = static_cast<uint16_t>(next);

@@ -195,17 +195,18 @@ void bind_engine(nb::module_ &m) {
 
   nb::class_<Program>(m, "Program")
       // None: some text satisfies it. Otherwise the pointers of the sub-schemas to blame, if any.
-      .def("empty_parts", [](Program &p) -> std::optional<std::vector<std::string>> {
+      .def("empty_parts", [](std::shared_ptr<Program> p) {
         return without_gil([&]() -> std::optional<std::vector<std::string>> {
-          Program::Turn turn(p);
-          Arena arena;
-          Reader reader{arena};
-          if (!p.automaton().empty(reader)) return std::nullopt;
           std::vector<std::string> out;
-          const Plan &plan = p.automaton().plan();
-          if (plan.json)
-            for (SchemaId id : plan.json->empty_parts()) out.push_back(plan.json->schema().nodes[id].pointer);
-          return out;
+          if (!p->starts()) {
+            Program::Turn turn(*p);
+            const Plan &plan = p->automaton().plan();
+            if (plan.json)
+              for (SchemaId id : plan.json->empty_parts()) out.push_back(plan.json->schema().nodes[id].pointer);
+            return out;
+          }
+          if (Matcher(p).hopeless()) return out;
+          return std::nullopt;
         });
       })
       // A shortest text and whether it is known to be one; None: none was found, or this is no JSON Schema.

@@ -362,7 +362,7 @@ bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
   }
   for (Type t : {Type::Array, Type::Object}) {
     if (!holds_type(f, t)) continue;
-    Formula e = c_.expand(f, t);
+    Formula e = c_.written(c_.expand(f, t), t);
     if (e == FormulaSpace::TRUE) return true;
     std::vector<std::pair<Groups, Groups>> all_ways;
     if (depth < MAX_VALUE_DEPTH) ways(e, c_.formulas_.is_conjunction(e) ? 1 : MAX_VALUE_WAYS, &all_ways);

@@ -21,7 +21,38 @@ JsonControl::JsonControl(Schema schema, TextSpace &text)
     : schema_(std::move(schema)), text_(text), oracle_(std::make_unique<JsonOracle>(*this)) {
   for (SchemaNode &n : schema_.nodes)
     for (auto &[name, id] : n.properties) n.property_index.emplace(name, id);
+  find_written();
   root_ = intern({schema_leaf(schema_.root)}, formulas_.leaf(0));
+}
+
+// Brackets, separators and the white space that a writer's layout owes are as much a matter of the vocabulary as digits.
+void JsonControl::find_written() {
+  const JsonOptions &o = schema_.options;
+  const bool written = o.whitespace == Whitespace::Written;
+  auto spelled = [&](std::string_view text) {
+    const std::bitset<256> &bytes = text_.vocabulary().spellable();
+    return std::all_of(text.begin(), text.end(), [&](char c) { return bytes.test(static_cast<uint8_t>(c)); });
+  };
+  auto blanks = [&](uint8_t before, uint8_t after) { return !written || before + after == 0 || spelled(" "); };
+  if (!spelled("\"")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::String));
+  if (!spelled("{}")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::Object));
+  if (!spelled("[]")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::Array));
+  const bool line = !written || !o.lines || spelled("\n" + o.indent);
+  const bool one_key = line && spelled("\":") && blanks(o.before_colon, o.after_colon);
+  const bool more = spelled(",") && blanks(o.before_comma, o.after_comma);
+  if (line && one_key && more) return;
+  SchemaNode n;
+  n.pointer = "#";
+  if (!one_key || !more) n.max_properties = one_key ? 1 : 0;
+  if (!line || !more) n.max_items = line ? 1 : 0;
+  structure_ = static_cast<SchemaId>(schema_.nodes.size());
+  schema_.nodes.push_back(std::move(n));
+}
+
+Formula JsonControl::written(Formula expanded, Type type) {
+  if (!(written_types_ & type_bit(type))) return FormulaSpace::FALSE;
+  if (structure_ == NO_SCHEMA || (type != Type::Object && type != Type::Array)) return expanded;
+  return formulas_.both(expanded, formulas_.leaf(structure_));
 }
 
 JsonControl::~JsonControl() = default;
@@ -144,6 +175,12 @@ GoalId JsonControl::expand_goal(GoalId goal, Type type) {
   std::vector<Formula> roots = goals_[goal].roots;
   for (Formula &r : roots) r = expand(r, type);
   Formula need = goals_[goal].need;
+  if (roots.size() == 1 && need == formulas_.leaf(0)) {
+    roots[0] = written(roots[0], type);
+  } else if (const Formula all = written(FormulaSpace::TRUE, type); all != FormulaSpace::TRUE) {
+    need = formulas_.both(need, formulas_.leaf(static_cast<uint32_t>(roots.size())));
+    roots.push_back(all);
+  }
   if (type == Type::Object || type == Type::Array) {
     // A group that cannot hold on its own is false now, so that no branch waits for it.
     bool plain = std::all_of(roots.begin(), roots.end(), [&](Formula r) { return formulas_.is_conjunction(r); });

@@ -159,6 +159,8 @@ class JsonControl {
   ValueControl *root() { return value(root_); }
   Formula root_requirement() const { return goals_[root_].combined; }
   const Goal &goal(GoalId id) const { return goals_[id]; }
+  // An expanded requirement of this type, on values that the characters of the vocabulary can write.
+  Formula written(Formula expanded, Type type);
   ValueControl *value(GoalId goal);
   ObjectControl *open_object(ValueControl *value);
   ArrayControl *open_array(ValueControl *value);
@@ -321,8 +323,12 @@ class JsonControl {
   uint32_t matched_patterns(const ObjectControl &frame, std::string_view key);
   bool holds_type(Formula requirement, Type type);
 
+  void find_written();
+
   Schema schema_;
   TextSpace &text_;
+  uint8_t written_types_ = ALL_TYPES;  // all but those whose brackets or quotes no token spells
+  SchemaId structure_ = NO_SCHEMA;     // how many keys and items there may be, where separators are missing
   FormulaSpace formulas_;
   std::deque<FormulaInfo> info_;
   std::deque<Goal> goals_;

@@ -18,7 +18,8 @@ JsonOracle::Settled JsonOracle::settled(const ObjectControl &frame, const Object
   for (SchemaId g : frame.groups) {
     const bool begun = all_there(g, frame, view, {});
     if (begun && !c_.schema_.nodes[g].required.empty()) out.begun.push_back(g);
-    if (begun && asks_nothing_more(g, frame, view, view.count)) known.emplace(g, FormulaSpace::TRUE);
+    if (view.count > c_.schema_.nodes[g].max_properties) known.emplace(g, FormulaSpace::FALSE);
+    else if (begun && asks_nothing_more(g, frame, view, view.count)) known.emplace(g, FormulaSpace::TRUE);
   }
   out.formula = with_verdicts(out.formula, known);
   return out;
@@ -27,7 +28,7 @@ JsonOracle::Settled JsonOracle::settled(const ObjectControl &frame, const Object
 JsonOracle::Told JsonOracle::told_by(const ObjectControl &frame, const ObjectView &view, std::string_view next) {
   Told out;
   for (SchemaId g : c_.asked_about(next, frame.groups, frame.open)) {
-    if (c_.key_requirement(g, next) == FormulaSpace::FALSE) {
+    if (view.count >= c_.schema_.nodes[g].max_properties || c_.key_requirement(g, next) == FormulaSpace::FALSE) {
       out.verdicts.emplace(g, FormulaSpace::FALSE);
     } else if (all_there(g, frame, view, next)) {
       const std::vector<std::string> &required = c_.schema_.nodes[g].required;
@@ -35,6 +36,14 @@ JsonOracle::Told JsonOracle::told_by(const ObjectControl &frame, const ObjectVie
       if (asks_nothing_more(g, frame, view, view.count + 1)) out.verdicts.emplace(g, FormulaSpace::TRUE);
     }
   }
+  return out;
+}
+
+JsonOracle::Told JsonOracle::told_by_extra(const ObjectControl &frame, const ObjectView &view, uint32_t matched) {
+  Told out;
+  for (SchemaId g : frame.groups)
+    if (view.count >= c_.schema_.nodes[g].max_properties || c_.extra_requirement(g, frame, matched) == FormulaSpace::FALSE)
+      out.verdicts.emplace(g, FormulaSpace::FALSE);
   return out;
 }
 
@@ -144,6 +153,14 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
     if (model) tell(q, model);
     return true;
   }
+  // subtle: what one key or the number of keys decides alone comes first, so that it does not depend on the budget.
+  const bool counted = include && (include->extra || !q.included.contains(include->name));
+  if (q.min > q.max || view.count + q.included.size() + counted > q.max) return false;
+  for (auto &[name, demands] : q.included)
+    if (q.key(c_, name) == FormulaSpace::FALSE) return false;
+  if (include && include->extra)
+    for (SchemaId g : q.open)
+      if (c_.extra_requirement(g, *frame, include->matched) == FormulaSpace::FALSE) return false;
   // Groups in one control, so that classes of extra keys are the same for all.
   if (!no.empty() || q.min > 0 || (include && include->extra)) {
     if (!spend(CONTROL)) return true;
@@ -361,7 +378,8 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
 bool JsonOracle::object_alive(ObjectControl *o, const ObjectView &view, const Include *include) {
   return remembered(hash_of(*o, view, include), [&] {
     Settled now = settled(*o, view);
-    if (include && !include->extra) now = settled(now, told_by(*o, view, include->name));
+    if (include)
+      now = settled(now, include->extra ? told_by_extra(*o, view, include->matched) : told_by(*o, view, include->name));
     return any_object(now, *o, view, [&](const Groups &yes, const Groups &no) {
       return object_possible(yes, no, o, view, include);
     });

@@ -70,7 +70,7 @@ bool JsonOracle::can_hold(Formula f) {
 bool JsonOracle::holds_type(Formula f, Type type) {
   auto t = static_cast<int>(type);
   if (int8_t known = c_.info(f).holds_type[t]; known >= 0) return known != 0;
-  Formula e = c_.expand(f, type);
+  Formula e = c_.written(c_.expand(f, type), type);
   bool holds = true;
   const bool outermost = in_progress_.empty();
   const Question question(*this);

@@ -90,6 +90,7 @@ class JsonOracle {
     std::vector<SchemaId> begun;
   };
   Told told_by(const ObjectControl &frame, const ObjectView &view, std::string_view next);
+  Told told_by_extra(const ObjectControl &frame, const ObjectView &view, uint32_t matched);
   Settled settled(const Settled &before, const Told &told);
   bool all_there(SchemaId group, const ObjectControl &frame, const ObjectView &view, std::string_view next);
   bool asks_nothing_more(SchemaId group, const ObjectControl &frame, const ObjectView &view, uint64_t count);

@@ -4,14 +4,23 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <queue>
 #include <set>
 #include <system_error>
 #include <thread>
+#include <unordered_set>
 
 #include "shortest.h"
 #include "witness.h"
 
 namespace structgen {
+
+bool Program::starts() {
+  Turn turn(*this);
+  Arena arena;
+  Reader reader{arena};
+  return !automaton_->empty(reader);
+}
 
 bool Program::shortest(std::string *out, bool *exact) {
   Turn turn(*this, SEARCH);
@@ -44,15 +53,30 @@ std::shared_ptr<const Mask> Matcher::mask() {
   if (finished_ || !state()) {
     return std::make_shared<Mask>(program_->space().mask_pool());  // allows nothing
   }
-  try {
-    return program_->masks().mask(scratch_, state());
-  } catch (...) {
-    scratch_.release({});
-    throw;
+  Scratch scratch(scratch_);
+  const std::shared_ptr<const Mask> all = program_->masks().mask(scratch_, state());
+  const Vocabulary &vocabulary = program_->space().vocabulary();
+  if (vocabulary.closed() || program_->automaton().plan().kind == Plan::Regex) return all;
+  std::shared_ptr<Mask> kept;
+  {
+    const Uncounted own;  // it goes with its caller
+    kept = std::make_shared<Mask>(*all);
   }
+  Reader &r = scratch.reader;
+  for (uint32_t token = 0; token < vocabulary.size(); ++token) {
+    if (!all->test(token) || vocabulary.is_eos(token)) continue;
+    if (!run(r, state(), token)) kept->clear(token);
+    scratch_.release({});
+  }
+  return kept;
 }
 
 const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
+  const Node *next = read_token(r, node, token);
+  return next && !program_->space().vocabulary().closed() && !can_be_spelled(next) ? nullptr : next;
+}
+
+const Node *Matcher::read_token(Reader &r, const Node *node, uint32_t token) {
   const std::string_view bytes = program_->space().vocabulary().token(token);
   if (bytes.empty()) return node ? program_->automaton().step_special(r, node, token) : nullptr;
   program_->automaton().bound_token(r);
@@ -383,7 +407,79 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   const bool found = with_state({}, [&](Reader &r, const Node *n, size_t) {
     return n && complete_state(program_->automaton(), r, n, &symbols, patient);
   });
-  return found && fewest_tokens(program_->space().vocabulary(), symbols, out);
+  const Vocabulary &vocabulary = program_->space().vocabulary();
+  if (found && fewest_tokens(vocabulary, symbols, out)) return true;
+  if (vocabulary.closed()) return false;
+  out->clear();
+  Program::Turn turn(*program_, Program::SEARCH);
+  return state() && search_tokens(state(), out) == Search::Found;
+}
+
+bool Matcher::hopeless() {
+  Program::Turn turn(*program_);
+  return !program_->space().vocabulary().closed() && !(state() && can_be_spelled(state()));
+}
+
+bool Matcher::can_be_spelled(const Node *node) {
+  constexpr size_t MOST_KNOWN = 100'000;
+  if (node->kind == Node::Scalar && !node->parent) return true;  // a regular expression: see `TextSpace::spellable`
+  auto &known = program_->spelled();
+  const Hash128 key = program_->automaton().stack_signature(node);
+  if (const auto it = known.find(key); it != known.end()) return it->second;
+  Arena ahead;
+  Reader r{ahead};
+  WitnessSymbols symbols;
+  std::vector<uint32_t> tokens;
+  const bool can = (complete_state(program_->automaton(), r, node, &symbols, false) &&
+                    fewest_tokens(program_->space().vocabulary(), symbols, &tokens)) ||
+                   search_tokens(node, &tokens) != Search::Nothing;
+  if (known.size() > MOST_KNOWN) known.clear();
+  return known[key] = can;
+}
+
+// Where some byte is only part of longer tokens, a completion need not be one that tokens spell. The tokens that masks
+// allow are followed, nearest to the end of the text first: as near as a completion in bytes is long.
+Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *out) {
+  constexpr size_t MOST_STEPS = 100'000;  // tokens read
+  constexpr size_t FAR = 1'000'000;
+  struct Met {
+    const Node *node;
+    size_t from;
+    uint32_t token, read;
+  };
+  Automaton &automaton = program_->automaton();
+  const Vocabulary &vocabulary = program_->space().vocabulary();
+  Arena path, ahead, scratch;
+  Reader r{path}, beyond{ahead};
+  std::vector<Met> met{{from, 0, 0, 0}};
+  std::unordered_set<Hash128, HashOf128> known;
+  std::priority_queue<std::pair<size_t, size_t>, std::vector<std::pair<size_t, size_t>>, std::greater<>> queue;
+  queue.push({0, 0});
+  for (size_t steps = 0; !queue.empty();) {
+    const size_t at = queue.top().second;
+    queue.pop();
+    if (automaton.accepts(r, met[at].node)) {
+      for (size_t i = at; i != 0; i = met[i].from) out->insert(out->begin(), met[i].token);
+      return Search::Found;
+    }
+    const std::shared_ptr<const Mask> mask = program_->masks().mask(scratch, met[at].node);
+    for (uint32_t token = 0; token < vocabulary.size(); ++token) {
+      if (!mask->test(token) || vocabulary.is_eos(token)) continue;
+      if (++steps > MOST_STEPS) return Search::Cut;
+      const Arena::Mark before = path.mark();
+      const Node *next = read_token(r, met[at].node, token);
+      if (!next || !known.insert(automaton.stack_signature(next)).second) {
+        path.release(before);
+        continue;
+      }
+      WitnessSymbols rest;
+      const size_t left = complete_state(automaton, beyond, next, &rest, false) ? rest.size() : FAR;
+      ahead.release({});
+      met.push_back({next, at, token, met[at].read + 1});
+      queue.push({met.back().read + left, met.size() - 1});
+    }
+  }
+  return Search::Nothing;
 }
 
 std::optional<size_t> Matcher::least_tokens(size_t room) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "history.h"
@@ -33,6 +34,7 @@ class Program {
     const HeapCharge freed(nullptr, space_->heap(), SIZE_MAX);
     masks_.reset();
     automaton_.reset();
+    spelled_ = {};
   }
 
   TextSpace &space() { return *space_; }
@@ -40,6 +42,8 @@ class Program {
   Masks &masks() { return *masks_; }
   // Bytes that it made: its own, and what it was the first to need of its space.
   size_t memory() const { return heap_->memory(); }
+  // Is there a text, as far as bytes are concerned?
+  bool starts();
   // A shortest text of a JSON Schema, and whether it is known to be one; false when none was found.
   bool shortest(std::string *out, bool *exact);
 
@@ -95,8 +99,12 @@ class Program {
   };
   Least &least() { return least_; }
 
+  // By `Automaton::stack_signature`: can tokens spell a completion? Only for vocabularies where that is a question.
+  std::unordered_map<Hash128, bool, HashOf128> &spelled() { return spelled_; }
+
  private:
   Least least_;
+  std::unordered_map<Hash128, bool, HashOf128> spelled_;
   size_t states_ = 0, nodes_ = 0;
   uint64_t unproven_ = 0;
   std::shared_ptr<HeapAccount> heap_;
@@ -158,6 +166,8 @@ class Matcher {
   // Tokens of a short completion: the fewest for a regular expression, otherwise the fewest that
   // spell the witness.
   bool witness_tokens(std::vector<uint32_t> *out, bool patient = true);
+  // Does no sequence of tokens complete the text, for sure? Only where tokens do not spell all that their bytes do.
+  bool hopeless();
   // Tokens of a text of the constraint, from its beginning: of one that fits `room` where one is found, otherwise of
   // the shortest one found. Nothing where none was found, or not all of a pattern's states were looked at.
   std::optional<size_t> least_tokens(size_t room);
@@ -199,6 +209,11 @@ class Matcher {
   explicit Matcher(Matcher *origin);
   void read(uint32_t token, const Node *node);
   const Node *run(Reader &r, const Node *node, uint32_t token);
+  const Node *read_token(Reader &r, const Node *node, uint32_t token);
+  // Where tokens do not spell all that their bytes do: does some sequence of tokens complete the text?
+  bool can_be_spelled(const Node *node);
+  enum class Search : uint8_t { Found, Nothing, Cut };
+  Search search_tokens(const Node *from, std::vector<uint32_t> *out);
   const Node *keep(const Node *node);
   const EarleySet *keep(const EarleySet *set);
   const IndentLevel *keep(const IndentLevel *level);

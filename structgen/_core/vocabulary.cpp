@@ -64,6 +64,19 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   sum_up();
   find_words();
   lay_out_children();
+  const auto characters_are_tokens = [&](const std::string &token) {
+    for (size_t i = 0; i < token.size();) {
+      size_t end = i + 1;
+      while (end < token.size() && (static_cast<uint8_t>(token[end]) & 0xc0) == 0x80) ++end;
+      Node n = ROOT;
+      for (size_t j = i; j < end && n != NONE; ++j) n = child(n, static_cast<uint8_t>(token[j]));
+      if (n == NONE || ids(n).empty()) return false;
+      i = end;
+    }
+    return true;
+  };
+  closed_ = closed_under_bytes() ||
+            std::all_of(order.begin(), order.end(), [&](uint32_t id) { return characters_are_tokens(tokens[id]); });
 }
 
 // Walks come by tokens in the order of the trie.

@@ -47,6 +47,8 @@ class Vocabulary {
   const std::bitset<256> &single_bytes() const { return single_bytes_; }
   // Every byte of a token is a token on its own: then tokens spell all that their bytes spell.
   bool closed_under_bytes() const { return spellable_ == single_bytes_; }
+  // Every character of a token is: then they spell all texts of these characters.
+  bool closed() const { return closed_; }
   uint32_t longest_token() const { return longest_; }  // bytes
 
   uint32_t node_count() const { return static_cast<uint32_t>(nodes_.size() - 1); }
@@ -133,6 +135,7 @@ class Vocabulary {
   uint32_t size_;
   uint32_t longest_ = 0;
   std::bitset<256> spellable_, single_bytes_;
+  bool closed_ = true;
   // What a walk asks of a node, in 16 bytes: walks skip most nodes, so that most they meet are a cache miss.
   struct Entry {
     Node end = 0;

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import structgen as sg
 from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
 from structgen.constraints.json_schema import json_schema
@@ -181,3 +183,130 @@ def test_escapes_that_cannot_be_spelled_are_not_begun() -> None:
     assert matcher.witness_text(b'{"":null,') is not None
     with pytest.raises(UnsatisfiableSchema):
         Matcher(json_schema({"const": "\x01"}), without_digits)
+
+
+# ------------------------------------------------------------------ JSON without some of its characters
+
+
+def without(missing: str, longer: Sequence[str] = (), specials: Sequence[str] = ()) -> Vocabulary:
+    """Bytes but these, and longer tokens."""
+    kept = [bytes([byte]) for byte in range(256) if bytes([byte]) not in missing.encode()]
+    tokens = [*kept, *(token.encode() for token in longer), None, *[None] * len(specials)]
+    end = len(kept) + len(longer)
+    return Vocabulary.from_tokens(tokens, [end], specials={name: end + 1 + i for i, name in enumerate(specials)})
+
+
+def walks_end_well(constraint: Constraint, vocabulary: Vocabulary) -> None:
+    """No mask leads into a dead end, and what is read can be completed with tokens."""
+    matcher = Matcher(constraint, vocabulary)
+    for seed in range(12):
+        source, walk = random.Random(seed), matcher.fork()
+        for _ in range(25):
+            rest = walk.witness()
+            assert rest is not None, walk.text
+            assert walk.accepts([*rest, *vocabulary.eos_ids]) == len(rest) + 1
+            ids = [token for token in allowed(walk.mask()) if token not in vocabulary.eos_ids]
+            if not ids:
+                break
+            assert walk.advance(source.choice(ids))
+
+
+COUPLE = {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "required": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("missing", "schema"),
+    [
+        ("{", {"type": "object"}),
+        ("}", {"type": "object"}),
+        ("[", {"type": "array"}),
+        ("]", {"type": "array", "items": {"type": "integer"}}),
+        ('"', {"type": "string"}),
+        ('"', {"type": "object", "required": ["a"]}),
+        (":", {"type": "object", "minProperties": 1}),
+        (",", COUPLE),
+        (",", {"type": "array", "minItems": 2}),
+        (",", {"oneOf": [COUPLE, {"type": "array", "minItems": 3}]}),
+        ("[", {"type": "object", "properties": {"a": {"type": "array"}}, "required": ["a"]}),
+        ("0123456789", {"type": "integer"}),
+        ("t", {"const": True}),
+        ("l", {"type": "null"}),
+        ("-", {"type": "integer", "maximum": -1}),
+        ("\\", {"const": '"'}),
+        ("x", {"required": ["x"], "type": "object"}),
+    ],
+)
+def test_a_schema_that_needs_a_missing_character_is_empty(missing: str, schema: Any) -> None:
+    with pytest.raises(EmptyConstraint) as caught:
+        Matcher(json_schema(schema), without(missing))
+    assert any(repr(character) in str(caught.value) for character in missing)
+
+
+@pytest.mark.parametrize("missing", [*'{}[],:"', "{}", "[]", '{"', "\n", " ", "\\", "-", "e", "truefalsn"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"anyOf": [{"type": "object"}, {"type": "array"}, {"type": "integer"}]},
+        {"type": ["object", "array", "number"], "properties": {"a": {}}, "items": {"type": "object"}},
+        {"oneOf": [COUPLE, {"type": "array", "minItems": 1}, {"type": "number"}]},
+        {"type": ["array", "integer"], "contains": {"type": "object"}, "uniqueItems": True},
+        {"not": {"type": "string"}},
+    ],
+)
+def test_other_values_remain(missing: str, schema: Any) -> None:
+    walks_end_well(json_schema(schema), without(missing))
+
+
+@pytest.mark.parametrize(
+    ("missing", "whitespace", "schema", "is_empty"),
+    [
+        (" ", "json.dumps", {"type": "object", "minProperties": 1}, True),
+        (" ", "json.dumps", {"type": "object"}, False),
+        (" ", "json.dumps", {"type": "array", "minItems": 1}, False),
+        (" ", "json.dumps", {"type": "array", "minItems": 2}, True),
+        (" ", "compact", COUPLE, False),
+        ("\n", "indented", {"type": "array", "minItems": 1}, True),
+        ("\n", "indented", {"type": "array"}, False),
+        ("\n", "flexible", COUPLE, False),
+    ],
+)
+def test_white_space_that_a_style_owes(missing: str, whitespace: Any, schema: Any, is_empty: bool) -> None:
+    constraint = json_schema(schema, whitespace=whitespace)
+    if is_empty:
+        with pytest.raises(EmptyConstraint, match="no token spells"):
+            Matcher(constraint, without(missing))
+    else:
+        walks_end_well(constraint, without(missing))
+
+
+def test_structure_inside_longer_tokens() -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+    vocabulary = without('{":', ['{"', '":'])
+    matcher = Matcher(json_schema(schema, whitespace="compact"), vocabulary)
+    rest = matcher.witness()
+    assert rest is not None and matcher.accepts([*rest, *vocabulary.eos_ids]) == len(rest) + 1
+    assert vocabulary.decode(rest).startswith(b'{"')  # the empty object is not spelled
+    with pytest.raises(EmptyConstraint, match="cannot be put together"):
+        Matcher(json_schema({"const": {}}), vocabulary)
+    with pytest.raises(EmptyConstraint, match="cannot be put together"):
+        Matcher(json_schema({"type": "array", "items": {"const": 1}, "minItems": 1}), without("[", ["[["]))
+
+
+@pytest.mark.parametrize("missing", ["{", "<", "p"])
+def test_structure_of_tools_tags_and_grammars(missing: str) -> None:
+    vocabulary = without(missing, specials=["<|call|>"])
+    parameters = {"type": "object", "properties": {"p": {"type": "integer"}}, "required": ["p"]}
+    tool = {"type": "function", "function": {"name": "map", "parameters": parameters}}
+    tag = sg.text("<t>") + json_schema(parameters) + sg.text("</t>")
+    for constraint in (
+        sg.tools([tool], format="hermes", tool_choice="required"),
+        tag,
+        sg.special("<|call|>") + tag,
+        sg.repeat(tag, 1, 3),
+        sg.lark(f'start: "<p>{{" %json {{"const": {{"p": 1}}}} "}}</p>"'),
+        sg.gbnf('root ::= "<p>{" [0-9]+ "}</p>"'),
+    ):
+        with pytest.raises(EmptyConstraint) as caught:
+            Matcher(constraint, vocabulary)
+        assert repr(missing) in str(caught.value)
