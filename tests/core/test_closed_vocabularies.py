@@ -193,7 +193,9 @@ def without(missing: str, longer: Sequence[str] = (), specials: Sequence[str] = 
     kept = [bytes([byte]) for byte in range(256) if bytes([byte]) not in missing.encode()]
     tokens = [*kept, *(token.encode() for token in longer), None, *[None] * len(specials)]
     end = len(kept) + len(longer)
-    return Vocabulary.from_tokens(tokens, [end], specials={name: end + 1 + i for i, name in enumerate(specials)})
+    return Vocabulary.from_tokens(
+        tokens, [end], specials={name: end + 1 + i for i, name in enumerate(specials)}
+    )
 
 
 def walks_end_well(constraint: Constraint, vocabulary: Vocabulary) -> None:
@@ -211,7 +213,11 @@ def walks_end_well(constraint: Constraint, vocabulary: Vocabulary) -> None:
             assert walk.advance(source.choice(ids))
 
 
-COUPLE = {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "required": ["a", "b"]}
+COUPLE = {
+    "type": "object",
+    "properties": {"a": {"type": "null"}, "b": {"type": "null"}},
+    "required": ["a", "b"],
+}
 
 
 @pytest.mark.parametrize(
@@ -304,7 +310,7 @@ def test_structure_of_tools_tags_and_grammars(missing: str) -> None:
         tag,
         sg.special("<|call|>") + tag,
         sg.repeat(tag, 1, 3),
-        sg.lark(f'start: "<p>{{" %json {{"const": {{"p": 1}}}} "}}</p>"'),
+        sg.lark('start: "<p>{" %json {"const": {"p": 1}} "}</p>"'),
         sg.gbnf('root ::= "<p>{" [0-9]+ "}</p>"'),
     ):
         with pytest.raises(EmptyConstraint) as caught:

@@ -41,7 +41,7 @@ GRAMMARS = (
     'start: %json {"type": "boolean"} | "x" start "y"',
     'start: "[" (start ("," start)*)? "]"',
     'start: "<" %json {"type": "object", "properties": {"k": {"type": "null"}}} %json {"type": "integer"}',
-    'start: <|a|> /[a-z]+/ <|b|>',
+    "start: <|a|> /[a-z]+/ <|b|>",
     'start: <|a|> %json {"type": "number"}',
     'start: (NAME | "if") <|a|> NAME %json {"type": "integer"}\nNAME: /[a-z]+/',
     'start: a*\na: NAME "," | <|a|> NAME ";" | "x" %json {"type": "number"}\nNAME: /[a-z]+/',

@@ -149,7 +149,9 @@ def test_a_child_goes_on_while_another_thread_compiles() -> None:
     ends = threading.Event()
 
     def schema(number: int, keys: int) -> object:
-        names = {f"k{number}_{key}": {"type": "string", "pattern": f"^a{{{key}}}[b-z]+$"} for key in range(keys)}
+        names = {
+            f"k{number}_{key}": {"type": "string", "pattern": f"^a{{{key}}}[b-z]+$"} for key in range(keys)
+        }
         return {"type": "object", "properties": names}
 
     def compile_always() -> None:

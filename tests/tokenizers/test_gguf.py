@@ -155,7 +155,9 @@ def test_metadata_of_wrong_types(tmp_path: Path, name: str, kind: object, value:
     def written(kind: object, value: object) -> bytes:
         if isinstance(kind, tuple):
             assert isinstance(value, (list, tuple))
-            body = b"".join(string(one) if kind[1] == 8 else struct.pack(formats[kind[1]], one) for one in value)
+            body = b"".join(
+                string(one) if kind[1] == 8 else struct.pack(formats[kind[1]], one) for one in value
+            )
             return struct.pack("<IIQ", 9, kind[1], len(value)) + body
         assert isinstance(kind, int)
         return struct.pack("<I", kind) + (
@@ -166,7 +168,9 @@ def test_metadata_of_wrong_types(tmp_path: Path, name: str, kind: object, value:
     good |= {"token_type": ((9, 5), INTEGERS), "eos_token_id": (5, 1)}
     for pairs, wrong in ((good, False), ({**good, name: (kind, value)}, True)):
         path = tmp_path / "a.gguf"
-        body = b"".join(string(f"tokenizer.ggml.{key}".encode()) + written(*pair) for key, pair in pairs.items())
+        body = b"".join(
+            string(f"tokenizer.ggml.{key}".encode()) + written(*pair) for key, pair in pairs.items()
+        )
         path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, len(pairs)) + body)
         if wrong:
             with pytest.raises(VocabularyError):

@@ -1,7 +1,8 @@
 """JSON text to Python, exactly: decimals as written, and errors that show the place.
 
 Why: ``multipleOf: 0.01`` must not become a double, and a schema arrives from strangers.
-Invariant: numbers keep their value; NaN, Infinity, keys that stand twice in one object and nesting beyond the interpreter's limit are refused.
+Invariant: numbers keep their value; NaN, Infinity, keys that stand twice in one object and nesting beyond the
+interpreter's limit are refused.
 Source: RFC 8259.
 """
 

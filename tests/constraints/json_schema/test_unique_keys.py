@@ -18,7 +18,11 @@ from structgen.serving.requests import RequestLimits, constraint_of
 TWICE = [
     ('{"type": "string", "type": "integer"}', "type", "#"),
     ('{"properties": {"a": {}, "b": true, "a": false}}', "a", "#/properties"),
-    ('{"anyOf": [true, {"properties": {"x/y": {"minimum": 1, "minimum": 2}}}]}', "minimum", "#/anyOf/1/properties/x~1y"),
+    (
+        '{"anyOf": [true, {"properties": {"x/y": {"minimum": 1, "minimum": 2}}}]}',
+        "minimum",
+        "#/anyOf/1/properties/x~1y",
+    ),
     ('{"enum": [{"k": 1, "\\u006b": 2}]}', "k", "#/enum/0"),
 ]
 
