@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from structgen import _core
 from structgen.constraints.base import IR, NO_SCHEMA, Constraint
 from structgen.constraints.failures import empty_constraint, limit_exceeded, with_limits_told
-from structgen.errors import EmptyConstraint, OptionError, VocabularyMismatch, a_kind, with_kind
+from structgen.errors import (
+    EmptyConstraint,
+    OptionError,
+    UnsatisfiableSchema,
+    VocabularyMismatch,
+    a_kind,
+    with_kind,
+)
 from structgen.vocabulary import Vocabulary
 
 from .explanation import Explanation, explain_account, questions_about, stop_of
@@ -56,7 +63,7 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
     except _core.LimitError as error:
         raise limit_exceeded(error, constraint.describe()) from None
     if parts is not None:
-        raise _unspelled(constraint, vocabulary) or empty_constraint(
+        raise _unspelled(constraint, vocabulary, parts) or empty_constraint(
             constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
         )
     known[constraint] = program
@@ -69,7 +76,9 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
     return program
 
 
-def _unspelled(constraint: Constraint, vocabulary: Vocabulary) -> EmptyConstraint | None:
+def _unspelled(
+    constraint: Constraint, vocabulary: Vocabulary, parts: Sequence[str]
+) -> EmptyConstraint | UnsatisfiableSchema | None:
     """The error where only the vocabulary is to blame: it names the characters that no token spells."""
     if vocabulary.spells_all_bytes:
         return None
@@ -89,10 +98,13 @@ def _unspelled(constraint: Constraint, vocabulary: Vocabulary) -> EmptyConstrain
         why = f"no token spells {named}{', ...' if len(unspelled) > _NAMED else ''}"
     else:
         why = "its tokens cannot be put together to one"
-    return EmptyConstraint(
-        f"no text that the vocabulary can spell satisfies {constraint.describe()}: {why}, as in {text!r:.80}",
-        hint="Use a tokenizer whose tokens spell these characters, or a constraint that does without them.",
+    message = (
+        f"no text that the vocabulary can spell satisfies {constraint.describe()}: {why}, as in {text!r:.80}"
     )
+    hint = "Use a tokenizer whose tokens spell these characters, or a constraint that does without them."
+    if parts:
+        return UnsatisfiableSchema(message, pointer=parts[0] or "#", hint=hint)
+    return EmptyConstraint(message, hint=hint)
 
 
 _limited = with_limits_told()

@@ -243,7 +243,7 @@ COUPLE = {
     ],
 )
 def test_a_schema_that_needs_a_missing_character_is_empty(missing: str, schema: Any) -> None:
-    with pytest.raises(EmptyConstraint) as caught:
+    with pytest.raises((EmptyConstraint, UnsatisfiableSchema)) as caught:
         Matcher(json_schema(schema), without(missing))
     assert any(repr(character) in str(caught.value) for character in missing)
 
@@ -280,7 +280,7 @@ def test_other_values_remain(missing: str, schema: Any) -> None:
 def test_white_space_that_a_style_owes(missing: str, whitespace: Any, schema: Any, is_empty: bool) -> None:
     constraint = json_schema(schema, whitespace=whitespace)
     if is_empty:
-        with pytest.raises(EmptyConstraint, match="no token spells"):
+        with pytest.raises((EmptyConstraint, UnsatisfiableSchema), match="no token spells"):
             Matcher(constraint, without(missing))
     else:
         walks_end_well(constraint, without(missing))
@@ -293,9 +293,9 @@ def test_structure_inside_longer_tokens() -> None:
     rest = matcher.witness()
     assert rest is not None and matcher.accepts([*rest, *vocabulary.eos_ids]) == len(rest) + 1
     assert vocabulary.decode(rest).startswith(b'{"')  # the empty object is not spelled
-    with pytest.raises(EmptyConstraint, match="cannot be put together"):
+    with pytest.raises((EmptyConstraint, UnsatisfiableSchema), match="cannot be put together"):
         Matcher(json_schema({"const": {}}), vocabulary)
-    with pytest.raises(EmptyConstraint, match="cannot be put together"):
+    with pytest.raises((EmptyConstraint, UnsatisfiableSchema), match="cannot be put together"):
         Matcher(json_schema({"type": "array", "items": {"const": 1}, "minItems": 1}), without("[", ["[["]))
 
 
@@ -304,7 +304,7 @@ def test_structure_of_tools_tags_and_grammars(missing: str) -> None:
     vocabulary = without(missing, specials=["<|call|>"])
     parameters = {"type": "object", "properties": {"p": {"type": "integer"}}, "required": ["p"]}
     tool = {"type": "function", "function": {"name": "map", "parameters": parameters}}
-    tag = sg.text("<t>") + json_schema(parameters) + sg.text("</t>")
+    tag = choice(["<t>"]) + json_schema(parameters) + choice(["</t>"])
     for constraint in (
         sg.tools([tool], format="hermes", tool_choice="required"),
         tag,
@@ -313,6 +313,6 @@ def test_structure_of_tools_tags_and_grammars(missing: str) -> None:
         sg.lark('start: "<p>{" %json {"const": {"p": 1}} "}</p>"'),
         sg.gbnf('root ::= "<p>{" [0-9]+ "}</p>"'),
     ):
-        with pytest.raises(EmptyConstraint) as caught:
+        with pytest.raises((EmptyConstraint, UnsatisfiableSchema)) as caught:
             Matcher(constraint, vocabulary)
         assert repr(missing) in str(caught.value)
