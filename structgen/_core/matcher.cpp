@@ -28,13 +28,6 @@ bool Program::starts() {
   return !automaton_->empty(reader);
 }
 
-bool Program::starts() {
-  Turn turn(*this);
-  Arena arena;
-  Reader reader{arena};
-  return !automaton_->empty(reader);
-}
-
 bool Program::shortest(std::string *out, bool *exact) {
   Turn turn(*this, SEARCH);
   JsonControl *json = automaton_->plan().json.get();
