@@ -95,6 +95,7 @@ class Masks {
   void from_exit(Vocabulary::Node exit, const Node *after);
   // Grammars (masks_grammar.cpp).
   std::shared_ptr<const Mask> of_grammar(Arena &arena, const Node *node);
+  std::shared_ptr<const Mask> of_many(Arena &arena, const Node *node);
   std::shared_ptr<const Mask> of_entry(Arena &arena, const Node *node, const GrammarEntry &entry);
   struct ContextFragment;
   void grammar_below(Vocabulary::Node at, const Node *node);

@@ -22,7 +22,7 @@ namespace structgen {
 
 namespace {
 
-constexpr uint64_t ENTRY = 9, CONTEXT = 11;
+constexpr uint64_t ENTRY = 9, CONTEXT = 11, MANY = 14;
 constexpr size_t FEW_PAIRS = 64;
 // Units of work (automaton.h).
 constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTE = 1;
@@ -49,10 +49,54 @@ Masks::Masks(Automaton &automaton) : a_(automaton), text_(automaton.text()), v_(
 Masks::~Masks() = default;
 
 std::shared_ptr<const Mask> Masks::of_grammar(Arena &arena, const Node *node) {
+  constexpr uint32_t FEW_READINGS = 8;
   if (node->length == 1) return of_entry(arena, node, node->entries[0]);
+  if (node->length > FEW_READINGS) return of_many(arena, node);
   auto all = std::make_shared<Mask>(text_.mask_pool());
   for (uint32_t i = 0; i < node->length; ++i) all->add(*of_entry(arena, node, node->entries[i]));
   return all;
+}
+
+// Of many readings in one walk, which merges them where they arrive at the same state: a text like `aaaa` of `(/a+/)+` has
+// as many as characters. Remembered for the very same readings only.
+std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
+  Hash128 h = hash_words(MANY, node->length);
+  for (uint32_t i = 0; i < node->length; ++i) h = extend(h, Automaton::entry_identity(node->entries[i]));
+  for (const Node *f = node; f; f = f->parent) h = extend(h, a_.signature(f));
+  if (const auto it = cache_.find(h); it != cache_.end()) {
+    ++hits_;
+    return it->second.mask;
+  }
+  ++misses_;
+  forget_places();  // those of a mask that met a limit
+  const GrammarEntry &first = node->entries[0];
+  Reads reads(first.set, first.indent, first.brackets);  // for its limit
+  Reader reader{arena};
+  a_.bound_mask(reader);
+  reader.work_left = work_left_;
+  reader.reads = &reads;
+  const Arena::Mark mark = arena.mark();
+  auto made = std::make_shared<Mask>(text_.mask_pool());
+  r_ = &reader;
+  out_ = made->data();
+  a_.count_step(reader, *node->control.grammar);
+  walk_from(Vocabulary::ROOT, node);
+  specials(node);
+  made->complete = a_.accepts(reader, node);
+  if (made->complete)
+    for (uint32_t id : v_.eos_ids()) set(id);
+  forget_places();
+  arena.release(mark);
+  work_left_ = reader.work_left;
+  r_ = nullptr;
+  text_.make_room();
+  if (bytes_ > text_.limits().mask_cache_bytes) {
+    cache_.clear();
+    bytes_ = 0;
+  }
+  bytes_ += v_.words() * 4 + 128;
+  cache_[h].mask = made;
+  return made;
 }
 
 std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, const GrammarEntry &entry) {

@@ -453,9 +453,13 @@ bool Matcher::can_be_spelled(const Node *node) {
   Reader r{ahead};
   WitnessSymbols symbols;
   std::vector<uint32_t> tokens;
-  const bool can = (complete_state(program_->automaton(), r, node, &symbols, false) &&
-                    fewest_tokens(program_->space().vocabulary(), symbols, &tokens)) ||
-                   search_tokens(node, &tokens) != Search::Nothing;
+  bool can = complete_state(program_->automaton(), r, node, &symbols, false) &&
+             fewest_tokens(program_->space().vocabulary(), symbols, &tokens);
+  if (!can) {
+    const Search found = search_tokens(node, &tokens);
+    if (found == Search::Cut) program_->add_unproven(1);
+    can = found != Search::Nothing;
+  }
   if (known.size() > MOST_KNOWN) known.clear();
   return known[key] = can;
 }
@@ -463,7 +467,8 @@ bool Matcher::can_be_spelled(const Node *node) {
 // Where some byte is only part of longer tokens, a completion need not be one that tokens spell. The tokens that masks
 // allow are followed, nearest to the end of the text first: as near as a completion in bytes is long.
 Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *out) {
-  constexpr size_t MOST_STEPS = 100'000;  // tokens read
+  constexpr size_t SHARE = 50;  // of the work of a call: one state of many that a call may have to decide
+  const uint64_t most = work::done() + program_->space().limits().call_steps / SHARE;
   constexpr size_t FAR = 1'000'000;
   struct Met {
     const Node *node;
@@ -478,7 +483,7 @@ Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *
   std::unordered_set<Hash128, HashOf128> known;
   std::priority_queue<std::pair<size_t, size_t>, std::vector<std::pair<size_t, size_t>>, std::greater<>> queue;
   queue.push({0, 0});
-  for (size_t steps = 0; !queue.empty();) {
+  while (!queue.empty()) {
     const size_t at = queue.top().second;
     queue.pop();
     if (automaton.accepts(r, met[at].node)) {
@@ -488,7 +493,7 @@ Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *
     const std::shared_ptr<const Mask> mask = program_->masks().mask(scratch, met[at].node);
     for (uint32_t token = 0; token < vocabulary.size(); ++token) {
       if (!mask->test(token) || vocabulary.is_eos(token)) continue;
-      if (++steps > MOST_STEPS) return Search::Cut;
+      if (work::done() > most) return Search::Cut;
       const Arena::Mark before = path.mark();
       const Node *next = read_token(r, met[at].node, token);
       if (!next || !known.insert(automaton.stack_signature(next)).second) {
