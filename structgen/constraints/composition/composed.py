@@ -34,6 +34,7 @@ class Composition(Lowered):
     name: str
     rules: tuple[Rule, ...]
     """What bodies name: parts that come again inside themselves."""
+    _size: int
     parts: tuple[Constraint, ...]
     """Constraints that a prompt may describe; what is regular is in the body as an expression alone."""
 
