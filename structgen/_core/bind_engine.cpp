@@ -80,7 +80,7 @@ class Engine {
 
   void begin() {
     const auto heap = std::make_shared<HeapAccount>();
-    const HeapCharge charge(nullptr, heap, SIZE_MAX);
+    const HeapCharge charge(HeapCharge::NO_PROGRAM, heap, SIZE_MAX);
     space_ = std::make_shared<TextSpace>(vocabulary_, limits_, heap);
     cache_ = std::make_shared<RegexCache>();
     // What every schema needs: the inside of a free string.

@@ -44,13 +44,17 @@ std::mutex &brief_lock() {
 
 bool ForkMutex::State::take(milliseconds most) {
   if (!mutex.try_lock_for(most)) return false;
-  holder = process.load();
-  unknown = 0;
+  taken();
   return true;
 }
 
+void ForkMutex::State::taken() {
+  holder.store(process.load(std::memory_order_relaxed), std::memory_order_release);
+  if (unknown.load(std::memory_order_relaxed) != 0) unknown = 0;
+}
+
 void ForkMutex::State::give() {
-  holder = 0;
+  holder.store(0, std::memory_order_release);
   mutex.unlock();
 }
 

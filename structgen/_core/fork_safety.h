@@ -31,13 +31,19 @@ class ForkMutex {
 
   // Where the lock is lost these throw `InUseError`.
   void lock();
-  bool try_lock() { return try_lock_for(std::chrono::milliseconds(0)); }
+  bool try_lock() { return state_->try_take() || try_lock_for(std::chrono::milliseconds(0)); }
   bool try_lock_for(std::chrono::milliseconds most);
   void unlock();
 
   struct State {
     explicit State(Rank r) : rank(r) {}
+    bool try_take() {
+      if (!mutex.try_lock()) return false;
+      taken();
+      return true;
+    }
     bool take(std::chrono::milliseconds most);
+    void taken();
     void give();
 
     const Rank rank;

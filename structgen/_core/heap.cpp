@@ -33,13 +33,13 @@ size_t usable(void *p) {
 // next call begins: what was freed since, and at most what the call had added.
 struct LastCharge {
   std::weak_ptr<HeapAccount> program, space;
-  int64_t added = 0, net_at_end = 0;
 };
 thread_local LastCharge last;
+STRUCTGEN_TLS int64_t last_added = 0, last_net = 0;  // what it had added; the net sum at its end
 
 void credit_results() {
-  const int64_t freed = std::min(last.net_at_end - net, last.added);
-  last.added = 0;
+  const int64_t freed = std::min(last_net - net, last_added);
+  last_added = 0;
   if (freed <= 0) return;
   for (const auto &account : {last.program.lock(), last.space.lock()})
     if (account) account->bytes.fetch_sub(freed, std::memory_order_relaxed);
@@ -47,9 +47,9 @@ void credit_results() {
 
 }  // namespace
 
-HeapCharge::HeapCharge(std::shared_ptr<HeapAccount> program, std::shared_ptr<HeapAccount> space, size_t most)
-    : program_(std::move(program)), space_(std::move(space)), most_(most), outer_(current_charge) {
-  if (!outer_) credit_results();
+void HeapCharge::begin() {
+  outer_ = current_charge;
+  if (last_added > 0 && !outer_) credit_results();
   start_ = net;
   current_charge = this;
 }
@@ -57,11 +57,14 @@ HeapCharge::HeapCharge(std::shared_ptr<HeapAccount> program, std::shared_ptr<Hea
 HeapCharge::~HeapCharge() {
   current_charge = outer_;
   const int64_t added = net - start_;
+  if (added == 0) return;
   add(added);
   if (outer_) {
     outer_->start_ += added;  // charged once
-  } else {
-    last = {program_, space_, added, net};
+  } else if (added > 0) {
+    last = {program_, space_};
+    last_added = added;
+    last_net = net;
   }
 }
 

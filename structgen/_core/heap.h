@@ -31,19 +31,26 @@ struct HeapAccount {
 class HeapCharge {
  public:
   // `most` bytes on the program's account: beyond it the call ends with `CallLimit` (work.h).
-  HeapCharge(std::shared_ptr<HeapAccount> program, std::shared_ptr<HeapAccount> space, size_t most);
+  // Both accounts, of which the program's may be null, outlive it.
+  HeapCharge(const std::shared_ptr<HeapAccount> &program, const std::shared_ptr<HeapAccount> &space, size_t most)
+      : program_(program), space_(space), most_(most) {
+    begin();
+  }
   ~HeapCharge();
   HeapCharge(const HeapCharge &) = delete;
   HeapCharge &operator=(const HeapCharge &) = delete;
+
+  inline static const std::shared_ptr<HeapAccount> NO_PROGRAM{};
 
   // Throws `CallLimit` where an account of this thread is past its limit.
   static void check();
   int64_t bytes() const;  // net, since it began
 
  private:
+  void begin();
   void add(int64_t bytes) const;
 
-  std::shared_ptr<HeapAccount> program_, space_;
+  const std::shared_ptr<HeapAccount> &program_, &space_;
   size_t most_;
   int64_t start_;
   HeapCharge *outer_;

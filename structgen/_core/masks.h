@@ -108,6 +108,8 @@ class Masks {
   template <class PlaceAt>
   void past_lexeme(Vocabulary::Node at, const Node *node, LexemeState lexeme, std::string &read, const PlaceAt &place_at);
   void past_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
+  void leaves_by_rule(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running,
+                      Lexemes::Fragment &f);
   void leaves_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running,
                     Lexemes::Fragment &f);
   void line_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);

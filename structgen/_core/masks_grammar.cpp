@@ -412,6 +412,7 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   const bool ends = lexemes.complete(running.lexeme);
   if (!ends && !f.leaves_any()) return;
   if (entry.within != ANYTHING) return leaves_within(at, n, entry, running);
+  if (g.grammar().lexing != Lexing::Scannerless && !g.has_constraints()) return leaves_by_rule(at, n, entry, running, f);
   // subtle: where the parser stands is found out at the trie node, for all lexemes that end there.
   const auto arrives = [&](Arrival::Kind kind, Vocabulary::Node node, Re after) {
     arrive({kind, node, n, entry, running.terminal, after});
@@ -446,6 +447,37 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
         leaves(overlapping, n, place);
       }
   }
+}
+
+// The lexer's rule cuts a token in one way, so no readings of other lexemes arrive at the same nodes, and what follows a
+// lexeme is read at once.
+void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running,
+                           Lexemes::Fragment &f) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  const Place &place = place_after(n, entry, running.terminal);
+  if (!place.alive) return;
+  const auto go = [&](const Lexemes::Leaves &some) {
+    for (const Lexemes::Leave &leave : some.few) {
+      const uint8_t byte = v_.byte(leave.node);
+      if (!place.first.test(byte)) continue;
+      Branch branch(*this);
+      go_on(leave.node, a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent));
+    }
+    leaves(some, n, place);
+  };
+  for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
+    if ((some->bytes & place.first).none()) continue;
+    lexemes.settle(*some);
+    go(*some);
+  }
+  if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
+    lexemes.make_overlapping(at, running.lexeme, f, both);
+    for (auto &[byte, overlapping] : f.overlapping)
+      if (both.test(byte)) go(overlapping);
+  }
+  for (const Lexemes::Turn &turn : f.turns) place_below(turn.node, n, place.at, turn.after);
+  if (lexemes.complete(running.lexeme)) place_below(at, n, place.at, lexemes.after(running.lexeme));
 }
 
 void Masks::leaves(const Lexemes::Leaves &leaves, const Node *n, const Place &place) {

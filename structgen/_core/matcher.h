@@ -31,7 +31,7 @@ class Program {
         automaton_(std::make_unique<Automaton>(std::move(plan), *space_)),
         masks_(std::make_unique<Masks>(*automaton_)) {}
   ~Program() {
-    const HeapCharge freed(nullptr, space_->heap(), SIZE_MAX);
+    const HeapCharge freed(HeapCharge::NO_PROGRAM, space_->heap(), SIZE_MAX);
     masks_.reset();
     automaton_.reset();
     spelled_ = {};
