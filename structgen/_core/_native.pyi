@@ -34,6 +34,9 @@ class CallLimits:
     def __enter__(self) -> CallLimits: ...
     def __exit__(self, *args: object) -> None: ...
 
+def main_thread_is_here() -> None:
+    """In the child of a fork: its only thread handles signals."""
+
 def work_done() -> int:
     """Units of work that calls of this thread have charged (`work.h`)."""
 

@@ -340,7 +340,7 @@ void bind_engine(nb::module_ &m) {
              const std::string_view view = as_view(after);
              const auto found = used_without_gil(self, [&] {
                return self.with_state(view, [&](Reader &, const Node *n, size_t i) {
-                 return i == view.size() ? key_offers(self.program().automaton(), n) : std::nullopt;
+                 return i == view.size() ? for_caller(key_offers(self.program().automaton(), n)) : std::nullopt;
                });
              });
              if (!found) return std::nullopt;

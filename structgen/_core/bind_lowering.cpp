@@ -148,7 +148,7 @@ class Reader {
   }
 
   nb::handle nullable_;
-  std::unordered_map<std::string, uint32_t> rule_index_;
+  std::unordered_map<std::string, uint32_t, KeyedTextHash> rule_index_;
   std::unordered_map<PyObject *, Bodies::Id> known_;
   std::unordered_map<Bodies::Id, nb::object> written_;
   nb::dict leaf_index_;

@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 
+#include <atomic>
 #include <limits>
 #include <optional>
 
@@ -15,7 +16,7 @@ using namespace nb::literals;
 namespace structgen {
 namespace {
 
-unsigned long main_thread = 0;
+std::atomic<unsigned long> main_thread{0};
 
 // Runs the handlers of signals that have arrived, as Python does between two of its instructions. Only the main
 // thread may; the others need not wait for the GIL.
@@ -79,6 +80,8 @@ void bind_work(nb::module_ &m) {
       .def("__exit__", [](CallLimits &self, nb::args) { self.exit(); });
 
   m.def("work_done", &work::done);
+  // Called in the child of a fork: its only thread is the main one.
+  m.def("main_thread_is_here", [] { main_thread = PyThread_get_thread_ident(); });
 
   main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   work::on_interrupt_check(&handle_signals);

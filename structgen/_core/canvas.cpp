@@ -78,6 +78,7 @@ bool has_gap(const CanvasForm &form) {
 
 CanvasProgram::CanvasProgram(std::shared_ptr<Program> of) : program(std::move(of)) {
   Program::Turn turn(*program, Program::SEARCH);
+  const Uncounted own;  // a canvas has limits of its own
   if (const std::string why = CanvasGrammar::obstacle(program->automaton().plan()); !why.empty())
     throw std::invalid_argument(why);
   arcs.emplace(program->automaton().plan(), program->space());
@@ -133,6 +134,7 @@ struct Canvas::Filled {
 void Canvas::solve() {
   if (solved_) return;
   Program::Turn turn(*program_->program, Program::SEARCH);
+  const Uncounted own;  // a canvas has limits of its own
   CanvasArcs &arcs = *program_->arcs;
   const CanvasGrammar &g = arcs.grammar();
   Filled filled(arcs, form_, limits_);
@@ -191,6 +193,7 @@ bool Canvas::commit(size_t cell, uint32_t token) {
   }
   // subtle: whether it can be completed takes half a chart, and masks that are too wide do for the next question.
   Program::Turn turn(*program_->program, Program::SEARCH);
+  const Uncounted own;  // a canvas has limits of its own
   std::optional<std::vector<uint32_t>> completion;
   try {
     Filled filled(*program_->arcs, form_, limits_);
@@ -236,6 +239,7 @@ void Canvas::check_weighable(size_t nodes) const {
 std::optional<Canvas::Weighed> Canvas::best(const float *log_p, size_t stride) {
   if (has_gap(form_)) throw std::invalid_argument("a canvas with a gap has no best completion");
   Program::Turn turn(*program_->program, Program::SEARCH);
+  const Uncounted own;  // a canvas has limits of its own
   Filled filled(*program_->arcs, form_, limits_);
   if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;
   check_weighable(filled.lattice.nodes.size());
@@ -248,6 +252,7 @@ std::optional<Canvas::Weighed> Canvas::best(const float *log_p, size_t stride) {
 std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, std::mt19937_64 &chance, size_t tries) {
   if (has_gap(form_)) throw std::invalid_argument("a canvas with a gap has no best completion");
   Program::Turn turn(*program_->program, Program::SEARCH);
+  const Uncounted own;  // a canvas has limits of its own
   CanvasArcs &arcs = *program_->arcs;
   Filled filled(arcs, form_, limits_);
   if (!filled.has_text && filled.lattice.empty_from.empty()) return std::nullopt;

@@ -399,7 +399,7 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
     Program::Turn turn(matcher.program(), Program::SEARCH);
     Arena arena;
     Reader reader{arena};
-    account = Witnessing(matcher.program().automaton(), reader).account(whole);
+    account = for_caller(Witnessing(matcher.program().automaton(), reader).account(whole));
   }
   nb::dict d;
   d["offset"] = account.offset;

@@ -37,6 +37,15 @@ void watch_forks() {
 
 }  // namespace
 
+namespace {
+
+// Its address tells threads apart.
+thread_local char this_thread;
+
+}  // namespace
+
+bool ForkMutex::State::is_own() const { return owner.load(std::memory_order_relaxed) == &this_thread; }
+
 std::mutex &brief_lock() {
   static std::mutex lock;
   return lock;
@@ -49,11 +58,13 @@ bool ForkMutex::State::take(milliseconds most) {
 }
 
 void ForkMutex::State::taken() {
+  owner.store(&this_thread, std::memory_order_relaxed);
   holder.store(process.load(std::memory_order_relaxed), std::memory_order_release);
   if (unknown.load(std::memory_order_relaxed) != 0) unknown = 0;
 }
 
 void ForkMutex::State::give() {
+  owner.store(nullptr, std::memory_order_relaxed);
   holder.store(0, std::memory_order_release);
   mutex.unlock();
 }
@@ -70,6 +81,10 @@ void ForkMutex::lock() {
 }
 
 bool ForkMutex::try_lock_for(milliseconds most) {
+  if (state_->is_own())
+    throw InUseError(
+        "a signal handler used a vocabulary while a call on it runs in the same thread. Set a flag in the handler, and act "
+        "on it later");
   if (state_->take(most)) return true;
   const uint64_t holder = state_->holder;
   if (holder == 0 ? ++state_->unknown > MOST_UNKNOWN : holder != process)
@@ -93,6 +108,7 @@ void before_fork() {
   std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) { return a->rank < b->rank; });
   const auto end = Clock::now() + LONGEST_WAIT;
   for (auto &state : all) {
+    if (state->is_own()) continue;  // a signal handler forks in the middle of a call, which goes on in the child
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     if (state->take(std::max(left, milliseconds(0)))) held.push_back(std::move(state));
   }

@@ -75,4 +75,9 @@ struct HashOf128 {
   size_t operator()(const Hash128 &h) const { return h.a ^ (h.b * 0x9e3779b97f4a7c15ULL); }
 };
 
+// Of tables whose keys strangers choose.
+struct KeyedTextHash {
+  size_t operator()(std::string_view text) const { return HashOf128{}(hash_text(text)); }
+};
+
 }  // namespace structgen

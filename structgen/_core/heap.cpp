@@ -29,27 +29,10 @@ size_t usable(void *p) {
 #endif
 }
 
-// What the last call on this thread returned is freed after it. So much is credited to its account when the
-// next call begins: what was freed since, and at most what the call had added.
-struct LastCharge {
-  std::weak_ptr<HeapAccount> program, space;
-};
-thread_local LastCharge last;
-STRUCTGEN_TLS int64_t last_added = 0, last_net = 0;  // what it had added; the net sum at its end
-
-void credit_results() {
-  const int64_t freed = std::min(last_net - net, last_added);
-  last_added = 0;
-  if (freed <= 0) return;
-  for (const auto &account : {last.program.lock(), last.space.lock()})
-    if (account) account->bytes.fetch_sub(freed, std::memory_order_relaxed);
-}
-
 }  // namespace
 
 void HeapCharge::begin() {
   outer_ = current_charge;
-  if (last_added > 0 && !outer_) credit_results();
   start_ = net;
   current_charge = this;
 }
@@ -59,13 +42,7 @@ HeapCharge::~HeapCharge() {
   const int64_t added = net - start_;
   if (added == 0) return;
   add(added);
-  if (outer_) {
-    outer_->start_ += added;  // charged once
-  } else if (added > 0) {
-    last = {program_, space_};
-    last_added = added;
-    last_net = net;
-  }
+  if (outer_) outer_->start_ += added;  // charged once
 }
 
 void HeapCharge::add(int64_t bytes) const {

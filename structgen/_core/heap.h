@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
 namespace structgen {
 
@@ -57,7 +58,7 @@ class HeapCharge {
 };
 
 // While it lives, what this thread allocates and frees is not counted: memory that outlives the call and belongs
-// to no program.
+// to no program. What a call returns is freed after it, so it is a copy that was made so (`for_caller`).
 class Uncounted {
  public:
   Uncounted();
@@ -67,6 +68,37 @@ class Uncounted {
 
  private:
   int64_t before_;
+};
+
+template <class T>
+T for_caller(const T &result) {
+  const Uncounted own;
+  return T(result);
+}
+
+// The same for a result that the caller has given; the memory that it had is freed here.
+template <class T>
+void hand_over(T &result) {
+  T copy = for_caller(result);
+  std::swap(result, copy);
+}
+
+// Memory of single objects that is never counted, for std::allocate_shared.
+template <class T>
+struct RawAllocator {
+  using value_type = T;
+  RawAllocator() = default;
+  template <class U>
+  RawAllocator(const RawAllocator<U> &) {}
+  T *allocate(size_t n) {
+    if (void *p = std::malloc(n * sizeof(T))) return static_cast<T *>(p);
+    throw std::bad_alloc();
+  }
+  void deallocate(T *p, size_t) noexcept { std::free(p); }
+  template <class U>
+  bool operator==(const RawAllocator<U> &) const {
+    return true;
+  }
 };
 
 // Uncounted memory for arrays of trivial types.

@@ -345,7 +345,7 @@ class JsonControl {
   std::deque<std::unique_ptr<ValueControl>> values_;
   std::map<std::pair<GoalId, const KeyUniverse *>, std::unique_ptr<ObjectControl>> objects_;
   std::map<std::vector<SchemaId>, std::unique_ptr<KeyUniverse>> universes_;
-  std::unordered_map<std::string_view, std::vector<SchemaId>> naming_;  // by key, made when first asked for
+  std::unordered_map<std::string_view, std::vector<SchemaId>, KeyedTextHash> naming_;  // by key, made when first asked for
   std::map<std::tuple<GoalId, Counts, SchemaId>, std::unique_ptr<ArrayControl>> arrays_;
   std::map<std::vector<std::string>, SchemaId> used_values_;
   std::unordered_map<SchemaId, const std::vector<std::string> *> used_lists_;

@@ -46,7 +46,7 @@ const KeyUniverse *JsonControl::universe(const std::vector<SchemaId> &groups) {
     for (auto &name : schema_.nodes[g].required) declared.push_back(name);
   for (SchemaId g : groups)
     for (auto &name : few_names(g)) declared.push_back(name);
-  std::unordered_map<std::string_view, uint32_t> rank;
+  std::unordered_map<std::string_view, uint32_t, KeyedTextHash> rank;
   for (std::string_view name : declared) rank.try_emplace(name, static_cast<uint32_t>(rank.size()));
   std::vector<std::string_view> sorted;
   for (auto &[name, r] : rank) sorted.push_back(name);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hashing.h"
 #include "json_oracle.h"
 
 namespace structgen {
@@ -32,7 +33,7 @@ struct JsonOracle::ObjectModel {
   std::set<std::string, std::less<>> included;  // keys that are to come
   uint64_t count = 0, min = 0, max = UNBOUNDED;  // of keys, those that are there with those to come
   bool plain = false;  // what is violated is so by keys left out, and no undeclared key is to come
-  std::unordered_map<std::string_view, std::vector<SchemaId>> absences;  // by key: groups violated as it is left out
+  std::unordered_map<std::string_view, std::vector<SchemaId>, KeyedTextHash> absences;  // by key: groups violated as it is left out
 };
 
 }  // namespace structgen

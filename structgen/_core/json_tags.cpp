@@ -81,7 +81,7 @@ bool JsonControl::objects_exclude(const std::vector<SchemaId> &branches) {
     return true;
   };
   auto apart = [&](const std::string &name) {
-    std::unordered_set<std::string_view> taken;
+    std::unordered_set<std::string_view, KeyedTextHash> taken;
     for (Tags &t : tags) {
       if (!t.required.contains(name)) return false;
       const std::vector<std::string> *few = nullptr;
@@ -135,7 +135,7 @@ JsonControl::ValueRows JsonControl::value_rows(const std::vector<Formula> &roots
       out.roots.push_back(i);
       values.push_back(few);
     }
-  std::unordered_map<std::string_view, std::vector<uint32_t>> by_value;
+  std::unordered_map<std::string_view, std::vector<uint32_t>, KeyedTextHash> by_value;
   for (uint32_t i = 0; i < values.size(); ++i)
     for (const std::string &v : *values[i]) by_value[v].push_back(out.roots[i]);
   std::set<std::vector<uint32_t>> rows;

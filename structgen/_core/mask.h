@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "heap.h"
@@ -55,5 +56,11 @@ class Mask {
   std::shared_ptr<MaskPool> pool_;
   MaskPool::Block block_;
 };
+
+// Masks are held by callers, too, so no constraint is charged for them; caches bound them (`mask_cache_bytes`).
+template <class... Args>
+std::shared_ptr<Mask> new_mask(Args &&...args) {
+  return std::allocate_shared<Mask>(RawAllocator<Mask>(), std::forward<Args>(args)...);
+}
 
 }  // namespace structgen

@@ -24,7 +24,7 @@ std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
 std::shared_ptr<const Mask> Masks::of_reading(Arena &arena, const Node *node) {
   if (node->kind == Node::Alternatives) {
     // What is allowed is allowed by one of the readings; each has a mask of its own to be remembered.
-    auto all = std::make_shared<Mask>(text_.mask_pool());
+    auto all = new_mask(text_.mask_pool());
     for (const Node *n = node; n; n = n->parent) {
       const bool more = n->kind == Node::Alternatives;
       const std::shared_ptr<const Mask> one = of_reading(arena, more ? n->control.left : n);
@@ -76,13 +76,14 @@ std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
 }
 
 std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32_t *lowest) {
+  forget_places();  // those of a mask that met a limit
   Reader reader{arena};
   a_.bound_mask(reader);
   reader.work_left = work_left_;
   reader.blind = true;
   r_ = &reader;
   Arena::Mark mark = arena.mark();
-  auto made = std::make_shared<Mask>(text_.mask_pool());
+  auto made = new_mask(text_.mask_pool());
   out_ = made->data();
   below(Vocabulary::ROOT, node);
   if (reader.repeats && !may_repeat(node)) {

@@ -52,7 +52,7 @@ std::shared_ptr<const Mask> Masks::of_grammar(Arena &arena, const Node *node) {
   constexpr uint32_t FEW_READINGS = 8;
   if (node->length == 1) return of_entry(arena, node, node->entries[0]);
   if (node->length > FEW_READINGS) return of_many(arena, node);
-  auto all = std::make_shared<Mask>(text_.mask_pool());
+  auto all = new_mask(text_.mask_pool());
   for (uint32_t i = 0; i < node->length; ++i) all->add(*of_entry(arena, node, node->entries[i]));
   return all;
 }
@@ -76,7 +76,7 @@ std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
   reader.work_left = work_left_;
   reader.reads = &reads;
   const Arena::Mark mark = arena.mark();
-  auto made = std::make_shared<Mask>(text_.mask_pool());
+  auto made = new_mask(text_.mask_pool());
   r_ = &reader;
   out_ = made->data();
   a_.count_step(reader, *node->control.grammar);
@@ -140,7 +140,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   reader.work_left = work_left_;
   reader.reads = &reads;
   Arena::Mark mark = arena.mark();
-  auto made = std::make_shared<Mask>(text_.mask_pool());
+  auto made = new_mask(text_.mask_pool());
   r_ = &reader;
   out_ = made->data();
   const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
@@ -172,7 +172,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
 
 std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, size_t place, uint32_t terminal) {
   GrammarControl &g = *node->control.grammar;
-  auto made = std::make_shared<Mask>(text_.mask_pool()), ignored = std::make_shared<Mask>(text_.mask_pool());
+  auto made = new_mask(text_.mask_pool()), ignored = new_mask(text_.mask_pool());
   Reader reader{arena};
   a_.bound_mask(reader);
   const std::vector<Automaton::Place> all = a_.places(reader, node);

@@ -27,7 +27,7 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
   auto check = [&](uint32_t id) {
     const Mask &now = changed ? *changed : *mask;
     if (!now.test(id) || token_allowed(node, id, 0)) return;
-    if (!changed) changed = std::make_shared<Mask>(*mask);
+    if (!changed) changed = new_mask(*mask);
     changed->clear(id);
   };
   const EndingTokens &ending = text_.ending_tokens(a_.writes_lines());

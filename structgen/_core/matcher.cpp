@@ -32,6 +32,10 @@ bool Program::shortest(std::string *out, bool *exact) {
   Turn turn(*this, SEARCH);
   JsonControl *json = automaton_->plan().json.get();
   if (!json) return false;
+  struct HandOver {
+    std::string &text;
+    ~HandOver() { hand_over(text); }
+  } const at_end{*out};
   const bool found = json->shortest().text(json->root_requirement(), out);
   *exact = found && json->shortest().exact();
   Arena arena;
@@ -57,17 +61,13 @@ Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)
 std::shared_ptr<const Mask> Matcher::mask() {
   Program::Turn turn(*program_);
   if (finished_ || !state()) {
-    return std::make_shared<Mask>(program_->space().mask_pool());  // allows nothing
+    return new_mask(program_->space().mask_pool());  // allows nothing
   }
   Scratch scratch(scratch_);
   const std::shared_ptr<const Mask> all = program_->masks().mask(scratch_, state());
   const Vocabulary &vocabulary = program_->space().vocabulary();
   if (vocabulary.closed() || program_->automaton().plan().kind == Plan::Regex) return all;
-  std::shared_ptr<Mask> kept;
-  {
-    const Uncounted own;  // it goes with its caller
-    kept = std::make_shared<Mask>(*all);
-  }
+  const std::shared_ptr<Mask> kept = new_mask(*all);
   Reader &r = scratch.reader;
   for (uint32_t token = 0; token < vocabulary.size(); ++token) {
     if (!all->test(token) || vocabulary.is_eos(token)) continue;
@@ -293,7 +293,7 @@ std::vector<uint32_t> Matcher::forced(size_t most) {
     out.push_back(token);
     node = run(r, node, token);
   }
-  return out;
+  return for_caller(out);
 }
 
 std::string Matcher::forced_bytes(size_t most) {
@@ -324,7 +324,7 @@ std::string Matcher::forced_bytes(size_t most) {
   } catch (const LimitError &) {
     if (out.empty()) throw;  // what was found is forced nevertheless
   }
-  return out;
+  return for_caller(out);
 }
 
 std::vector<std::vector<uint32_t>> Matcher::lexemes() {
@@ -337,12 +337,12 @@ std::vector<std::vector<uint32_t>> Matcher::lexemes() {
     for (const EarleySet *s = place.at.set; s && s->before; s = s->before) read.push_back(static_cast<uint32_t>(~s->by));
     std::reverse(read.begin(), read.end());
   }
-  return out;
+  return for_caller(out);
 }
 
 std::shared_ptr<const Mask> Matcher::beginning(size_t place, uint32_t terminal) {
   Program::Turn turn(*program_);
-  if (!state() || state()->kind != Node::Grammar) return std::make_shared<Mask>(program_->space().mask_pool());
+  if (!state() || state()->kind != Node::Grammar) return new_mask(program_->space().mask_pool());
   Scratch scratch(scratch_);
   return program_->masks().beginning(scratch_, state(), place, terminal);
 }
@@ -403,7 +403,9 @@ std::bitset<256> Matcher::next_bytes(std::string_view after, bool *may_end) {
 
 bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
   return with_state(after, [&](Reader &r, const Node *n, size_t i) {
-    return n && i == after.size() && complete_text(program_->automaton(), r, n, out, patient);
+    const bool complete = n && i == after.size() && complete_text(program_->automaton(), r, n, out, patient);
+    hand_over(*out);
+    return complete;
   });
 }
 
@@ -423,19 +425,26 @@ static bool fewest_tokens(const Vocabulary &vocabulary, const WitnessSymbols &sy
 bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
     Program::Turn turn(*program_, Program::SEARCH);
-    if (program_->space().fewest_tokens(n->text, out)) return true;
+    if (program_->space().fewest_tokens(n->text, out)) {
+      hand_over(*out);
+      return true;
+    }
     out->clear();  // too many states for the fewest tokens: those of a short text
   }
   WitnessSymbols symbols;
   const bool found = with_state({}, [&](Reader &r, const Node *n, size_t) {
-    return n && complete_state(program_->automaton(), r, n, &symbols, patient);
+    const bool complete = n && complete_state(program_->automaton(), r, n, &symbols, patient);
+    hand_over(symbols);
+    return complete;
   });
   const Vocabulary &vocabulary = program_->space().vocabulary();
   if (found && fewest_tokens(vocabulary, symbols, out)) return true;
   if (vocabulary.closed()) return false;
   out->clear();
   Program::Turn turn(*program_, Program::SEARCH);
-  return state() && search_tokens(state(), out) == Search::Found;
+  const bool spelled = state() && search_tokens(state(), out) == Search::Found;
+  hand_over(*out);
+  return spelled;
 }
 
 bool Matcher::hopeless() {
@@ -512,7 +521,8 @@ Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *
 
 std::optional<size_t> Matcher::least_tokens(size_t room) {
   Program::Least &known = program_->least();
-  std::lock_guard lock(known.mutex);
+  std::unique_lock lock(known.mutex, std::try_to_lock);
+  while (!lock.owns_lock() && !lock.try_lock_for(std::chrono::milliseconds(10))) work::check();
   auto enough = [&] { return known.tokens && *known.tokens <= room; };
   if (enough()) return known.tokens;
   auto found = [&](size_t tokens) { known.tokens = std::min(known.tokens.value_or(tokens), tokens); };
@@ -556,7 +566,7 @@ void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, 
   std::atomic<size_t> next{0};
   std::exception_ptr failure;
   std::mutex failure_mutex;
-  const CallBounds *const bounds = CallBounds::current();
+  const auto bounds = CallBounds::current();
   auto work = [&](bool of_other_thread) {
     const auto adopted = CallBounds::again(of_other_thread ? bounds : nullptr);
     for (size_t i; (i = next++) < matchers.size();) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "hashing.h"
 #include "json_text.h"
 #include "numbers.h"
 #include "regex.h"
@@ -49,7 +50,7 @@ struct SchemaNode {
   bool unique_items = false;
 
   std::vector<std::pair<std::string, SchemaId>> properties;  // in declared order
-  std::unordered_map<std::string_view, SchemaId> property_index;
+  std::unordered_map<std::string_view, SchemaId, KeyedTextHash> property_index;
   std::vector<std::pair<Re, SchemaId>> pattern_properties;
   SchemaId additional_properties = NO_SCHEMA;
   SchemaId property_names = NO_SCHEMA;

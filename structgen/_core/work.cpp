@@ -35,7 +35,7 @@ int64_t from_now(int64_t now, double seconds) {
   return now + static_cast<int64_t>(std::max(seconds, 0.0) * 1e9);
 }
 
-STRUCTGEN_TLS CallBounds *current_bounds = nullptr;
+thread_local std::shared_ptr<CallBounds::Node> current_bounds;
 STRUCTGEN_TLS int64_t interrupts_checked = 0;
 std::atomic<void (*)()> interrupt_hook{nullptr};
 
@@ -49,46 +49,59 @@ std::string seconds_text(double seconds) {
 }  // namespace
 
 CallBounds::CallBounds(double cpu_seconds, double seconds, uint64_t steps, std::shared_ptr<const StopFlag> stop)
-    : cpu_seconds_(cpu_seconds),
-      seconds_(seconds),
-      cpu_end_(from_now(cpu_ns(), cpu_seconds)),
-      end_(from_now(wall_ns(), seconds)),
-      steps_(current_bounds ? std::min(steps, current_bounds->steps_) : steps),
-      stop_(std::move(stop)),
-      outer_(current_bounds) {
-  current_bounds = this;
+    : node_(std::make_shared<Node>()) {
+  node_->cpu_seconds = cpu_seconds;
+  node_->seconds = seconds;
+  node_->cpu_end = from_now(cpu_ns(), cpu_seconds);
+  node_->end = from_now(wall_ns(), seconds);
+  node_->steps = steps;
+  node_->stop = std::move(stop);
+  node_->outer = current();
+  current_bounds = node_;
+  work::meter.bounded = true;
 }
 
-// subtle: a generator that holds bounds may end after the bounds that were set inside it.
+// subtle: a generator that holds bounds may be closed by another thread, or after bounds that were set inside it.
 CallBounds::~CallBounds() {
-  for (CallBounds **at = &current_bounds; *at; at = &(*at)->outer_)
-    if (*at == this) {
-      *at = outer_;
-      return;
-    }
+  node_->ended = true;
+  current();
 }
 
-const CallBounds *CallBounds::current() { return current_bounds; }
+std::shared_ptr<CallBounds::Node> CallBounds::current() {
+  while (current_bounds && current_bounds->ended) current_bounds = std::shared_ptr<Node>(current_bounds->outer);
+  work::meter.bounded = current_bounds != nullptr;
+  return current_bounds;
+}
 
-std::vector<std::unique_ptr<CallBounds>> CallBounds::again(const CallBounds *bounds) {
+std::vector<std::unique_ptr<CallBounds>> CallBounds::again(const std::shared_ptr<Node> &bounds) {
   std::vector<std::unique_ptr<CallBounds>> out;
-  for (const CallBounds *b = bounds; b; b = b->outer_) {
-    const double left = b->end_ == NEVER ? b->seconds_ : static_cast<double>(b->end_ - wall_ns()) / 1e9;
-    out.push_back(std::make_unique<CallBounds>(b->cpu_seconds_, left, b->steps_, b->stop_));
+  for (const Node *b = bounds.get(); b; b = b->outer.get()) {
+    if (b->ended) continue;
+    const double left = b->end == NEVER ? b->seconds : static_cast<double>(b->end - wall_ns()) / 1e9;
+    out.push_back(std::make_unique<CallBounds>(b->cpu_seconds, left, b->steps, b->stop));
   }
   return out;
 }
 
-void CallBounds::check() const {
-  for (const CallBounds *b = this; b; b = b->outer_) {
-    if (b->stop_ && b->stop_->is_set.load(std::memory_order_relaxed)) throw Stopped();
-    if (b->cpu_end_ != NEVER && cpu_ns() > b->cpu_end_)
-      throw CallLimit("calls of the core took more than " + seconds_text(b->cpu_seconds_) +
+namespace {
+
+void check_flags(const CallBounds::Node *bounds) {
+  for (; bounds; bounds = bounds->outer.get())
+    if (!bounds->ended && bounds->stop && bounds->stop->is_set.load(std::memory_order_relaxed)) throw Stopped();
+}
+
+void check_clocks(const CallBounds::Node *bounds) {
+  for (; bounds; bounds = bounds->outer.get()) {
+    if (bounds->ended) continue;
+    if (bounds->cpu_end != NEVER && cpu_ns() > bounds->cpu_end)
+      throw CallLimit("calls of the core took more than " + seconds_text(bounds->cpu_seconds) +
                       " s of CPU time (limit call_seconds)");
-    if (b->end_ != NEVER && wall_ns() > b->end_)
-      throw CallLimit("calls of the core took more than " + seconds_text(b->seconds_) + " s (limit call_seconds)");
+    if (bounds->end != NEVER && wall_ns() > bounds->end)
+      throw CallLimit("calls of the core took more than " + seconds_text(bounds->seconds) + " s (limit call_seconds)");
   }
 }
+
+}  // namespace
 
 namespace work {
 
@@ -98,18 +111,23 @@ void check() {
   Meter &m = meter;
   m.done += static_cast<uint64_t>(m.slice - m.left);
   // Where this throws, the next charge checks again.
-  m.left = m.slice = 0;
+  m.left = m.slice = m.quota = 0;
   if (m.calls > 0 && m.done > m.most)
     throw CallLimit("one call of the core took more than " + std::to_string(m.limit) +
                     " steps of work (limit call_steps)");
   HeapCharge::check();
-  if (current_bounds) current_bounds->check();
+  if (m.bounded)
+    if (const auto bounds = CallBounds::current()) {
+      check_flags(bounds.get());
+      check_clocks(bounds.get());
+    }
   if (auto hook = interrupt_hook.load(std::memory_order_acquire)) {
     if (const int64_t now = wall_ns(); now - interrupts_checked > INTERRUPT_CHECK_NS) {
       interrupts_checked = now;
       hook();
     }
   }
+  m.quota = SLICE;
   const uint64_t rest = m.calls > 0 ? m.most - m.done : NEVER;
   m.left = m.slice = rest < SLICE ? static_cast<int64_t>(rest) : SLICE;
 }
@@ -122,17 +140,30 @@ void on_interrupt_check(void (*hook)()) { interrupt_hook.store(hook, std::memory
 
 Call::Call(uint64_t units) {
   work::Meter &m = work::meter;
-  if (m.calls++ > 0) return;
-  if (current_bounds) units = std::min(units, current_bounds->steps());
-  m.limit = units;
+  if (m.calls > 0) {
+    ++m.calls;
+    return;
+  }
+  if (m.bounded)
+    if (const auto bounds = CallBounds::current()) {
+      check_flags(bounds.get());
+      for (const CallBounds::Node *b = bounds.get(); b; b = b->outer.get())
+        if (!b->ended) units = std::min(units, b->steps);
+    }
+  // subtle: what is left of the quota goes over to the next call, so that a thread of many small calls looks at its
+  // clocks as often as one of a large call.
+  m.quota = std::max<int64_t>(m.quota - (m.slice - m.left), 0);
   m.done = work::done();
+  m.limit = units;
   m.most = units < UINT64_MAX - m.done ? m.done + units : UINT64_MAX;
-  m.left = m.slice = std::min<int64_t>(SLICE, static_cast<int64_t>(std::min<uint64_t>(units, SLICE)));
+  m.left = m.slice = static_cast<int64_t>(std::min<uint64_t>(units, static_cast<uint64_t>(m.quota)));
+  m.calls = 1;
 }
 
 Call::~Call() {
   work::Meter &m = work::meter;
   if (--m.calls > 0) return;
+  m.quota = std::max<int64_t>(m.quota - (m.slice - m.left), 0);
   m.done = work::done();
   m.left = m.slice = 0;
 }

@@ -37,7 +37,7 @@ struct StopFlag {
   std::atomic<bool> is_set{false};
 };
 
-// Limits that a caller sets for all calls of its thread, until they are destroyed.
+// Limits that a caller sets for all calls of its thread, until they are destroyed, by whichever thread.
 class CallBounds {
  public:
   // Seconds from now on, of this thread's CPU time and of the wall clock; infinite: no limit. Each call may charge
@@ -46,31 +46,36 @@ class CallBounds {
   ~CallBounds();
   CallBounds(const CallBounds &) = delete;
   CallBounds &operator=(const CallBounds &) = delete;
-  void check() const;
-  uint64_t steps() const { return steps_; }  // of this and all outer ones
 
-  // The innermost bounds of this thread.
-  static const CallBounds *current();
+  // What holds for a thread: its bounds, innermost first. Those that have ended are passed over.
+  struct Node {
+    double cpu_seconds, seconds;
+    int64_t cpu_end, end;  // nanoseconds
+    uint64_t steps;
+    std::shared_ptr<const StopFlag> stop;
+    std::shared_ptr<Node> outer;
+    std::atomic<bool> ended{false};
+  };
+  // Of this thread; null: no bounds.
+  static std::shared_ptr<Node> current();
   // The same bounds for a thread that works for the one that set these.
-  static std::vector<std::unique_ptr<CallBounds>> again(const CallBounds *bounds);
+  static std::vector<std::unique_ptr<CallBounds>> again(const std::shared_ptr<Node> &bounds);
 
  private:
-  double cpu_seconds_, seconds_;
-  int64_t cpu_end_, end_;  // nanoseconds
-  uint64_t steps_;
-  std::shared_ptr<const StopFlag> stop_;
-  CallBounds *outer_;
+  std::shared_ptr<Node> node_;
 };
 
 namespace work {
 
 struct Meter {
-  int64_t left = 0;    // units until the next check
-  int64_t slice = 0;   // units at the beginning of the slice
-  uint64_t done = 0;   // units of finished slices, of this thread
-  uint64_t most = 0;   // `done` where the limit of the running call is met
-  uint64_t limit = 0;  // that limit, in units
-  int calls = 0;       // calls of the core that are nested in each other
+  int64_t left = 0;      // units until the next look at limits
+  int64_t slice = 0;     // units at the beginning of the slice
+  int64_t quota = 0;     // units until clocks, memory and signals are looked at, when the slice began
+  uint64_t done = 0;     // units of finished slices, of this thread
+  uint64_t most = 0;     // `done` where the limit of the running call is met
+  uint64_t limit = 0;    // that limit, in units
+  int calls = 0;         // calls of the core that are nested in each other
+  bool bounded = false;  // the thread has bounds
 };
 extern STRUCTGEN_TLS Meter meter;
 
