@@ -21,6 +21,7 @@ from .walks import plain, with_specials
 TREE = {"type": "array", "items": {"$ref": "#"}}
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 NUMBERS = {"type": "array", "items": {"type": "integer"}}
+ONLY_ARRAYS = {"type": "array", "additionalItems": False}
 INNER = {"$id": "inner", "type": "array", "items": {"$ref": "#/$defs/e"}, "$defs": {"e": {"type": "integer"}}}
 
 
@@ -49,7 +50,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
     "tuples of draft 7": _object(
         {"$ref": "#/definitions/d"},
-        **{"$schema": DRAFT_7, "definitions": {"d": {**NUMBERS, "items": [{"type": "integer"}], "additionalItems": False}}},
+        **{"$schema": DRAFT_7, "definitions": {"d": {"items": [{"type": "integer"}], **ONLY_ARRAYS}}},
     ),
     "an anchor": _object({"$ref": "#d"}, **{"$defs": {"d": {"$anchor": "d", **NUMBERS}}}),
     "an identifier": _object(
