@@ -181,6 +181,8 @@ class Service:
             raise of_error(compiled, asked.spec.param) from None
         if isinstance(compiled, BaseException):
             raise compiled
+        if asked.tools is not None:
+            asked.tools.forms = compiled.forms
         return prompt, compiled
 
     async def submit(self, asked: Asked, prompt: list[int], compiled: Spec | None) -> Running:

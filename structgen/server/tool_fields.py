@@ -14,6 +14,7 @@ from typing import Any
 
 from structgen.errors import StructgenError, with_kind
 from structgen.tools import FORMATS, Tool, ToolFormat, instructions, read_tools
+from structgen.tools.forms import Forms
 from structgen.tools.order import formulas_of
 from structgen.tools.reading import AssistantTurn, TurnReader
 
@@ -46,10 +47,12 @@ class ToolsAsked:
     described: bool = True
     markers: tuple[str, ...] = field(default=())
     """What calls begin with."""
+    forms: Forms = field(default_factory=dict)
+    """Of the compiled constraint, which is made elsewhere; known once it is there."""
 
     def read(self, text: str) -> AssistantTurn:
         """A whole turn."""
-        return TurnReader(self.format, self.offered, False).read(text)
+        return TurnReader(self.format, self.offered, False, self.forms).read(text)
 
     def instructions(self) -> str:
         order = self.spec.get("order")

@@ -18,6 +18,7 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
+from structgen.tools.forms import Forms
 from structgen.vocabulary import Vocabulary
 
 from .requests import Kind, RequestLimits
@@ -50,6 +51,8 @@ class Compiled:
     program: _core.Program
     is_slow: bool
     """It has an engine of its own."""
+    forms: Forms
+    """See `Trial.forms`."""
 
     def open(self) -> Matcher:
         """A fresh matcher."""
@@ -57,11 +60,14 @@ class Compiled:
 
     def apart(self) -> Compiled:
         """The same, compiled once more, in an engine of its own."""
-        return _built(self.kind, self.key, self.constraint, serving_vocabulary(self.vocabulary), is_slow=True)
+        return self._again(serving_vocabulary(self.vocabulary), is_slow=True)
 
     def within(self, vocabulary: Vocabulary) -> Compiled:
         """The same, compiled once more, in the engine of another vocabulary of the same tokens."""
-        return _built(self.kind, self.key, self.constraint, vocabulary, is_slow=self.is_slow)
+        return self._again(vocabulary, is_slow=self.is_slow)
+
+    def _again(self, vocabulary: Vocabulary, *, is_slow: bool) -> Compiled:
+        return _built(self.kind, self.key, self.constraint, vocabulary, self.forms, is_slow=is_slow)
 
 
 class ConstraintCompiler(Trials[Compiled]):
@@ -91,17 +97,17 @@ def install(
     constraint = trial.constraint(job.kind, job.spec, vocabulary, limits)
     if is_slow:
         vocabulary = serving_vocabulary(vocabulary)
-    return _built(job.kind, job.key, constraint, vocabulary, is_slow=is_slow)
+    return _built(job.kind, job.key, constraint, vocabulary, trial.forms, is_slow=is_slow)
 
 
 def _built(
-    kind: Kind, key: bytes, constraint: Constraint, vocabulary: Vocabulary, *, is_slow: bool
+    kind: Kind, key: bytes, constraint: Constraint, vocabulary: Vocabulary, forms: Forms, *, is_slow: bool
 ) -> Compiled:
     try:
         program = vocabulary.engine.compile(constraint.lower())
     except _core.LimitError as error:
         raise limit_exceeded(error, constraint.describe()) from None
-    return Compiled(kind, key, constraint, vocabulary, program, is_slow)
+    return Compiled(kind, key, constraint, vocabulary, program, is_slow, forms)
 
 
 def check_install(trial: Trial, limits: RequestLimits) -> None:

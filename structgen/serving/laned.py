@@ -22,6 +22,7 @@ from typing import Any
 from structgen import _core
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.matcher import Matcher
+from structgen.tools.forms import Forms
 from structgen.vocabulary import Vocabulary
 
 from .compiler import MASK_BYTES, Compiled, install
@@ -60,6 +61,8 @@ class LanedSpec:
     """In a fresh engine, if the one that it was compiled in is full."""
     least_tokens: int | None = None
     """Of a short text, if one was found in the trial."""
+    forms: Forms = field(default_factory=dict)
+    """See `Trial.forms`."""
     _asked: dict[int, int | None] = field(default_factory=dict)
     """Of texts that are longer than so many tokens, as far as was found out."""
     _lane: weakref.ReferenceType[Lane] | None = None
@@ -197,7 +200,9 @@ class LanedCompiler(Trials[Compiled | LanedSpec]):
             quick = self._installed(job, trial)
         constraint = trial.constraint(job.kind, job.spec, self.vocabulary, self.limits)
         pickled = pickle.dumps(constraint, pickle.HIGHEST_PROTOCOL)
-        return LanedSpec(job.kind, job.key, pickled, self.lanes, quick, self._recompiled, trial.least_tokens)
+        return LanedSpec(
+            job.kind, job.key, pickled, self.lanes, quick, self._recompiled, trial.least_tokens, trial.forms
+        )
 
     def _installed(self, job: Job[Compiled | LanedSpec], trial: Trial) -> Compiled | None:
         """It in this process; None where that takes too long: its trial met no limit, so a lane has room for it."""

@@ -160,7 +160,7 @@ class _Reading:
                 raise ConstraintError("nothing satisfies the schema false")
             function = {"name": "call", "parameters": {"type": "object"} if read is True else read}
             (tool,) = read_tools([{"type": "function", "function": function}])
-            return Composition(xml_parameters(tool), "parameters as XML")
+            return Composition(xml_parameters(tool)[0], "parameters as XML")
 
     def _qwen_xml_parameter(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
         check_fields(form, {"type", "json_schema"}, where)

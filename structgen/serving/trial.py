@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -21,6 +21,7 @@ from structgen import _core
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.failures import limit_exceeded
 from structgen.matcher import compile_constraint
+from structgen.tools.forms import Forms, are_forms
 from structgen.vocabulary import Vocabulary
 
 from .requests import Kind, RequestLimits, constraint_of
@@ -127,6 +128,8 @@ class Trial:
     """Seconds of CPU time, which a busy machine does not stretch."""
     least_tokens: int | None = None
     """Of the shortest text that was found at once; None if none was."""
+    forms: Forms = field(default_factory=dict)
+    """Of a turn with tools: how the values of parameters are written, for whoever reads its text."""
 
     def constraint(self, kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits) -> Constraint:
         """What the spec describes, without anything being read yet."""
@@ -135,19 +138,22 @@ class Trial:
     def pack(self) -> bytes:
         """As a message."""
         numbers = [self.seconds, self.install_seconds, self.slowest_mask, self.least_tokens]
-        return pack("trial", [self.description, self.lowered is not None, *numbers], self.lowered or b"")
+        content = [self.description, self.lowered is not None, *numbers, self.forms]
+        return pack("trial", content, self.lowered or b"")
 
     @classmethod
     def unpacked(cls, content: Any, tail: bytes) -> Trial:
         """From a message. Raises `Garbled`."""
-        if not isinstance(content, list) or len(content) != 6 or not isinstance(content[0], str):
+        if not isinstance(content, list) or len(content) != 7 or not isinstance(content[0], str):
             raise Garbled("not a trial")
-        seconds, install, slowest, least = content[2:]
+        seconds, install, slowest, least, forms = content[2:]
         if not all(type(one) in (int, float) and one >= 0 for one in (seconds, install, slowest)):
             raise Garbled("not the times of a trial")
         if least is not None and type(least) is not int:
             raise Garbled("not the length of a text")
-        return cls(content[0], tail if content[1] is True else None, seconds, install, slowest, least)
+        if not are_forms(forms):
+            raise Garbled("not the forms of parameters")
+        return cls(content[0], tail if content[1] is True else None, seconds, install, slowest, least, forms)
 
 
 def try_out(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits) -> Trial:
@@ -165,7 +171,8 @@ def try_out(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits
     compile_constraint(constraint, vocabulary)  # tells what is wrong with an empty one
     slowest = _slowest_mask(program, vocabulary)
     least = _least_tokens(program)
-    return Trial(constraint.describe(), lowered, perf_counter() - begin, install, slowest, least)
+    forms: Forms = getattr(constraint, "forms", {})
+    return Trial(constraint.describe(), lowered, perf_counter() - begin, install, slowest, least, forms)
 
 
 def _sent(

@@ -19,6 +19,7 @@ from structgen.errors import ConstraintError, LimitExceeded, OutputInvalid
 
 from .definitions import Tool
 from .formats import ToolFormat
+from .forms import Form
 from .pythonic import python_arguments, read_python_arguments
 from .xml_parameters import read_xml_parameters, xml_parameters
 
@@ -29,13 +30,15 @@ __all__ = ["NOTATIONS", "Notation", "arguments_of"]
 class Notation:
     """Both directions of one notation."""
 
-    write: Callable[[Tool, ToolFormat], Body]
-    read: Callable[[str, int, Tool], tuple[dict[str, Any], int]]
-    """From a text and the place where the arguments begin to them and the place where they end."""
+    write: Callable[[Tool, ToolFormat], tuple[Body, dict[str, Form]]]
+    """What may be written, and what `read` has to know of it."""
+    read: Callable[[str, int, Tool, Mapping[str, Form] | None], tuple[dict[str, Any], int]]
+    """From a text, the place where the arguments begin, and what `write` told, to them and the place where they
+    end."""
 
 
-def arguments_of(tool: Tool, format: ToolFormat) -> Body:
-    """What may be written; an error says whose parameters it is about."""
+def arguments_of(tool: Tool, format: ToolFormat) -> tuple[Body, dict[str, Form]]:
+    """What may be written, and the forms of its values; an error says whose parameters it is about."""
     try:
         if format.arguments != "json":
             _write_json(tool, format)  # says what is wrong with the schema, at its place in the whole
@@ -64,7 +67,13 @@ def _read_json(text: str, start: int, tool: Tool) -> tuple[dict[str, Any], int]:
 
 
 NOTATIONS: Mapping[str, Notation] = {
-    "json": Notation(_write_json, _read_json),
-    "python": Notation(lambda tool, format: python_arguments(tool), read_python_arguments),
+    "json": Notation(
+        lambda tool, format: (_write_json(tool, format), {}),
+        lambda text, start, tool, forms: _read_json(text, start, tool),
+    ),
+    "python": Notation(
+        lambda tool, format: (python_arguments(tool), {}),
+        lambda text, start, tool, forms: read_python_arguments(text, start, tool),
+    ),
     "xml": Notation(lambda tool, format: xml_parameters(tool), read_xml_parameters),
 }

@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from structgen.constraints.json_schema.constraint import JsonSchemaConstraint, part_of_schema
+from structgen.constraints.json_schema.pointers import segments
 from structgen.errors import UnsupportedKeyword
 
 from .definitions import Tool
 
-__all__ = ["ANNOTATIONS", "Parameter", "parameters_of", "resolved", "within"]
+__all__ = [
+    "ANNOTATIONS",
+    "DEFINITIONS",
+    "WRITTEN",
+    "Parameter",
+    "Place",
+    "constraint_at",
+    "has_identifier",
+    "parameters_of",
+    "resolved",
+]
+
+Place = tuple[str, ...]
+"""Keywords and keys that lead from the root of a schema to a sub-schema."""
+WRITTEN: dict[str, Any] = {"ordered": True, "whitespace": "json.dumps", "integers": "digits"}
+"""How the JSON of one value is written."""
 
 ANNOTATIONS = frozenset(
     {
@@ -25,8 +42,13 @@ ANNOTATIONS = frozenset(
     }
 )
 """Keywords that allow and forbid nothing."""
-_DEFINITIONS = ("$defs", "definitions")
-_KNOWN = frozenset({"type", "properties", "required", "additionalProperties", *_DEFINITIONS}) | ANNOTATIONS
+DEFINITIONS = ("$defs", "definitions")
+_IDENTIFIERS = frozenset({"$id", "id", "$anchor", "$dynamicAnchor"})
+_KNOWN = (
+    frozenset({"type", "properties", "required", "additionalProperties", *DEFINITIONS})
+    | ANNOTATIONS
+    | _IDENTIFIERS
+)
 _MOST_REFERENCES = 32
 
 
@@ -54,25 +76,43 @@ def parameters_of(tool: Tool, notation: str) -> Iterator[Parameter]:
         yield Parameter(name, schema, name in required)
 
 
-def within(tool: Tool, schema: Any) -> Any:
-    """A part of the parameters as a schema of its own, with the definitions that it may refer to."""
-    if not isinstance(schema, Mapping):
-        return schema
-    definitions = {key: tool.parameters[key] for key in _DEFINITIONS if key in tool.parameters}
-    return {**definitions, **schema}
+def constraint_at(tool: Tool, place: Place) -> JsonSchemaConstraint:
+    """The JSON of the sub-schema at this place. Its references are resolved in the whole schema of the parameters."""
+    return part_of_schema(tool.parameters, place, **WRITTEN)
 
 
-def resolved(tool: Tool, schema: Any) -> Any:
-    """The schema that a chain of references to the tool's definitions leads to."""
+def resolved(tool: Tool, schema: Any, place: Place) -> tuple[Any, Place]:
+    """The sub-schema that a chain of references to places in the parameters leads to, and its place.
+
+    A reference that leads elsewhere is left as it is.
+    """
     for _ in range(_MOST_REFERENCES):
         if not isinstance(schema, Mapping) or schema.keys() - ANNOTATIONS != {"$ref"}:
-            return schema
-        group, _, name = str(schema["$ref"]).removeprefix("#/").partition("/")
-        target = tool.parameters.get(group, {}).get(name) if group in _DEFINITIONS else None
-        if target is None:
-            return schema
-        schema = target
-    return schema
+            break
+        found = _target(tool.parameters, schema["$ref"])
+        if found is None:
+            break
+        schema, place = found
+    return schema, place
+
+
+def _target(root: Mapping[str, Any], reference: object) -> tuple[Any, Place] | None:
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    place = tuple(segments(reference[1:]))
+    found: Any = root
+    for name in place:
+        if not isinstance(found, Mapping) or name not in found:
+            return None
+        if found is not root and has_identifier(found):
+            return None  # a reference in there means something else
+        found = found[name]
+    return found, place
+
+
+def has_identifier(schema: Mapping[str, Any]) -> bool:
+    """May references inside the sub-schema mean something else than outside of it?"""
+    return any(isinstance(schema.get(keyword), str) for keyword in ("$id", "id"))
 
 
 def _unsupported(tool: Tool, notation: str, pointer: str, keyword: str) -> UnsupportedKeyword:

@@ -17,11 +17,21 @@ from typing import Any
 from structgen.constraints.composition import body_of
 from structgen.constraints.grammar.ir import Body
 from structgen.constraints.json_schema import json_schema
+from structgen.constraints.json_schema.pointers import escape
 from structgen.errors import ConstraintError, OutputInvalid, UnsupportedKeyword
 
 from .bodies import EMPTY, choice_of, listed, sequence_of, text_of
 from .definitions import Tool
-from .fields import ANNOTATIONS, parameters_of, resolved, within
+from .fields import (
+    ANNOTATIONS,
+    DEFINITIONS,
+    WRITTEN,
+    Place,
+    constraint_at,
+    has_identifier,
+    parameters_of,
+    resolved,
+)
 
 __all__ = ["python_arguments", "read_python_arguments"]
 
@@ -43,7 +53,7 @@ def python_arguments(tool: Tool) -> Body:
                 where=f"the parameters of {tool.name}",
                 hint="Rename it, or use a format whose arguments are JSON.",
             )
-        value = _Values(tool).write(schema, f"#/properties/{name}", ())
+        value = _Values(tool).write(schema, ("properties", name), ())
         items.append((sequence_of((text_of(f"{name}="), value)), required))
     return listed(items, text_of(", "))
 
@@ -54,60 +64,60 @@ class _Values:
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
 
-    def write(self, schema: Any, pointer: str, inside: tuple[int, ...]) -> Body:
-        schema = resolved(self._tool, schema)
+    def write(self, schema: Any, place: Place, inside: tuple[int, ...]) -> Body:
+        schema, place = resolved(self._tool, schema, place)
         if id(schema) in inside:
-            raise self._unsupported(pointer, "$ref", "a value inside itself that may be True, False or None")
+            raise self._unsupported(place, "$ref", "a value inside itself that may be True, False or None")
         inside = (*inside, id(schema))
         if self._is_json(schema, ()):
-            return self._json(schema)
+            return body_of(constraint_at(self._tool, place))
         if not isinstance(schema, Mapping):
-            raise self._unsupported(pointer, "type", "a value of any type")
+            raise self._unsupported(place, "type", "a value of any type")
+        if "$ref" in schema:
+            raise self._unsupported(place, "$ref", "what this reference leads to")
         said = schema.keys() - ANNOTATIONS
         if "const" in said or "enum" in said:
-            return self._listed(schema, pointer)
+            return self._listed(schema, place)
         if "anyOf" in said:
-            self._only(schema, pointer, _UNIONS)
+            self._only(schema, place, _UNIONS)
             branches = enumerate(schema["anyOf"])
-            return choice_of([self.write(one, f"{pointer}/anyOf/{i}", inside) for i, one in branches])
+            return choice_of([self.write(one, (*place, "anyOf", str(i)), inside) for i, one in branches])
         kind = schema.get("type")
         if isinstance(kind, Sequence) and not isinstance(kind, str):
-            return choice_of([self._of_type(schema, one, pointer, inside) for one in kind])
-        return self._of_type(schema, kind, pointer, inside)
+            return choice_of([self._of_type(schema, one, place, inside) for one in kind])
+        return self._of_type(schema, kind, place, inside)
 
-    def _of_type(self, schema: Mapping[str, Any], kind: Any, pointer: str, inside: tuple[int, ...]) -> Body:
-        if kind == "boolean":
-            return choice_of([text_of("True"), text_of("False")])
-        if kind == "null":
-            return text_of("None")
+    def _of_type(self, schema: Mapping[str, Any], kind: Any, place: Place, inside: tuple[int, ...]) -> Body:
+        if kind in ("boolean", "null"):
+            self._only(schema, place, _STRINGS | _NUMBERS | _ARRAYS | _OBJECTS)
+            return text_of("None") if kind == "null" else choice_of([text_of("True"), text_of("False")])
         if kind in _SCALARS:
-            return self._json({**schema, "type": kind})
+            return body_of(constraint_at(self._tool, place) & json_schema({"type": kind}, **WRITTEN))
         if kind == "array":
-            self._only(schema, pointer, _ARRAYS | _STRINGS | _NUMBERS)
-            one = self.write(schema.get("items", True), f"{pointer}/items", inside)
+            self._only(schema, place, _ARRAYS | _STRINGS | _NUMBERS)
+            one = self.write(schema.get("items", True), (*place, "items"), inside)
             return self._several("[]", one, schema.get("minItems", 0), schema.get("maxItems"))
         if kind == "object":
-            return self._object(schema, pointer, inside)
-        raise self._unsupported(pointer, "type", "a value of any type")
+            return self._object(schema, place, inside)
+        raise self._unsupported(place, "type", "a value of any type")
 
-    def _object(self, schema: Mapping[str, Any], pointer: str, inside: tuple[int, ...]) -> Body:
-        self._only(schema, pointer, _OBJECTS)
+    def _object(self, schema: Mapping[str, Any], place: Place, inside: tuple[int, ...]) -> Body:
+        self._only(schema, place, _OBJECTS)
         properties: Mapping[str, Any] = schema.get("properties", {})
         more = schema.get("additionalProperties", not properties)
         required = schema.get("required", ())
         if (more is not False and properties) or any(name not in properties for name in required):
-            raise self._unsupported(pointer, "additionalProperties", "an object with declared and other keys")
+            raise self._unsupported(place, "additionalProperties", "an object with declared and other keys")
         if more is not False:
-            value = self.write(more, f"{pointer}/additionalProperties", inside)
-            return self._several(
-                "{}", sequence_of((self._json({"type": "string"}), text_of(": "), value)), 0, None
-            )
+            value = self.write(more, (*place, "additionalProperties"), inside)
+            key = body_of(json_schema({"type": "string"}, **WRITTEN))
+            return self._several("{}", sequence_of((key, text_of(": "), value)), 0, None)
         items = [
             (
                 sequence_of(
                     (
                         text_of(f"{json.dumps(name, ensure_ascii=False)}: "),
-                        self.write(one, f"{pointer}/properties/{name}", inside),
+                        self.write(one, (*place, "properties", name), inside),
                     )
                 ),
                 name in required,
@@ -129,22 +139,18 @@ class _Values:
         content = several if least else choice_of([EMPTY, several])
         return sequence_of((text_of(brackets[0]), content, text_of(brackets[1])))
 
-    def _listed(self, schema: Mapping[str, Any], pointer: str) -> Body:
-        self._only(schema, pointer, frozenset({"const", "enum", "type"}))
+    def _listed(self, schema: Mapping[str, Any], place: Place) -> Body:
+        self._only(schema, place, frozenset({"const", "enum", "type"}))
         values = [schema["const"]] if "const" in schema else list(schema["enum"])
         import jsonschema  # type: ignore[import-untyped]
 
         kind = jsonschema.Draft202012Validator(dict(schema))
         return choice_of([text_of(_literal(value)) for value in values if kind.is_valid(value)])
 
-    def _json(self, schema: Any) -> Body:
-        whole = within(self._tool, schema)
-        return body_of(json_schema(whole, ordered=True, whitespace="json.dumps", integers="digits"))
-
     def _is_json(self, schema: Any, inside: tuple[int, ...]) -> bool:
         """Can no true, false or null be in a value? Where that is not clear, the answer is no."""
-        schema = resolved(self._tool, schema)
-        if not isinstance(schema, Mapping) or "$ref" in schema:
+        schema, _ = resolved(self._tool, schema, ())
+        if not isinstance(schema, Mapping) or "$ref" in schema or has_identifier(schema):
             return False
         if id(schema) in inside:
             return True
@@ -164,17 +170,18 @@ class _Values:
             if schema.get("maxItems", -1) == len(parts) - 1:
                 parts.pop()  # nothing comes after the first ones
             return all(part is False or self._is_json(part, inside) for part in parts)
-        if kind == "object" and schema.keys() - ANNOTATIONS <= {"type", *_OBJECTS}:
+        if kind == "object" and schema.keys() - ANNOTATIONS <= {"type", *_OBJECTS, *DEFINITIONS}:
             more = schema.get("additionalProperties", True)
             parts = [*schema.get("properties", {}).values(), *([] if more is False else [more])]
             return all(self._is_json(part, inside) for part in parts)
         return False
 
-    def _only(self, schema: Mapping[str, Any], pointer: str, known: frozenset[str]) -> None:
-        for keyword_ in sorted(schema.keys() - ANNOTATIONS - known - {"type", "$defs", "definitions"}):
-            raise self._unsupported(pointer, keyword_, f"{keyword_} together with True, False or None")
+    def _only(self, schema: Mapping[str, Any], place: Place, known: frozenset[str]) -> None:
+        for keyword_ in sorted(schema.keys() - ANNOTATIONS - known - {"type", *DEFINITIONS}):
+            raise self._unsupported(place, keyword_, f"{keyword_} together with True, False or None")
 
-    def _unsupported(self, pointer: str, keyword_: str, what: str) -> UnsupportedKeyword:
+    def _unsupported(self, place: Place, keyword_: str, what: str) -> UnsupportedKeyword:
+        pointer = "/".join(("#", *map(escape, place)))
         return UnsupportedKeyword(
             f"{what} cannot be written as Python in the arguments of {self._tool.name}",
             pointer=pointer,

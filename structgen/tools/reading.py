@@ -4,7 +4,7 @@ Why: a loop runs the calls; it must read exactly what the constraint lets a mode
 What: the text is read from left to right by the same templates that the constraint was made of. Arguments are read by
 their own notation, so a marker inside a string is no marker.
 Invariant: what `tools` allows is read; what is cut off or no turn is `OutputInvalid`.
-Cost: linear in the text.
+Cost: linear in the text; nothing is compiled.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from structgen.errors import OutputInvalid
 from .arguments import NOTATIONS
 from .definitions import Tool, ToolCall
 from .formats import ToolFormat
+from .forms import Forms
 
 __all__ = ["AssistantTurn", "TurnReader"]
 
@@ -32,12 +33,15 @@ class AssistantTurn:
 
 
 class TurnReader:
-    """Of one format and its tools."""
+    """Of one format and its tools; `forms` are those of the constraint, `ToolTurn.forms`."""
 
-    def __init__(self, format: ToolFormat, tools: Sequence[Tool], reasoning: bool | str) -> None:
+    def __init__(
+        self, format: ToolFormat, tools: Sequence[Tool], reasoning: bool | str, forms: Forms
+    ) -> None:
         self.format = format
         self.tools = sorted(tools, key=lambda tool: len(tool.name), reverse=True)
         self.reasoning = reasoning
+        self.forms = forms
 
     def read(self, text: str) -> AssistantTurn:
         thought, start = self._thought(text)
@@ -111,7 +115,9 @@ class TurnReader:
         for tool in self.tools:
             if text.startswith(tool.name + middle, place):
                 start = place + len(tool.name) + len(middle)
-                arguments, end = NOTATIONS[self.format.arguments].read(text, start, tool)
+                arguments, end = NOTATIONS[self.format.arguments].read(
+                    text, start, tool, self.forms.get(tool.name)
+                )
                 return ToolCall(tool.name, arguments), self._expect(text, end, closing)
         raise OutputInvalid(f"{text[place : place + 40]!r} calls no tool", text=text)
 

@@ -34,6 +34,7 @@ from .arguments import arguments_of
 from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of
 from .definitions import Tool, ToolCall, names_of, read_tools
 from .formats import ToolFormat, tool_format
+from .forms import Form, Forms
 from .order import Order, OrderFormulas, order_of
 from .ordered_calls import CallPieces, ordered_calls
 from .prompting import in_order
@@ -49,13 +50,15 @@ _MOST_LINES = 2
 class ToolTurn(Composition):
     """Made by `tools`."""
 
-    __slots__ = ("format", "options", "reasoning", "tools")
+    __slots__ = ("format", "forms", "options", "reasoning", "tools")
 
     tools: tuple[Tool, ...]
     format: ToolFormat
     reasoning: ReasoningChoice
     options: Mapping[str, Any]
     """What `tools` was told."""
+    forms: Forms
+    """How values are written, for `read`."""
 
     def __init__(
         self,
@@ -65,11 +68,13 @@ class ToolTurn(Composition):
         reasoning: ReasoningChoice,
         rules: Sequence[Rule],
         options: Mapping[str, Any],
+        forms: Forms,
     ) -> None:
         object.__setattr__(self, "tools", tools)
         object.__setattr__(self, "format", format)
         object.__setattr__(self, "reasoning", reasoning)
         object.__setattr__(self, "options", options)
+        object.__setattr__(self, "forms", forms)
         super().__init__(body, f"a turn with the tools {names_of(tools)} as {format.name} writes them", rules)
 
     def read(self, text: str) -> AssistantTurn:
@@ -78,7 +83,7 @@ class ToolTurn(Composition):
         `text` has its special tokens in it, as `Vocabulary.spelled` tells it from the tokens. Raises `OutputInvalid`
         where it is no whole turn.
         """
-        return TurnReader(self.format, self.tools, self.reasoning).read(text)
+        return TurnReader(self.format, self.tools, self.reasoning, self.forms).read(text)
 
     def instructions(self) -> str:
         order = self.options["order"]
@@ -171,7 +176,7 @@ def tools(
         assert ordered is not None
         raise ordered.refused(tool_choice)
     body = sequence_of((turn.thought(max_reasoning), choice_of(parts)))
-    return ToolTurn(body, offered, chosen, reasoning, rules, options)
+    return ToolTurn(body, offered, chosen, reasoning, rules, options, turn.forms)
 
 
 class _Turn:
@@ -181,6 +186,7 @@ class _Turn:
         self.format = format
         self.reasoning = reasoning
         self.max_text = max_text
+        self.forms: dict[str, dict[str, Form]] = {}
         thinks = () if reasoning is False or format.is_framed else format.think
         self.never = tuple(dict.fromkeys((*format.specials, *thinks)))
         self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.is_framed else format.think))))
@@ -252,10 +258,10 @@ class _Turn:
         """How each is called."""
         start, rest = self.format.call.split("$name")
         middle, end = (pieces(one, self.specials) for one in rest.split("$arguments"))
-        each = {
-            tool.name: sequence_of((text_of(tool.name), middle, arguments_of(tool, self.format)))
-            for tool in called
-        }
+        each = {}
+        for tool in called:
+            arguments, self.forms[tool.name] = arguments_of(tool, self.format)
+            each[tool.name] = sequence_of((text_of(tool.name), middle, arguments))
         between = pieces(self.format.between or "", self.specials)
         return CallPieces(pieces(start, self.specials), each, end, between)
 

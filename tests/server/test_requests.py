@@ -14,6 +14,8 @@ import pytest
 
 openai = pytest.importorskip("openai")
 
+from structgen import _core  # noqa: E402
+from structgen.server.tool_fields import ToolsAsked  # noqa: E402
 from structgen.serving.laned import LanedSpec  # noqa: E402
 from structgen.serving.requests import constraint_of  # noqa: E402
 
@@ -169,7 +171,7 @@ def test_logprobs_of_chats(client: Any) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("format", ["hermes", "llama3_json", "pythonic"])
+@pytest.mark.parametrize("format", ["hermes", "llama3_json", "pythonic", "qwen3_coder"])
 def test_a_tool_that_must_be_called(client: Any, stream: bool, format: str) -> None:
     options: dict[str, Any] = {
         "tools": [WEATHER, CLOCK],
@@ -189,6 +191,30 @@ def test_a_tool_that_must_be_called(client: Any, stream: bool, format: str) -> N
     assert call.function.name == "weather" and call.id
     jsonschema.validate(json.loads(call.function.arguments), WEATHER["function"]["parameters"])  # type: ignore[index]
     assert reason == "tool_calls"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_is_read_without_work_in_the_core(
+    client: Any, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading is done on the event loop, where nothing limits it."""
+    read, found = ToolsAsked.read, []
+
+    def counted(tools: ToolsAsked, text: str) -> Any:
+        before = _core.work_done()
+        turn = read(tools, text)
+        found.append((tools.forms, _core.work_done() - before))
+        return turn
+
+    monkeypatch.setattr(ToolsAsked, "read", counted)
+    options: dict[str, Any] = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}
+    extra = {"structgen": {"tool_format": "qwen3_coder"}}
+    answer = ask(client, "The weather in Rome?", stream=stream, extra=extra, **options)
+    if stream:
+        assert [call for one in answer for call in one.choices[0].delta.tool_calls or []]
+    else:
+        assert answer.choices[0].message.tool_calls
+    assert found == [({"weather": {"city": "string", "days": "json"}}, 0)]
 
 
 def test_a_conversation_with_tools(client: Any) -> None:

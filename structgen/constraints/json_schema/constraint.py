@@ -9,7 +9,7 @@ Cost: reading is linear in the schema; combining is linear in both.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -24,10 +24,11 @@ from .ir import SchemaIR
 from .merging import combine
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
+from .pointers import escape
 from .reader import read_schema
 from .whitespace import Whitespace
 
-__all__ = ["JsonSchemaConstraint", "json_schema"]
+__all__ = ["JsonSchemaConstraint", "json_schema", "part_of_schema"]
 
 
 class JsonSchemaConstraint(Constraint):
@@ -165,6 +166,16 @@ def json_schema(
     chosen = make_options(options)
     ir = read_schema(parse_schema(schema), chosen, registry)
     return JsonSchemaConstraint(ir, chosen, _source(schema) if registry is None else None)
+
+
+def part_of_schema(schema: dict[str, Any], names: Sequence[str], **options: Any) -> JsonSchemaConstraint:
+    """Return the constraint of the sub-schema that `names` lead to, one keyword or key after the other.
+
+    References inside it are resolved in the whole schema: ``#`` is the root of `schema`, not the sub-schema.
+    """
+    chosen = make_options(options)
+    pointer = "".join(f"/{escape(name)}" for name in names).replace("%", "%25")
+    return JsonSchemaConstraint(read_schema(parse_schema(schema), chosen, part=pointer), chosen)
 
 
 def _source(schema: str | bytes | dict[str, Any] | bool) -> str | None:

@@ -56,13 +56,16 @@ class Reader:
         self._true = self._false = -1
         self.root = self.resource = Resource({}, LATEST, "", "#")
 
-    def read(self, schema: Any) -> tuple[Node | bool, ...]:
-        """All nodes; the root is the first."""
+    def read(self, schema: Any, part: str = "") -> tuple[Node | bool, ...]:
+        """All nodes; the root is the first: the schema, or the part of it that the pointer `part` leads to."""
         dialect = schema.get("$schema") if isinstance(schema, dict) else None
         if dialect is not None and not isinstance(dialect, str):
             raise SchemaInvalid(f"$schema is the URI of a dialect, not {dialect!r:.60}", pointer="#/$schema")
         self.root = self.resource = self._enter(self.references.document(schema))
-        self.child(schema, "#")
+        if part:
+            self._at_target(self.references.resolve(f"#{part}", self.resource, "#"))
+        else:
+            self.child(schema, "#")
         self._run()
         if self.has_shared and self.beside_of:
             find_endless(self.beside_of)
@@ -319,12 +322,12 @@ class NeedsScopes(Exception):
     """A reference depends on the dynamic scope, so the schema must be read with scopes, which costs more."""
 
 
-def read_schema(schema: Any, options: JsonSchemaOptions, registry: Any = None) -> SchemaIR:
-    """The IR of a parsed schema."""
+def read_schema(schema: Any, options: JsonSchemaOptions, registry: Any = None, part: str = "") -> SchemaIR:
+    """The IR of a parsed schema, or of the part of it that the pointer `part` leads to."""
     reader = Reader(options, registry)
     try:
-        nodes = reader.read(schema)
+        nodes = reader.read(schema, part)
     except NeedsScopes:
         reader = Reader(options, registry, in_scopes=True)
-        nodes = reader.read(schema)
+        nodes = reader.read(schema, part)
     return SchemaIR(nodes=nodes, root=0, options=options.lower(), spelled=reader.spelled)
