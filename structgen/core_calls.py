@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from structgen import _core
-from structgen.errors import OptionError, Stopped
+from structgen.errors import OptionError, Stopped, with_kind
 
 __all__ = ["StopFlag", "call_limits"]
 
@@ -37,7 +37,7 @@ def call_limits(
     Raises:
         LimitExceeded: A time limit was met; its `limit` is ``"call_seconds"``.
         Stopped: The flag was set.
-        OptionError: A limit is negative or not a number.
+        OptionError: A limit is negative or not a number, or `stop` is not a flag.
 
     Example:
         ```python
@@ -47,10 +47,23 @@ def call_limits(
         ```
     """
     for name, value in (("cpu_seconds", cpu_seconds), ("seconds", seconds)):
-        if value is not None and not (isinstance(value, int | float) and value >= 0):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not (isinstance(value, int | float) and value >= 0):  # not >= 0: nan
             raise OptionError(f"{name} must be a number of seconds of at least 0, not {value!r:.60}")
-    with _core.CallLimits(cpu_seconds=cpu_seconds, seconds=seconds, stop=stop):
+    if stop is not None and not isinstance(stop, StopFlag):
+        raise OptionError(
+            f"stop must be a StopFlag, not {with_kind(stop)}", hint="Make one: flag = structgen.StopFlag()."
+        )
+    with _core.CallLimits(
+        cpu_seconds=_at_most_decades(cpu_seconds), seconds=_at_most_decades(seconds), stop=stop
+    ):
         try:
             yield
         except _core.Stopped:
             raise Stopped("the call was stopped by its flag") from None
+
+
+def _at_most_decades(seconds: float | None) -> float | None:
+    """Return a number that fits the core's clock; an int may be too large for a float."""
+    return None if seconds is None else float(min(seconds, 1e9))

@@ -99,7 +99,7 @@ def guarded(settings: ServerSettings) -> type[H11Protocol]:
 
         @property
         def is_idle(self) -> bool:
-            """Has it no complete request that is being answered?"""
+            """Return whether no complete request is being answered."""
             return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
         def connection_made(self, transport: Any) -> None:

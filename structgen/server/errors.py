@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from typing import Any
 
 from structgen.errors import GenerationError, LimitExceeded, PromptError, StructgenError
 from structgen.serving.passing import passing_status
 
-__all__ = ["ApiError", "ShuttingDown", "as_text", "bad_request", "failed", "of_error"]
+__all__ = ["ApiError", "ShuttingDown", "as_text", "bad_request", "failed", "message_of", "of_error"]
 
 _TYPES = {
     400: "invalid_request_error",
@@ -21,6 +23,11 @@ _TYPES = {
     503: "unavailable_error",
     504: "timeout_error",
 }
+
+
+_LIBRARY_OPTION = re.compile(r"^Raise it|limits\(|limits=|^Allow the calls more time")
+"""Hints about options of Python calls, which a client of the server cannot set."""
+_LIBRARY_CLAUSE = re.compile(r", or raise the limit:? (with )?limits=\w+\([^)]*\)")
 
 
 class ShuttingDown(GenerationError):
@@ -54,6 +61,17 @@ def as_text(value: str) -> str:
     return value.encode("utf-8", "backslashreplace").decode()
 
 
+def message_of(error: StructgenError) -> str:
+    """Return an error's text with a hint that a client can follow."""
+    if not error.hint:
+        return str(error)
+    told = copy.copy(error)
+    told.hint = _LIBRARY_CLAUSE.sub("", error.hint)
+    if _LIBRARY_OPTION.search(told.hint):
+        told.hint = "Send a smaller or simpler one."
+    return str(told)
+
+
 def bad_request(param: str | None, message: str, code: str | None = None) -> ApiError:
     """A request that cannot be answered as it is."""
     return ApiError(400, message, param=param, code=code)
@@ -69,13 +87,13 @@ def of_error(error: StructgenError, param: str | None) -> ApiError:
     if _is_end(error):
         return ApiError(503, "the server is shutting down", code="draining")
     if (status := passing_status(error)) is not None:
-        return ApiError(status, str(error), param=param, code=getattr(error, "limit", None))
+        return ApiError(status, message_of(error), param=param, code=getattr(error, "limit", None))
     if isinstance(error, PromptError):
         param = "messages"
     if isinstance(error, LimitExceeded) and error.limit == "context_length":
-        return bad_request("messages", str(error), "context_length_exceeded")
+        return bad_request("messages", message_of(error), "context_length_exceeded")
     code = "limit_exceeded" if isinstance(error, LimitExceeded) else "invalid_constraint" if param else None
-    return bad_request(param, str(error), code)
+    return bad_request(param, message_of(error), code)
 
 
 def failed(error: StructgenError) -> ApiError:
@@ -83,5 +101,5 @@ def failed(error: StructgenError) -> ApiError:
     if _is_end(error):
         return ApiError(503, "the server is shutting down", code="draining")
     if isinstance(error, LimitExceeded):
-        return ApiError(passing_status(error) or 422, str(error), code=error.limit or "limit_exceeded")
-    return ApiError(500, str(error), code="internal_error")
+        return ApiError(passing_status(error) or 422, message_of(error), code=error.limit or "limit_exceeded")
+    return ApiError(500, message_of(error), code="internal_error")

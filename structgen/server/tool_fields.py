@@ -18,7 +18,7 @@ from structgen.tools.forms import Forms
 from structgen.tools.order import formulas_of
 from structgen.tools.reading import AssistantTurn, TurnReader
 
-from .errors import bad_request
+from .errors import bad_request, message_of
 from .fields import Fields
 from .settings import ServerSettings
 
@@ -79,7 +79,7 @@ def read_tools_asked(fields: Fields, own: Fields | None, settings: ServerSetting
     try:
         offered = read_tools(given)
     except StructgenError as error:
-        raise bad_request("tools", str(error)) from None
+        raise bad_request("tools", message_of(error)) from None
     wanted = _choice(choice, offered)
     if wanted == "none":
         return None
@@ -124,7 +124,7 @@ def read_messages(fields: Fields, tools: ToolsAsked | None) -> list[dict[str, An
         try:
             told = tools.instructions()
         except StructgenError as error:
-            raise bad_request("structgen.ltl", str(error)) from None
+            raise bad_request("structgen.ltl", message_of(error)) from None
         if messages[0]["role"] == "system":
             messages[0]["content"] += f"\n\n{told}"
         else:

@@ -25,13 +25,14 @@ from typing import Any
 from structgen import _core
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded, StructgenError
+from structgen.serving.lane_answers import View
 from structgen.serving.own_requests import preload
 from structgen.serving.processes import bound_memory, die_with_parent, settle, stand_by
 from structgen.serving.trial import serving_vocabulary
-from structgen.serving.wire import MOST_BYTES, Garbled, crash, pack, pack_error
+from structgen.serving.wire import MOST_BYTES, crash, pack, pack_error
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["NUMBER", "READY", "Question", "View", "checked_tokens", "main", "receive", "send"]
+__all__ = ["NUMBER", "READY", "Question", "main", "receive", "send"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,38 +55,6 @@ class Question:
     tokens: tuple[int, ...] = ()
     name: str = "view"
     arguments: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class View:
-    """All that is drawn by, at one place of a text."""
-
-    mask: bytes
-    allowed: int
-    is_complete: bool
-    must_stop: bool
-    forced: tuple[int, ...]
-
-    def pack(self) -> bytes:
-        """As a message."""
-        return pack("view", [self.allowed, self.is_complete, self.must_stop, self.forced], self.mask)
-
-    @classmethod
-    def unpacked(cls, content: Any, mask: bytes, words: int) -> View:
-        """From a message, for a vocabulary of so many words of mask. Raises `Garbled`."""
-        if not isinstance(content, list) or len(content) != 4 or len(mask) != 4 * words:
-            raise Garbled("not a view")
-        allowed, is_complete, must_stop, forced = content
-        if type(allowed) is not int or type(is_complete) is not bool or type(must_stop) is not bool:
-            raise Garbled("not the fields of a view")
-        return cls(mask, allowed, is_complete, must_stop, checked_tokens(forced, 32 * words))
-
-
-def checked_tokens(tokens: Any, size: int) -> tuple[int, ...]:
-    """Tokens of a message, below `size`. Raises `Garbled`."""
-    if not isinstance(tokens, list) or not all(type(one) is int and 0 <= one < size for one in tokens):
-        raise Garbled("not tokens")
-    return tuple(tokens)
 
 
 def main() -> None:
@@ -197,18 +166,30 @@ def send(line: socket.socket, data: bytes) -> None:
     line.sendall(LENGTH.pack(len(data)) + data)
 
 
-def receive(line: socket.socket) -> bytes | None:
-    """The bytes of a frame; None where the other side has closed, or sends one that is too long."""
-    head = _exactly(line, LENGTH.size)
+def receive(
+    line: socket.socket, most_bytes: int = MOST_BYTES, wait: Callable[[], None] = lambda: None
+) -> bytes | None:
+    """Read a frame.
+
+    Args:
+        line: The socket.
+        most_bytes: The longest frame that is read.
+        wait: Called before each piece of the frame is read. It ends the reading by an exception.
+
+    Returns:
+        The bytes of the frame. None where the other side has closed the socket, or announces a longer frame.
+    """
+    head = _exactly(line, LENGTH.size, wait)
     if head is None:
         return None
     (length,) = LENGTH.unpack(head)
-    return _exactly(line, length) if length <= MOST_BYTES else None
+    return _exactly(line, length, wait) if length <= most_bytes else None
 
 
-def _exactly(line: socket.socket, length: int) -> bytes | None:
+def _exactly(line: socket.socket, length: int, wait: Callable[[], None]) -> bytes | None:
     parts = []
     while length:
+        wait()
         data = line.recv(min(length, 1 << 20))
         if not data:
             return None

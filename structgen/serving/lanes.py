@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 from structgen.errors import LimitExceeded
 from structgen.vocabulary import Vocabulary
 
-from .lane_process import NUMBER, READY, Question, View, checked_tokens, receive, send
+from .lane_answers import STARTED, AnswerReader, View, answer_reader
+from .lane_process import NUMBER, READY, Question, receive, send
 from .processes import CpuClock, SlowWork, environment, is_ready, wall_seconds
 from .requests import RequestLimits
 from .wire import Garbled, decode_error, unpack
@@ -56,7 +57,7 @@ class Lanes:
         self._slow_work = slow_work
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
-        self._words = vocabulary.words
+        self._size = vocabulary.size
         self._changed = threading.Condition()
         self._door: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -103,7 +104,7 @@ class Lanes:
                 self._door = None
                 self._changed.notify_all()
                 raise _not_there("worker") from None
-            lane = Lane(mine, number, self._words, self._limits, self._slow_work, self._process)
+            lane = Lane(mine, number, self._size, self._limits, self._slow_work, self._process)
             with self._open_lock:
                 self._open.add(lane)
             self.starts += 1
@@ -161,13 +162,13 @@ class Lane:
         self,
         line: socket.socket,
         pid: int,
-        words: int,
+        size: int,
         limits: RequestLimits,
         slow_work: SlowWork,
         parent: subprocess.Popen[bytes] | None,
     ) -> None:
         self.pid, self._line, self._limits, self._slow_work = pid, line, limits, slow_work
-        self._words = words
+        self._size = size
         self._parent = parent
         self._lock = threading.Lock()
         self._gone: deque[int] = deque()
@@ -179,13 +180,13 @@ class Lane:
         """By who ends all lanes, so it is not the request's fault."""
         try:
             self._handle: int | None = os.pidfd_open(pid)
-        except (AttributeError, OSError):
+        except (AttributeError, OSError, OverflowError):
             self._handle = None  # it ends when its socket does, at its next question
         weakref.finalize(self, _end, line, self._handle)
 
     def begin(self, pickled: bytes, wanted: Callable[[], bool]) -> None:
         """Have the automaton built, as long as it is wanted. Raises `StructgenError`."""
-        self._exchange(pickled, "compile_seconds", "to build", wanted, lambda kind, content, tail: None)
+        self._exchange(pickled, "compile_seconds", "to build", wanted, STARTED)
 
     def matcher(self) -> LaneMatcher | None:
         """A fresh one; None where the process has ended."""
@@ -233,7 +234,7 @@ class Lane:
                 "step_seconds",
                 "for one token",
                 self._goes_on,
-                self._read,
+                answer_reader(name, arguments, self._size),
             )
 
     def end(self) -> None:
@@ -243,27 +244,13 @@ class Lane:
         # may have been given to another file by then.
         _kill(self._line, self._handle)
 
-    def _read(self, kind: str, content: Any, tail: bytes) -> Any:
-        """The content of a message that answers a question. Raises `Garbled`."""
-        if kind == "view":
-            return View.unpacked(content, tail, self._words)
-        if kind == "bytes":
-            return tail
-        if kind != "value":
-            raise Garbled(f"a message of the kind {kind!r:.40}")
-        if isinstance(content, list):
-            return list(checked_tokens(content, 32 * self._words))
-        if content is not None and type(content) is not int:
-            raise Garbled("not a value")
-        return content
-
     def _exchange(
         self,
         what: bytes,
         limit: str,
         purpose: str,
         wanted: Callable[[], bool],
-        read: Callable[[str, Any, bytes], Any],
+        answer: AnswerReader,
     ) -> Any:
         """The answer, within the limit of that name, as long as it is wanted."""
         seconds: float = getattr(self._limits, limit)
@@ -274,8 +261,8 @@ class Lane:
             with self._slow_work:
                 self._line.settimeout(most)
                 send(self._line, what)
-                self._wait(seconds, most, limit, purpose, wanted)
-                frame = receive(self._line)
+                wait = self._waiter(seconds, most, limit, purpose, wanted)
+                frame = receive(self._line, answer.most_bytes, wait)
         except TimeoutError:
             self.end()
             raise LimitExceeded(
@@ -291,7 +278,7 @@ class Lane:
         try:
             kind, content, tail = unpack(frame)
             if kind != "error":
-                return read(kind, content, tail)
+                return answer.read(kind, content, tail)
             error = decode_error(content)
         except Garbled:
             self.end()
@@ -303,24 +290,35 @@ class Lane:
         finally:
             del error  # else its frame, which it holds, would hold it
 
-    def _wait(
+    def _waiter(
         self, seconds: float, most: float, limit: str, purpose: str, wanted: Callable[[], bool]
-    ) -> None:
-        """Until there is an answer, or `LimitExceeded`; `TimeoutError` after `most` seconds on the wall."""
+    ) -> Callable[[], None]:
+        """Return a function that waits until there is something to read.
+
+        It is called before each piece of an answer, and checks all limits each time: an answer that comes byte by byte
+        takes no longer than one that comes at once. It raises `LimitExceeded`, or `TimeoutError` after `most` seconds
+        of wall time.
+        """
         clock, deadline = CpuClock(self.pid), monotonic() + most
-        while not is_ready(self._line, _ASK_AGAIN):
-            if monotonic() > deadline:
-                raise TimeoutError
-            if not wanted():
-                self.end()
-                raise left()
-            if clock.used() > seconds:
-                self.end()
-                raise LimitExceeded(
-                    f"the request's constraint takes more than {seconds:g} s of CPU time {purpose}",
-                    limit=limit,
-                    hint=f"Send a smaller one; whoever runs the server can raise {limit}.",
-                )
+
+        def wait() -> None:
+            is_there = False
+            while not is_there:
+                is_there = is_ready(self._line, _ASK_AGAIN)
+                if monotonic() > deadline:
+                    raise TimeoutError
+                if not wanted():
+                    self.end()
+                    raise left()
+                if clock.used() > seconds:
+                    self.end()
+                    raise LimitExceeded(
+                        f"the request's constraint takes more than {seconds:g} s of CPU time {purpose}",
+                        limit=limit,
+                        hint=f"Send a smaller one; whoever runs the server can raise {limit}.",
+                    )
+
+        return wait
 
     def _lost(self) -> LimitExceeded:
         if self.was_closed:
@@ -408,7 +406,7 @@ class LaneMatcher:
         return list(self._view().forced[:most])
 
     def leave(self) -> None:
-        """Nobody needs it any more: from any thread, while another one may be waiting for an answer."""
+        """No one needs it any more. May be called from any thread, while another one waits for an answer."""
         self._lane.leave(self._number)
 
     def forced_bytes(self, most: int = 4096) -> bytes:

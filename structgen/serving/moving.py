@@ -36,7 +36,7 @@ _SLOW_CALL_SECONDS, _SLOW_SECONDS = 0.005, 0.1
 
 
 class MovingMatcher:
-    """A matcher in this process until it meets a limit there, and in a lane from then on."""
+    """A matcher in this process until it meets a limit there, and then in a matcher process."""
 
     def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
         self._now: Any = matcher
@@ -101,7 +101,7 @@ class MovingMatcher:
         return found
 
     def leave(self) -> None:
-        """Nobody needs it any more: from any thread, while another one may be waiting for an answer."""
+        """No one needs it any more. May be called from any thread, while another one waits for an answer."""
         self._has_left = True
         self._stop.set()
         beside = self._beside

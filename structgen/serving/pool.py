@@ -8,6 +8,7 @@ round trip.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pickle
 import signal
@@ -48,6 +49,9 @@ _FORGETTABLE = 0.005
 _ASK_AGAIN = 0.02
 _LEAST_PAUSE = 0.005
 _BY_NUMBER = -1
+_PIDS = 1 << 31
+"""Above all numbers of processes."""
+_SIGNALS = {one.value: one.name for one in signal.Signals}
 _COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
 
 
@@ -236,7 +240,7 @@ class WorkerProcess:
     def _ended(self, status: int) -> LimitExceeded:
         """Why the process that tried a spec out ended in the middle of it."""
         if status not in (OUT_OF_MEMORY, -signal.SIGKILL):
-            reason = signal.Signals(-status).name if status < 0 else f"status {status}"
+            reason = _SIGNALS.get(-status, f"status {status}")
             return LimitExceeded(
                 f"an internal error ended the process that compiled the request's constraint ({reason})",
                 limit="internal",
@@ -254,14 +258,20 @@ class WorkerProcess:
             if not frame.startswith(READY):
                 raise ValueError
             pid, ended = map(int, frame[len(READY) :].split())
+            if not 0 < pid < _PIDS:
+                raise ValueError
         except ValueError:
             raise _Died from None
         self._end_trying()
         self._pid = pid
         try:
             self._trying = os.pidfd_open(self._pid)
-        except (AttributeError, OSError):  # an old kernel: the number must do
-            self._trying = _BY_NUMBER
+        except OverflowError:
+            self._trying = None
+        except (AttributeError, OSError) as error:
+            # An old kernel has no descriptors of processes. A number that is no process must not be killed.
+            is_process = getattr(error, "errno", None) not in (errno.EINVAL, errno.ESRCH)
+            self._trying = _BY_NUMBER if is_process else None
         self._asked = 0
         self.starts += 1
         return ended

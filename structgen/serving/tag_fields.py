@@ -45,8 +45,10 @@ def text(form: Mapping[str, Any], key: str, where: str, default: str | None = No
 def items(form: Mapping[str, Any], key: str, where: str) -> list[Any]:
     """Return a field that is a list of something."""
     value = form.get(key)
-    if not isinstance(value, (list, tuple)) or not value:
+    if not isinstance(value, (list, tuple)):
         raise _wrong(key, "a list that is not empty", value, where)
+    if not value:
+        raise ConstraintError(f'"{key}" must not be empty', where=f"{where}.{key}")
     return list(value)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from structgen import _core
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.failures import limit_exceeded
+from structgen.errors import LimitExceeded
 from structgen.matcher import compile_constraint
 from structgen.tools.forms import Forms, are_forms
 from structgen.vocabulary import Vocabulary
@@ -58,7 +59,12 @@ class Lowered(Constraint):
         object.__setattr__(self, "description", description)
 
     def lower(self) -> IR:
-        found: IR = load_tree(self.content)
+        try:
+            found: IR = load_tree(self.content)
+        except Garbled:
+            raise LimitExceeded(
+                "the process that compiled the request's constraint answered nonsense", limit="internal"
+            ) from None
         return found
 
     def describe(self) -> str:

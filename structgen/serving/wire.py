@@ -5,7 +5,8 @@ The parent may send pickles to its children. What comes back is data and is chec
 What: a message is a kind, JSON content and a tail of raw bytes (masks). An error crosses by the name of its class and
 its plain fields, and is rebuilt from `structgen.errors` alone. A tree (an IR) is written as one JSON document a line,
 of which each may refer to those before it: what is shared in it, such as the pattern of a format, is written once.
-Invariant: `unpack` and `decode_error` raise `Garbled` for anything that `pack` and `encode_error` did not write.
+Invariant: `unpack`, `decode_error` and `load_tree` raise `Garbled` for anything that `pack`, `encode_error` and
+`dump_tree` did not write.
 """
 
 from __future__ import annotations
@@ -150,15 +151,27 @@ def _uses(tree: Any) -> Counter[int]:
 
 
 def load_tree(data: bytes) -> Any:
-    """Read a tree. Tuples come back as lists, which the core reads in the same way."""
+    """Read a tree. Tuples come back as lists, which the core reads in the same way. Raises `Garbled`."""
     shared: list[Any] = []
 
     def resolved(content: dict[str, Any]) -> Any:
-        return shared[content[_SHARED]] if len(content) == 1 and _SHARED in content else content
+        if len(content) != 1 or _SHARED not in content:
+            return content
+        at = content[_SHARED]
+        if type(at) is not int or not 0 <= at < len(shared):
+            raise Garbled("a reference to a line that was not read yet")
+        return shared[at]
 
-    for line in data.split(b"\n"):
-        shared.append(json.loads(line, object_hook=resolved))  # noqa: PERF401  (`resolved` reads the list)
+    try:
+        for line in data.split(b"\n"):
+            shared.append(json.loads(line, object_hook=resolved, parse_constant=_not_a_number))  # noqa: PERF401  (`resolved` reads the list)
+    except (ValueError, RecursionError) as error:
+        raise Garbled(f"not a tree: {error!r:.80}") from None
     return shared[-1]
+
+
+def _not_a_number(name: str) -> Any:
+    raise Garbled(f"a tree has no {name}")
 
 
 def crash(error: BaseException, doing: str) -> LimitExceeded:

@@ -129,7 +129,14 @@ def read_tool(given: Any, where: str = "tool") -> Tool:
             where=where,
             hint="A function without parameters has only a name and a description. " + _FORM,
         )
-    described = inner.get("parameters") or {"type": "object", "properties": {}}
+    described = inner.get("parameters")
+    if described is False:
+        raise ConstraintError(
+            "the tool can never be called: the schema false allows no arguments",
+            where=f"the parameters of {inner['name']}",
+            hint='Write {"type": "object", "properties": {}} for a tool without parameters.',
+        )
+    described = described or {"type": "object", "properties": {}}
     if not isinstance(described, Mapping):
         raise ConstraintError(
             f"its parameters are {with_kind(described)}, not a schema", where=where, hint=_FORM
@@ -174,11 +181,27 @@ def _of_objects(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
             hint='Write {"type": "object", "properties": {...}}.',
         )
     draft = draft_of(str(schema.get("$schema", "")))
-    if "$ref" in schema and draft is not None and draft.number < _REFERENCES_JOIN:
+    refers_alone = "$ref" in schema and draft is not None and draft.number < _REFERENCES_JOIN
+    if not refers_alone:
+        _check_values(schema, name)
+    if refers_alone:
         # subtle: before 2019-09 what stands beside a reference is ignored, "type" too
         kept = {key: value for key, value in schema.items() if key in _BESIDE_REFERENCES}
         schema = {**kept, "allOf": [{"$ref": schema["$ref"]}]}
     return {**schema, "type": "object"}
+
+
+def _check_values(schema: Mapping[str, Any], name: str) -> None:
+    """Refuse a `const` or an `enum` without an object: no call could be written, and "auto" would hide that."""
+    for keyword, values in (("const", [schema.get("const")]), ("enum", schema.get("enum"))):
+        if keyword not in schema or not isinstance(values, (list, tuple)):
+            continue
+        if not any(isinstance(value, Mapping) for value in values):
+            raise ConstraintError(
+                f"the tool can never be called: {keyword} allows no object, but arguments are an object",
+                where=f"the parameters of {name}, #/{keyword}",
+                hint='Write {"type": "object", "properties": {...}}.',
+            )
 
 
 def _are_types(kinds: object) -> bool:

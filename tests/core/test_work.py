@@ -82,8 +82,25 @@ def test_inner_blocks_do_not_lift_outer_limits() -> None:
     call = endless(unlimited())
     with pytest.raises(LimitExceeded), sg.call_limits(seconds=0.02), sg.call_limits(seconds=3600):
         call()
-    with pytest.raises(OptionError, match="cpu_seconds"), sg.call_limits(cpu_seconds=-1):
+
+
+@pytest.mark.parametrize("name", ["cpu_seconds", "seconds"])
+@pytest.mark.parametrize("value", [-1, True, False, float("nan"), float("-inf"), "1", [1], 1j])
+def test_what_is_no_number_of_seconds_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=name), sg.call_limits(**{name: value}):
         pass
+
+
+@pytest.mark.parametrize("value", ["x", True, 0, threading.Event(), sg.StopFlag])
+def test_what_is_no_flag_is_refused(value: Any) -> None:
+    with pytest.raises(OptionError, match="stop must be a StopFlag"), sg.call_limits(stop=value):
+        pass
+
+
+@pytest.mark.parametrize("value", [10**400, float("inf"), 1e300], ids=["int", "inf", "float"])
+def test_a_very_large_number_of_seconds_is_no_limit(value: Any) -> None:
+    with sg.call_limits(cpu_seconds=value, seconds=value):
+        assert unlimited() is not None
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from structgen.constraints.failures import limit_exceeded
 from structgen.errors import GenerationError, LimitExceeded, SchemaInvalid
 from structgen.server.errors import ShuttingDown, failed, of_error
 
@@ -24,3 +25,33 @@ from structgen.server.errors import ShuttingDown, failed, of_error
 def test_statuses(error: GenerationError, before: int, midway: int) -> None:
     assert (of_error(error, "response_format").status, failed(error).status) == (before, midway)
     assert ("Retry-After" in failed(error).headers) == (midway in (429, 503))
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        ("Raise it: vocabulary.with_limits(call_steps=...).", "Send a smaller or simpler one."),
+        ("Allow the calls more time, or simplify the constraint.", "Send a smaller or simpler one."),
+        ("Raise it with limits=RegexLimits(length=...), or use choice().", "Send a smaller or simpler one."),
+        (
+            "Flatten the pattern, or raise the limit with limits=RegexLimits(depth=...).",
+            "Flatten the pattern.",
+        ),
+        (
+            "Leave out the upper bound ({n,}), or raise the limit: limits=RegexLimits(count=...).",
+            "Leave out the upper bound ({n,}).",
+        ),
+        ("Shorten the prompt, or set max_tokens.", "Shorten the prompt, or set max_tokens."),
+    ],
+)
+def test_clients_get_hints_that_they_can_follow(hint: str, told: str) -> None:
+    error = LimitExceeded("too much", limit="call_steps", hint=hint)
+    for api in (of_error(error, "response_format"), failed(error)):
+        assert api.message == f"too much\n{told}"
+    assert error.hint == hint
+
+
+def test_limits_of_the_core_have_hints_for_clients() -> None:
+    for name in ("call_steps", "mask_steps", "call_seconds"):
+        error = limit_exceeded(ValueError(f"it takes too much (limit {name})"))
+        assert failed(error).message.endswith("\nSend a smaller or simpler one.")

@@ -191,7 +191,7 @@ def test_who_leaves_ends_what_is_waited_for(lanes: Lanes) -> None:
     matcher = lane_matcher(lanes, "regex", "[ab]{3}")
     os.kill(matcher._lane.pid, signal.SIGSTOP)
     threading.Timer(0.2, matcher.leave).start()
-    with pytest.raises(LimitExceeded, match="has ended"):
+    with pytest.raises(LimitExceeded, match="nobody waits"):
         matcher.mask()
 
 

@@ -297,7 +297,8 @@ def test_the_legacy_form_names_its_own_fields():
         ({"type": "json_schema", "json_schema": True, "style": "glm_xml"}, "the style 'glm_xml'"),
         ({"type": "json_schema", "json_schema": True, "excludes": ["x"]}, '"excludes" of a json_schema'),
         ({"type": "json_schema", "json_schema": {"type": "x"}}, "is not a type"),
-        ({"type": "sequence", "elements": []}, "a list that is not empty"),
+        ({"type": "sequence", "elements": []}, '"elements" must not be empty'),
+        ({"type": "sequence", "elements": {}}, "a list that is not empty"),
         (
             {"type": "repeat", "min": -1, "content": X},
             'format.min: "min" is a whole number of 0 or more, not -1',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import json
 import os
@@ -14,9 +15,9 @@ import pytest
 from structgen import errors
 from structgen.errors import LimitExceeded, RegexSyntaxError, SchemaInvalid, StructgenError
 from structgen.serving import lanes, pool, wire
-from structgen.serving.lane_process import View
+from structgen.serving.lane_answers import View
 from structgen.serving.requests import RequestLimits, constraint_of
-from structgen.serving.trial import Trial
+from structgen.serving.trial import Lowered, Trial
 from structgen.serving.wire import Garbled, decode_error, dump_tree, encode_error, load_tree, pack, unpack
 from structgen.vocabulary import Vocabulary
 
@@ -130,20 +131,22 @@ def test_what_is_no_trial_is_garbled(content: Any) -> None:
         ([1, True, True, []], b"\0" * 7),
         ([1, 1, True, []], b"\0" * 8),
         (["1", True, True, []], b"\0" * 8),
-        ([1, True, True, [64]], b"\0" * 8),
+        ([1, True, True, [60]], b"\0" * 8),
+        ([61, True, True, []], b"\0" * 8),
+        ([-1, True, True, []], b"\0" * 8),
         ([1, True, True, [-1]], b"\0" * 8),
         ([1, True, True, "ab"], b"\0" * 8),
     ],
 )
 def test_what_is_no_view_is_garbled(content: Any, mask: bytes) -> None:
     with pytest.raises(Garbled):
-        View.unpacked(content, mask, 2)
+        View.unpacked(content, mask, 60)
 
 
 def test_a_view_crosses_whole() -> None:
     view = View(b"\1\0\0\0" * 2, 2, True, False, (0, 32))
     kind, content, tail = unpack(view.pack())
-    assert kind == "view" and View.unpacked(content, tail, 2) == view
+    assert kind == "view" and View.unpacked(content, tail, 60) == view
 
 
 @pytest.mark.parametrize("module", [pool, lanes])
@@ -200,6 +203,80 @@ def test_what_is_shared_is_written_once() -> None:
 @pytest.mark.parametrize("tree", [object(), (b"x",), {5: 1}, {"a": {1, 2}}, (float("nan"),)])
 def test_what_json_cannot_hold_is_not_written(tree: Any) -> None:
     assert dump_tree(tree) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"x",
+        b"\xff",
+        b"[1",
+        b"1\n\n2",
+        b"NaN",
+        b"[-Infinity]",
+        b'{"\\u0000":0}',
+        b'[1]\n{"\\u0000":1}',
+        b'[1]\n{"\\u0000":-1}',
+        b'[1]\n{"\\u0000":true}',
+        b'[1]\n{"\\u0000":"0"}',
+        b'[1]\n{"\\u0000":[0]}',
+        b'[1]\n{"\\u0000":null}',
+        b"[" * 100_000,
+        b"1" * 5_000,
+    ],
+    ids=lambda data: repr(data[:20]),
+)
+def test_what_is_no_tree_is_garbled(data: bytes) -> None:
+    with pytest.raises(Garbled):
+        load_tree(data)
+    with pytest.raises(LimitExceeded) as caught:
+        Lowered(data, "a pattern").lower()
+    assert caught.value.limit == "internal"
+
+
+@pytest.mark.parametrize(
+    "announced", [b"0 0", b"-1 0", b"%d 0" % (1 << 31), b"%d 0" % (1 << 80), b"x 0", b"5", b""]
+)
+def test_a_number_that_is_no_process_is_not_killed(announced: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(pool.os, "kill", lambda pid, signal: killed.append(pid))
+    worker = pool.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+    with pytest.raises(pool._Died):
+        worker._meet(pool.READY + announced)
+    worker.kill()
+    assert not killed
+
+
+@pytest.mark.parametrize(
+    ("error", "is_killed"),
+    [
+        (OSError(errno.EINVAL, ""), False),
+        (OSError(errno.ESRCH, ""), False),
+        (OverflowError(), False),
+        (OSError(errno.ENOSYS, ""), True),
+        (AttributeError(), True),
+    ],
+    ids=repr,
+)
+def test_a_number_stands_for_a_process_only_on_an_old_kernel(
+    error: Exception, is_killed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(pid: int) -> int:
+        raise error
+
+    killed: list[int] = []
+    monkeypatch.setattr(pool.os, "kill", lambda pid, signal: killed.append(pid))
+    monkeypatch.setattr(pool.os, "pidfd_open", refuse, raising=False)
+    worker = pool.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+    worker._meet(pool.READY + b"5 0")
+    worker.kill()
+    assert killed == ([5] if is_killed else [])
+
+
+def test_every_exit_code_has_a_reason() -> None:
+    worker = pool.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+    assert all(str(worker._ended(status)) for status in (-(1 << 70), -500, -32, -11, 0, 1, 255, 1 << 70))
 
 
 @pytest.mark.parametrize(

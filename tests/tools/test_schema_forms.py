@@ -98,6 +98,31 @@ def check_round_trips(schema: Any, format: str, seeds: int = 3) -> list[dict[str
     return found
 
 
+@pytest.mark.parametrize("choice", ["auto", "required", "none"])
+@pytest.mark.parametrize(
+    ("parameters", "where"),
+    [
+        ({"const": 5}, "#/const"),
+        ({"const": None}, "#/const"),
+        ({"enum": [None]}, "#/enum"),
+        ({"enum": []}, "#/enum"),
+        ({"type": "object", "enum": [1, "a", [{}]]}, "#/enum"),
+        ({"type": "object", "const": [], "properties": {"a": {}}}, "#/const"),
+        (False, "the schema false"),
+    ],
+)
+def test_a_tool_that_can_never_be_called_is_refused(parameters: Any, where: str, choice: str) -> None:
+    good = {"name": "good", "parameters": {"type": "object"}}
+    with pytest.raises(ConstraintError, match="the tool can never be called") as caught:
+        tools([good, {"name": "bad", "parameters": parameters}], tool_choice=choice)
+    assert "the parameters of bad" in str(caught.value) and where in str(caught.value)
+
+
+@pytest.mark.parametrize("parameters", [{"const": {}}, {"enum": [None, {"a": 1}]}, {}, {"properties": {}}])
+def test_values_with_an_object_are_parameters(parameters: Any) -> None:
+    assert tools([{"name": "f", "parameters": parameters}])
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind in ("STRINGS", "OR_NULL", "OTHERS") for name in globals()[kind]]

@@ -15,7 +15,7 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["find_program", "safe_path"]
+__all__ = ["find_program", "hides_programs", "safe_path"]
 
 _IN_PROJECT = ("node_modules/.bin", ".venv/bin", ".venv/Scripts")
 
@@ -24,13 +24,13 @@ def find_program(program: str, project: Path, *, project_programs: bool = False)
     """Return where a program is, or None.
 
     A path is taken as it is, or as from the project. A name is looked for beside this Python, then in the folders of
-    `safe_path`, and with `project_programs` last in ``node_modules/.bin`` and ``.venv`` of the project.
+    `safe_path`, and with `project_programs` last in ``node_modules/.bin`` and ``.venv`` of the project. Without
+    `project_programs` the folder of this Python is skipped where it lies inside the project.
     """
     if Path(program).name != program:
         # subtle: servers are started in the project, where a relative path would mean another file
         return shutil.which(os.path.abspath(program)) or shutil.which(str(project.resolve() / program))
-    folders = [Path(sys.executable).parent] if os.path.isabs(sys.executable or "") else []
-    folders += _entries(project, project_programs)
+    folders = _allowed(_beside_python(), project, project_programs) + _entries(project, project_programs)
     if project_programs:
         folders += [project.resolve() / place for place in _IN_PROJECT]
     # subtle: the whole path is given, since `which` of a name looks into the working directory first on Windows
@@ -47,9 +47,24 @@ def safe_path(project: Path, *, project_programs: bool = False) -> str:
     return os.pathsep.join(map(str, _entries(project, project_programs)))
 
 
+def hides_programs(project: Path) -> bool:
+    """Return whether every folder that could be searched lies inside the project, as with ``/`` as the project."""
+    every = _beside_python() + _entries(project, True)
+    return bool(every) and not _allowed(every, project, False)
+
+
+def _beside_python() -> list[Path]:
+    return [Path(sys.executable).parent] if os.path.isabs(sys.executable or "") else []
+
+
 def _entries(project: Path, project_programs: bool) -> list[Path]:
-    root = project.resolve()
     entries = [
         Path(one) for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(one)
     ]
-    return [one for one in entries if project_programs or not one.resolve().is_relative_to(root)]
+    return _allowed(entries, project, project_programs)
+
+
+def _allowed(folders: list[Path], project: Path, project_programs: bool) -> list[Path]:
+    """Leave out folders inside the project, unless its programs may run."""
+    root = project.resolve()
+    return [one for one in folders if project_programs or not one.resolve().is_relative_to(root)]

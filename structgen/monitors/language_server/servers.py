@@ -43,7 +43,7 @@ from structgen.monitors.language_server.analysis import Analyser
 from structgen.monitors.language_server.client import LanguageServer
 from structgen.monitors.language_server.completions import Knowledge
 from structgen.monitors.language_server.environments import variables, with_interpreter
-from structgen.monitors.language_server.finding import find_program, safe_path
+from structgen.monitors.language_server.finding import find_program, hides_programs, safe_path
 from structgen.monitors.language_server.in_process import InProcess, is_jedi_installed
 
 __all__ = ["PRESETS", "Preset", "analyser"]
@@ -179,7 +179,12 @@ def analyser(
 
 def _in_project(project: _Project) -> str:
     """The rest of a hint where the project's own programs were not looked for."""
-    return "" if project.project_programs else " Programs in the project run only with project_programs=True."
+    if project.project_programs:
+        return ""
+    why = " Programs in the project run only with project_programs=True."
+    if hides_programs(project.folder):
+        why += f" All folders of PATH lie in the project {str(project.folder.resolve())!r}: name a smaller folder."
+    return why
 
 
 def _own(language: str, project: _Project, command: list[str], options: Mapping[str, Any]) -> Analyser:

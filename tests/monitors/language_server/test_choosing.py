@@ -13,7 +13,7 @@ import pytest
 
 from structgen.errors import LanguageServerMissing, OptionError
 from structgen.monitors.language_server import PRESETS, LanguageServer, analyser, environments, servers
-from structgen.monitors.language_server.finding import find_program, safe_path
+from structgen.monitors.language_server.finding import find_program, hides_programs, safe_path
 
 
 def test_the_first_that_is_there_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +146,43 @@ def test_programs_of_the_project_run_only_if_asked_for(
     assert find_program("tool", project, project_programs=True) is None, "never above the project"
     monkeypatch.setenv("PATH", str(project / "inside"))
     assert find_program("tool", project, project_programs=True) == str(project / "inside/tool")
+
+
+@posix
+@pytest.mark.parametrize("place", [".venv/bin", "bin", "", "deep/er/venv/bin"])
+def test_the_folder_of_a_python_in_the_project_is_not_searched(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    inside = _program(project / place)
+    (tmp_path / "link").symlink_to(project / place)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    for folder in (project / place, tmp_path / "link"):
+        monkeypatch.setattr(sys, "executable", str(folder / "python"))
+        assert find_program("tool", project) is None
+        found = find_program("tool", project, project_programs=True)
+        assert found is not None and os.path.samefile(found, inside)
+    assert find_program("tool", tmp_path / "project" / "other") is not None, "it is not in that project"
+
+
+@posix
+def test_the_hint_says_that_the_project_holds_all_of_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    _program(home / "bin")
+    monkeypatch.setattr(sys, "executable", str(home / "venv" / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    (home / "project").mkdir()
+    for project, hidden in ((Path("/"), True), (home, True), (home / "project", False)):
+        assert hides_programs(project) is hidden
+        assert (find_program("tool", project) is None) is hidden
+        with pytest.raises(LanguageServerMissing) as caught:
+            servers.analyser("typescript", project)
+        assert ("All folders of PATH lie in the project" in str(caught.value)) is hidden
+        with pytest.raises(LanguageServerMissing) as caught:
+            servers.analyser("python", project, ["no-such-tool"])
+        assert ("All folders of PATH lie in the project" in str(caught.value)) is hidden
 
 
 @posix
