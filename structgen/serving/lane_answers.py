@@ -70,10 +70,14 @@ def answer_reader(name: str, arguments: tuple[Any, ...], size: int) -> AnswerRea
     """Return the reader for a query of a matcher, for a vocabulary of `size` tokens."""
     match name:
         case "view":
-            return AnswerReader(size // 8 + _SMALL, _of_kind("view", lambda *got: View.unpacked(*got, size)))
+            return AnswerReader(
+                size // 8 + _SMALL, _of_kind("view", lambda content, tail: View.unpacked(content, tail, size))
+            )
         case "forced_bytes":
             (most,) = arguments
-            return AnswerReader(most + _SMALL, _of_kind("bytes", lambda *got: _bytes(*got, most)))
+            return AnswerReader(
+                most + _SMALL, _of_kind("bytes", lambda content, tail: _bytes(content, tail, most))
+            )
         case "least_tokens":
             return AnswerReader(_SMALL, _of_kind("value", _plain(_count)))
         case "witness_tokens":
