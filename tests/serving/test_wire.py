@@ -86,7 +86,7 @@ def test_what_is_no_error_is_garbled(content: Any) -> None:
 def test_pickles_and_junk_are_garbled(tmp_path: Any) -> None:
     path = tmp_path / "touched"
     draw = random.Random(0)
-    good = pack("trial", ["a pattern", True, 0.1, 0.1, 0.1, None], b"[]")
+    good = pack("trial", ["a pattern", True, 0.1, 0.1, 0.1, None, {}], b"[]")
     junk = [
         pickle.dumps(Touch(path)),
         b"",
