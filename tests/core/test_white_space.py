@@ -170,7 +170,7 @@ def test_inside_sequences_and_unions_lines_begin_at_the_margin() -> None:
 
 @pytest.mark.slow
 def test_containers_deeper_than_can_be_counted_are_not_offered() -> None:
-    vocabulary = renewed(byte_vocabulary(), max_depth=5_000)
+    vocabulary = renewed(byte_vocabulary(), max_depth=5_000, call_steps=10**9)  # it is a text of 25 MB
     indent = 16
     matcher = Matcher(
         json_schema({"items": {"$ref": "#"}}, whitespace=Whitespace.indented(indent)), vocabulary
