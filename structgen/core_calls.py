@@ -1,7 +1,7 @@
 """Limits on the work of the native core: CPU time, wall time, and a flag that stops it.
 
-Why: constraints can come from strangers, and whoever serves them must be able to end any call: at a deadline, when a
-client hangs up, when the process is told to stop.
+Why: constraints can come from strangers, and a server must be able to end any call: at a deadline, when a client hangs
+up, and when the process has to stop.
 Invariant: a call that is ended leaves matchers as they were, and nothing of its unfinished work in any cache.
 Cost: the core looks at its limits about once a millisecond; the limits themselves cost nothing measurable.
 """
@@ -41,7 +41,7 @@ def call_limits(
 
     Example:
         ```python
-        flag = StopFlag()  # hand it to whoever may have to stop this
+        flag = StopFlag()  # any thread may set it
         with call_limits(cpu_seconds=0.05, stop=flag):
             matcher.mask()
         ```

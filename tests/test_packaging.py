@@ -67,7 +67,7 @@ def _jobs(workflow: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.skipif(not WORKFLOWS, reason="a source distribution has no workflows")
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 class TestWorkflows:
-    """A release is what was tested, made by tools that nobody can exchange, with no more rights than it needs."""
+    """A release is what was tested, made by tools that no one can exchange, with no more rights than it needs."""
 
     def test_actions_are_pinned_by_commit(self, workflow: Path) -> None:
         """With the version beside it, for people."""

@@ -160,7 +160,7 @@ def _timed(call: Callable[[], Any]) -> Any:
 
 
 def _one_of(mask: Any, vocabulary: Vocabulary, rng: random.Random) -> int | None:
-    """An allowed token that goes on; None where there is none."""
+    """Return an allowed token that goes on, or None."""
     bits = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")[: vocabulary.size])
     onwards = [int(token) for token in bits if token not in vocabulary.eos_ids]
     return rng.choice(onwards) if onwards else None

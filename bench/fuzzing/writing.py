@@ -85,7 +85,7 @@ _DEEPER = (10, 100, 400, 1_000, 3_000)
 
 
 def written(target: str, rng: random.Random) -> str:
-    """A new input of a target; there is none of targets core and served, whose inputs are made of the others'."""
+    """Return a new input of a target. Targets core and served have no inputs of their own: theirs are made of the others'."""
     if rng.random() < 0.03:
         opening, middle, closing = _DEEP[target]
         depth = rng.choice(_DEEPER)

@@ -136,7 +136,7 @@ TextState Automaton::without_seen(Reader &r, const Node *object, TextState text,
   const uint64_t there = count_keys(*seen, read);
   const auto another = [&](Re rest) { return space.count_texts(rest) > there; };
   if (escape == 0 ? another(text_.re(text)) : text_.escape_viable(text, another)) return text;
-  // Languages are told apart between characters only, so the last one that has begun is read again.
+  // Languages are told apart between characters only, so the last one that has started is read again.
   size_t whole = length;
   while (whole > 0 && (read[whole - 1] & 0xc0) == 0x80) --whole;
   if (whole > 0 && static_cast<uint8_t>(read[whole - 1]) >= 0xc0) --whole;

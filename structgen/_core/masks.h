@@ -95,6 +95,8 @@ class Masks {
   void from_exit(Vocabulary::Node exit, const Node *after);
   // Grammars (masks_grammar.cpp).
   std::shared_ptr<const Mask> of_grammar(Arena &arena, const Node *node);
+  template <class Walk>
+  std::shared_ptr<const Mask> make(Arena &arena, Reads &reads, const Walk &walk);
   std::shared_ptr<const Mask> of_many(Arena &arena, const Node *node);
   std::shared_ptr<const Mask> of_entry(Arena &arena, const Node *node, const GrammarEntry &entry);
   struct ContextFragment;

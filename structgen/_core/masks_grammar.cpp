@@ -67,10 +67,23 @@ std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
     ++hits_;
     return it->second.mask;
   }
-  ++misses_;
-  forget_places();  // those of a mask that met a limit
   const GrammarEntry &first = node->entries[0];
   Reads reads(first.set, first.indent, first.brackets);  // for its limit
+  auto made = make(arena, reads, [&](Reader &reader) {
+    a_.count_step(reader, *node->control.grammar);
+    walk_from(Vocabulary::ROOT, node);
+    specials(node);
+    return a_.accepts(reader, node);
+  });
+  cache_[h].mask = made;
+  return made;
+}
+
+// The mask of what `walk` reads. It returns whether the text may end.
+template <class Walk>
+std::shared_ptr<const Mask> Masks::make(Arena &arena, Reads &reads, const Walk &walk) {
+  ++misses_;
+  forget_places();  // those of a mask that met a limit
   Reader reader{arena};
   a_.bound_mask(reader);
   reader.work_left = work_left_;
@@ -79,10 +92,7 @@ std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
   auto made = new_mask(text_.mask_pool());
   r_ = &reader;
   out_ = made->data();
-  a_.count_step(reader, *node->control.grammar);
-  walk_from(Vocabulary::ROOT, node);
-  specials(node);
-  made->complete = a_.accepts(reader, node);
+  made->complete = walk(reader);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
   forget_places();
@@ -95,7 +105,6 @@ std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
     bytes_ = 0;
   }
   bytes_ += v_.words() * 4 + 128;
-  cache_[h].mask = made;
   return made;
 }
 
@@ -132,40 +141,20 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
     ++hits_;
     return it->second.mask;
   }
-  ++misses_;
-  forget_places();  // those of a mask that met a limit
   Reads reads(entry.set, entry.indent, entry.brackets);
-  Reader reader{arena};
-  a_.bound_mask(reader);
-  reader.work_left = work_left_;
-  reader.reads = &reads;
-  Arena::Mark mark = arena.mark();
-  auto made = new_mask(text_.mask_pool());
-  r_ = &reader;
-  out_ = made->data();
-  const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
-  a_.count_step(reader, g);  // what the lexer does from here on counts
-  walk_from(Vocabulary::ROOT, one);
-  specials(one);
-  made->complete = may_end(reader, one);
-  if (made->complete)
-    for (uint32_t id : v_.eos_ids()) set(id);
-  forget_places();
-  arena.release(mark);
-  work_left_ = reader.work_left;
-  r_ = nullptr;
-  text_.make_room();
-  if (bytes_ > text_.limits().mask_cache_bytes) {
-    cache_.clear();
-    bytes_ = 0;
-  }
+  auto made = make(arena, reads, [&](Reader &reader) {
+    const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
+    a_.count_step(reader, g);  // what the lexer does from here on counts
+    walk_from(Vocabulary::ROOT, one);
+    specials(one);
+    return may_end(reader, one);
+  });
   h = first;
   for (auto &[question, answer] : reads.asked()) {
     cache_[h].question = question;
     bytes_ += 80;
     h = extend(h, answer);
   }
-  bytes_ += v_.words() * 4 + 128;
   cache_[h].mask = made;
   return made;
 }

@@ -137,7 +137,7 @@ void Masks::visit(Vocabulary::Node at) {
 }
 
 void Masks::visit_states(Vocabulary::Node at, const std::vector<Arrival> &states, const std::vector<Arrival> &before) {
-  std::vector<const Node *> merged, others;  // of a grammar, each with another frame; of what is none
+  std::vector<const Node *> merged, others;  // of a grammar, each with another frame; of other constraints
   auto add_one = [&](const Node *node) {
     if (node->kind != Node::Grammar) {
       if (std::none_of(others.begin(), others.end(), [&](const Node *one) { return is_same_state(a_, one, node); }))

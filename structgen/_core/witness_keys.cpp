@@ -133,7 +133,7 @@ bool WitnessSearch::extra_key(const Node *n, uint64_t i, std::string *text) {
   return true;
 }
 
-// Goes where the fewest keys are, until there is none.
+// Follows the fewest keys until no key is left.
 bool WitnessSearch::other_key(const Node *n, Re re, std::string *rest) {
   const KeyTree *seen = n->seen;
   std::string read(seen ? seen->key(n->length) : std::string_view());

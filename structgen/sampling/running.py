@@ -44,7 +44,7 @@ _MOST_AT_ONCE = 8
 """At most so many prompts, and so many times `prompt_tokens`, are read in one round while others run."""
 
 _ALONE = 8
-"""Times `prompt_tokens` that are read in one round while nobody runs: others may come, and see the round end."""
+"""Times `prompt_tokens` that are read in one step while no row runs: new requests wait for its end."""
 
 _State = Literal["logits", "turning", "turned", "pending"]
 

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _GIVE_BACK_SECONDS = 20.0
 _ALONE = 8
-"""Times `prompt_tokens` that a sampler reads in one pass where nobody else runs."""
+"""Times `prompt_tokens` that a sampler reads in one pass where no row runs."""
 _PAUSE = 0.2
 """Of the time of the round before,"""
 _MOST_PAUSE = 0.025

@@ -78,7 +78,7 @@ def bad_request(param: str | None, message: str, code: str | None = None) -> Api
 
 
 def _is_end(error: StructgenError) -> bool:
-    """Was the request given up since the server ends? Clients that left themselves are told nothing."""
+    """Return whether the request was given up because the server ends. A client that has left gets no answer."""
     return isinstance(error, ShuttingDown) or (isinstance(error, LimitExceeded) and error.limit == "left")
 
 

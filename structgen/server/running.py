@@ -98,7 +98,7 @@ class _Server(uvicorn.Server):
             else "stopping"
         )
         # subtle: a thread of C, which needs neither the interpreter nor the event loop.
-        with contextlib.suppress(RuntimeError, OSError, ValueError):  # nobody reads the standard error
+        with contextlib.suppress(RuntimeError, OSError, ValueError):  # no one reads the standard error
             faulthandler.dump_traceback_later(
                 self._service.settings.drain_seconds + _TELL_SECONDS + _END_SECONDS, exit=True
             )

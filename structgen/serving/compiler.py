@@ -117,5 +117,5 @@ def check_install(trial: Trial, limits: RequestLimits) -> None:
             f"the constraint's automaton takes {trial.install_seconds * 1000:.0f} ms to build, more than "
             f"{limits.install_seconds * 1000:.0f}",
             limit="install_seconds",
-            hint="Send a smaller one; whoever runs the server can raise install_seconds.",
+            hint="Send a smaller one; the operator of the server can raise install_seconds.",
         )

@@ -83,7 +83,7 @@ class LanedSpec:
         return self.quick is None or closes or self.least_tokens is None or self.least_tokens > room
 
     def renewed(self, matcher: Matcher) -> Matcher | None:
-        """A matcher of it in an engine that is not full; None where there is none."""
+        """Return a matcher of it in an engine that is not full, or None."""
         quick = self.quick
         if quick is None:
             return None

@@ -315,7 +315,7 @@ class Lane:
                     raise LimitExceeded(
                         f"the request's constraint takes more than {seconds:g} s of CPU time {purpose}",
                         limit=limit,
-                        hint=f"Send a smaller one; whoever runs the server can raise {limit}.",
+                        hint=f"Send a smaller one; the operator of the server can raise {limit}.",
                     )
 
         return wait

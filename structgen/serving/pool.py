@@ -139,7 +139,7 @@ class WorkerProcess:
             raise LimitExceeded(
                 f"the request's constraint takes more than {self._limits.compile_seconds:g} s of CPU time to compile",
                 limit="compile_seconds",
-                hint="Send a smaller one; whoever runs the server can raise compile_seconds.",
+                hint="Send a smaller one; the operator of the server can raise compile_seconds.",
             ) from None
         except _Waited:
             raise LimitExceeded(
@@ -157,7 +157,7 @@ class WorkerProcess:
             raise LimitExceeded(
                 "the request's constraint ended the process that compiled it, most likely for its memory",
                 limit="compile_bytes",
-                hint="Send a smaller one; whoever runs the server can raise compile_bytes.",
+                hint="Send a smaller one; the operator of the server can raise compile_bytes.",
             ) from None
 
     def forget(self) -> None:
@@ -249,7 +249,7 @@ class WorkerProcess:
         return LimitExceeded(
             f"the request's constraint takes more than {self._limits.compile_bytes >> 20} MiB to compile",
             limit="compile_bytes",
-            hint="Send a smaller one; whoever runs the server can raise compile_bytes.",
+            hint="Send a smaller one; the operator of the server can raise compile_bytes.",
         )
 
     def _meet(self, frame: bytes) -> int:

@@ -143,7 +143,7 @@ def _check_size(text: str, limits: RequestLimits) -> None:
         raise LimitExceeded(
             f"the request's constraint has {size:,} bytes, more than {limits.max_bytes:,}",
             limit="max_bytes",
-            hint="Send a smaller one; whoever runs the server can raise max_bytes.",
+            hint="Send a smaller one; the operator of the server can raise max_bytes.",
         )
 
 

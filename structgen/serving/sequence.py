@@ -62,7 +62,7 @@ class ConstrainedSequence:
         try:
             with _bounded():
                 if token in self._ends:
-                    # subtle: the matcher reads its own ends only, and a stop token of the request is none of them.
+                    # subtle: the matcher reads its own ends only, to which a stop token of the request does not belong.
                     self._ended = self.matcher.is_complete()
                     return self._ended
                 return self.matcher.advance(token)

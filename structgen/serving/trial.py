@@ -135,7 +135,7 @@ class Trial:
     least_tokens: int | None = None
     """Of the shortest text that was found at once; None if none was."""
     forms: Forms = field(default_factory=dict)
-    """Of a turn with tools: how the values of parameters are written, for whoever reads its text."""
+    """Of a turn with tools: how the values of parameters are written, for the reader of its text."""
 
     def constraint(self, kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits) -> Constraint:
         """What the spec describes, without anything being read yet."""

@@ -1,7 +1,7 @@
 """How the values of parameters are written, as far as a text alone does not tell it.
 
 Why: finding out takes compiling each parameter's schema. That is done once, where the constraint is made and limited;
-whoever reads a finished text, perhaps in another process, is given the answers.
+the reader of a finished text, perhaps in another process, gets the answers.
 Invariant: forms are plain data: names of tools to names of parameters to one of three texts.
 """
 

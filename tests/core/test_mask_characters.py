@@ -1,6 +1,6 @@
 """A mask allows exactly the tokens that a single step reads, also where tokens split, finish or join characters.
 
-Why: a mask takes whole subtrees of the vocabulary by the kinds of their characters, which are told by first bytes.
+Why: a mask takes whole subtrees of the vocabulary by the kinds of their characters, which their first bytes determine.
 A token that begins inside a character, or ends inside one, has characters without a first byte. Random positions and
 samples of tokens missed such tokens, so every token of real vocabularies is tried at the positions where they matter.
 """

@@ -216,7 +216,7 @@ def test_a_retry_after_is_seconds_or_a_date() -> None:
     [("nan", 6), ("-1", 6), ("inf", 6), ("junk", 6), ("0", 0), ("1", 1), ("99999999", 0)],
 )
 def test_pauses_are_bounded(header: str, longest: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pause is as long as the server says or as usual; one that goes past the deadline is not begun."""
+    """A pause is as long as the server says or as usual; one that goes past the deadline is not started."""
     pauses: list[float] = []
     monkeypatch.setattr(Deadline, "pause", lambda self, seconds: pauses.append(seconds))
     # subtle: without `Connection: close` a later try may meet the closed connection, which says nothing of a pause.

@@ -1,4 +1,4 @@
-"""Connections on which nothing comes, or nothing is read, keep nobody out."""
+"""Connections on which nothing comes, or nothing is read, do not keep others out."""
 
 from __future__ import annotations
 
