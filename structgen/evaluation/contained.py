@@ -186,12 +186,12 @@ class Contained:
             if not runs and spent == used:
                 idle += now - looked
             looked, used = now, spent
+            if before is not None and self._resident() - before > self._memory:
+                raise _Died("memory", f"it takes more than {self.role.memory} MiB")
             if used - begin > seconds:
                 raise _Died("timeout", f"it takes more than {seconds:g} s of the processor")
             if idle > seconds:
                 raise _Died("timeout", f"it waits for more than {seconds:g} s")
-            if before is not None and self._resident() - before > self._memory:
-                raise _Died("memory", f"it takes more than {self.role.memory} MiB")
 
     def _death(self) -> tuple[str, str]:
         """How it died: status and message."""
