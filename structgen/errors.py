@@ -122,6 +122,11 @@ def _visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def _visible_lines(text: str) -> str:
+    """The same but for ends of lines. Patterns and names of the user are part of many messages."""
+    return "\n".join(_visible(line) for line in text.split("\n"))
+
+
 class StructgenError(Exception):
     """The root: `where` is the place in words (a JSON pointer, a position), `hint` is what to do."""
 
@@ -131,6 +136,7 @@ class StructgenError(Exception):
     """Of `sample`, where it failed in the middle: the `Posterior` of what had been drawn."""
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        message = _visible_lines(message)
         super().__init__(message)
         self.message = message
         self.where = where
@@ -143,7 +149,7 @@ class StructgenError(Exception):
     def __str__(self) -> str:
         first = f"{self.where}: {self.message}" if self.where else self.message
         parts = [first, self._place(), self.hint or ""]
-        return "\n".join(part for part in parts if part)
+        return _visible_lines("\n".join(part for part in parts if part))
 
 
 class ConstraintError(StructgenError):

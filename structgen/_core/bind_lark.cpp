@@ -154,7 +154,10 @@ class PlainLark {
     for (const LarkGrammar::Terminal &one : grammar_.terminals) {
       if (const auto word = LarkGrammar::word_of(one.key)) {
         const nb::object text = text_from(*word);
-        terminals.append(nb::make_tuple("text", made(PyObject_Repr(text.ptr())), nb::make_tuple("literal", text), 0));
+        // No UTF-8 text holds half of a surrogate pair, which an escape can name.
+        const bool spelled = std::none_of(word->begin(), word->end(), [](char32_t c) { return c >= 0xD800 && c <= 0xDFFF; });
+        const nb::object language = spelled ? nb::make_tuple("literal", text) : nb::make_tuple("empty");
+        terminals.append(nb::make_tuple("text", made(PyObject_Repr(text.ptr())), language, 0));
       } else {
         const nb::object &fact = facts[one.name];
         terminals.append(nb::make_tuple("text", fact[3], fact[4], 0));

@@ -85,6 +85,7 @@ def read_lark(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of `re`, about brackets in sets
             text = Source(source)
+            _check_characters(text)
             keep = [indentation.newline] if indentation else []
             loaded = read_plain(text, start, keep, imports=not import_paths)
             if loaded is None:
@@ -96,6 +97,14 @@ def read_lark(
             return _grammar(loaded, rewritten, start, lexer, contextual, indentation)
     except RecursionError:
         raise too_deep() from None
+
+
+def _check_characters(text: Source) -> None:
+    try:
+        text.text.encode()
+    except UnicodeEncodeError as error:
+        hint = "Something decoded the text wrongly: read it as UTF-8."
+        raise text.error("a lone surrogate is not a character", error.start, hint=hint) from None
 
 
 def _check_entries(source: Source) -> None:

@@ -36,10 +36,11 @@ _ENDLESS = 2**62
 
 def lower_plain(source: str, start: str, contextual: bool) -> GrammarIR | None:
     """The IR; None if the long way has to be taken."""
-    plain = PlainLark.read(source) if len(source) <= LENGTH else None
-    if plain is None:
-        return None
     try:
+        source.encode()  # the long way refuses lone surrogates
+        plain = PlainLark.read(source) if len(source) <= LENGTH else None
+        if plain is None:
+            return None
         lowered = _lowered(plain, start)
     except Exception:  # of patterns lark and Python raise what they like; the long way words it
         return None
