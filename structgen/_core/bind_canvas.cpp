@@ -38,6 +38,12 @@ void check_cell(const Canvas &canvas, size_t cell) {
   if (cell >= canvas.form().cells.size()) throw std::out_of_range("the canvas has no cell " + std::to_string(cell));
 }
 
+void copy_mask(Canvas &canvas, size_t cell, int32_t *out, size_t words) {
+  const std::vector<uint32_t> &mask = canvas.mask(cell);
+  if (words < mask.size()) throw std::out_of_range("the bitmask is too short");
+  std::copy(mask.begin(), mask.end(), reinterpret_cast<uint32_t *>(out));
+}
+
 using LogP = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void check_weights(const Canvas &canvas, const LogP &log_p) {
@@ -76,13 +82,13 @@ void bind_canvas(nb::module_ &m) {
            },
            "program"_a, "cells"_a, "skips"_a, "closing"_a, "nodes"_a, "bytes"_a,
            "words"_a = CanvasLimits{}.words)
-      .def("completable", &Canvas::completable, nb::call_guard<nb::gil_scoped_release>())
+      .def("completable", [](Canvas &self) { return used_without_gil(self, [&] { return self.completable(); }); })
       .def("mask",
            [](Canvas &self, size_t cell, nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
              check_cell(self, cell);
-             const std::vector<uint32_t> &mask = without_gil([&]() -> const std::vector<uint32_t> & { return self.mask(cell); });
-             if (out.shape(0) < mask.size()) throw std::out_of_range("the bitmask is too short");
-             std::copy(mask.begin(), mask.end(), reinterpret_cast<uint32_t *>(out.data()));
+             int32_t *data = out.data();
+             const size_t words = out.shape(0);
+             used_without_gil(self, [&] { copy_mask(self, cell, data, words); });
            },
            "cell"_a, "out"_a)
       .def("masks",
@@ -91,12 +97,8 @@ void bind_canvas(nb::module_ &m) {
              if (out.shape(0) < cells) throw std::out_of_range("the bitmask has fewer rows than the canvas has cells");
              int32_t *data = out.data();
              const size_t words = out.shape(1);
-             without_gil([&] {
-               for (size_t i = 0; i < cells; ++i) {
-                 const std::vector<uint32_t> &mask = self.mask(i);
-                 if (words < mask.size()) throw std::out_of_range("the bitmask is too short");
-                 std::copy(mask.begin(), mask.end(), reinterpret_cast<uint32_t *>(data + i * words));
-               }
+             used_without_gil(self, [&] {
+               for (size_t i = 0; i < cells; ++i) copy_mask(self, i, data + i * words, words);
              });
            },
            "out"_a)
@@ -104,27 +106,31 @@ void bind_canvas(nb::module_ &m) {
            [](Canvas &self, size_t cell, uint32_t token) {
              check_cell(self, cell);
              if (token >= self.program()->program->space().vocabulary().size()) throw std::out_of_range("no such token");
-             return without_gil([&] { return self.commit(cell, token); });
+             return used_without_gil(self, [&] { return self.commit(cell, token); });
            },
            "cell"_a, "token"_a)
       .def("reopen",
            [](Canvas &self, size_t cell) {
              check_cell(self, cell);
+             const Use use(self.in_use());
              self.reopen(cell);
            },
            "cell"_a)
       .def("completion",
            [](Canvas &self, std::vector<uint32_t> preferred) -> std::optional<std::vector<int64_t>> {
-             const auto found = without_gil([&] { return self.completion(preferred); });
+             const auto found = used_without_gil(self, [&] { return self.completion(preferred); });
              if (!found) return std::nullopt;
              return told(*found);
            },
            "preferred"_a = std::vector<uint32_t>{})
-      .def("prefer", [](Canvas &self, std::vector<uint32_t> tokens) { self.prefer(std::move(tokens)); }, "tokens"_a)
+      .def("prefer", [](Canvas &self, std::vector<uint32_t> tokens) {
+             const Use use(self.in_use());
+             self.prefer(std::move(tokens));
+           }, "tokens"_a)
       .def("best",
            [](Canvas &self, LogP log_p) -> std::optional<std::pair<std::vector<int64_t>, double>> {
              check_weights(self, log_p);
-             const auto found = without_gil([&] { return self.best(log_p.data(), log_p.shape(1)); });
+             const auto found = used_without_gil(self, [&] { return self.best(log_p.data(), log_p.shape(1)); });
              if (!found) return std::nullopt;
              return std::make_pair(told(found->tokens), found->log_weight);
            },
@@ -133,12 +139,15 @@ void bind_canvas(nb::module_ &m) {
            [](Canvas &self, LogP log_p, uint64_t seed, size_t tries) -> std::optional<std::pair<std::vector<int64_t>, double>> {
              check_weights(self, log_p);
              std::mt19937_64 chance(seed);
-             const auto found = without_gil([&] { return self.draw(log_p.data(), log_p.shape(1), chance, tries); });
+             const auto found = used_without_gil(self, [&] { return self.draw(log_p.data(), log_p.shape(1), chance, tries); });
              if (!found) return std::nullopt;
              return std::make_pair(told(found->tokens), found->log_weight);
            },
            "log_p"_a, "seed"_a, "tries"_a = 1'000)
-      .def("copy", [](const Canvas &self) { return std::make_unique<Canvas>(self); })
+      .def("copy", [](Canvas &self) {
+             const Use use(self.in_use());
+             return std::make_unique<Canvas>(self);
+           })
       .def_prop_ro("nodes", &Canvas::nodes)
       .def_prop_ro("charts", &Canvas::charts);
 }

@@ -144,25 +144,19 @@ struct Exclusive;
 template <class R, class... Args, R (Matcher::*Method)(Args...)>
 struct Exclusive<Method> {
   static R call(Matcher &self, Args... args) {
-    const Matcher::Use use(self);
+    const Use use(self.in_use());
     return (self.*Method)(args...);
   }
 };
 template <class R, class... Args, R (Matcher::*Method)(Args...) const>
 struct Exclusive<Method> {
   static R call(Matcher &self, Args... args) {
-    const Matcher::Use use(self);
+    const Use use(self.in_use());
     return (self.*Method)(args...);
   }
 };
 template <auto Method>
 constexpr auto *exclusive = &Exclusive<Method>::call;
-
-template <class Work>
-auto used_without_gil(Matcher &matcher, Work work) {
-  const Matcher::Use use(matcher);
-  return without_gil(work);
-}
 
 }  // namespace
 
@@ -363,7 +357,7 @@ void bind_engine(nb::module_ &m) {
            })
       .def("least_tokens", exclusive<&Matcher::least_tokens>, "room"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("describe", [](Matcher &self, nb::bytes after) {
-             const Matcher::Use use(self);
+             const Use use(self.in_use());
              return describe_to_python(self, as_view(after));
            },
            "after"_a = nb::bytes("", 0));
@@ -379,8 +373,8 @@ void bind_engine(nb::module_ &m) {
         size_t words = out.shape(1);
         std::set<Matcher *> each(matchers.begin(), matchers.end());
         nb::gil_scoped_release release;
-        std::deque<Matcher::Use> used;
-        for (Matcher *one : each) used.emplace_back(*one);
+        std::deque<Use> used;
+        for (Matcher *one : each) used.emplace_back(one->in_use());
         fill_masks(matchers, data, words, threads);
       },
       "matchers"_a, "out"_a, "threads"_a = 1);

@@ -130,7 +130,7 @@ class PlainLark {
                          word ? LarkGrammar::of_word(*word) : text_to(nb::object(keys[text_from(name)])),
                          one.priority});
     }
-    std::unordered_map<std::u32string, LarkGrammar::Literal> known;
+    std::unordered_map<std::u32string, LarkGrammar::Literal, KeyedTextHash> known;
     for (auto [text, fact] : literals) known[text_to(text)] = {text_to(fact[0]), text_to(fact[1])};
     const auto suggested = [&](std::u32string_view word) {
       if (word.size() != 1) return std::u32string();  // longer signs hold what is no word
@@ -139,7 +139,7 @@ class PlainLark {
     };
     if (!grammar_.find(text_to(start), std::move(defined), known, suggested)) return nb::none();
     // What Python knows of a pattern: is it one, its longest text, its length, how it is shown, its language.
-    std::unordered_map<std::u32string, nb::object> facts;
+    std::unordered_map<std::u32string, nb::object, KeyedTextHash> facts;
     for (LarkGrammar::Terminal &one : grammar_.terminals) {
       if (LarkGrammar::word_of(one.key)) continue;
       nb::object fact = language(text_from(one.name), text_from(one.key));

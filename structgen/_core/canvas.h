@@ -16,6 +16,7 @@
 
 #include "canvas_chart.h"
 #include "canvas_lattice.h"
+#include "exclusive_use.h"
 #include "matcher.h"
 
 namespace structgen {
@@ -33,6 +34,7 @@ class Canvas {
  public:
   Canvas(std::shared_ptr<CanvasProgram> program, CanvasForm form, CanvasLimits limits);
 
+  UseFlag &in_use() { return in_use_; }
   bool completable();
   // One bit for each id; none where the canvas cannot be completed.
   const std::vector<uint32_t> &mask(size_t cell);
@@ -77,6 +79,9 @@ class Canvas {
   std::optional<std::vector<uint32_t>> witness_;
   std::vector<uint32_t> preferred_;
   size_t nodes_ = 0, charts_ = 0;
+  UseFlag in_use_{
+      "this canvas is in use by another thread. Give each thread a canvas of its own: canvas.fork() makes one in the same "
+      "state"};
 };
 
 }  // namespace structgen

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <set>
 
-#include "hashing.h"
 #include "work.h"
 
 namespace structgen {
+namespace {
+
+constexpr uint64_t FORMULA = 43;
+
+}  // namespace
 
 FormulaSpace::FormulaSpace() {
   nodes_.push_back({Kind::False, false, true, 0, 0, 0});
@@ -15,14 +19,9 @@ FormulaSpace::FormulaSpace() {
 
 Formula FormulaSpace::intern(Kind kind, uint32_t leaf, std::span<const Formula> parts) {
   charge(2 + parts.size());
-  uint64_t h = mix(static_cast<uint64_t>(kind), leaf);
-  for (Formula p : parts) h = mix(h, p);
-  auto [first, last] = index_.equal_range(h);
-  for (auto it = first; it != last; ++it) {
-    const Node &n = nodes_[it->second];
-    if (n.kind == kind && n.leaf == leaf && std::equal(parts.begin(), parts.end(), parts_.begin() + n.begin, parts_.begin() + n.end))
-      return it->second;
-  }
+  Hash128 h = hash_words(FORMULA, static_cast<uint64_t>(kind), leaf);
+  for (Formula p : parts) h = extend(h, p);
+  if (const auto it = index_.find(h); it != index_.end()) return it->second;
   bool conjunctive = kind == Kind::Leaf;
   if (kind == Kind::And)
     conjunctive = std::all_of(parts.begin(), parts.end(), [&](Formula p) { return this->kind(p) == Kind::Leaf; });
@@ -32,7 +31,7 @@ Formula FormulaSpace::intern(Kind kind, uint32_t leaf, std::span<const Formula> 
   auto begin = static_cast<uint32_t>(parts_.size());
   parts_.insert(parts_.end(), parts.begin(), parts.end());
   nodes_.push_back({kind, conjunctive, monotone, leaf, begin, static_cast<uint32_t>(parts_.size())});
-  index_.emplace(h, f);
+  index_[h] = f;
   return f;
 }
 

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hashing.h"
 #include "work.h"
 
 namespace structgen {
@@ -73,7 +74,7 @@ class FormulaSpace {
   Formula intern(Kind kind, uint32_t leaf, std::span<const Formula> parts);
   std::vector<Node> nodes_;
   std::vector<Formula> parts_;
-  std::unordered_multimap<uint64_t, Formula> index_;
+  std::unordered_map<Hash128, Formula, HashOf128> index_;
 };
 
 template <class Value, class OfLeaf, class OfWhole>

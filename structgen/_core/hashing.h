@@ -78,6 +78,11 @@ struct HashOf128 {
 // Of tables whose keys strangers choose.
 struct KeyedTextHash {
   size_t operator()(std::string_view text) const { return HashOf128{}(hash_text(text)); }
+  size_t operator()(std::u32string_view text) const {
+    Hash128 h = hash_words(1);
+    for (char32_t c : text) h = extend(h, c);
+    return HashOf128{}(h);
+  }
 };
 
 }  // namespace structgen

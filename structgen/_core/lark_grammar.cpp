@@ -48,13 +48,13 @@ std::optional<std::u32string_view> LarkGrammar::word_of(const Key &key) {
 }
 
 bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
-                       const std::unordered_map<std::u32string, Literal> &literals,
+                       const std::unordered_map<std::u32string, Literal, KeyedTextHash> &literals,
                        const std::function<std::u32string(std::u32string_view)> &suggested) {
   terminals.clear();
   ignored_.clear();
   names_.clear();
-  std::unordered_set<std::u32string> taken;
-  std::unordered_map<Key, std::u32string> by_key;
+  std::unordered_set<std::u32string, KeyedTextHash> taken;
+  std::unordered_map<Key, std::u32string, KeyedTextHash> by_key;
   for (const Terminal &one : defined) {
     if (!taken.insert(one.name).second) return false;
     by_key[one.key] = one.name;
@@ -99,7 +99,7 @@ bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
   }
 
   const std::vector<bool> kept = kept_rules();
-  std::unordered_set<std::u32string_view> wanted;
+  std::unordered_set<std::u32string_view, KeyedTextHash> wanted;
   for (Text one : read_.ignore) wanted.insert(read_.texts[one]);
   for (uint32_t r = 0; r < kept.size(); ++r) {
     if (!kept[r]) continue;

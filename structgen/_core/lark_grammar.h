@@ -13,6 +13,7 @@
 #include <unordered_set>
 
 #include "grammar_lowering.h"
+#include "hashing.h"
 #include "lark_text.h"
 
 namespace structgen {
@@ -49,7 +50,7 @@ class LarkGrammar {
   // `defined`: all terminals that have a definition, in lark's order. `suggested` is the name of a sign, or empty.
   // False where the long way is to be taken.
   bool find(std::u32string_view start, std::vector<Terminal> defined,
-            const std::unordered_map<std::u32string, Literal> &literals,
+            const std::unordered_map<std::u32string, Literal, KeyedTextHash> &literals,
             const std::function<std::u32string(std::u32string_view)> &suggested);
   // Those that count, in the order in which they were defined or met; their ranks may be completed.
   std::vector<Terminal> terminals;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hashing.h"
 #include "stack.h"
 #include "work.h"
 
@@ -474,7 +475,7 @@ class Reader {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   LarkText out_;
-  std::unordered_map<std::u32string_view, Text> index_;
+  std::unordered_map<std::u32string_view, Text, KeyedTextHash> index_;
   std::vector<Fact> facts_;
   std::vector<uint32_t> items_;  // of the sequences that are being read
   // Of the definition that is being read:

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exclusive_use.h"
 #include "history.h"
 #include "masks.h"
 #include "work.h"
@@ -122,22 +123,7 @@ class Matcher {
     begun_ = {};
   }
 
-  // The calling thread's use of a matcher, while it lives. Throws `InUseError` where another thread uses it.
-  class Use {
-   public:
-    explicit Use(Matcher &matcher) : matcher_(matcher) {
-      if (matcher.in_use_.exchange(true, std::memory_order_acquire))
-        throw InUseError(
-            "this matcher is in use by another thread. Give each thread a matcher of its own: matcher.fork() makes one in "
-            "the same state");
-    }
-    ~Use() { matcher_.in_use_.store(false, std::memory_order_release); }
-    Use(const Use &) = delete;
-    Use &operator=(const Use &) = delete;
-
-   private:
-    Matcher &matcher_;
-  };
+  UseFlag &in_use() { return in_use_; }
 
   std::shared_ptr<const Mask> mask();
   bool advance(uint32_t token);
@@ -229,7 +215,9 @@ class Matcher {
   History history_;
   std::string begun_;  // bytes before the first token
   bool finished_ = false;
-  std::atomic<bool> in_use_{false};
+  UseFlag in_use_{
+      "this matcher is in use by another thread. Give each thread a matcher of its own: matcher.fork() makes one in the same "
+      "state"};
 };
 
 // Fills row i of `out` (words per row) with the mask of matcher i; uses up to `threads` threads, one a space.

@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include "exclusive_use.h"
+
 namespace structgen {
 
 // Work that takes a turn on a space. Nobody waits for a space with the GIL in hand: `compile` holds a
@@ -11,6 +13,13 @@ template <class Work>
 auto without_gil(Work work) {
   nanobind::gil_scoped_release release;
   return work();
+}
+
+// The same with an object that one thread at a time may use.
+template <class Object, class Work>
+auto used_without_gil(Object &object, Work work) {
+  const Use use(object.in_use());
+  return without_gil(work);
 }
 
 }  // namespace structgen

@@ -26,22 +26,8 @@ def letters() -> sg.Matcher:
 # ------------------------------------------------------------------ threads
 
 
-def test_one_matcher_in_several_threads_is_an_error_or_in_turn() -> None:
-    matcher = sg.Matcher(sg.json_schema({"type": "object"}), sg.Vocabulary.of_bytes())
-    out = np.zeros((1, matcher.vocabulary.words), np.int32)
-    calls: list[Callable[[], object]] = [
-        matcher.mask,
-        lambda: matcher.advance(ord("{")),
-        lambda: matcher.native.rollback(1),
-        matcher.reset,
-        matcher.fork,
-        lambda: (matcher.text, matcher.tokens, matcher.is_finished, matcher.must_stop, matcher.native.memory),
-        lambda: matcher.fill(out),
-        lambda: fill_masks([matcher], out),
-        matcher.witness,
-        lambda: matcher.explain(b"{]"),
-        lambda: matcher.accepts([123]),
-    ]
+def from_four_threads(calls: list[Callable[[], object]]) -> list[BaseException]:
+    """What random calls raise but for `ConcurrentUse`, and `IndexError` of a call that came too early."""
     strange: list[BaseException] = []
 
     def work(seed: int) -> None:
@@ -59,7 +45,26 @@ def test_one_matcher_in_several_threads_is_an_error_or_in_turn() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not strange
+    return strange
+
+
+def test_one_matcher_in_several_threads_is_an_error_or_in_turn() -> None:
+    matcher = sg.Matcher(sg.json_schema({"type": "object"}), sg.Vocabulary.of_bytes())
+    out = np.zeros((1, matcher.vocabulary.words), np.int32)
+    calls: list[Callable[[], object]] = [
+        matcher.mask,
+        lambda: matcher.advance(ord("{")),
+        lambda: matcher.native.rollback(1),
+        matcher.reset,
+        matcher.fork,
+        lambda: (matcher.text, matcher.tokens, matcher.is_finished, matcher.must_stop, matcher.native.memory),
+        lambda: matcher.fill(out),
+        lambda: fill_masks([matcher], out),
+        matcher.witness,
+        lambda: matcher.explain(b"{]"),
+        lambda: matcher.accepts([123]),
+    ]
+    assert not from_four_threads(calls)
     matcher.reset()  # nothing is left locked
     assert matcher.advance(ord("{")) and matcher.witness_text() == b"}"
 
@@ -111,6 +116,26 @@ def test_histories_of_forks_are_their_own() -> None:
         for matcher, text in zip(matchers, texts, strict=True):
             assert matcher.text == text and matcher.tokens == list(text)
             assert matcher.is_complete()
+
+
+def test_one_canvas_in_many_threads() -> None:
+    """A second thread gets an error; the canvas is as the calls that came through left it."""
+    canvas = sg.diffusion.Canvas(sg.regex("[a-c]*(d|e){2}"), sg.Vocabulary.of_bytes(), [sg.diffusion.Hole(6)])
+    log_p = np.log(np.full((6, canvas.vocabulary.size), 0.1, dtype=np.float32))
+    calls: list[Callable[[], object]] = [
+        canvas.completable,
+        lambda: canvas.mask(1),
+        canvas.masks,
+        lambda: canvas.commit(1, ord("a")),
+        lambda: canvas.reopen(1),
+        canvas.completion,
+        lambda: canvas.prefer([ord("b")] * 6),
+        lambda: canvas.best(log_p),
+        lambda: canvas.draw(log_p, 3),
+        lambda: canvas.fork().completable(),
+    ]
+    assert not from_four_threads(calls)
+    assert canvas.completable() and canvas.completion() is not None
 
 
 # ------------------------------------------------------------------ fork()
