@@ -27,6 +27,7 @@ from .processes import (
     SlowWork,
     end_process,
     environment,
+    is_child,
     is_ready,
     stand_by,
     step_aside,
@@ -272,9 +273,19 @@ class WorkerProcess:
             # An old kernel has no descriptors of processes. A number that is no process must not be killed.
             is_process = getattr(error, "errno", None) not in (errno.EINVAL, errno.ESRCH)
             self._trying = _BY_NUMBER if is_process else None
+        # subtle: after the descriptor is open, which keeps the number from being given to another process.
+        if self._process is not None and not is_child(pid, self._process.pid):
+            self._forget_trying()
+            raise _Died
         self._asked = 0
         self.starts += 1
         return ended
+
+    def _forget_trying(self) -> None:
+        """Let go of a process that is not ours, without a signal."""
+        trying, self._trying = self._trying, None
+        if trying is not None and trying != _BY_NUMBER:
+            os.close(trying)
 
     def _end_trying(self) -> None:
         trying, self._trying = self._trying, None

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import IO
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "die_with_parent",
     "end_process",
     "environment",
+    "is_child",
     "is_ready",
     "settle",
     "stand_by",
@@ -127,6 +129,18 @@ def settle() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def is_child(pid: int, parent: int) -> bool:
+    """Whether `pid` is a child of `parent`; True where the system does not say (no ``/proc``)."""
+    try:
+        # The name, which the process chooses, stands in parentheses before the state and the parent.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except FileNotFoundError:
+        return not Path("/proc/self/stat").exists()
+    except OSError:
+        return True
+    return int(fields[1]) == parent
 
 
 def stand_by(pid: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Characters that few texts have, at every place of every notation: the constraint works, or an error of ours says why not.
+"""Odd characters at every place of every notation: the constraint works, or an error of ours says why not.
 
 Half of a surrogate pair has no UTF-8 form, so no text holds it. The others are ordinary characters that programs
 like to treat in a special way.

@@ -8,6 +8,8 @@ import json
 import os
 import pickle
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -246,6 +248,19 @@ def test_a_number_that_is_no_process_is_not_killed(announced: bytes, monkeypatch
         worker._meet(pool.READY + announced)
     worker.kill()
     assert not killed
+
+
+def test_a_process_that_is_not_ours_is_not_killed() -> None:
+    """The frame comes from where hostile input ran, and may name any process of the user."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        worker = pool.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+        worker.start()
+        with pytest.raises(pool._Died):
+            worker._meet(pool.READY + b"%d 0" % other.pid)
+        worker.kill()
+        assert other.poll() is None
+        other.communicate(b"\n")
+        assert other.returncode == 0
 
 
 @pytest.mark.parametrize(
