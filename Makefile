@@ -12,8 +12,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamps
 QUIET  := .ci/quietly
 PYTEST_ARGS ?= --numprocesses 2
-# Of one version each: what builds the core runs with all of a contributor's rights.
-BUILD_TOOLS := 'scikit-build-core==1.1.2' 'nanobind==3.1.0' 'cmake==4.4.5' 'ninja==1.13.2'
+BUILD_TOOLS := .ci/build-tools.txt
 
 CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/*.h)
 
@@ -44,8 +43,8 @@ $(STAMP)/torch: $(STAMP)/venv
 	@$(QUIET) 'install torch' $(BIN)/pip install 'torch==2.13.0'
 	@touch $@
 
-$(STAMP)/tools: $(STAMP)/torch pyproject.toml
-	@$(QUIET) 'install build tools' $(BIN)/pip install $(BUILD_TOOLS)
+$(STAMP)/tools: $(STAMP)/torch $(BUILD_TOOLS)
+	@$(QUIET) 'install build tools' $(BIN)/pip install --requirement $(BUILD_TOOLS)
 	@touch $@
 
 # llama.cpp comes as sources, more than half of which are of no use here. Not made for this very processor: what the

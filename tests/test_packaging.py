@@ -118,14 +118,24 @@ def test_build_tools_are_bounded() -> None:
     for one in PYPROJECT["build-system"]["requires"]:
         found = packaging.Requirement(one)
         assert {">=", "<"} <= {part.operator for part in found.specifier}, one
-    tools = re.search(r"^BUILD_TOOLS := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    assert tools is not None
-    pins = {one.name: one.specifier for one in map(packaging.Requirement, tools[1].replace("'", "").split())}
+    lines = (ROOT / ".ci" / "build-tools.txt").read_text("utf-8").splitlines()
+    pins = {one.name: one.specifier for one in map(packaging.Requirement, [x for x in lines if x[0] != "#"])}
     assert all([part.operator for part in specifier] == ["=="] for specifier in pins.values())
     for one in PYPROJECT["build-system"]["requires"]:
         found = packaging.Requirement(one)
         (pin,) = pins[found.name]
         assert found.specifier.contains(pin.version), "contributors build with what users build with"
+    assert "BUILD_TOOLS := .ci/build-tools.txt" in (ROOT / "Makefile").read_text("utf-8")
+
+
+@pytest.mark.skipif(not WORKFLOWS, reason="a source distribution has no workflows")
+def test_wheels_are_built_with_the_same_tools() -> None:
+    """An isolated build would take whatever is newest."""
+    environment = PYPROJECT["tool"]["cibuildwheel"]["environment"]
+    assert environment == {"PIP_CONSTRAINT": "$(pwd)/.ci/build-tools.txt"}
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "wheels.yml").read_text("utf-8"))
+    (build,) = [one for one in workflow["jobs"]["sdist"]["steps"] if "build --sdist" in one.get("run", "")]
+    assert build["env"]["PIP_CONSTRAINT"].endswith("/.ci/build-tools.txt")
 
 
 def _requirements() -> list[Any]:
