@@ -167,7 +167,7 @@ class _Values:
             return True
         if kind == "array":
             parts = [*schema.get("prefixItems", ()), schema.get("items", True)]
-            if schema.get("maxItems", -1) == len(parts) - 1:
+            if schema.get("maxItems", -1) == len(parts) - 1 and self._knows_prefixes():
                 parts.pop()  # nothing comes after the first ones
             return all(part is False or self._is_json(part, inside) for part in parts)
         if kind == "object" and schema.keys() - ANNOTATIONS <= {"type", *_OBJECTS, *DEFINITIONS}:
@@ -175,6 +175,11 @@ class _Values:
             parts = [*schema.get("properties", {}).values(), *([] if more is False else [more])]
             return all(self._is_json(part, inside) for part in parts)
         return False
+
+    def _knows_prefixes(self) -> bool:
+        """Whether `prefixItems` means something: drafts before 2020-12 ignore it."""
+        dialect = self._tool.parameters.get("$schema")
+        return dialect is None or "2020-12" in str(dialect)
 
     def _only(self, schema: Mapping[str, Any], place: Place, known: frozenset[str]) -> None:
         for keyword_ in sorted(schema.keys() - ANNOTATIONS - known - {"type", *DEFINITIONS}):

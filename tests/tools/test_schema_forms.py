@@ -265,3 +265,29 @@ def test_strings_that_a_schema_multiplies_are_bounded() -> None:
     }
     with pytest.raises(LimitExceeded, match="the parameters of f, #/\\$defs/d"):
         tools([{"name": "f", "parameters": schema}], format="qwen3_coder")
+
+
+ARRAYS: dict[str, Any] = {
+    "prefixItems": {"prefixItems": [WORD, {"type": "integer", "minimum": 0, "maximum": 9}], "items": WORD, "maxItems": 2},
+    "prefixItems, fewer": {"prefixItems": [WORD, {"type": "boolean"}], "items": WORD, "maxItems": 1},
+    "prefixItems and items": {"prefixItems": [WORD], "items": {"type": "boolean"}, "maxItems": 1},
+    "prefixItems, items: false": {"prefixItems": [WORD], "items": False},
+    "items in a list": {"items": [WORD], "additionalItems": False},
+    "items in a list, more": {"items": [WORD], "additionalItems": {"type": "boolean"}, "maxItems": 2},
+}
+
+
+@pytest.mark.parametrize("draft", [None, "draft-07", "draft/2019-09", "draft/2020-12"])
+@pytest.mark.parametrize("form", ARRAYS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_arrays_of_every_draft_round_trip(form: str, draft: str | None, format: str) -> None:
+    """`prefixItems` means nothing before 2020-12, and a list of `items` nothing from then on."""
+    schema = parameters({"type": "array", **ARRAYS[form]})
+    if draft:
+        schema["$schema"] = f"http{'s' if '/' in draft else ''}://json-schema.org/{draft}/schema"
+    try:
+        check_round_trips(schema, format, seeds=5)
+    except UnsupportedKeyword as error:
+        assert format == "pythonic" and "format whose arguments are JSON" in str(error)
+    except ConstraintError as error:  # a list of `items` is no schema from 2020-12 on
+        assert draft in (None, "draft/2020-12") and "items in a list" in form, error
