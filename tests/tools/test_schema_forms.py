@@ -268,7 +268,11 @@ def test_strings_that_a_schema_multiplies_are_bounded() -> None:
 
 
 ARRAYS: dict[str, Any] = {
-    "prefixItems": {"prefixItems": [WORD, {"type": "integer", "minimum": 0, "maximum": 9}], "items": WORD, "maxItems": 2},
+    "prefixItems": {
+        "prefixItems": [WORD, {"type": "integer", "minimum": 0, "maximum": 9}],
+        "items": WORD,
+        "maxItems": 2,
+    },
     "prefixItems, fewer": {"prefixItems": [WORD, {"type": "boolean"}], "items": WORD, "maxItems": 1},
     "prefixItems and items": {"prefixItems": [WORD], "items": {"type": "boolean"}, "maxItems": 1},
     "prefixItems, items: false": {"prefixItems": [WORD], "items": False},
