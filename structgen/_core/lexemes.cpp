@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t AFTER = 91;
 constexpr size_t NEAR_READ = 48, NEAR_STATES = 16;  // in which it is decided what must not follow: as met, and merged
 constexpr uint32_t FORBIDDEN = UINT32_MAX - 1, NOWHERE = UINT32_MAX;
+constexpr size_t LIKELY_WALKS = 1;
 constexpr uint32_t WIDE = Vocabulary::WIDE;  // trie nodes after a lexeme that are walked in place rather than merged
 constexpr uint64_t ROW = 16, REST = 4, NODES_PER_UNIT = 4;  // units of work: where a byte leads; the rest of one token
 constexpr uint64_t STATE = 41;
@@ -460,8 +461,11 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
   for (size_t b = 0; b < 256; ++b) {
     if (!missing.test(b)) continue;
     Leaves made;
-    if (found[b].size() <= FEW_LEAVES || is_narrow(node)) made.few = std::move(found[b]);
-    else made = gather(found[b], inside);
+    if (found[b].size() > FEW_LEAVES && !is_narrow(node)) made = gather(found[b], inside);
+    if (made.merged.empty() || !saves(made, found[b])) {
+      made = {};
+      made.few = std::move(found[b]);
+    }
     fragment_bytes_ += memory_of(made);
     f.overlapping[static_cast<uint8_t>(b)] = std::move(made);  // subtle: last, since a limit may be met in `gather`
   }
@@ -493,6 +497,21 @@ void Lexemes::merge(Leaves &leaves) {
 void Lexemes::merge_few(Leaves &leaves) {
   leaves.merged_few = gather(leaves.few, {}).merged;
   for (const Rests &r : leaves.merged_few) fragment_bytes_ += r.trie.memory() + sizeof(r);
+}
+
+// Are the merged rests of tokens fewer than the trie nodes that they come from? A token that is left at many places, like a run
+// of one character, has as many rests.
+bool Lexemes::saves(const Leaves &leaves, const std::vector<Leave> &found) const {
+  size_t rests = 0, nodes = 0;
+  for (const Rests &some : leaves.merged) rests += some.trie.bytes.size();
+  Vocabulary::Node end = 0;
+  for (const Leave &l : found) {
+    charge();
+    if (l.node < end) continue;
+    end = v_.end(l.node);
+    nodes += end - l.node;
+  }
+  return rests * LIKELY_WALKS < nodes;
 }
 
 // `known`: tokens that may be left out; empty: none.
