@@ -148,7 +148,7 @@ class GrammarLife {
   uint32_t fewest_of_start_ = 0;
   std::unordered_map<Within, uint32_t> most_left_;
   std::unordered_map<Hash128, uint32_t, HashOf128> fewest_after_;
-  std::unordered_map<Hash128, bool, HashOf128> places_;  // by what sets still need: right recursion comes far
+  std::unordered_map<Hash128, bool, HashOf128> places_;  // by what the sets still need (`Earley::rest`)
   std::unordered_map<Hash128, Near, HashOf128> near_;
   std::unique_ptr<Chart> chart_;
   uint64_t unproven_ = 0;

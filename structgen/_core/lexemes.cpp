@@ -15,7 +15,6 @@ namespace {
 constexpr uint64_t AFTER = 91;
 constexpr size_t NEAR_READ = 48, NEAR_STATES = 16;  // in which it is decided what must not follow: as met, and merged
 constexpr uint32_t FORBIDDEN = UINT32_MAX - 1, NOWHERE = UINT32_MAX;
-constexpr size_t LIKELY_WALKS = 1;
 constexpr uint32_t WIDE = Vocabulary::WIDE;  // trie nodes after a lexeme that are walked in place rather than merged
 constexpr uint64_t ROW = 16, REST = 4, NODES_PER_UNIT = 4;  // units of work: where a byte leads; the rest of one token
 constexpr uint64_t STATE = 41;
@@ -499,8 +498,8 @@ void Lexemes::merge_few(Leaves &leaves) {
   for (const Rests &r : leaves.merged_few) fragment_bytes_ += r.trie.memory() + sizeof(r);
 }
 
-// Are the merged rests of tokens fewer than the trie nodes that they come from? A token that is left at many places, like a run
-// of one character, has as many rests.
+// Do the merged rests of tokens have fewer nodes than the trie has below the places where these are left? A token that can
+// be left at many places, like a run of one character, has as many rests.
 bool Lexemes::saves(const Leaves &leaves, const std::vector<Leave> &found) const {
   size_t rests = 0, nodes = 0;
   for (const Rests &some : leaves.merged) rests += some.trie.bytes.size();
@@ -511,7 +510,7 @@ bool Lexemes::saves(const Leaves &leaves, const std::vector<Leave> &found) const
     end = v_.end(l.node);
     nodes += end - l.node;
   }
-  return rests * LIKELY_WALKS < nodes;
+  return rests < nodes;
 }
 
 // `known`: tokens that may be left out; empty: none.

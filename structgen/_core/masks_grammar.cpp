@@ -52,13 +52,14 @@ std::shared_ptr<const Mask> Masks::of_grammar(Arena &arena, const Node *node) {
   constexpr uint32_t FEW_READINGS = 8;
   if (node->length == 1) return of_entry(arena, node, node->entries[0]);
   if (node->length > FEW_READINGS) return of_many(arena, node);
-  // Few readings have masks of their own, which other states share, unless these are so dear that one walk is better.
-  const uint64_t dear = 4 * static_cast<uint64_t>(v_.size());  // a step for each token costs several times that
+  // Few readings have masks of their own, which other states share. Once one of these is expensive, one walk makes the mask
+  // of all others.
+  const uint64_t expensive = 4 * static_cast<uint64_t>(v_.size());  // a step for each token costs several times that
   auto all = new_mask(text_.mask_pool());
   for (uint32_t i = 0; i < node->length; ++i) {
     const uint64_t before = work_left_;
     all->add(*of_entry(arena, node, node->entries[i]));
-    if (before - work_left_ <= dear || i + 2 >= node->length) continue;
+    if (before - work_left_ <= expensive || i + 2 >= node->length) continue;
     const Arena::Mark mark = arena.mark();
     Reader reader{arena};
     const std::span others(node->entries + i + 1, node->length - i - 1);
@@ -345,12 +346,13 @@ void Masks::leaves_within(Vocabulary::Node at, const Node *n, const Lexeme &l) {
   // subtle: leaves come in the order of the trie, so each is read from where its path leaves that of the one before.
   const size_t skip = v_.depth(at);
   std::string read;
-  std::vector<Within> after{l.entry.within};  // so many bytes of `read`
+  std::vector<Within> after{l.entry.within};  // after each beginning of `read`
   for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state)) {
     if (!place.first.test(v_.byte(leave.node))) continue;
     const std::string path = v_.path(leave.node).substr(skip, v_.depth(leave.node) - skip - 1);
     const auto differs = std::mismatch(path.begin(), path.end(), read.begin(), read.end()).first;
     after.resize(static_cast<size_t>(differs - path.begin()) + 1);
+    charge(1 + path.size() / BYTES_PER_UNIT);
     count(BYTE * (1 + path.size() / BYTES_PER_UNIT + path.size() + 1 - after.size()));
     for (size_t i = after.size() - 1; i < path.size(); ++i)
       after.push_back(lexemes.step_within(after.back(), static_cast<uint8_t>(path[i])));
