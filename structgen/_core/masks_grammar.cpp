@@ -23,9 +23,9 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t ENTRY = 9, CONTEXT = 11, MANY = 14;
-constexpr size_t FEW_PAIRS = 64, FEW_LEXEMES = 8;
+constexpr size_t FEW_PAIRS = 64;
 // Units of work (automaton.h).
-constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTES_PER_UNIT = 32, BYTE = 1;
+constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTE = 1;
 
 }  // namespace
 
@@ -52,21 +52,8 @@ std::shared_ptr<const Mask> Masks::of_grammar(Arena &arena, const Node *node) {
   constexpr uint32_t FEW_READINGS = 8;
   if (node->length == 1) return of_entry(arena, node, node->entries[0]);
   if (node->length > FEW_READINGS) return of_many(arena, node);
-  // Few readings have masks of their own, which other states share. Once one of these is expensive, one walk makes the mask
-  // of all others.
-  const uint64_t expensive = 4 * static_cast<uint64_t>(v_.size());  // a step for each token costs several times that
   auto all = new_mask(text_.mask_pool());
-  for (uint32_t i = 0; i < node->length; ++i) {
-    const uint64_t before = work_left_;
-    all->add(*of_entry(arena, node, node->entries[i]));
-    if (before - work_left_ <= expensive || i + 2 >= node->length) continue;
-    const Arena::Mark mark = arena.mark();
-    Reader reader{arena};
-    const std::span others(node->entries + i + 1, node->length - i - 1);
-    all->add(*of_many(arena, a_.grammar_node(reader, *node->control.grammar, others, node->parent)));
-    arena.release(mark);
-    break;
-  }
+  for (uint32_t i = 0; i < node->length; ++i) all->add(*of_entry(arena, node, node->entries[i]));
   return all;
 }
 
@@ -80,7 +67,9 @@ std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
     ++hits_;
     return it->second.mask;
   }
-  auto made = make(arena, nullptr, [&](Reader &reader) {
+  const GrammarEntry &first = node->entries[0];
+  Reads reads(first.set, first.indent, first.brackets);  // for its limit
+  auto made = make(arena, reads, [&](Reader &reader) {
     a_.count_step(reader, *node->control.grammar);
     walk_from(Vocabulary::ROOT, node);
     specials(node);
@@ -92,13 +81,13 @@ std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
 
 // The mask of what `walk` reads. It returns whether the text may end.
 template <class Walk>
-std::shared_ptr<const Mask> Masks::make(Arena &arena, Reads *reads, const Walk &walk) {
+std::shared_ptr<const Mask> Masks::make(Arena &arena, Reads &reads, const Walk &walk) {
   ++misses_;
   forget_places();  // those of a mask that met a limit
   Reader reader{arena};
   a_.bound_mask(reader);
   reader.work_left = work_left_;
-  reader.reads = reads;
+  reader.reads = &reads;
   const Arena::Mark mark = arena.mark();
   auto made = new_mask(text_.mask_pool());
   r_ = &reader;
@@ -153,7 +142,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
     return it->second.mask;
   }
   Reads reads(entry.set, entry.indent, entry.brackets);
-  auto made = make(arena, &reads, [&](Reader &reader) {
+  auto made = make(arena, reads, [&](Reader &reader) {
     const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
     a_.count_step(reader, g);  // what the lexer does from here on counts
     walk_from(Vocabulary::ROOT, one);
@@ -216,7 +205,7 @@ bool Masks::may_end(Reader &reader, const Node *one) {
   if (!g.lexer().ignored_ends(entry.lex).empty() && entry.set->accepting && g.may_end(entry)) return true;
   for (const Lexer::End &end : g.lexer().ends(entry.lex)) {
     if (g.is_newline(end.terminal)) return a_.accepts(reader, one);
-    const Place &place = place_after(one, lexeme(entry, {end.terminal, Lexemes::DEAD}));
+    const Place &place = place_after(one, entry, end.terminal);
     if (place.alive && place.at.set->accepting && g.may_end(place.at)) return true;
   }
   return false;
@@ -246,35 +235,36 @@ bool Masks::reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry 
 
 void Masks::grammar_below(Vocabulary::Node at, const Node *n) {
   GrammarControl &g = *n->control.grammar;
-  for (const GrammarEntry &entry : std::span(n->entries, n->length))
-    if (entry.lex == Lexer::FRESH) place_below(at, n, entry, RegexSpace::EMPTY);
-  const std::vector<Lexeme> running = running_lexemes(n);
-  for (const Lexeme &l : running) {
-    if (reads_line(g, l.terminal(), l.entry)) line_below(at, n, l);
-    else lexeme_below(at, n, l, running.size() > FEW_LEXEMES);
+  for (uint32_t i = 0; i < n->length; ++i) {
+    const GrammarEntry &entry = n->entries[i];
+    if (entry.lex == Lexer::FRESH) {
+      place_below(at, n, entry, RegexSpace::EMPTY);
+      continue;
+    }
+    for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
+      if (reads_line(g, running.terminal, entry)) line_below(at, n, entry, running);
+      else lexeme_below(at, n, entry, running);
+    }
   }
 }
 
-// Can the text be completed, in some reading, where the lexeme stays in `end` and another constraint in `left`?
-bool Masks::lives(GrammarControl &g, const Lexeme &l, LexemeState end, Within left) {
-  return std::any_of(l.readings.begin(), l.readings.end(), [&](const Reading &one) {
-    return g.life().lexeme(one.since, l.entry.brackets, one.terminal, end, left, r_->reads, r_->arena);
-  });
-}
-
 // Tokens that stay inside a lexeme, which in turn can be completed.
-void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const Lexeme &l, Lexemes::Fragment &f) {
-  if (l.entry.within != ANYTHING) return inside_within(at, g, l, f);
+void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
+                         Lexemes::Fragment &f) {
+  if (entry.within != ANYTHING) return inside_within(at, g, entry, running, f);
   if (g.life().all_free(f)) return add(f.dense, f.bits, f.ids);
+  auto lives = [&](LexemeState end) {
+    return g.life().lexeme(entry.set, entry.brackets, running.terminal, end, ANYTHING, r_->reads, r_->arena);
+  };
   std::vector<LexemeState> alive;
   for (LexemeState end : f.ends)
-    if (lives(g, l, end, ANYTHING)) alive.push_back(end);
+    if (lives(end)) alive.push_back(end);
   if (alive.size() == f.ends.size()) return add(f.dense, f.bits, f.ids);
   if (alive.empty()) return;
   const size_t skip = v_.depth(at);
   auto each = [&](uint32_t id) {
     count(BYTE * (v_.token(id).size() - skip));
-    LexemeState end = l.state;
+    LexemeState end = running.lexeme;
     for (unsigned char c : v_.token(id).substr(skip)) end = g.lexemes().step(end, c);
     if (std::find(alive.begin(), alive.end(), end) != alive.end()) set(id);
   };
@@ -285,14 +275,17 @@ void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const Lexeme &l
 
 // The same where another constraint on the whole text has a say: it has a fragment, too, and a token leads to a pair of
 // states. Those that cannot tell tokens apart are asked for at once.
-void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const Lexeme &l, const Lexemes::Fragment &f) {
+void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry,
+                          const Lexer::Running &running, const Lexemes::Fragment &f) {
   Lexemes &lexemes = g.lexemes();
-  const Lexemes::Fragment &w = lexemes.fragment(at, l.entry.within);
+  const Lexemes::Fragment &w = lexemes.fragment(at, entry.within);
   std::map<std::pair<LexemeState, Within>, bool> known;
-  auto lives_on = [&](LexemeState end, Within left) {
+  auto lives = [&](LexemeState end, Within left) {
     if (left != ANYTHING) left = lexemes.within(left);
     const auto [it, fresh] = known.try_emplace({end, left});
-    if (fresh) it->second = lives(g, l, end, left);
+    if (fresh)
+      it->second =
+          g.life().lexeme(entry.set, entry.brackets, running.terminal, end, left, r_->reads, r_->arena);
     return it->second;
   };
   std::vector<uint32_t> both;
@@ -317,7 +310,7 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const Lexeme &
   if (std::all_of(both.begin(), both.end(), [](uint32_t word) { return word == 0; })) return;
   const bool few = f.ends.size() * w.ends.size() <= FEW_PAIRS;
   auto lives_if_met = [&](LexemeState end, Within left) {
-    return g.life().foreseen(end, left == ANYTHING ? left : lexemes.within(left)) && lives_on(end, left);
+    return g.life().foreseen(end, left == ANYTHING ? left : lexemes.within(left)) && lives(end, left);
   };
   if (few && std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState end) {
         return std::all_of(w.ends.begin(), w.ends.end(), [&](Within left) { return lives_if_met(end, left); });
@@ -327,99 +320,94 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const Lexeme &
   for (uint32_t word = 0; word < both.size(); ++word)
     for (uint32_t rest = both[word]; rest; rest &= rest - 1) {
       const uint32_t id = word * 32 + static_cast<uint32_t>(std::countr_zero(rest));
-      LexemeState end = l.state;
-      Within left = l.entry.within;
+      LexemeState end = running.lexeme;
+      Within left = entry.within;
       count(2 * BYTE * (v_.token(id).size() - skip));
       for (unsigned char c : v_.token(id).substr(skip)) {
         end = lexemes.step(end, c);
         left = lexemes.step(left, c);
       }
-      if (lives_on(end, left)) set(id);
+      if (lives(end, left)) set(id);
     }
 }
 
 // Tokens that leave a lexeme, one place after the other: what else the text must be depends on all that was read.
-void Masks::leaves_within(Vocabulary::Node at, const Node *n, const Lexeme &l) {
+void Masks::leaves_within(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
   Lexemes &lexemes = n->control.grammar->lexemes();
-  const Place &place = place_after(n, l);
+  const Place &place = place_after(n, entry, running.terminal);
   if (!place.alive) return;
-  // subtle: leaves come in the order of the trie, so each is read from where its path leaves that of the one before.
   const size_t skip = v_.depth(at);
-  std::string read;
-  std::vector<Within> after{l.entry.within};  // after each beginning of `read`
-  for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state)) {
+  for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
     if (!place.first.test(v_.byte(leave.node))) continue;
-    const std::string path = v_.path(leave.node).substr(skip, v_.depth(leave.node) - skip - 1);
-    const auto differs = std::mismatch(path.begin(), path.end(), read.begin(), read.end()).first;
-    after.resize(static_cast<size_t>(differs - path.begin()) + 1);
-    charge(1 + path.size() / BYTES_PER_UNIT);
-    count(BYTE * (1 + path.size() / BYTES_PER_UNIT + path.size() + 1 - after.size()));
-    for (size_t i = after.size() - 1; i < path.size(); ++i)
-      after.push_back(lexemes.step_within(after.back(), static_cast<uint8_t>(path[i])));
-    read = path;
-    if (after.back() != Lexemes::DEAD) arrive({Arrival::PlaceBefore, leave.node, n, l, leave.after, after.back()});
+    const std::string path = v_.path(leave.node);
+    count(2 * BYTE * path.size());
+    const Within within = lexemes.read_within(entry.within, std::string_view(path).substr(skip, path.size() - skip - 1));
+    if (within == Lexemes::DEAD) continue;
+    arrive({Arrival::PlaceBefore, leave.node, n, entry, running.terminal, leave.after, within});
   }
-  if (!lexemes.complete(l.state)) return;
-  arrive({Arrival::PlaceAfter, at, n, l, lexemes.after(l.state), l.entry.within});
+  if (!lexemes.complete(running.lexeme)) return;
+  arrive({Arrival::PlaceAfter, at, n, entry, running.terminal, lexemes.after(running.lexeme), entry.within});
 }
 
-// Tokens that go on with a running lexeme; `beside_many` others.
-void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const Lexeme &l, bool beside_many) {
+// Tokens that go on with a running lexeme.
+void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
   GrammarControl &g = *n->control.grammar;
-  Lexemes::Fragment &f = g.lexemes().fragment(at, l.state);
-  inside_below(at, g, l, f);
-  leaves_below(at, n, l, f, beside_many);
-  past_below(at, n, l);
+  Lexemes::Fragment &f = g.lexemes().fragment(at, running.lexeme);
+  inside_below(at, g, entry, running, f);
+  leaves_below(at, n, entry, running, f);
+  past_below(at, n, entry, running);
 }
 
 // Tokens that leave a lexeme for what is not the grammar's own text.
-void Masks::past_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
+void Masks::past_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
   GrammarControl &g = *n->control.grammar;
   if (!n->parent && !g.has_constraints()) return;
-  if (g.lexemes().after(l.state) == RegexSpace::EMPTY) return;  // nothing is forbidden: `leaves_below` has all
-  if (const Place &place = place_after(n, l); !place.alive || !goes_beyond(g, place.at.set, n)) return;
+  if (g.lexemes().after(running.lexeme) == RegexSpace::EMPTY) return;  // nothing is forbidden: `leaves_below` has all
+  Place place = place_after(n, entry, running.terminal);
+  if (!place.alive || !goes_beyond(g, place.at.set, n)) return;
   std::string read;
-  past_lexeme(at, n, l.state, read, [&](Vocabulary::Node next) {
-    const Within within = g.lexemes().read_within(l.entry.within, read);
-    if (within != Lexemes::DEAD) arrive({Arrival::OthersBefore, next, n, l, RegexSpace::EMPTY, within});
+  past_lexeme(at, n, running.lexeme, read, [&](const std::string &bytes) -> const Place & {
+    place.at.within = g.lexemes().read_within(entry.within, bytes);
+    place.alive = place.at.within != Lexemes::DEAD;
+    return place;
   });
 }
 
-// Calls `visit` for trie nodes after a lexeme by whose byte the lexer's rule would have read on: what is not the grammar's own
-// text may begin there.
-template <class Visit>
-void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, std::string &read, const Visit &visit) {
+// What is not the grammar's own text may begin with what the lexer's rule would have read on.
+template <class PlaceAt>
+void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, std::string &read, const PlaceAt &place_at) {
   check_stack("a token is too long");
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
   for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
     count(BYTE);
-    if (lexemes.complete(lexeme) && !lexemes.may_follow(lexeme, c->byte)) visit(c->node);
+    if (lexemes.complete(lexeme) && !lexemes.may_follow(lexeme, c->byte)) {
+      const Place place = place_at(read);
+      Branch branch(*this);
+      if (place.alive) go_on(c->node, a_.begin_others_at(*r_, g, place.at, c->byte, n->parent));
+    }
     const LexemeState further = lexemes.step(lexeme, c->byte);
     if (further == Lexemes::DEAD) continue;
     read += static_cast<char>(c->byte);
-    past_lexeme(c->node, n, further, read, visit);
+    past_lexeme(c->node, n, further, read, place_at);
     read.pop_back();
   }
 }
 
-void Masks::leaves_below(Vocabulary::Node at, const Node *n, const Lexeme &l, Lexemes::Fragment &f, bool beside_many) {
+void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running,
+                         Lexemes::Fragment &f) {
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
-  const bool ends = lexemes.complete(l.state);
+  const bool ends = lexemes.complete(running.lexeme);
   if (!ends && !f.leaves_any()) return;
-  if (l.entry.within != ANYTHING) return leaves_within(at, n, l);
-  if (g.grammar().lexing != Lexing::Scannerless && !g.has_constraints()) return leaves_by_rule(at, n, l, f);
+  if (entry.within != ANYTHING) return leaves_within(at, n, entry, running);
+  if (g.grammar().lexing != Lexing::Scannerless && !g.has_constraints()) return leaves_by_rule(at, n, entry, running, f);
   // subtle: where the parser stands is found out at the trie node, for all lexemes that end there.
   const auto arrives = [&](Arrival::Kind kind, Vocabulary::Node node, Re after) {
-    arrive({kind, node, n, l, after});
+    arrive({kind, node, n, entry, running.terminal, after});
   };
-  if (ends) arrives(Arrival::PlaceAfter, at, lexemes.after(l.state));
-  if (beside_many) {  // rests that are merged would be walked for each of them
-    for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state)) arrives(Arrival::PlaceBefore, leave.node, leave.after);
-    return;
-  }
   for (const Lexemes::Turn &turn : f.turns) arrives(Arrival::PlaceAfter, turn.node, turn.after);
+  if (ends) arrives(Arrival::PlaceAfter, at, lexemes.after(running.lexeme));
   const bool narrow = lexemes.is_narrow(at);
   const auto few = [&](const Lexemes::Leaves &some) {
     for (const Lexemes::Leave &leave : some.few) arrives(Arrival::PlaceBefore, leave.node, leave.after);
@@ -427,13 +415,13 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const Lexeme &l, Le
   few(f.leaves);
   few(f.beyond);
   if (narrow) {
-    lexemes.make_overlapping(at, l.state, f, f.overlaps);
+    lexemes.make_overlapping(at, running.lexeme, f, f.overlaps);
     for (auto &[byte, overlapping] : f.overlapping) few(overlapping);
     return;
   }
   if ((f.leaves.open.empty() && f.leaves.merged.empty() && f.beyond.open.empty() && f.beyond.merged.empty() && f.overlaps.none()))
     return;
-  const Place &place = place_after(n, l);
+  const Place &place = place_after(n, entry, running.terminal);
   if (!place.alive) return;
   for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
     if ((some->bytes & place.first).none()) continue;
@@ -441,7 +429,7 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const Lexeme &l, Le
     leaves(some->merged, n, place);
   }
   if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
-    lexemes.make_overlapping(at, l.state, f, both);
+    lexemes.make_overlapping(at, running.lexeme, f, both);
     for (auto &[byte, overlapping] : f.overlapping)
       if (both.test(byte)) {
         few(overlapping);
@@ -452,10 +440,11 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const Lexeme &l, Le
 
 // The lexer's rule cuts a token in one way, so no readings of other lexemes arrive at the same nodes, and what follows a
 // lexeme is read at once.
-void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const Lexeme &l, Lexemes::Fragment &f) {
+void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running,
+                           Lexemes::Fragment &f) {
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
-  const Place &place = place_after(n, l);
+  const Place &place = place_after(n, entry, running.terminal);
   if (!place.alive) return;
   const auto go = [&](Lexemes::Leaves &some) {
     leaves(lexemes.merged_few(some), n, place);
@@ -467,12 +456,12 @@ void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const Lexeme &l, 
     go(*some);
   }
   if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
-    lexemes.make_overlapping(at, l.state, f, both);
+    lexemes.make_overlapping(at, running.lexeme, f, both);
     for (auto &[byte, overlapping] : f.overlapping)
       if (both.test(byte)) go(overlapping);
   }
   for (const Lexemes::Turn &turn : f.turns) place_below(turn.node, n, place.at, turn.after);
-  if (lexemes.complete(l.state)) place_below(at, n, place.at, lexemes.after(l.state));
+  if (lexemes.complete(running.lexeme)) place_below(at, n, place.at, lexemes.after(running.lexeme));
 }
 
 void Masks::leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, const Place &place) {
@@ -495,16 +484,16 @@ void Masks::leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, con
 }
 
 // A newline lexeme leads where the column of its last line says, so its ends are looked at one by one.
-void Masks::line_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
+void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
-  Lexemes::Fragment &f = lexemes.fragment(at, l.state);
-  inside_below(at, g, l, f);
+  Lexemes::Fragment &f = lexemes.fragment(at, running.lexeme);
+  inside_below(at, g, entry, running, f);
   const size_t skip = v_.depth(at);
-  GrammarEntry ended = l.entry;
+  GrammarEntry ended = entry;
   std::vector<std::pair<uint32_t, Place>> places;  // by column
   auto place_at = [&](std::string_view read) -> const Place & {
-    ended.column = l.entry.column;
+    ended.column = entry.column;
     for (char c : read) {
       if (c == '\n') ended.column = 0;
       else if (c == ' ') ended.column += 1;
@@ -513,14 +502,14 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
     for (auto &[column, place] : places)
       if (column == ended.column) return place;
     Place place;
-    place.alive = a_.after_terminal(*r_, g, ended, l.terminal(), &place.at);
+    place.alive = a_.after_terminal(*r_, g, ended, running.terminal, &place.at);
     if (place.alive) {
       place.first = g.lexer().first(g.context(place.at.set->outlook, false));
       if (goes_beyond(g, place.at.set, n)) place.first.set();
     }
     return places.emplace_back(ended.column, place).second;
   };
-  for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state)) {
+  for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
     const uint8_t byte = v_.byte(leave.node);
     if (!n->parent && !g.after_newline().test(byte)) continue;
     const std::string path = v_.path(leave.node);
@@ -529,17 +518,13 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
     Branch branch(*this);
     go_on(leave.node, a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent));
   }
-  if (lexemes.complete(l.state)) {
+  if (lexemes.complete(running.lexeme)) {
     const Place place = place_at({});
-    if (place.alive) place_below(at, n, place.at, lexemes.after(l.state));
+    if (place.alive) place_below(at, n, place.at, lexemes.after(running.lexeme));
   }
   if (!n->parent && !g.has_constraints()) return;
   std::string read;
-  past_lexeme(at, n, l.state, read, [&](Vocabulary::Node next) {
-    const Place place = place_at(read);
-    Branch branch(*this);
-    if (place.alive) go_on(next, a_.begin_others_at(*r_, g, place.at, v_.byte(next), n->parent));
-  });
+  past_lexeme(at, n, running.lexeme, read, place_at);
 }
 
 // Lexemes that may begin with what `earlier` begins with are left out.
@@ -607,21 +592,21 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
     const ContextFragment &f = context_fragment(at, g, context, touches ? earlier : RegexSpace::EMPTY);
     touched = f.touched;
     add(f.dense, f.bits, f.ids);
-    for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, lexeme(place, begin), *fragment);
+    for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, place, begin, *fragment);
     if (n->parent || g.has_constraints())
-      for (const Lexer::Running &begin : f.whole) past_below(at, n, lexeme(place, begin));
-    for (const Lexer::Running &begin : f.dependent) lexeme_below(at, n, lexeme(place, begin));
+      for (const Lexer::Running &begin : f.whole) past_below(at, n, place, begin);
+    for (const Lexer::Running &begin : f.dependent) lexeme_below(at, n, place, begin);
     for (const Lexer::Running &begin : f.lines) {
-      if (place.brackets > 0) lexeme_below(at, n, lexeme(place, begin));
-      else line_below(at, n, lexeme(place, begin));
+      if (place.brackets > 0) lexeme_below(at, n, place, begin);
+      else line_below(at, n, place, begin);
     }
   } else {
     const std::bitset<256> touching = lexemes.first_of(earlier);
     for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
       const std::bitset<256> &first = lexemes.first(begin.lexeme);
       if ((first & touching).any()) touched |= first;
-      else if (reads_line(g, begin.terminal, place)) line_below(at, n, lexeme(place, begin));
-      else lexeme_below(at, n, lexeme(place, begin));
+      else if (reads_line(g, begin.terminal, place)) line_below(at, n, place, begin);
+      else lexeme_below(at, n, place, begin);
     }
   }
   // subtle: what was not left out is not begun again. A place would cost twice what the next one does, and a token may have
