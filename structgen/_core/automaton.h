@@ -239,7 +239,7 @@ class Automaton {
   template <class Visit>
   void each_place(Reader &r, const Node *n, const Visit &visit);
   // Leaves out readings that are there already.
-  void drop_equal(Reader &r, GrammarControl &g, std::vector<GrammarEntry> &entries);
+  void drop_equal(Reader &r, GrammarControl &g, GrammarEntries &entries);
   // Are these two readings one, as far as it matters?
   bool same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b);
   const Node *close_key(Reader &r, const Node *n);

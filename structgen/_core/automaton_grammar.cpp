@@ -11,11 +11,10 @@
 namespace structgen {
 namespace {
 
-struct Ending {  // terminals that end here, with the same text forbidden to follow
-  Re after;
-  Earley::Builder builder;
+struct Ending {  // of a terminal
+  Re after;  // what must not follow it
   const GrammarEntry *entry;
-  uint32_t brackets;
+  uint32_t terminal;
 };
 
 constexpr uint64_t INDENT = 71;
@@ -218,13 +217,13 @@ const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
   count_step(r, g);
   Lexer &lexer = g.lexer();
   const bool indented = g.grammar().indentation.active();
-  std::vector<GrammarEntry> entries;
-  std::vector<Ending> endings;
+  GrammarEntries entries;
+  InlineVector<Ending, 8> endings;
   const Node *others = nullptr;
   auto take = [&](const Node *next) {
     if (!next) return;
     if (next->kind == Node::Grammar && next->control.grammar == &g && next->parent == n->parent)
-      entries.insert(entries.end(), next->entries, next->entries + next->length);
+      entries.append(next->entries, next->entries + next->length);
     else others = alternatives(r, next, others);
   };
   auto take_all = [&](const Node *next) {  // what begins at a place is a union of at most a few
@@ -262,20 +261,20 @@ const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
         if (after_terminal(r, g, entry, end.terminal, &place)) take_all(begin_at(r, g, place, end.after, b, n->parent));
         continue;
       }
-      Ending *same = nullptr;
-      for (Ending &e : endings)
-        if (e.after == end.after) same = &e;
-      if (!same) {
-        endings.push_back({end.after, Earley::Builder(g.earley(), r.reads), &entry, 0});
-        same = &endings.back();
-      }
-      same->builder.recognised(entry.set, ~static_cast<Symbol>(end.terminal));
+      endings.push_back({end.after, &entry, end.terminal});
     }
   }
-  for (Ending &e : endings) {
+  // Those with the same text forbidden to follow lead to one set.
+  for (size_t i = 0; i < endings.size(); ++i) {
+    const Ending &e = endings[i];
+    charge(1 + i / 8);
+    if (std::any_of(endings.begin(), endings.begin() + i, [&](const Ending &before) { return before.after == e.after; })) continue;
+    Earley::Builder builder(g.earley(), r.reads);
+    for (size_t j = i; j < endings.size(); ++j)
+      if (endings[j].after == e.after) builder.recognised(endings[j].entry->set, ~static_cast<Symbol>(endings[j].terminal));
     GrammarEntry place = *e.entry;
     place.lex = Lexer::FRESH;
-    place.set = e.builder.finish(r.arena);
+    place.set = builder.finish(r.arena);
     if (place.set) take_all(begin_at(r, g, place, e.after, b, n->parent));
   }
   drop_equal(r, g, entries);
@@ -284,22 +283,24 @@ const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
 }
 
 const Node *Automaton::merged(Reader &r, const Node *a, const Node *b) {
-  std::vector<GrammarEntry> entries(a->entries, a->entries + a->length);
-  entries.insert(entries.end(), b->entries, b->entries + b->length);
+  GrammarEntries entries;
+  entries.append(a->entries, a->entries + a->length);
+  entries.append(b->entries, b->entries + b->length);
   drop_equal(r, *a->control.grammar, entries);
   return grammar_node(r, *a->control.grammar, entries, a->parent);
 }
 
-void Automaton::drop_equal(Reader &r, GrammarControl &g, std::vector<GrammarEntry> &entries) {
+void Automaton::drop_equal(Reader &r, GrammarControl &g, GrammarEntries &entries) {
   if (entries.size() > text_.limits().earley_items)
     throw LimitError("a text of the grammar has more than " + std::to_string(text_.limits().earley_items) +
                      " parallel readings (limit earley_items)");
   if (entries.size() < 2) return;
   count_work(r, entries.size() * entries.size() / 16);
-  std::vector<GrammarEntry> kept;
+  size_t kept = 0;
   for (const GrammarEntry &e : entries)
-    if (std::none_of(kept.begin(), kept.end(), [&](const GrammarEntry &k) { return same_entry(r, g, e, k); })) kept.push_back(e);
-  entries = std::move(kept);
+    if (std::none_of(entries.begin(), entries.begin() + kept, [&](const GrammarEntry &k) { return same_entry(r, g, e, k); }))
+      entries[kept++] = e;
+  entries.shrink(kept);
 }
 
 bool Automaton::same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b) {

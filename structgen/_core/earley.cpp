@@ -247,13 +247,13 @@ bool Earley::Builder::seen(const EarleySet *set, Symbol symbol) {
     auto hash = [](const EarleySet *s, Symbol x) {
       return mix(reinterpret_cast<uint64_t>(s), static_cast<uint32_t>(x));
     };
-    auto hash_at = [&](uint32_t at) { return hash(done_[at].first, done_[at].second); };
+    auto hash_at = [&](uint32_t at) { return hash(done_[at].since, done_[at].symbol); };
     auto put = [&](const EarleySet *s, Symbol x, size_t fresh) {
-      auto is_it = [&](uint32_t at) { return done_[at].first == s && done_[at].second == x; };
+      auto is_it = [&](uint32_t at) { return done_[at].since == s && done_[at].symbol == x; };
       return done_index_.find_or_put(hash(s, x), static_cast<uint32_t>(fresh), is_it, hash_at);
     };
     if (done_index_.empty())
-      for (size_t i = 0; i < done_.size(); ++i) put(done_[i].first, done_[i].second, i);
+      for (size_t i = 0; i < done_.size(); ++i) put(done_[i].since, done_[i].symbol, i);
     if (put(set, symbol, done_.size()) < done_.size()) return true;
   }
   done_.push_back({set, symbol});

@@ -15,6 +15,7 @@
 
 #include "arena.h"
 #include "flat_index.h"
+#include "inline_vector.h"
 #include "item_sets.h"
 #include "serial.h"
 
@@ -150,8 +151,13 @@ class Earley {
     bool seen(const EarleySet *set, Symbol symbol);
     Earley &e_;
     Reads *reads_;
-    std::vector<Entry> entries_;
-    std::vector<std::pair<const EarleySet *, Symbol>> done_, work_;
+    struct Recognised {
+      const EarleySet *since;
+      Symbol symbol;
+    };
+    InlineVector<Entry, 4> entries_;
+    InlineVector<Recognised, 8> done_;
+    InlineVector<Recognised, 4> work_;
     FlatIndex by_origin_, done_index_;  // where there are many
     bool accepting_ = false;
     const EarleySet *before_ = nullptr;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "earley.h"
+#include "inline_vector.h"
 #include "grammar_life.h"
 #include "lexer.h"
 
@@ -26,6 +27,8 @@ struct GrammarEntry {  // one reading of the text so far
   uint32_t column;            // of the line, while a newline lexeme runs
   Within within;              // of what follows, where the whole text must be in a regular language, too
 };
+
+using GrammarEntries = InlineVector<GrammarEntry, 4>;
 
 class Automaton;
 class GrammarShortest;

@@ -21,7 +21,8 @@ constexpr uint64_t STATE = 41;
 
 size_t memory_of(const Lexemes::Leaves &l) {
   size_t total = (l.open.size() + l.few.size()) * sizeof(Lexemes::Leave);
-  for (auto &r : l.merged) total += r.trie.memory() + sizeof(r);
+  for (const auto *all : {&l.merged, &l.merged_few})
+    for (const Lexemes::Rests &r : *all) total += r.trie.memory() + sizeof(r);
   return total;
 }
 
@@ -487,6 +488,11 @@ void Lexemes::merge(Leaves &leaves) {
   leaves.merged = gather(leaves.open, {}).merged;
   leaves.open = {};
   fragment_bytes_ += memory_of(leaves);
+}
+
+void Lexemes::merge_few(Leaves &leaves) {
+  leaves.merged_few = gather(leaves.few, {}).merged;
+  for (const Rests &r : leaves.merged_few) fragment_bytes_ += r.trie.memory() + sizeof(r);
 }
 
 // `known`: tokens that may be left out; empty: none.

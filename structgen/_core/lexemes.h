@@ -103,7 +103,8 @@ class Lexemes {
     std::vector<Rests> merged;
     std::bitset<256> bytes;  // that the rests begin with
     std::vector<Leave> open;  // not merged yet
-    std::vector<Leave> few;   // never merged
+    std::vector<Leave> few;   // kept beside what they are merged to
+    std::vector<Rests> merged_few;
   };
   // Where a lexeme is left at few nodes, or below a node with few others, readings wait for each other at each of them:
   // an ambiguous text would be read again for every place that the rests are walked from.
@@ -130,6 +131,11 @@ class Lexemes {
   // Merges what is open.
   void settle(Leaves &leaves) {
     if (!leaves.open.empty()) merge(leaves);
+  }
+  // The rests at `leaves.few`, for a walk that does not wait for other readings.
+  const std::vector<Rests> &merged_few(Leaves &leaves) {
+    if (leaves.merged_few.empty() && !leaves.few.empty()) merge_few(leaves);
+    return leaves.merged_few;
   }
   // Every trie node below `node` whose byte comes right after a lexeme, with what must not follow it.
   const std::vector<Leave> &each_leave(Vocabulary::Node node, LexemeState s);
@@ -191,6 +197,7 @@ class Lexemes {
   Re near(Re after, uint32_t most);
   Leaves gather(const std::vector<Leave> &found, const std::vector<bool> &known);
   void merge(Leaves &leaves);
+  void merge_few(Leaves &leaves);
 
   TextSpace &space_;
   RegexSpace &regex_;

@@ -104,9 +104,15 @@ class Lexer {
   template <class Keep>
   LexState only(LexState s, const Keep &keep) {
     std::vector<Running> kept;
-    for (const Running &r : states_[s].running)
-      if (keep(r)) kept.push_back(r);
-    if (kept.size() == states_[s].running.size()) return s;
+    bool all = true;
+    const std::vector<Running> &running = states_[s].running;
+    for (size_t i = 0; i < running.size(); ++i) {
+      const bool keeps = keep(running[i]);
+      if (all && !keeps) kept.assign(running.begin(), running.begin() + static_cast<ptrdiff_t>(i));
+      all = all && keeps;
+      if (!all && keeps) kept.push_back(running[i]);
+    }
+    if (all) return s;
     return intern(std::move(kept), states_[s].context);
   }
 

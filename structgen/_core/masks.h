@@ -116,7 +116,7 @@ class Masks {
                     Lexemes::Fragment &f);
   void line_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
   void place_below(Vocabulary::Node at, const Node *node, const GrammarEntry &place, Re earlier);
-  void leaves(const Lexemes::Leaves &leaves, const Node *node, const Place &place);
+  void leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, const Place &place);
   static bool goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n);
   bool may_end(Reader &reader, const Node *one);
   const ContextFragment &context_fragment(Vocabulary::Node at, GrammarControl &g, Context context, Re earlier);
@@ -130,9 +130,9 @@ class Masks {
   void walk_from_place(const Node *node, const GrammarEntry &place, Re earlier);
   void arrive(const Arrival &arrival);
   void visit(Vocabulary::Node at);
-  void visit_states(Vocabulary::Node at, const std::vector<Arrival> &states, const std::vector<Arrival> &before);
+  void visit_states(Vocabulary::Node at);
   template <class Take>
-  void for_each_place(const std::vector<Arrival> &arrivals, const Take &take);
+  void for_each_place(const std::vector<const Arrival *> &arrivals, const Take &take);
   static bool is_same(const Arrival &a, const Arrival &b);
   bool only_moves_parser(const Arrival &a) const;
   void go_on(Vocabulary::Node at, const Node *next);

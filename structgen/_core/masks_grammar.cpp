@@ -426,14 +426,14 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
     if ((some->bytes & place.first).none()) continue;
     lexemes.settle(*some);
-    leaves(*some, n, place);
+    leaves(some->merged, n, place);
   }
   if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
     lexemes.make_overlapping(at, running.lexeme, f, both);
     for (auto &[byte, overlapping] : f.overlapping)
       if (both.test(byte)) {
         few(overlapping);
-        leaves(overlapping, n, place);
+        leaves(overlapping.merged, n, place);
       }
   }
 }
@@ -446,14 +446,9 @@ void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const GrammarEntr
   Lexemes &lexemes = g.lexemes();
   const Place &place = place_after(n, entry, running.terminal);
   if (!place.alive) return;
-  const auto go = [&](const Lexemes::Leaves &some) {
-    for (const Lexemes::Leave &leave : some.few) {
-      const uint8_t byte = v_.byte(leave.node);
-      if (!place.first.test(byte)) continue;
-      Branch branch(*this);
-      go_on(leave.node, a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent));
-    }
-    leaves(some, n, place);
+  const auto go = [&](Lexemes::Leaves &some) {
+    leaves(lexemes.merged_few(some), n, place);
+    leaves(some.merged, n, place);
   };
   for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
     if ((some->bytes & place.first).none()) continue;
@@ -469,9 +464,9 @@ void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const GrammarEntr
   if (lexemes.complete(running.lexeme)) place_below(at, n, place.at, lexemes.after(running.lexeme));
 }
 
-void Masks::leaves(const Lexemes::Leaves &leaves, const Node *n, const Place &place) {
+void Masks::leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, const Place &place) {
   GrammarControl &g = *n->control.grammar;
-  for (const Lexemes::Rests &rests : leaves.merged) {
+  for (const Lexemes::Rests &rests : merged) {
     const RestTrie &trie = rests.trie;
     auto emit = [&](uint32_t at) {
       for (uint32_t i = trie.first_item[at]; i < trie.first_item[at + 1]; ++i) set(trie.items[i].id);

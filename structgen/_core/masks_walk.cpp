@@ -25,21 +25,33 @@ bool is_same_state(Automaton &automaton, const Node *a, const Node *b) {
 
 }  // namespace
 
-bool Masks::Agenda::is_later(const Arrival &a, const Arrival &b) {
-  return a.at != b.at ? a.at > b.at : a.order > b.order;
-}
-
-void Masks::Agenda::put(Arrival arrival) {
-  arrival.order = count_++;
-  heap_.push_back(arrival);
+void Masks::Agenda::put(const Arrival &arrival) {
+  Arrival *kept;
+  if (free_.empty()) {
+    kept = &arrivals_.emplace_back(arrival);
+  } else {
+    kept = free_.back();
+    free_.pop_back();
+    *kept = arrival;
+  }
+  heap_.push_back({static_cast<uint64_t>(arrival.at) << 32 | count_++, kept});
   std::push_heap(heap_.begin(), heap_.end(), is_later);
 }
 
-Masks::Arrival Masks::Agenda::take() {
-  std::pop_heap(heap_.begin(), heap_.end(), is_later);
-  const Arrival first = heap_.back();
-  heap_.pop_back();
-  return first;
+void Masks::Agenda::begin_visit() {
+  free_.insert(free_.end(), taken_.begin(), taken_.end());
+  taken_.clear();
+  visit.states.clear(), visit.before.clear(), visit.after.clear();
+}
+
+void Masks::Agenda::take(Vocabulary::Node at) {
+  while (!empty() && next() == at) {
+    Arrival *const a = heap_.front().arrival;
+    std::pop_heap(heap_.begin(), heap_.end(), is_later);
+    heap_.pop_back();
+    taken_.push_back(a);
+    (a->kind == Arrival::State ? visit.states : a->kind == Arrival::PlaceBefore ? visit.before : visit.after).push_back(a);
+  }
 }
 
 void Masks::arrive(const Arrival &arrival) {
@@ -114,19 +126,18 @@ bool Masks::all_set(std::span<const uint32_t> ids) {
 
 // Takes up all readings of one trie node. States first: lexemes that end there lead to places after it.
 void Masks::visit(Vocabulary::Node at) {
-  std::vector<Arrival> states, before, after;
-  while (!agenda_->empty() && agenda_->next() == at) {
-    const Arrival a = agenda_->take();
-    (a.kind == Arrival::State ? states : a.kind == Arrival::PlaceBefore ? before : after).push_back(a);
-  }
+  Agenda &agenda = *agenda_;
+  const Agenda::Visit &all = agenda.visit;
+  agenda.begin_visit();
+  agenda.take(at);
   const std::span<const uint32_t> ids = v_.ids_within(at);
-  if (!states.empty() || !before.empty()) {
+  if (!all.states.empty() || !all.before.empty()) {
     if (all_set(ids)) return;
-    visit_states(at, states, before);
-    while (!agenda_->empty() && agenda_->next() == at) after.push_back(agenda_->take());
+    visit_states(at);
+    agenda.take(at);
   }
-  if (after.empty() || all_set(ids.subspan(v_.ids(at).size()))) return;
-  for_each_place(after, [&](const Node *n, const GrammarEntry &place, const std::bitset<256> &first, Re earlier) {
+  if (all.after.empty() || all_set(ids.subspan(v_.ids(at).size()))) return;
+  for_each_place(all.after, [&](const Node *n, const GrammarEntry &place, const std::bitset<256> &first, Re earlier) {
     if (is_wide(at)) return place_below(at, n, place, earlier);
     for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
       if (!first.test(c->byte)) continue;
@@ -136,8 +147,9 @@ void Masks::visit(Vocabulary::Node at) {
   });
 }
 
-void Masks::visit_states(Vocabulary::Node at, const std::vector<Arrival> &states, const std::vector<Arrival> &before) {
-  std::vector<const Node *> merged, others;  // of a grammar, each with another frame; of other constraints
+void Masks::visit_states(Vocabulary::Node at) {
+  auto &[states, before, after, merged, others, open, group] = agenda_->visit;
+  merged.clear(), others.clear();
   auto add_one = [&](const Node *node) {
     if (node->kind != Node::Grammar) {
       if (std::none_of(others.begin(), others.end(), [&](const Node *one) { return is_same_state(a_, one, node); }))
@@ -163,7 +175,7 @@ void Masks::visit_states(Vocabulary::Node at, const std::vector<Arrival> &states
       go_on(c->node, a_.step(*r_, node, c->byte));
     }
   };
-  for (const Arrival &a : states) add(a.node);
+  for (const Arrival *a : states) add(a->node);
   for_each_place(before, [&](const Node *n, const GrammarEntry &place, const std::bitset<256> &first, Re earlier) {
     if (!first.test(v_.byte(at))) return;
     if (const Node *next = a_.begin_at(*r_, *n->control.grammar, place, earlier, v_.byte(at), n->parent)) add(next);
@@ -191,21 +203,23 @@ void Masks::go_on(Vocabulary::Node at, const Node *next) {
 
 // Calls `take` for the places that arrivals lead to, those that `advance` would merge as one.
 template <class Take>
-void Masks::for_each_place(const std::vector<Arrival> &arrivals, const Take &take) {
-  std::vector<std::vector<const Arrival *>> groups;
-  for (const Arrival &a : arrivals) {
-    const auto joins = [&](const Arrival &b) {
-      return a.node->control.grammar == b.node->control.grammar && a.after == b.after && a.within == b.within &&
-             a.since.indent == b.since.indent && a.since.brackets == b.since.brackets &&
-             (is_same(a, b) || (only_moves_parser(a) && only_moves_parser(b))) &&
-             is_same_state(a_, a.node->parent, b.node->parent);
+void Masks::for_each_place(const std::vector<const Arrival *> &arrivals, const Take &take) {
+  auto &[states, before, after, merged, others, open, group] = agenda_->visit;
+  open = arrivals;
+  while (!open.empty()) {
+    const Arrival &first = *open.front();
+    const auto joins = [&](const Arrival *b) {
+      return first.node->control.grammar == b->node->control.grammar && first.after == b->after && first.within == b->within &&
+             first.since.indent == b->since.indent && first.since.brackets == b->since.brackets &&
+             (is_same(first, *b) || (only_moves_parser(first) && only_moves_parser(*b))) &&
+             is_same_state(a_, first.node->parent, b->node->parent);
     };
-    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto &g) { return joins(*g.front()); });
-    if (group == groups.end()) groups.push_back({&a});
-    else if (std::none_of(group->begin(), group->end(), [&](const Arrival *b) { return is_same(a, *b); })) group->push_back(&a);
-  }
-  for (const auto &group : groups) {
-    const Arrival &first = *group.front();
+    charge(open.size());
+    const auto rest = open.size() == 1 ? open.end() : std::stable_partition(open.begin(), open.end(), joins);
+    group.clear();
+    for (auto it = open.begin(); it != rest; ++it)
+      if (std::none_of(group.begin(), group.end(), [&](const Arrival *b) { return is_same(**it, *b); })) group.push_back(*it);
+    open.erase(open.begin(), rest);
     const Place &place = group.size() == 1 ? place_after(first.node, first.since, first.terminal) : place_after_all(group);
     if (!place.alive) continue;
     GrammarEntry entry = place.at;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <bitset>
+#include <deque>
 #include <vector>
 
 #include "masks.h"
@@ -35,21 +36,35 @@ struct Masks::Arrival {
   uint32_t terminal = 0;         // that ended
   Re after = RegexSpace::EMPTY;  // what must not follow it
   Within within = ANYTHING;      // at the place
-  uint64_t order = 0;            // of arrival
 };
 
 // Readings that wait, those at the first trie node on top; of one node, those that came first.
 class Masks::Agenda {
  public:
-  void put(Arrival arrival);
+  void put(const Arrival &arrival);
   bool empty() const { return heap_.empty(); }
-  Vocabulary::Node next() const { return heap_.front().at; }
-  Arrival take();
+  Vocabulary::Node next() const { return static_cast<Vocabulary::Node>(heap_.front().key >> 32); }
+
+  // The readings of the node that is visited. Their memory is kept, since a walk visits thousands of nodes.
+  struct Visit {
+    std::vector<const Arrival *> states, before, after;
+    std::vector<const Node *> merged, others;  // states of a grammar, each with another frame; of other constraints
+    std::vector<const Arrival *> open, group;
+  } visit;
+  // Takes the readings that wait at `at` into `visit`.
+  void take(Vocabulary::Node at);
+  void begin_visit();  // ends the one before
 
  private:
-  static bool is_later(const Arrival &a, const Arrival &b);
-  std::vector<Arrival> heap_;
-  uint64_t count_ = 0;
+  struct Waiting {
+    uint64_t key;  // trie node, order of arrival
+    Arrival *arrival;
+  };
+  static bool is_later(const Waiting &a, const Waiting &b) { return a.key > b.key; }
+  std::vector<Waiting> heap_;
+  std::deque<Arrival> arrivals_;
+  std::vector<Arrival *> taken_, free_;
+  uint32_t count_ = 0;
 };
 
 }  // namespace structgen
