@@ -123,7 +123,7 @@ def _visible(text: str) -> str:
 
 
 def _visible_lines(text: str) -> str:
-    """The same but for ends of lines. Patterns and names of the user are part of many messages."""
+    """Apply `_visible` to each line. Messages quote patterns and names of the user, which may hold any character."""
     return "\n".join(_visible(line) for line in text.split("\n"))
 
 

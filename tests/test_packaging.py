@@ -119,7 +119,8 @@ def test_build_tools_are_bounded() -> None:
         found = packaging.Requirement(one)
         assert {">=", "<"} <= {part.operator for part in found.specifier}, one
     lines = (ROOT / ".ci" / "build-tools.txt").read_text("utf-8").splitlines()
-    pins = {one.name: one.specifier for one in map(packaging.Requirement, [x for x in lines if x[0] != "#"])}
+    tools = [packaging.Requirement(line) for line in lines if not line.startswith("#")]
+    pins = {tool.name: tool.specifier for tool in tools}
     assert all([part.operator for part in specifier] == ["=="] for specifier in pins.values())
     for one in PYPROJECT["build-system"]["requires"]:
         found = packaging.Requirement(one)

@@ -154,7 +154,7 @@ class PlainLark {
     for (const LarkGrammar::Terminal &one : grammar_.terminals) {
       if (const auto word = LarkGrammar::word_of(one.key)) {
         const nb::object text = text_from(*word);
-        // No UTF-8 text holds half of a surrogate pair, which an escape can name.
+        // An escape can name half of a surrogate pair, which no UTF-8 text contains.
         const bool spelled = std::none_of(word->begin(), word->end(), [](char32_t c) { return c >= 0xD800 && c <= 0xDFFF; });
         const nb::object language = spelled ? nb::make_tuple("literal", text) : nb::make_tuple("empty");
         terminals.append(nb::make_tuple("text", made(PyObject_Repr(text.ptr())), language, 0));

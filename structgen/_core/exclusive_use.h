@@ -19,7 +19,7 @@ class UseFlag {
   std::atomic<bool> taken_{false};
 };
 
-// The calling thread's use of an object, while it lives. Throws `InUseError` where another thread uses it.
+// Marks an object as used by the calling thread for as long as this exists. Throws `InUseError` if another thread uses it.
 class Use {
  public:
   explicit Use(UseFlag &flag) : flag_(flag) {

@@ -93,7 +93,7 @@ class Masks {
   void key_below(Vocabulary::Node at, const Node *node);
   void scalar_below(Vocabulary::Node at, const Node *node);
   void from_exit(Vocabulary::Node exit, const Node *after);
-  // Grammars (masks_grammar.cpp).
+  // Grammars (masks_grammar.cpp, masks_grammar_tokens.cpp).
   std::shared_ptr<const Mask> of_grammar(Arena &arena, const Node *node);
   template <class Walk>
   std::shared_ptr<const Mask> make(Arena &arena, Reads &reads, const Walk &walk);

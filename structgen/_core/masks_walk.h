@@ -15,6 +15,17 @@
 
 namespace structgen {
 
+// What lexemes that begin in a context allow below a trie node, those apart of which some tokens go on to others.
+struct Masks::ContextFragment {
+  bool dense = false;
+  std::vector<uint32_t> bits, ids;
+  std::vector<std::pair<Lexer::Running, Lexemes::Fragment *>> leaving;
+  std::vector<Lexer::Running> whole;      // whose fragments are in it, those of `leaving` too
+  std::vector<Lexer::Running> dependent;  // it depends on the parser which of their tokens are alive
+  std::vector<Lexer::Running> lines;      // newline lexemes
+  std::bitset<256> touched;               // bytes of lexemes that are left out
+};
+
 // Where the parser stands after a lexeme.
 struct Masks::Place {
   bool alive = false;

@@ -273,16 +273,16 @@ class WorkerProcess:
             # An old kernel has no descriptors of processes. A number that is no process must not be killed.
             is_process = getattr(error, "errno", None) not in (errno.EINVAL, errno.ESRCH)
             self._trying = _BY_NUMBER if is_process else None
-        # subtle: after the descriptor is open, which keeps the number from being given to another process.
+        # subtle: this check comes after the descriptor is open, which keeps the number from being given to another process.
         if self._process is not None and not is_child(pid, self._process.pid):
-            self._forget_trying()
+            self._drop_trying()
             raise _Died
         self._asked = 0
         self.starts += 1
         return ended
 
-    def _forget_trying(self) -> None:
-        """Let go of a process that is not ours, without a signal."""
+    def _drop_trying(self) -> None:
+        """Close the descriptor of a process that is not ours. The process gets no signal."""
         trying, self._trying = self._trying, None
         if trying is not None and trying != _BY_NUMBER:
             os.close(trying)

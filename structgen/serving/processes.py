@@ -132,9 +132,9 @@ def settle() -> None:
 
 
 def is_child(pid: int, parent: int) -> bool:
-    """Whether `pid` is a child of `parent`; True where the system does not say (no ``/proc``)."""
+    """Return whether `pid` is a child of `parent`; True if the system has no ``/proc`` to read it from."""
     try:
-        # The name, which the process chooses, stands in parentheses before the state and the parent.
+        # The process chooses its own name, which may hold spaces; it ends with the last parenthesis.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except FileNotFoundError:
         return not Path("/proc/self/stat").exists()

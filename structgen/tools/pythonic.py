@@ -17,6 +17,7 @@ from typing import Any
 from structgen.constraints.composition import body_of
 from structgen.constraints.grammar.ir import Body
 from structgen.constraints.json_schema import json_schema
+from structgen.constraints.json_schema.drafts import LATEST, draft_of
 from structgen.constraints.json_schema.pointers import escape
 from structgen.errors import ConstraintError, OutputInvalid, UnsupportedKeyword
 
@@ -177,9 +178,8 @@ class _Values:
         return False
 
     def _knows_prefixes(self) -> bool:
-        """Whether `prefixItems` means something: drafts before 2020-12 ignore it."""
-        dialect = self._tool.parameters.get("$schema")
-        return dialect is None or "2020-12" in str(dialect)
+        """Return whether the schema is of draft 2020-12. Older drafts ignore `prefixItems`."""
+        return draft_of(str(self._tool.parameters.get("$schema", LATEST.uri))) is LATEST
 
     def _only(self, schema: Mapping[str, Any], place: Place, known: frozenset[str]) -> None:
         for keyword_ in sorted(schema.keys() - ANNOTATIONS - known - {"type", *DEFINITIONS}):

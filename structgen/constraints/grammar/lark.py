@@ -36,6 +36,7 @@ from structgen.constraints.base import Constraint
 from structgen.errors import LimitExceeded, OptionError, a_kind
 
 from .bodies import EMPTY
+from .characters import check_characters
 from .ir import Body, Grammar, Indentation, Lexer, Rule, too_deep
 from .lark_dialect import Rewritten, rewrite
 from .lark_loading import ImportPath, Loaded, load
@@ -85,7 +86,7 @@ def read_lark(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of `re`, about brackets in sets
             text = Source(source)
-            _check_characters(text)
+            check_characters(text.text, text.error)
             keep = [indentation.newline] if indentation else []
             loaded = read_plain(text, start, keep, imports=not import_paths)
             if loaded is None:
@@ -97,14 +98,6 @@ def read_lark(
             return _grammar(loaded, rewritten, start, lexer, contextual, indentation)
     except RecursionError:
         raise too_deep() from None
-
-
-def _check_characters(text: Source) -> None:
-    try:
-        text.text.encode()
-    except UnicodeEncodeError as error:
-        hint = "Something decoded the text wrongly: read it as UTF-8."
-        raise text.error("a lone surrogate is not a character", error.start, hint=hint) from None
 
 
 def _check_entries(source: Source) -> None:

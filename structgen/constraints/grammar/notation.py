@@ -29,6 +29,7 @@ from structgen.errors import (
 )
 
 from . import bodies
+from .characters import check_characters
 from .ir import Body, Grammar, Rule, place_at
 
 __all__ = [
@@ -173,11 +174,7 @@ class Reader(ABC):
             raise ConstraintError(message)
         if len(self.source) > self.limits.length:
             raise self.limit("length", f"the grammar has {len(self.source)} characters", 0)
-        try:
-            self.source.encode()
-        except UnicodeEncodeError as error:
-            hint = "Something decoded the text wrongly: read it as UTF-8."
-            raise self.fault("a lone surrogate is not a character", error.start, hint=hint) from None
+        check_characters(self.source, self.fault)
         read = self._read_rules()
         self._check_names(read, start)
         rules = tuple(Rule(name, body, position) for name, (position, body) in read.items())

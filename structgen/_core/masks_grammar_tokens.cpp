@@ -1,0 +1,443 @@
+// What tokens lead to from a reading of a grammar.
+//
+// Tokens that stay inside a running lexeme come from its fragment at once. Tokens that leave it go on at the place where the
+// parser then stands, and there lexemes that may begin have fragments in turn. So the parser moves once for each terminal
+// that a token can end with, not once for each token. What all lexemes of a context allow below a trie node is one more
+// fragment, made when it is first needed.
+#include <algorithm>
+#include <bit>
+#include <bitset>
+#include <iterator>
+#include <map>
+
+#include "masks_walk.h"
+#include "stack.h"
+
+namespace structgen {
+namespace {
+
+constexpr uint64_t CONTEXT = 11;
+constexpr size_t FEW_PAIRS = 64;
+// Units of work (automaton.h).
+constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTE = 1;
+
+}  // namespace
+
+// May the text go on with what is not the grammar's own, behind the lexemes that `set` has read?
+bool Masks::goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n) {
+  return !g.others(set->outlook).empty() || (set->accepting && n->parent);
+}
+
+void Masks::add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids) {
+  charge(dense ? v_.words() / 16 : ids.size() / 4);
+  count(1 + (dense ? v_.words() / WORDS_PER_UNIT : ids.size() / IDS_PER_UNIT));
+  if (dense)
+    for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= bits[w];
+  else
+    for (uint32_t id : ids) set(id);
+}
+
+// Does it take the column of the line to know where this lexeme leads?
+bool Masks::reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const {
+  return g.is_newline(terminal) && entry.brackets == 0;
+}
+
+void Masks::grammar_below(Vocabulary::Node at, const Node *n) {
+  GrammarControl &g = *n->control.grammar;
+  for (uint32_t i = 0; i < n->length; ++i) {
+    const GrammarEntry &entry = n->entries[i];
+    if (entry.lex == Lexer::FRESH) {
+      place_below(at, n, entry, RegexSpace::EMPTY);
+      continue;
+    }
+    for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
+      if (reads_line(g, running.terminal, entry)) line_below(at, n, entry, running);
+      else lexeme_below(at, n, entry, running);
+    }
+  }
+}
+
+// Tokens that stay inside a lexeme, which in turn can be completed.
+void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
+                         Lexemes::Fragment &f) {
+  if (entry.within != ANYTHING) return inside_within(at, g, entry, running, f);
+  if (g.life().all_free(f)) return add(f.dense, f.bits, f.ids);
+  auto lives = [&](LexemeState end) {
+    return g.life().lexeme(entry.set, entry.brackets, running.terminal, end, ANYTHING, r_->reads, r_->arena);
+  };
+  std::vector<LexemeState> alive;
+  for (LexemeState end : f.ends)
+    if (lives(end)) alive.push_back(end);
+  if (alive.size() == f.ends.size()) return add(f.dense, f.bits, f.ids);
+  if (alive.empty()) return;
+  const size_t skip = v_.depth(at);
+  auto each = [&](uint32_t id) {
+    count(BYTE * (v_.token(id).size() - skip));
+    LexemeState end = running.lexeme;
+    for (unsigned char c : v_.token(id).substr(skip)) end = g.lexemes().step(end, c);
+    if (std::find(alive.begin(), alive.end(), end) != alive.end()) set(id);
+  };
+  for (uint32_t id : f.ids) each(id);
+  for (uint32_t w = 0; w < f.bits.size(); ++w)
+    for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1) each(w * 32 + static_cast<uint32_t>(std::countr_zero(rest)));
+}
+
+// The same where another constraint on the whole text has a say: it has a fragment, too, and a token leads to a pair of
+// states. Those that cannot tell tokens apart are asked for at once.
+void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry,
+                          const Lexer::Running &running, const Lexemes::Fragment &f) {
+  Lexemes &lexemes = g.lexemes();
+  const Lexemes::Fragment &w = lexemes.fragment(at, entry.within);
+  std::map<std::pair<LexemeState, Within>, bool> known;
+  auto lives = [&](LexemeState end, Within left) {
+    if (left != ANYTHING) left = lexemes.within(left);
+    const auto [it, fresh] = known.try_emplace({end, left});
+    if (fresh)
+      it->second =
+          g.life().lexeme(entry.set, entry.brackets, running.terminal, end, left, r_->reads, r_->arena);
+    return it->second;
+  };
+  std::vector<uint32_t> both;
+  if (f.dense && w.dense) {
+    both = f.bits;
+    for (uint32_t i = 0; i < both.size(); ++i) both[i] &= w.bits[i];
+  } else {
+    both.resize(v_.words());
+    const Lexemes::Fragment &listed = f.dense ? w : f, &other = f.dense ? f : w;
+    auto put = [&](uint32_t id) { both[id >> 5] |= 1u << (id & 31); };
+    if (other.dense) {
+      for (uint32_t id : listed.ids)
+        if (other.bits[id >> 5] >> (id & 31) & 1) put(id);
+    } else {
+      std::vector<uint32_t> a = f.ids, b = w.ids, common;
+      std::sort(a.begin(), a.end());
+      std::sort(b.begin(), b.end());
+      std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(common));
+      for (uint32_t id : common) put(id);
+    }
+  }
+  if (std::all_of(both.begin(), both.end(), [](uint32_t word) { return word == 0; })) return;
+  const bool few = f.ends.size() * w.ends.size() <= FEW_PAIRS;
+  auto lives_if_met = [&](LexemeState end, Within left) {
+    return g.life().foreseen(end, left == ANYTHING ? left : lexemes.within(left)) && lives(end, left);
+  };
+  if (few && std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState end) {
+        return std::all_of(w.ends.begin(), w.ends.end(), [&](Within left) { return lives_if_met(end, left); });
+      }))
+    return add(true, both, {});
+  const size_t skip = v_.depth(at);
+  for (uint32_t word = 0; word < both.size(); ++word)
+    for (uint32_t rest = both[word]; rest; rest &= rest - 1) {
+      const uint32_t id = word * 32 + static_cast<uint32_t>(std::countr_zero(rest));
+      LexemeState end = running.lexeme;
+      Within left = entry.within;
+      count(2 * BYTE * (v_.token(id).size() - skip));
+      for (unsigned char c : v_.token(id).substr(skip)) {
+        end = lexemes.step(end, c);
+        left = lexemes.step(left, c);
+      }
+      if (lives(end, left)) set(id);
+    }
+}
+
+// Tokens that leave a lexeme, one place after the other: what else the text must be depends on all that was read.
+void Masks::leaves_within(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+  Lexemes &lexemes = n->control.grammar->lexemes();
+  const Place &place = place_after(n, entry, running.terminal);
+  if (!place.alive) return;
+  const size_t skip = v_.depth(at);
+  for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
+    if (!place.first.test(v_.byte(leave.node))) continue;
+    const std::string path = v_.path(leave.node);
+    count(2 * BYTE * path.size());
+    const Within within = lexemes.read_within(entry.within, std::string_view(path).substr(skip, path.size() - skip - 1));
+    if (within == Lexemes::DEAD) continue;
+    arrive({Arrival::PlaceBefore, leave.node, n, entry, running.terminal, leave.after, within});
+  }
+  if (!lexemes.complete(running.lexeme)) return;
+  arrive({Arrival::PlaceAfter, at, n, entry, running.terminal, lexemes.after(running.lexeme), entry.within});
+}
+
+// Tokens that go on with a running lexeme.
+void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes::Fragment &f = g.lexemes().fragment(at, running.lexeme);
+  inside_below(at, g, entry, running, f);
+  leaves_below(at, n, entry, running, f);
+  past_below(at, n, entry, running);
+}
+
+// Tokens that leave a lexeme for what is not the grammar's own text.
+void Masks::past_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+  GrammarControl &g = *n->control.grammar;
+  if (!n->parent && !g.has_constraints()) return;
+  if (g.lexemes().after(running.lexeme) == RegexSpace::EMPTY) return;  // nothing is forbidden: `leaves_below` has all
+  Place place = place_after(n, entry, running.terminal);
+  if (!place.alive || !goes_beyond(g, place.at.set, n)) return;
+  std::string read;
+  past_lexeme(at, n, running.lexeme, read, [&](const std::string &bytes) -> const Place & {
+    place.at.within = g.lexemes().read_within(entry.within, bytes);
+    place.alive = place.at.within != Lexemes::DEAD;
+    return place;
+  });
+}
+
+// What is not the grammar's own text may begin with what the lexer's rule would have read on.
+template <class PlaceAt>
+void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, std::string &read, const PlaceAt &place_at) {
+  check_stack("a token is too long");
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
+    count(BYTE);
+    if (lexemes.complete(lexeme) && !lexemes.may_follow(lexeme, c->byte)) {
+      const Place place = place_at(read);
+      Branch branch(*this);
+      if (place.alive) go_on(c->node, a_.begin_others_at(*r_, g, place.at, c->byte, n->parent));
+    }
+    const LexemeState further = lexemes.step(lexeme, c->byte);
+    if (further == Lexemes::DEAD) continue;
+    read += static_cast<char>(c->byte);
+    past_lexeme(c->node, n, further, read, place_at);
+    read.pop_back();
+  }
+}
+
+void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running,
+                         Lexemes::Fragment &f) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  const bool ends = lexemes.complete(running.lexeme);
+  if (!ends && !f.leaves_any()) return;
+  if (entry.within != ANYTHING) return leaves_within(at, n, entry, running);
+  if (g.grammar().lexing != Lexing::Scannerless && !g.has_constraints()) return leaves_by_rule(at, n, entry, running, f);
+  // subtle: where the parser stands is found out at the trie node, for all lexemes that end there.
+  const auto arrives = [&](Arrival::Kind kind, Vocabulary::Node node, Re after) {
+    arrive({kind, node, n, entry, running.terminal, after});
+  };
+  for (const Lexemes::Turn &turn : f.turns) arrives(Arrival::PlaceAfter, turn.node, turn.after);
+  if (ends) arrives(Arrival::PlaceAfter, at, lexemes.after(running.lexeme));
+  const bool narrow = lexemes.is_narrow(at);
+  const auto few = [&](const Lexemes::Leaves &some) {
+    for (const Lexemes::Leave &leave : some.few) arrives(Arrival::PlaceBefore, leave.node, leave.after);
+  };
+  few(f.leaves);
+  few(f.beyond);
+  if (narrow) {
+    lexemes.make_overlapping(at, running.lexeme, f, f.overlaps);
+    for (auto &[byte, overlapping] : f.overlapping) few(overlapping);
+    return;
+  }
+  if ((f.leaves.open.empty() && f.leaves.merged.empty() && f.beyond.open.empty() && f.beyond.merged.empty() && f.overlaps.none()))
+    return;
+  const Place &place = place_after(n, entry, running.terminal);
+  if (!place.alive) return;
+  for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
+    if ((some->bytes & place.first).none()) continue;
+    lexemes.settle(*some);
+    leaves(some->merged, n, place);
+  }
+  if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
+    lexemes.make_overlapping(at, running.lexeme, f, both);
+    for (auto &[byte, overlapping] : f.overlapping)
+      if (both.test(byte)) {
+        few(overlapping);
+        leaves(overlapping.merged, n, place);
+      }
+  }
+}
+
+// The lexer's rule cuts a token in one way, so no readings of other lexemes arrive at the same nodes, and what follows a
+// lexeme is read at once.
+void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running,
+                           Lexemes::Fragment &f) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  const Place &place = place_after(n, entry, running.terminal);
+  if (!place.alive) return;
+  const auto go = [&](Lexemes::Leaves &some) {
+    leaves(lexemes.merged_few(some), n, place);
+    leaves(some.merged, n, place);
+  };
+  for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
+    if ((some->bytes & place.first).none()) continue;
+    lexemes.settle(*some);
+    go(*some);
+  }
+  if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
+    lexemes.make_overlapping(at, running.lexeme, f, both);
+    for (auto &[byte, overlapping] : f.overlapping)
+      if (both.test(byte)) go(overlapping);
+  }
+  for (const Lexemes::Turn &turn : f.turns) place_below(turn.node, n, place.at, turn.after);
+  if (lexemes.complete(running.lexeme)) place_below(at, n, place.at, lexemes.after(running.lexeme));
+}
+
+void Masks::leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, const Place &place) {
+  GrammarControl &g = *n->control.grammar;
+  for (const Lexemes::Rests &rests : merged) {
+    const RestTrie &trie = rests.trie;
+    auto emit = [&](uint32_t at) {
+      for (uint32_t i = trie.first_item[at]; i < trie.first_item[at + 1]; ++i) set(trie.items[i].id);
+    };
+    for (uint32_t m = 1; m < trie.ends[0]; m = trie.ends[m]) {
+      if (!place.first.test(trie.bytes[m])) continue;
+      Arena::Mark mark = r_->arena.mark();
+      if (const Node *next = a_.begin_at(*r_, g, place.at, rests.after, trie.bytes[m], n->parent)) {
+        emit(m);
+        if (trie.ends[m] > m + 1) read_rests(trie, m, next, emit);
+      }
+      r_->arena.release(mark);
+    }
+  }
+}
+
+// A newline lexeme leads where the column of its last line says, so its ends are looked at one by one.
+void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  Lexemes::Fragment &f = lexemes.fragment(at, running.lexeme);
+  inside_below(at, g, entry, running, f);
+  const size_t skip = v_.depth(at);
+  GrammarEntry ended = entry;
+  std::vector<std::pair<uint32_t, Place>> places;  // by column
+  auto place_at = [&](std::string_view read) -> const Place & {
+    ended.column = entry.column;
+    for (char c : read) {
+      if (c == '\n') ended.column = 0;
+      else if (c == ' ') ended.column += 1;
+      else if (c == '\t') ended.column += g.grammar().indentation.tab_width;
+    }
+    for (auto &[column, place] : places)
+      if (column == ended.column) return place;
+    Place place;
+    place.alive = a_.after_terminal(*r_, g, ended, running.terminal, &place.at);
+    if (place.alive) {
+      place.first = g.lexer().first(g.context(place.at.set->outlook, false));
+      if (goes_beyond(g, place.at.set, n)) place.first.set();
+    }
+    return places.emplace_back(ended.column, place).second;
+  };
+  for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
+    const uint8_t byte = v_.byte(leave.node);
+    if (!n->parent && !g.after_newline().test(byte)) continue;
+    const std::string path = v_.path(leave.node);
+    const Place place = place_at(std::string_view(path).substr(skip, path.size() - skip - 1));
+    if (!place.alive || !place.first.test(byte)) continue;
+    Branch branch(*this);
+    go_on(leave.node, a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent));
+  }
+  if (lexemes.complete(running.lexeme)) {
+    const Place place = place_at({});
+    if (place.alive) place_below(at, n, place.at, lexemes.after(running.lexeme));
+  }
+  if (!n->parent && !g.has_constraints()) return;
+  std::string read;
+  past_lexeme(at, n, running.lexeme, read, place_at);
+}
+
+// Lexemes that may begin with what `earlier` begins with are left out.
+const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, GrammarControl &g, Context context, Re earlier) {
+  if (const uint64_t generation = g.lexemes().generation(); generation != fragments_of_) {
+    context_fragments_.clear();  // they point to fragments that are gone
+    fragments_of_ = generation;
+  }
+  const Hash128 key = hash_words(CONTEXT, at, context, reinterpret_cast<uint64_t>(&g), earlier);
+  if (auto it = context_fragments_.find(key); it != context_fragments_.end()) return *it->second;
+  auto made = std::make_unique<ContextFragment>();
+  std::vector<const Lexemes::Fragment *> parts;
+  size_t most = 0;  // tokens, some of them perhaps twice
+  const std::bitset<256> next = v_.next_bytes(at), touching = g.lexemes().first_of(earlier);
+  for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
+    const std::bitset<256> &first = g.lexemes().first(begin.lexeme);
+    if ((first & next).none()) continue;
+    if ((first & touching).any()) {
+      made->touched |= first;
+      continue;
+    }
+    if (g.is_newline(begin.terminal)) {
+      made->lines.push_back(begin);
+      continue;
+    }
+    Lexemes::Fragment &f = g.lexemes().fragment(at, begin.lexeme);
+    if (!g.life().all_free(f)) {
+      made->dependent.push_back(begin);
+      continue;
+    }
+    made->whole.push_back(begin);
+    if (f.leaves_any()) made->leaving.push_back({begin, &f});
+    most += f.dense ? v_.words() + 1 : f.ids.size();
+    parts.push_back(&f);
+  }
+  made->dense = most > v_.words();
+  if (made->dense) {
+    made->bits.resize(v_.words());
+    for (const Lexemes::Fragment *f : parts) {
+      charge(f->dense ? v_.words() / 16 : f->ids.size() / 4);
+      if (f->dense)
+        for (uint32_t w = 0; w < v_.words(); ++w) made->bits[w] |= f->bits[w];
+      else
+        for (uint32_t id : f->ids) made->bits[id >> 5] |= 1u << (id & 31);
+    }
+  } else {
+    made->ids.reserve(most);
+    for (const Lexemes::Fragment *f : parts) made->ids.insert(made->ids.end(), f->ids.begin(), f->ids.end());
+  }
+  g.lexemes().charge_fragments(sizeof(ContextFragment) + (made->bits.size() + made->ids.size()) * 4 +
+                               made->leaving.size() * 24 + made->whole.size() * sizeof(Lexer::Running));
+  auto &place = context_fragments_[key];
+  place = std::move(made);
+  return *place;
+}
+
+// Tokens that begin at a place, where no beginning of them may be in `earlier`.
+void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &place, Re earlier) {
+  GrammarControl &g = *n->control.grammar;
+  Lexemes &lexemes = g.lexemes();
+  const Context context = g.context(place.set->outlook, place.brackets > 0);
+  std::bitset<256> touched;  // bytes of lexemes that are left out at first
+  if (place.within == ANYTHING) {
+    const bool touches = earlier != RegexSpace::EMPTY && (lexemes.first_of(earlier) & g.lexer().first(context)).any();
+    const ContextFragment &f = context_fragment(at, g, context, touches ? earlier : RegexSpace::EMPTY);
+    touched = f.touched;
+    add(f.dense, f.bits, f.ids);
+    for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, place, begin, *fragment);
+    if (n->parent || g.has_constraints())
+      for (const Lexer::Running &begin : f.whole) past_below(at, n, place, begin);
+    for (const Lexer::Running &begin : f.dependent) lexeme_below(at, n, place, begin);
+    for (const Lexer::Running &begin : f.lines) {
+      if (place.brackets > 0) lexeme_below(at, n, place, begin);
+      else line_below(at, n, place, begin);
+    }
+  } else {
+    const std::bitset<256> touching = lexemes.first_of(earlier);
+    for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
+      const std::bitset<256> &first = lexemes.first(begin.lexeme);
+      if ((first & touching).any()) touched |= first;
+      else if (reads_line(g, begin.terminal, place)) line_below(at, n, place, begin);
+      else lexeme_below(at, n, place, begin);
+    }
+  }
+  // subtle: what was not left out is not begun again. A place would cost twice what the next one does, and a token may have
+  // as many places as bytes.
+  const bool others = goes_beyond(g, place.set, n);
+  if (touched.none() && !others) return;
+  auto begun = [&](uint8_t byte) -> const Node * {
+    if (touched.test(byte)) return a_.begin_at(*r_, g, place, earlier, byte, n->parent, Automaton::Beginning::Touched);
+    if (!others) return nullptr;
+    a_.count_step(*r_, g);
+    return a_.begin_others_at(*r_, g, place, byte, n->parent);
+  };
+  auto child = [&](Vocabulary::Node m) {
+    Branch branch(*this);
+    go_on(m, begun(v_.byte(m)));
+  };
+  if (at == Vocabulary::ROOT) {
+    for (int b = 0; b < 256; ++b)
+      if (v_.root_child(static_cast<uint8_t>(b)) != Vocabulary::NONE) child(v_.root_child(static_cast<uint8_t>(b)));
+    return;
+  }
+  for (Vocabulary::Node m = at + 1; m < v_.end(at); m = v_.end(m)) child(m);
+}
+
+}  // namespace structgen
