@@ -99,8 +99,9 @@ ObjectControl *JsonControl::object_control(GoalId goal, const KeyUniverse *unive
 }
 
 void JsonControl::prepare(ObjectControl *o) {
-  charge(1 + o->universe->keys.size());
+  charge();
   if (o->prepared) return;
+  charge(o->universe->keys.size());
   o->prepared = true;
   struct Undo {  // where a limit is met on the way
     ObjectControl *o;
@@ -338,10 +339,16 @@ uint64_t popcount(const Bits &a, const uint64_t *without) {
   for (size_t i = 0; i < a.size(); ++i) n += static_cast<uint64_t>(__builtin_popcountll(a[i] & ~without[i]));
   return n;
 }
+
+// Simple frames without an order are read a word of 64 keys at a time, all others key by key.
+void charge_keys(const ObjectControl &o, bool ordered) {
+  const size_t keys = o.universe->keys.size();
+  charge(1 + (o.simple && !ordered ? keys / 64 : keys / 8));
+}
 }  // namespace
 
 bool JsonControl::object_alive(ObjectControl *o, const ObjectView &view) {
-  charge(1 + o->universe->keys.size() / 8);
+  charge_keys(*o, schema_.options.ordered);
   if (!o->simple) return oracle_->object_alive(o, view, nullptr);
   prepare(o);
   if (o->impossible || view.count > o->max) return false;
@@ -354,6 +361,7 @@ bool JsonControl::object_alive(ObjectControl *o, const ObjectView &view) {
   if (view.count + owed >= o->min) return true;
   uint64_t free = extra_keys_left(*o, view);
   if (free == UINT64_MAX) return true;
+  charge(u.keys.size() / 8);
   for (uint32_t i = 0; i < u.keys.size(); ++i)
     free += bit(o->usable.data(), i) && !bit(view.seen, i) &&
             !(schema_.options.ordered && static_cast<int64_t>(u.rank[i]) <= view.last_rank);
@@ -378,7 +386,7 @@ uint64_t JsonControl::count_keys(Re re) {
 }
 
 bool JsonControl::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_t *allowed) {
-  charge(1 + o->universe->keys.size() / 8);
+  charge_keys(*o, schema_.options.ordered);
   const KeyUniverse &u = *o->universe;
   const uint32_t words = u.words();
   prepare(o);

@@ -14,6 +14,9 @@ constexpr int MAX_EXTRA_DEPTH = 200;
 constexpr uint64_t STEP_BUDGET = 400'000;
 constexpr size_t MOST_STACK = size_t{2} << 20;  // bytes: choices are made one inside another
 constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: what is too shallow may try very many keys in vain
+// Of whole values, which are taken one after the other and not one inside another: enough for 131,072 keys, of which
+// each costs about 110 steps.
+constexpr uint64_t WHOLE_BUDGET = 20'000'000;
 
 }  // namespace
 
@@ -54,7 +57,8 @@ bool WitnessSearch::from(const Node *n) {
       case Node::Value: {
         if (mode_ == Mode::WholeValues) {
           const Node *array = n->parent && n->parent->kind == Node::Array ? n->parent : nullptr;
-          n = whole_value(n, n->control.value, array, array ? array->count - 1 : 0);
+          const Node *whole = whole_value(n, n->control.value, array, array ? array->count - 1 : 0);
+          n = whole ? whole : open_container(n);
           continue;
         }
         const Node *s = closing_value(n);
@@ -192,6 +196,13 @@ bool WitnessSearch::choose(const Node *n, const std::vector<std::string> &texts,
   return false;
 }
 
+// A container whose shortest text is not known, mostly since it is too long: what it holds is taken one by one.
+const Node *WitnessSearch::open_container(const Node *n) {
+  if (n->depth >= deepest_ || spent()) return nullptr;
+  const Node *object = read(n, "{");
+  return object ? object : read(n, "[");
+}
+
 const Node *WitnessSearch::open_item(const Node *n) {
   ItemControl *item = n->json->next_item(n->control.array, n->count);
   if (!item) return nullptr;
@@ -238,8 +249,8 @@ bool complete_state(Automaton &automaton, Reader &reader, const Node *node, Witn
     return false;
   };
   if (deepening(FIRST_BUDGET, Mode::Quick)) return true;
-  search.allow(FIRST_BUDGET, Mode::WholeValues);
-  if (search.run(node, INT32_MAX, out)) return true;
+  search.allow(patient ? WHOLE_BUDGET : FIRST_BUDGET, Mode::WholeValues);
+  if (search.run(node, node->depth + MAX_EXTRA_DEPTH, out)) return true;
   return patient && deepening(STEP_BUDGET, Mode::Thorough);
 }
 

@@ -146,6 +146,7 @@ bool WitnessSearch::other_key(const Node *n, Re re, std::string *rest) {
       const auto byte = static_cast<uint8_t>('a' + k);  // letters first: people read it
       const Re next = space_.row(re)[byte];
       if (next == RegexSpace::EMPTY || !space_.alive(next)) continue;
+      charge();
       read.back() = static_cast<char>(byte);
       const KeyTree *there = keys_beginning_with(seen, read);
       if (there && with >= 0 && there->size >= fewest->size) continue;
