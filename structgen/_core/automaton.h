@@ -187,8 +187,10 @@ class Automaton {
   // The other constraint that is terminal `t`, at a place.
   const Node *begin_constraint(Reader &r, GrammarControl &g, const GrammarEntry &place, uint32_t t, const Node *parent);
   const Node *grammar_node(Reader &r, GrammarControl &g, std::span<const GrammarEntry> entries, const Node *parent);
-  // Two states of one grammar with the same frame, as one.
-  const Node *merged(Reader &r, const Node *a, const Node *b);
+  // Can the same follow two states, as far as that shows?
+  bool same(Reader &r, const Node *a, const Node *b);
+  // States of one grammar with the same frame, as one.
+  const Node *merged(Reader &r, std::span<const Node *const> states);
   // Is the text of the grammar on top complete?
   bool grammar_ends(Reader &r, const Node *node);
   const Node *start_of(Reader &r, const Plan &plan) { return begin(r, plan, nullptr); }
@@ -247,7 +249,6 @@ class Automaton {
   const Node *open_key(Reader &r, const Node *object);
   const Node *alternatives(Reader &r, const Node *a, const Node *b);
   const Node *object_after_key(Reader &r, const Node *object, KeyControl *key, int64_t index, const Node *key_node);
-  bool same(Reader &r, const Node *a, const Node *b);
 
   std::unique_ptr<Plan> plan_;
   TextSpace &text_;

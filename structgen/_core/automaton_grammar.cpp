@@ -5,6 +5,8 @@
 // forbids to follow is tested on that byte. All lexemes that end at one place lead to one set, so a place
 // has at most one reading more than those that run on.
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "automaton.h"
 
@@ -17,7 +19,7 @@ struct Ending {  // of a terminal
   uint32_t terminal;
 };
 
-constexpr uint64_t INDENT = 71;
+constexpr uint64_t INDENT = 71, ALIKE = 72;
 
 }  // namespace
 
@@ -282,12 +284,12 @@ const Node *Automaton::step_grammar(Reader &r, const Node *n, uint8_t b) {
   return alternatives(r, inside, others);
 }
 
-const Node *Automaton::merged(Reader &r, const Node *a, const Node *b) {
+const Node *Automaton::merged(Reader &r, std::span<const Node *const> states) {
+  if (states.size() == 1) return states[0];
   GrammarEntries entries;
-  entries.append(a->entries, a->entries + a->length);
-  entries.append(b->entries, b->entries + b->length);
-  drop_equal(r, *a->control.grammar, entries);
-  return grammar_node(r, *a->control.grammar, entries, a->parent);
+  for (const Node *one : states) entries.append(one->entries, one->entries + one->length);
+  drop_equal(r, *states[0]->control.grammar, entries);
+  return grammar_node(r, *states[0]->control.grammar, entries, states[0]->parent);
 }
 
 void Automaton::drop_equal(Reader &r, GrammarControl &g, GrammarEntries &entries) {
@@ -295,19 +297,38 @@ void Automaton::drop_equal(Reader &r, GrammarControl &g, GrammarEntries &entries
     throw LimitError("a text of the grammar has more than " + std::to_string(text_.limits().earley_items) +
                      " parallel readings (limit earley_items)");
   if (entries.size() < 2) return;
-  count_work(r, entries.size() * entries.size() / 16);
-  size_t kept = 0;
-  for (const GrammarEntry &e : entries)
-    if (std::none_of(entries.begin(), entries.begin() + kept, [&](const GrammarEntry &k) { return same_entry(r, g, e, k); }))
-      entries[kept++] = e;
-  entries.shrink(kept);
+  if (entries.size() == 2) {
+    if (same_entry(r, g, entries[0], entries[1])) entries.pop_back();
+    return;
+  }
+  count_work(r, entries.size());
+  // As `same_entry` compares them, by hashes: the first pass takes sets that are equal, the second what they still need, which
+  // is found out only of entries that differ in their sets alone.
+  std::vector<Hash128> alike;
+  std::unordered_map<Hash128, uint32_t, HashOf128> many;
+  std::unordered_set<Hash128, HashOf128> met;
+  entries.erase_if([&](const GrammarEntry &e) {
+    charge();
+    Hash128 h = hash_words(ALIKE, e.lex, static_cast<uint64_t>(e.brackets) << 32 | e.column, e.within,
+                           static_cast<uint64_t>(e.set->outlook) << 1 | (e.set->accepting ? 1 : 0));
+    if (e.indent) h = extend(h, e.indent->identity);
+    if (!met.insert(extend(h, e.set->identity)).second) return true;
+    ++many[h];
+    alike.push_back(h);
+    return false;
+  });
+  if (many.size() == entries.size()) return;
+  size_t at = 0;
+  entries.erase_if([&](const GrammarEntry &e) {
+    const Hash128 h = alike[at++];
+    return many[h] > 1 && !met.insert(extend(h, g.earley().rest(e.set, r.reads))).second;
+  });
 }
 
 bool Automaton::same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b) {
   return a.lex == b.lex && a.brackets == b.brackets && a.column == b.column && a.within == b.within &&
          (a.indent == b.indent || (a.indent && b.indent && a.indent->identity == b.indent->identity)) &&
-         // subtle: a mask that is made would have to write down why these are the same, and leaves it.
-         (a.set == b.set || a.set->identity == b.set->identity || (!r.reads && g.earley().same_rest(a.set, b.set)));
+         (a.set == b.set || a.set->identity == b.set->identity || g.earley().same_rest(a.set, b.set, r.reads));
 }
 
 // Every place that the text may stand at if nothing more is read.

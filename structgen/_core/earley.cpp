@@ -208,24 +208,26 @@ Hash128 Earley::moves(const EarleySet *s, Symbol symbol) {
   return h;
 }
 
-const Hash128 &Earley::rest(const EarleySet *s) {
-  if (!(s->rest == Hash128{})) return s->rest;
+const Hash128 &Earley::rest(const EarleySet *s, Reads *reads) {
+  Hash128 &known = reads ? reads->rest(s) : s->rest;
+  if (!(known == Hash128{})) return known;
   std::vector<std::pair<uint64_t, uint64_t>> rests;
   for (uint32_t i = 0; i < s->count; ++i)
     for (Item item : items_.items(s->kernels[i])) {
       auto [to, as] = std::pair(s->origins[i], static_cast<Symbol>(items_.head(item)));
-      if (to) std::tie(to, as) = resolve(to, as, nullptr);
+      if (to) std::tie(to, as) = resolve(to, as, reads);
       Hash128 one = hash_words(REST, static_cast<uint32_t>(as));
-      if (to) one = extend(one, to->identity);
+      // subtle: an answer says which set that is, not what else is in it.
+      if (to) one = reads ? extend(one, to->id) : extend(one, to->identity);
       for (Item at = item; items_.symbol_before(at) != Grammar::END; ++at)
         one = extend(one, static_cast<uint32_t>(items_.symbol_before(at)));
       rests.push_back({one.a, one.b});
     }
   std::sort(rests.begin(), rests.end());
   rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
-  s->rest = hash_words(REST);
-  for (auto &[a, b] : rests) s->rest = extend(extend(s->rest, a), b);
-  return s->rest;
+  Hash128 all = hash_words(REST, static_cast<uint64_t>(s->outlook) << 1 | (s->accepting ? 1 : 0));
+  for (auto &[a, b] : rests) all = extend(extend(all, a), b);
+  return known = all;
 }
 
 void Earley::Builder::clear() {

@@ -10,6 +10,7 @@
 // just these answers, so the same place inside other text around it shares its mask.
 #pragma once
 
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -109,6 +110,8 @@ class Reads {
   // The answer as a hash; all that the target is made of is known from here on.
   Hash128 answer(const EarleySet *target, const Hash128 &moves);
   const std::vector<std::pair<Question, Hash128>> &asked() const { return asked_; }
+  // What the items of a set still need, by the answers; nothing: not known yet.
+  Hash128 &rest(const EarleySet *s) { return rests_[s->id]; }
 
  private:
   uint32_t number(const EarleySet *s);
@@ -121,6 +124,7 @@ class Reads {
   std::vector<bool> known_;
   std::vector<std::pair<Question, Hash128>> asked_;
   std::unordered_set<uint64_t> asked_index_;  // where there are many
+  std::unordered_map<uint64_t, Hash128> rests_;
 };
 
 class Earley {
@@ -170,10 +174,12 @@ class Earley {
   std::pair<const EarleySet *, Symbol> resolve(const EarleySet *s, Symbol symbol, Reads *reads);
 
   // Can the same follow, as far as that shows without reading on? What an item still needs counts, and where its
-  // completion really leads: so sets that differ in how far a right recursion has come are the same.
-  bool same_rest(const EarleySet *a, const EarleySet *b) {
-    return a->accepting == b->accepting && a->outlook == b->outlook && rest(a) == rest(b);
+  // completion really leads: so sets that differ in how far a right recursion has come are the same. A mask that is made
+  // writes down the questions on which that depends.
+  bool same_rest(const EarleySet *a, const EarleySet *b, Reads *reads) {
+    return a->accepting == b->accepting && a->outlook == b->outlook && rest(a, reads) == rest(b, reads);
   }
+  const Hash128 &rest(const EarleySet *s, Reads *reads);
 
   // What completing `symbol` does in a set, wherever its origins are. Rules that are parts of others, such as the first of
   // a list, are told apart by name alone.
@@ -183,8 +189,6 @@ class Earley {
   size_t work() const { return work_; }  // moves that were made for any set
 
  private:
-  const Hash128 &rest(const EarleySet *s);
-
   // What is remembered of that; false: nothing.
   bool linked(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const;
   void link(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol as);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
-#include <set>
+#include <unordered_map>
 
 #include "grammar_costs.h"
 #include "grammar_life.h"
@@ -99,47 +99,88 @@ uint32_t GrammarLife::most_left(Within within) {
 // The fewest characters that complete the text from `set` on, as if all could stand side by side; with `ended`, once
 // that rule has ended, which began there.
 uint32_t GrammarLife::fewest_after(const EarleySet *set, std::optional<uint32_t> ended) {
-  if (set->accepting && !ended) return 0;
-  const Hash128 key = extend(hash_words(FEWEST, ended.value_or(UINT32_MAX)), set->identity);
-  if (auto it = fewest_after_.find(key); it != fewest_after_.end()) return it->second;
+  if (ended) return fewest_after_rule(set, *ended);
+  if (set->accepting) return 0;
+  uint32_t fewest = FAR;
+  for (uint32_t i = 0; i < set->count; ++i)
+    for (Item item : items_.items(set->kernels[i])) {
+      charge();
+      if (fewest_left(item) < fewest)
+        fewest = std::min(fewest, fewest_left(item) + fewest_after_rule(set->origins[i], items_.head(item)));
+    }
+  return fewest;
+}
+
+std::optional<uint32_t> GrammarLife::known_after_rule(const EarleySet *set, uint32_t rule) const {
+  if (rule == items_.accepting_rule()) return 0;
+  const auto it = fewest_after_.find(extend(hash_words(FEWEST, rule), set->identity));
+  return it == fewest_after_.end() ? std::nullopt : std::optional(it->second);
+}
+
+// After a rule others end, and so on: shortest paths to the end of the text. All points on the way are solved at once and
+// remembered, so that each is looked at once: a text of n bytes may have n rules that end in each of n sets.
+uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
+  if (const auto known = known_after_rule(set, rule)) return *known;
   if (fewest_after_.size() > MOST_KNOWN) fewest_after_.clear();
   struct Point {
-    uint32_t cost;
-    uint32_t rule;  // ended
+    uint32_t rule;  // that has ended
     const EarleySet *back;
-    bool operator>(const Point &o) const { return cost > o.cost; }
+    uint32_t fewest = FAR;
+    std::vector<std::pair<uint32_t, uint32_t>> from;  // points that lead here, with the characters between
   };
-  std::priority_queue<Point, std::vector<Point>, std::greater<>> queue;
-  std::set<std::pair<uint32_t, const EarleySet *>> done;
-  auto reach = [&](Item item, const EarleySet *back, uint32_t cost) {
-    queue.push({std::min(FAR, cost + fewest_left(item)), items_.head(item), back});
+  using Step = std::pair<uint32_t, uint32_t>;  // characters, point
+  using Queue = std::priority_queue<Step, std::vector<Step>, std::greater<>>;
+  std::vector<Point> points;
+  std::unordered_map<Hash128, uint32_t, HashOf128> index;
+  Queue fresh, solved;
+  auto point_of = [&](const EarleySet *back, uint32_t ended, uint32_t cost) {
+    const auto [it, is_new] = index.try_emplace(extend(hash_words(FEWEST, ended), back->identity), static_cast<uint32_t>(points.size()));
+    if (is_new) {
+      points.push_back({ended, back, FAR, {}});
+      fresh.push({cost, it->second});
+    }
+    return it->second;
   };
-  if (ended) queue.push({0, *ended, set});
-  for (uint32_t i = 0; i < set->count && !ended; ++i)
-    for (Item item : items_.items(set->kernels[i])) reach(item, set->origins[i], 0);
   std::vector<Item> items;
-  uint32_t found = FAR;
-  while (!queue.empty()) {
-    charge();
-    const Point point = queue.top();
-    queue.pop();
-    if (point.rule == items_.accepting_rule() || done.size() > MOST_RULES) {  // then a lower bound
-      found = point.cost;
-      break;
-    }
-    if (!done.insert({point.rule, point.back}).second) continue;
-    const EarleySet *back = point.back;
-    for (uint32_t i = 0; i < back->count; ++i) {
+  point_of(set, rule, 0);
+  for (size_t expanded = 0; !fresh.empty(); ++expanded) {
+    const auto [cost, at] = fresh.top();
+    fresh.pop();
+    if (expanded > MOST_RULES) return fewest_after_[extend(hash_words(FEWEST, rule), set->identity)] = cost;  // a lower bound
+    const EarleySet *back = points[at].back;
+    auto reach = [&](const EarleySet *origin) {
+      for (Item item : items) {
+        charge();
+        const uint32_t left = fewest_left(item), head = items_.head(item);
+        if (const auto known = known_after_rule(origin, head)) {
+          points[at].fewest = std::min({FAR, points[at].fewest, left + *known});
+        } else {
+          const uint32_t to = point_of(origin, head, std::min(FAR, cost + left));
+          points[to].from.push_back({at, left});
+        }
+      }
       items.clear();
-      items_.moved_items(back->kernels[i], static_cast<Symbol>(point.rule), &items);
-      for (Item item : items) reach(item, back->origins[i], point.cost);
+    };
+    charge(1 + back->count / 4);
+    for (uint32_t i = 0; i < back->count; ++i) {
+      items_.moved_items(back->kernels[i], static_cast<Symbol>(points[at].rule), &items);
+      reach(back->origins[i]);
     }
-    items.clear();
-    items_.predicted_items(back->outlook, static_cast<Symbol>(point.rule), &items);
-    for (Item item : items) reach(item, back, point.cost);
+    items_.predicted_items(back->outlook, static_cast<Symbol>(points[at].rule), &items);
+    reach(back);
+    if (points[at].fewest < FAR) solved.push({points[at].fewest, at});
   }
-  lengths_steps_ += done.size();
-  return fewest_after_[key] = found;
+  lengths_steps_ += points.size();
+  while (!solved.empty()) {
+    charge();
+    const auto [fewest, at] = solved.top();
+    solved.pop();
+    if (fewest > points[at].fewest) continue;
+    for (const auto &[from, left] : points[at].from)
+      if (left + fewest < points[from].fewest) solved.push({points[from].fewest = left + fewest, from});
+  }
+  for (const Point &point : points) fewest_after_[extend(hash_words(FEWEST, point.rule), point.back->identity)] = point.fewest;
+  return points[0].fewest;
 }
 
 }  // namespace structgen

@@ -301,7 +301,7 @@ bool GrammarLife::place(const EarleySet *set, uint32_t brackets, bool after_newl
     case Near::Open: break;
   }
   if (reads) ask(*reads);
-  const Hash128 key = extend(hash_words(PLACE, boundary, brackets), set->identity);
+  const Hash128 key = extend(hash_words(PLACE, boundary, brackets), earley_.rest(set, nullptr));
   if (auto known = places_.find(key); known != places_.end()) return known->second;
   Search search(*this, false, MOST_STATES);
   const End end{{boundary, ANYTHING}, {}};
@@ -357,7 +357,7 @@ bool GrammarLife::foreseen(LexemeState s, Within within) { return !chart_ || cha
 bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &end) {
   if (set->accepting && lexemes_.may_end(end.boundary.within)) return true;
   const Hash128 key =
-      extend(hash_words(NEAREST, end.boundary.after, brackets, end.boundary.within), set->identity);
+      extend(hash_words(NEAREST, end.boundary.after, brackets, end.boundary.within), earley_.rest(set, nullptr));
   if (auto known = places_.find(key); known != places_.end()) return known->second;
   Search search(*this, false, FEW_STATES);
   return places_[key] = search.from(set, brackets, {&end, 1}) && !search.spent();
@@ -368,7 +368,7 @@ bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &e
 bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
                                 Reads *reads, Arena &scratch) {
   if (reads) ask(*reads);
-  const Hash128 key = extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 32 | brackets, s, within), set->identity);
+  const Hash128 key = extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 32 | brackets, s, within), earley_.rest(set, nullptr));
   if (auto known = places_.find(key); known != places_.end()) return known->second;
   const Arena::Mark mark = scratch.mark();
   const EarleySet *next = after(set, brackets, t, nullptr, scratch);

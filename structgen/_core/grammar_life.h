@@ -115,6 +115,8 @@ class GrammarLife {
   }
   uint32_t most_left(Within within);
   uint32_t fewest_after(const EarleySet *set, std::optional<uint32_t> ended = std::nullopt);
+  uint32_t fewest_after_rule(const EarleySet *set, uint32_t rule);
+  std::optional<uint32_t> known_after_rule(const EarleySet *set, uint32_t rule) const;
   const EarleySet *after(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch);
   // A lexeme of `t` after `boundary`, among all terminals.
   LexemeState begin(uint32_t t, Re boundary);
@@ -146,7 +148,7 @@ class GrammarLife {
   uint32_t fewest_of_start_ = 0;
   std::unordered_map<Within, uint32_t> most_left_;
   std::unordered_map<Hash128, uint32_t, HashOf128> fewest_after_;
-  std::unordered_map<Hash128, bool, HashOf128> places_;
+  std::unordered_map<Hash128, bool, HashOf128> places_;  // by what the sets still need (`Earley::rest`)
   std::unordered_map<Hash128, Near, HashOf128> near_;
   std::unique_ptr<Chart> chart_;
   uint64_t unproven_ = 0;

@@ -38,7 +38,10 @@ class InlineVector {
   T &back() { return begin()[size_ - 1]; }
   void clear() { size_ = 0; }
   void pop_back() { --size_; }
-  void shrink(size_t size) { size_ = size; }
+  template <class Is>
+  void erase_if(const Is &is) {
+    size_ = static_cast<size_t>(std::remove_if(begin(), end(), is) - begin());
+  }
 
   void push_back(const T &value) {
     const T copy = value;  // it may be an element

@@ -460,8 +460,11 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
   for (size_t b = 0; b < 256; ++b) {
     if (!missing.test(b)) continue;
     Leaves made;
-    if (found[b].size() <= FEW_LEAVES || is_narrow(node)) made.few = std::move(found[b]);
-    else made = gather(found[b], inside);
+    if (found[b].size() > FEW_LEAVES && !is_narrow(node)) made = gather(found[b], inside);
+    if (made.merged.empty() || !saves(made, found[b])) {
+      made = {};
+      made.few = std::move(found[b]);
+    }
     fragment_bytes_ += memory_of(made);
     f.overlapping[static_cast<uint8_t>(b)] = std::move(made);  // subtle: last, since a limit may be met in `gather`
   }
@@ -493,6 +496,21 @@ void Lexemes::merge(Leaves &leaves) {
 void Lexemes::merge_few(Leaves &leaves) {
   leaves.merged_few = gather(leaves.few, {}).merged;
   for (const Rests &r : leaves.merged_few) fragment_bytes_ += r.trie.memory() + sizeof(r);
+}
+
+// Do the merged rests of tokens have fewer nodes than the trie has below the places where these are left? A token that can
+// be left at many places, like a run of one character, has as many rests.
+bool Lexemes::saves(const Leaves &leaves, const std::vector<Leave> &found) const {
+  size_t rests = 0, nodes = 0;
+  for (const Rests &some : leaves.merged) rests += some.trie.bytes.size();
+  Vocabulary::Node end = 0;
+  for (const Leave &l : found) {
+    charge();
+    if (l.node < end) continue;
+    end = v_.end(l.node);
+    nodes += end - l.node;
+  }
+  return rests < nodes;
 }
 
 // `known`: tokens that may be left out; empty: none.

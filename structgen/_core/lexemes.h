@@ -198,6 +198,7 @@ class Lexemes {
   Leaves gather(const std::vector<Leave> &found, const std::vector<bool> &known);
   void merge(Leaves &leaves);
   void merge_few(Leaves &leaves);
+  bool saves(const Leaves &leaves, const std::vector<Leave> &found) const;
 
   TextSpace &space_;
   RegexSpace &regex_;

@@ -37,6 +37,8 @@ class Masks {
     Reads::Question question{};
   };
 
+  struct Reading;
+  struct Lexeme;
   struct Place;
   struct Arrival;
   class Agenda;
@@ -96,25 +98,23 @@ class Masks {
   // Grammars (masks_grammar.cpp, masks_grammar_tokens.cpp).
   std::shared_ptr<const Mask> of_grammar(Arena &arena, const Node *node);
   template <class Walk>
-  std::shared_ptr<const Mask> make(Arena &arena, Reads &reads, const Walk &walk);
+  std::shared_ptr<const Mask> make(Arena &arena, Reads *reads, const Walk &walk);
   std::shared_ptr<const Mask> of_many(Arena &arena, const Node *node);
   std::shared_ptr<const Mask> of_entry(Arena &arena, const Node *node, const GrammarEntry &entry);
   struct ContextFragment;
   void grammar_below(Vocabulary::Node at, const Node *node);
-  void inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
-                    Lexemes::Fragment &f);
-  void inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
-                     const Lexemes::Fragment &f);
-  void leaves_within(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
-  void lexeme_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
-  template <class PlaceAt>
-  void past_lexeme(Vocabulary::Node at, const Node *node, LexemeState lexeme, std::string &read, const PlaceAt &place_at);
-  void past_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
-  void leaves_by_rule(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running,
-                      Lexemes::Fragment &f);
-  void leaves_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running,
-                    Lexemes::Fragment &f);
-  void line_below(Vocabulary::Node at, const Node *node, const GrammarEntry &entry, const Lexer::Running &running);
+  bool lives(GrammarControl &g, const Lexeme &lexeme, LexemeState end, Within left);
+  void inside_below(Vocabulary::Node at, GrammarControl &g, const Lexeme &lexeme, Lexemes::Fragment &f);
+  void inside_within(Vocabulary::Node at, GrammarControl &g, const Lexeme &lexeme, const Lexemes::Fragment &f);
+  void leaves_within(Vocabulary::Node at, const Node *node, const Lexeme &lexeme);
+  void lexeme_below(Vocabulary::Node at, const Node *node, const Lexeme &lexeme, bool beside_many = false);
+  template <class Visit>
+  void past_lexeme(Vocabulary::Node at, const Node *node, LexemeState lexeme, std::string &read, const Visit &visit);
+  void past_below(Vocabulary::Node at, const Node *node, const Lexeme &lexeme);
+  void leaves_by_rule(Vocabulary::Node at, const Node *node, const Lexeme &lexeme, Lexemes::Fragment &f);
+  void leaves_below(Vocabulary::Node at, const Node *node, const Lexeme &lexeme, Lexemes::Fragment &f,
+                    bool beside_many = false);
+  void line_below(Vocabulary::Node at, const Node *node, const Lexeme &lexeme);
   void place_below(Vocabulary::Node at, const Node *node, const GrammarEntry &place, Re earlier);
   void leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, const Place &place);
   static bool goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n);
@@ -133,13 +133,17 @@ class Masks {
   void visit_states(Vocabulary::Node at);
   template <class Take>
   void for_each_place(const std::vector<const Arrival *> &arrivals, const Take &take);
-  static bool is_same(const Arrival &a, const Arrival &b);
-  bool only_moves_parser(const Arrival &a) const;
+  static bool is_same(const Lexeme &a, const Lexeme &b);
+  static bool only_moves_parser(GrammarControl &g, uint32_t terminal);
+  Lexeme in_all_readings(const std::vector<const Arrival *> &arrivals);
+  std::span<const Reading> kept(const std::vector<Reading> &readings);
   void go_on(Vocabulary::Node at, const Node *next);
   bool is_wide(Vocabulary::Node at) const { return v_.end(at) - at > Vocabulary::WIDE; }
   bool all_set(std::span<const uint32_t> ids);
-  const Place &place_after(const Node *node, const GrammarEntry &entry, uint32_t terminal);
-  const Place &place_after_all(const std::vector<const Arrival *> &ended);
+  Lexeme lexeme(const GrammarEntry &entry, const Lexer::Running &running);
+  std::vector<Lexeme> running_lexemes(const Node *node);
+  const Place &place_after(const Node *node, const Lexeme &ended);
+  const Place &place_after_all(const Node *node, const Lexeme &ended);
   template <class Make>
   const Place &remembered(bool lasts, const Hash128 &key, GrammarControl &g, const Node *n, const Make &make);
   void forget_places();

@@ -19,8 +19,21 @@ std::shared_ptr<const Mask> Masks::of_grammar(Arena &arena, const Node *node) {
   constexpr uint32_t FEW_READINGS = 8;
   if (node->length == 1) return of_entry(arena, node, node->entries[0]);
   if (node->length > FEW_READINGS) return of_many(arena, node);
+  // Few readings have masks of their own, which other states share. Once one of these is expensive, one walk makes the mask
+  // of all others.
+  const uint64_t expensive = 4 * static_cast<uint64_t>(v_.size());  // a step for each token costs several times that
   auto all = new_mask(text_.mask_pool());
-  for (uint32_t i = 0; i < node->length; ++i) all->add(*of_entry(arena, node, node->entries[i]));
+  for (uint32_t i = 0; i < node->length; ++i) {
+    const uint64_t before = work_left_;
+    all->add(*of_entry(arena, node, node->entries[i]));
+    if (before - work_left_ <= expensive || i + 2 >= node->length) continue;
+    const Arena::Mark mark = arena.mark();
+    Reader reader{arena};
+    const std::span others(node->entries + i + 1, node->length - i - 1);
+    all->add(*of_many(arena, a_.grammar_node(reader, *node->control.grammar, others, node->parent)));
+    arena.release(mark);
+    break;
+  }
   return all;
 }
 
@@ -34,9 +47,7 @@ std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
     ++hits_;
     return it->second.mask;
   }
-  const GrammarEntry &first = node->entries[0];
-  Reads reads(first.set, first.indent, first.brackets);  // for its limit
-  auto made = make(arena, reads, [&](Reader &reader) {
+  auto made = make(arena, nullptr, [&](Reader &reader) {
     a_.count_step(reader, *node->control.grammar);
     walk_from(Vocabulary::ROOT, node);
     specials(node);
@@ -48,13 +59,13 @@ std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
 
 // The mask of what `walk` reads. It returns whether the text may end.
 template <class Walk>
-std::shared_ptr<const Mask> Masks::make(Arena &arena, Reads &reads, const Walk &walk) {
+std::shared_ptr<const Mask> Masks::make(Arena &arena, Reads *reads, const Walk &walk) {
   ++misses_;
   forget_places();  // those of a mask that met a limit
   Reader reader{arena};
   a_.bound_mask(reader);
   reader.work_left = work_left_;
-  reader.reads = &reads;
+  reader.reads = reads;
   const Arena::Mark mark = arena.mark();
   auto made = new_mask(text_.mask_pool());
   r_ = &reader;
@@ -109,7 +120,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
     return it->second.mask;
   }
   Reads reads(entry.set, entry.indent, entry.brackets);
-  auto made = make(arena, reads, [&](Reader &reader) {
+  auto made = make(arena, &reads, [&](Reader &reader) {
     const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
     a_.count_step(reader, g);  // what the lexer does from here on counts
     walk_from(Vocabulary::ROOT, one);
@@ -172,7 +183,7 @@ bool Masks::may_end(Reader &reader, const Node *one) {
   if (!g.lexer().ignored_ends(entry.lex).empty() && entry.set->accepting && g.may_end(entry)) return true;
   for (const Lexer::End &end : g.lexer().ends(entry.lex)) {
     if (g.is_newline(end.terminal)) return a_.accepts(reader, one);
-    const Place &place = place_after(one, entry, end.terminal);
+    const Place &place = place_after(one, lexeme(entry, {end.terminal, Lexemes::DEAD}));
     if (place.alive && place.at.set->accepting && g.may_end(place.at)) return true;
   }
   return false;

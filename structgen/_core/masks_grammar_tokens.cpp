@@ -17,9 +17,9 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t CONTEXT = 11;
-constexpr size_t FEW_PAIRS = 64;
+constexpr size_t FEW_PAIRS = 64, FEW_LEXEMES = 8;
 // Units of work (automaton.h).
-constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTE = 1;
+constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTES_PER_UNIT = 32, BYTE = 1;
 
 }  // namespace
 
@@ -44,36 +44,35 @@ bool Masks::reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry 
 
 void Masks::grammar_below(Vocabulary::Node at, const Node *n) {
   GrammarControl &g = *n->control.grammar;
-  for (uint32_t i = 0; i < n->length; ++i) {
-    const GrammarEntry &entry = n->entries[i];
-    if (entry.lex == Lexer::FRESH) {
-      place_below(at, n, entry, RegexSpace::EMPTY);
-      continue;
-    }
-    for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
-      if (reads_line(g, running.terminal, entry)) line_below(at, n, entry, running);
-      else lexeme_below(at, n, entry, running);
-    }
+  for (const GrammarEntry &entry : std::span(n->entries, n->length))
+    if (entry.lex == Lexer::FRESH) place_below(at, n, entry, RegexSpace::EMPTY);
+  const std::vector<Lexeme> running = running_lexemes(n);
+  for (const Lexeme &l : running) {
+    if (reads_line(g, l.terminal(), l.entry)) line_below(at, n, l);
+    else lexeme_below(at, n, l, running.size() > FEW_LEXEMES);
   }
 }
 
+// Can the text be completed, in some reading, where the lexeme stays in `end` and another constraint in `left`?
+bool Masks::lives(GrammarControl &g, const Lexeme &l, LexemeState end, Within left) {
+  return std::any_of(l.readings.begin(), l.readings.end(), [&](const Reading &one) {
+    return g.life().lexeme(one.since, l.entry.brackets, one.terminal, end, left, r_->reads, r_->arena);
+  });
+}
+
 // Tokens that stay inside a lexeme, which in turn can be completed.
-void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry, const Lexer::Running &running,
-                         Lexemes::Fragment &f) {
-  if (entry.within != ANYTHING) return inside_within(at, g, entry, running, f);
+void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const Lexeme &l, Lexemes::Fragment &f) {
+  if (l.entry.within != ANYTHING) return inside_within(at, g, l, f);
   if (g.life().all_free(f)) return add(f.dense, f.bits, f.ids);
-  auto lives = [&](LexemeState end) {
-    return g.life().lexeme(entry.set, entry.brackets, running.terminal, end, ANYTHING, r_->reads, r_->arena);
-  };
   std::vector<LexemeState> alive;
   for (LexemeState end : f.ends)
-    if (lives(end)) alive.push_back(end);
+    if (lives(g, l, end, ANYTHING)) alive.push_back(end);
   if (alive.size() == f.ends.size()) return add(f.dense, f.bits, f.ids);
   if (alive.empty()) return;
   const size_t skip = v_.depth(at);
   auto each = [&](uint32_t id) {
     count(BYTE * (v_.token(id).size() - skip));
-    LexemeState end = running.lexeme;
+    LexemeState end = l.state;
     for (unsigned char c : v_.token(id).substr(skip)) end = g.lexemes().step(end, c);
     if (std::find(alive.begin(), alive.end(), end) != alive.end()) set(id);
   };
@@ -84,17 +83,14 @@ void Masks::inside_below(Vocabulary::Node at, GrammarControl &g, const GrammarEn
 
 // The same where another constraint on the whole text has a say: it has a fragment, too, and a token leads to a pair of
 // states. Those that cannot tell tokens apart are asked for at once.
-void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarEntry &entry,
-                          const Lexer::Running &running, const Lexemes::Fragment &f) {
+void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const Lexeme &l, const Lexemes::Fragment &f) {
   Lexemes &lexemes = g.lexemes();
-  const Lexemes::Fragment &w = lexemes.fragment(at, entry.within);
+  const Lexemes::Fragment &w = lexemes.fragment(at, l.entry.within);
   std::map<std::pair<LexemeState, Within>, bool> known;
-  auto lives = [&](LexemeState end, Within left) {
+  auto lives_on = [&](LexemeState end, Within left) {
     if (left != ANYTHING) left = lexemes.within(left);
     const auto [it, fresh] = known.try_emplace({end, left});
-    if (fresh)
-      it->second =
-          g.life().lexeme(entry.set, entry.brackets, running.terminal, end, left, r_->reads, r_->arena);
+    if (fresh) it->second = lives(g, l, end, left);
     return it->second;
   };
   std::vector<uint32_t> both;
@@ -119,7 +115,7 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarE
   if (std::all_of(both.begin(), both.end(), [](uint32_t word) { return word == 0; })) return;
   const bool few = f.ends.size() * w.ends.size() <= FEW_PAIRS;
   auto lives_if_met = [&](LexemeState end, Within left) {
-    return g.life().foreseen(end, left == ANYTHING ? left : lexemes.within(left)) && lives(end, left);
+    return g.life().foreseen(end, left == ANYTHING ? left : lexemes.within(left)) && lives_on(end, left);
   };
   if (few && std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState end) {
         return std::all_of(w.ends.begin(), w.ends.end(), [&](Within left) { return lives_if_met(end, left); });
@@ -129,94 +125,99 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const GrammarE
   for (uint32_t word = 0; word < both.size(); ++word)
     for (uint32_t rest = both[word]; rest; rest &= rest - 1) {
       const uint32_t id = word * 32 + static_cast<uint32_t>(std::countr_zero(rest));
-      LexemeState end = running.lexeme;
-      Within left = entry.within;
+      LexemeState end = l.state;
+      Within left = l.entry.within;
       count(2 * BYTE * (v_.token(id).size() - skip));
       for (unsigned char c : v_.token(id).substr(skip)) {
         end = lexemes.step(end, c);
         left = lexemes.step(left, c);
       }
-      if (lives(end, left)) set(id);
+      if (lives_on(end, left)) set(id);
     }
 }
 
 // Tokens that leave a lexeme, one place after the other: what else the text must be depends on all that was read.
-void Masks::leaves_within(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+void Masks::leaves_within(Vocabulary::Node at, const Node *n, const Lexeme &l) {
   Lexemes &lexemes = n->control.grammar->lexemes();
-  const Place &place = place_after(n, entry, running.terminal);
+  const Place &place = place_after(n, l);
   if (!place.alive) return;
+  // subtle: leaves come in the order of the trie, so each is read from where its path leaves that of the one before.
   const size_t skip = v_.depth(at);
-  for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
+  std::string read;
+  std::vector<Within> after{l.entry.within};  // after each beginning of `read`
+  for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state)) {
     if (!place.first.test(v_.byte(leave.node))) continue;
-    const std::string path = v_.path(leave.node);
-    count(2 * BYTE * path.size());
-    const Within within = lexemes.read_within(entry.within, std::string_view(path).substr(skip, path.size() - skip - 1));
-    if (within == Lexemes::DEAD) continue;
-    arrive({Arrival::PlaceBefore, leave.node, n, entry, running.terminal, leave.after, within});
+    const std::string path = v_.path(leave.node).substr(skip, v_.depth(leave.node) - skip - 1);
+    const auto differs = std::mismatch(path.begin(), path.end(), read.begin(), read.end()).first;
+    after.resize(static_cast<size_t>(differs - path.begin()) + 1);
+    charge(1 + path.size() / BYTES_PER_UNIT);
+    count(BYTE * (1 + path.size() / BYTES_PER_UNIT + path.size() + 1 - after.size()));
+    for (size_t i = after.size() - 1; i < path.size(); ++i)
+      after.push_back(lexemes.step_within(after.back(), static_cast<uint8_t>(path[i])));
+    read = path;
+    if (after.back() != Lexemes::DEAD) arrive({Arrival::PlaceBefore, leave.node, n, l, leave.after, after.back()});
   }
-  if (!lexemes.complete(running.lexeme)) return;
-  arrive({Arrival::PlaceAfter, at, n, entry, running.terminal, lexemes.after(running.lexeme), entry.within});
+  if (!lexemes.complete(l.state)) return;
+  arrive({Arrival::PlaceAfter, at, n, l, lexemes.after(l.state), l.entry.within});
 }
 
-// Tokens that go on with a running lexeme.
-void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+// Tokens that go on with a running lexeme; `beside_many` others.
+void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const Lexeme &l, bool beside_many) {
   GrammarControl &g = *n->control.grammar;
-  Lexemes::Fragment &f = g.lexemes().fragment(at, running.lexeme);
-  inside_below(at, g, entry, running, f);
-  leaves_below(at, n, entry, running, f);
-  past_below(at, n, entry, running);
+  Lexemes::Fragment &f = g.lexemes().fragment(at, l.state);
+  inside_below(at, g, l, f);
+  leaves_below(at, n, l, f, beside_many);
+  past_below(at, n, l);
 }
 
 // Tokens that leave a lexeme for what is not the grammar's own text.
-void Masks::past_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+void Masks::past_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
   GrammarControl &g = *n->control.grammar;
   if (!n->parent && !g.has_constraints()) return;
-  if (g.lexemes().after(running.lexeme) == RegexSpace::EMPTY) return;  // nothing is forbidden: `leaves_below` has all
-  Place place = place_after(n, entry, running.terminal);
-  if (!place.alive || !goes_beyond(g, place.at.set, n)) return;
+  if (g.lexemes().after(l.state) == RegexSpace::EMPTY) return;  // nothing is forbidden: `leaves_below` has all
+  if (const Place &place = place_after(n, l); !place.alive || !goes_beyond(g, place.at.set, n)) return;
   std::string read;
-  past_lexeme(at, n, running.lexeme, read, [&](const std::string &bytes) -> const Place & {
-    place.at.within = g.lexemes().read_within(entry.within, bytes);
-    place.alive = place.at.within != Lexemes::DEAD;
-    return place;
+  past_lexeme(at, n, l.state, read, [&](Vocabulary::Node next) {
+    const Within within = g.lexemes().read_within(l.entry.within, read);
+    if (within != Lexemes::DEAD) arrive({Arrival::OthersBefore, next, n, l, RegexSpace::EMPTY, within});
   });
 }
 
-// What is not the grammar's own text may begin with what the lexer's rule would have read on.
-template <class PlaceAt>
-void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, std::string &read, const PlaceAt &place_at) {
+// Calls `visit` for trie nodes after a lexeme by whose byte the lexer's rule would have read on: what is not the grammar's own
+// text may begin there.
+template <class Visit>
+void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, std::string &read, const Visit &visit) {
   check_stack("a token is too long");
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
   for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
     count(BYTE);
-    if (lexemes.complete(lexeme) && !lexemes.may_follow(lexeme, c->byte)) {
-      const Place place = place_at(read);
-      Branch branch(*this);
-      if (place.alive) go_on(c->node, a_.begin_others_at(*r_, g, place.at, c->byte, n->parent));
-    }
+    if (lexemes.complete(lexeme) && !lexemes.may_follow(lexeme, c->byte)) visit(c->node);
     const LexemeState further = lexemes.step(lexeme, c->byte);
     if (further == Lexemes::DEAD) continue;
     read += static_cast<char>(c->byte);
-    past_lexeme(c->node, n, further, read, place_at);
+    past_lexeme(c->node, n, further, read, visit);
     read.pop_back();
   }
 }
 
-void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running,
-                         Lexemes::Fragment &f) {
+void Masks::leaves_below(Vocabulary::Node at, const Node *n, const Lexeme &l, Lexemes::Fragment &f, bool beside_many) {
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
-  const bool ends = lexemes.complete(running.lexeme);
+  const bool ends = lexemes.complete(l.state);
   if (!ends && !f.leaves_any()) return;
-  if (entry.within != ANYTHING) return leaves_within(at, n, entry, running);
-  if (g.grammar().lexing != Lexing::Scannerless && !g.has_constraints()) return leaves_by_rule(at, n, entry, running, f);
+  if (l.entry.within != ANYTHING) return leaves_within(at, n, l);
+  if (g.grammar().lexing != Lexing::Scannerless && !g.has_constraints()) return leaves_by_rule(at, n, l, f);
   // subtle: where the parser stands is found out at the trie node, for all lexemes that end there.
   const auto arrives = [&](Arrival::Kind kind, Vocabulary::Node node, Re after) {
-    arrive({kind, node, n, entry, running.terminal, after});
+    arrive({kind, node, n, l, after});
   };
+  if (ends) arrives(Arrival::PlaceAfter, at, lexemes.after(l.state));
+  if (beside_many) {  // rests that are merged would be walked for each of them
+    for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state)) arrives(Arrival::PlaceBefore, leave.node, leave.after);
+    return;
+  }
   for (const Lexemes::Turn &turn : f.turns) arrives(Arrival::PlaceAfter, turn.node, turn.after);
-  if (ends) arrives(Arrival::PlaceAfter, at, lexemes.after(running.lexeme));
   const bool narrow = lexemes.is_narrow(at);
   const auto few = [&](const Lexemes::Leaves &some) {
     for (const Lexemes::Leave &leave : some.few) arrives(Arrival::PlaceBefore, leave.node, leave.after);
@@ -224,13 +225,13 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
   few(f.leaves);
   few(f.beyond);
   if (narrow) {
-    lexemes.make_overlapping(at, running.lexeme, f, f.overlaps);
+    lexemes.make_overlapping(at, l.state, f, f.overlaps);
     for (auto &[byte, overlapping] : f.overlapping) few(overlapping);
     return;
   }
   if ((f.leaves.open.empty() && f.leaves.merged.empty() && f.beyond.open.empty() && f.beyond.merged.empty() && f.overlaps.none()))
     return;
-  const Place &place = place_after(n, entry, running.terminal);
+  const Place &place = place_after(n, l);
   if (!place.alive) return;
   for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
     if ((some->bytes & place.first).none()) continue;
@@ -238,7 +239,7 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
     leaves(some->merged, n, place);
   }
   if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
-    lexemes.make_overlapping(at, running.lexeme, f, both);
+    lexemes.make_overlapping(at, l.state, f, both);
     for (auto &[byte, overlapping] : f.overlapping)
       if (both.test(byte)) {
         few(overlapping);
@@ -249,11 +250,10 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const GrammarEntry 
 
 // The lexer's rule cuts a token in one way, so no readings of other lexemes arrive at the same nodes, and what follows a
 // lexeme is read at once.
-void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running,
-                           Lexemes::Fragment &f) {
+void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const Lexeme &l, Lexemes::Fragment &f) {
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
-  const Place &place = place_after(n, entry, running.terminal);
+  const Place &place = place_after(n, l);
   if (!place.alive) return;
   const auto go = [&](Lexemes::Leaves &some) {
     leaves(lexemes.merged_few(some), n, place);
@@ -265,12 +265,12 @@ void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const GrammarEntr
     go(*some);
   }
   if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
-    lexemes.make_overlapping(at, running.lexeme, f, both);
+    lexemes.make_overlapping(at, l.state, f, both);
     for (auto &[byte, overlapping] : f.overlapping)
       if (both.test(byte)) go(overlapping);
   }
   for (const Lexemes::Turn &turn : f.turns) place_below(turn.node, n, place.at, turn.after);
-  if (lexemes.complete(running.lexeme)) place_below(at, n, place.at, lexemes.after(running.lexeme));
+  if (lexemes.complete(l.state)) place_below(at, n, place.at, lexemes.after(l.state));
 }
 
 void Masks::leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, const Place &place) {
@@ -293,16 +293,16 @@ void Masks::leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, con
 }
 
 // A newline lexeme leads where the column of its last line says, so its ends are looked at one by one.
-void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &entry, const Lexer::Running &running) {
+void Masks::line_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
   GrammarControl &g = *n->control.grammar;
   Lexemes &lexemes = g.lexemes();
-  Lexemes::Fragment &f = lexemes.fragment(at, running.lexeme);
-  inside_below(at, g, entry, running, f);
+  Lexemes::Fragment &f = lexemes.fragment(at, l.state);
+  inside_below(at, g, l, f);
   const size_t skip = v_.depth(at);
-  GrammarEntry ended = entry;
+  GrammarEntry ended = l.entry;
   std::vector<std::pair<uint32_t, Place>> places;  // by column
   auto place_at = [&](std::string_view read) -> const Place & {
-    ended.column = entry.column;
+    ended.column = l.entry.column;
     for (char c : read) {
       if (c == '\n') ended.column = 0;
       else if (c == ' ') ended.column += 1;
@@ -311,14 +311,14 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
     for (auto &[column, place] : places)
       if (column == ended.column) return place;
     Place place;
-    place.alive = a_.after_terminal(*r_, g, ended, running.terminal, &place.at);
+    place.alive = a_.after_terminal(*r_, g, ended, l.terminal(), &place.at);
     if (place.alive) {
       place.first = g.lexer().first(g.context(place.at.set->outlook, false));
       if (goes_beyond(g, place.at.set, n)) place.first.set();
     }
     return places.emplace_back(ended.column, place).second;
   };
-  for (const Lexemes::Leave &leave : lexemes.each_leave(at, running.lexeme)) {
+  for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state)) {
     const uint8_t byte = v_.byte(leave.node);
     if (!n->parent && !g.after_newline().test(byte)) continue;
     const std::string path = v_.path(leave.node);
@@ -327,13 +327,17 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const GrammarEntry &e
     Branch branch(*this);
     go_on(leave.node, a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent));
   }
-  if (lexemes.complete(running.lexeme)) {
+  if (lexemes.complete(l.state)) {
     const Place place = place_at({});
-    if (place.alive) place_below(at, n, place.at, lexemes.after(running.lexeme));
+    if (place.alive) place_below(at, n, place.at, lexemes.after(l.state));
   }
   if (!n->parent && !g.has_constraints()) return;
   std::string read;
-  past_lexeme(at, n, running.lexeme, read, place_at);
+  past_lexeme(at, n, l.state, read, [&](Vocabulary::Node next) {
+    const Place place = place_at(read);
+    Branch branch(*this);
+    if (place.alive) go_on(next, a_.begin_others_at(*r_, g, place.at, v_.byte(next), n->parent));
+  });
 }
 
 // Lexemes that may begin with what `earlier` begins with are left out.
@@ -401,21 +405,21 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
     const ContextFragment &f = context_fragment(at, g, context, touches ? earlier : RegexSpace::EMPTY);
     touched = f.touched;
     add(f.dense, f.bits, f.ids);
-    for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, place, begin, *fragment);
+    for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, lexeme(place, begin), *fragment);
     if (n->parent || g.has_constraints())
-      for (const Lexer::Running &begin : f.whole) past_below(at, n, place, begin);
-    for (const Lexer::Running &begin : f.dependent) lexeme_below(at, n, place, begin);
+      for (const Lexer::Running &begin : f.whole) past_below(at, n, lexeme(place, begin));
+    for (const Lexer::Running &begin : f.dependent) lexeme_below(at, n, lexeme(place, begin));
     for (const Lexer::Running &begin : f.lines) {
-      if (place.brackets > 0) lexeme_below(at, n, place, begin);
-      else line_below(at, n, place, begin);
+      if (place.brackets > 0) lexeme_below(at, n, lexeme(place, begin));
+      else line_below(at, n, lexeme(place, begin));
     }
   } else {
     const std::bitset<256> touching = lexemes.first_of(earlier);
     for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
       const std::bitset<256> &first = lexemes.first(begin.lexeme);
       if ((first & touching).any()) touched |= first;
-      else if (reads_line(g, begin.terminal, place)) line_below(at, n, place, begin);
-      else lexeme_below(at, n, place, begin);
+      else if (reads_line(g, begin.terminal, place)) line_below(at, n, lexeme(place, begin));
+      else lexeme_below(at, n, lexeme(place, begin));
     }
   }
   // subtle: what was not left out is not begun again. A place would cost twice what the next one does, and a token may have

@@ -1,6 +1,7 @@
 #include "masks_walk.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace structgen {
@@ -14,13 +15,27 @@ bool is_read_by_bytes(const Node *n) {
 }
 
 // Do two states allow the same, as far as that shows? Frames of grammars in grammars are made again at every place.
-bool is_same_state(Automaton &automaton, const Node *a, const Node *b) {
-  for (; a != b; a = a->parent, b = b->parent) {
-    if (!a || !b || a->kind != b->kind || a->roots || b->roots) return false;
-    if (a->kind != Node::Grammar && a->kind != Node::Symbol && a->kind != Node::Sequence && a->kind != Node::Scalar) return false;
-    if (!(automaton.signature(a) == automaton.signature(b))) return false;
+bool is_same_state(Automaton &automaton, Reader &r, const Node *a, const Node *b) {
+  const auto is_comparable = [](const Node *n) {
+    return n->kind == Node::Grammar || n->kind == Node::Symbol || n->kind == Node::Sequence || n->kind == Node::Scalar;
+  };
+  for (const Node *n = a, *m = b; n != m; n = n->parent, m = m->parent)
+    if (!n || !m || n->kind != m->kind || !is_comparable(n)) return false;
+  return automaton.same(r, a, b);
+}
+
+// Empties `open` in groups of what joins the first one that is left.
+template <class T, class Joins, class Act>
+void each_group(std::vector<T> &open, std::vector<T> &group, const Joins &joins, const Act &act) {
+  while (!open.empty()) {
+    charge(open.size());
+    const T first = open.front();
+    const auto rest = open.size() == 1 ? open.end()
+                                       : std::stable_partition(open.begin(), open.end(), [&](const T &one) { return joins(first, one); });
+    group.assign(open.begin(), rest);
+    open.erase(open.begin(), rest);
+    act();
   }
-  return true;
 }
 
 }  // namespace
@@ -50,7 +65,7 @@ void Masks::Agenda::take(Vocabulary::Node at) {
     std::pop_heap(heap_.begin(), heap_.end(), is_later);
     heap_.pop_back();
     taken_.push_back(a);
-    (a->kind == Arrival::State ? visit.states : a->kind == Arrival::PlaceBefore ? visit.before : visit.after).push_back(a);
+    (a->kind == Arrival::State ? visit.states : a->kind == Arrival::PlaceAfter ? visit.after : visit.before).push_back(a);
   }
 }
 
@@ -137,31 +152,23 @@ void Masks::visit(Vocabulary::Node at) {
     agenda.take(at);
   }
   if (all.after.empty() || all_set(ids.subspan(v_.ids(at).size()))) return;
-  for_each_place(all.after, [&](const Node *n, const GrammarEntry &place, const std::bitset<256> &first, Re earlier) {
-    if (is_wide(at)) return place_below(at, n, place, earlier);
+  for_each_place(all.after, [&](const Arrival &a, const GrammarEntry &place, const std::bitset<256> &first) {
+    if (is_wide(at)) return place_below(at, a.node, place, a.after);
     for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
       if (!first.test(c->byte)) continue;
       Branch branch(*this);
-      go_on(c->node, a_.begin_at(*r_, *n->control.grammar, place, earlier, c->byte, n->parent));
+      go_on(c->node, a_.begin_at(*r_, *a.node->control.grammar, place, a.after, c->byte, a.node->parent));
     }
   });
 }
 
 void Masks::visit_states(Vocabulary::Node at) {
-  auto &[states, before, after, merged, others, open, group] = agenda_->visit;
+  auto &[states, before, after, merged, others, open, group, same_frame] = agenda_->visit;
   merged.clear(), others.clear();
   auto add_one = [&](const Node *node) {
-    if (node->kind != Node::Grammar) {
-      if (std::none_of(others.begin(), others.end(), [&](const Node *one) { return is_same_state(a_, one, node); }))
-        others.push_back(node);
-      return;
-    }
-    for (const Node *&one : merged)
-      if (one->control.grammar == node->control.grammar && is_same_state(a_, one->parent, node->parent)) {
-        one = a_.merged(*r_, one, node);
-        return;
-      }
-    merged.push_back(node);
+    if (node->kind == Node::Grammar) merged.push_back(node);
+    else if (std::none_of(others.begin(), others.end(), [&](const Node *one) { return is_same_state(a_, *r_, one, node); }))
+      others.push_back(node);
   };
   auto add = [&](const Node *node) {
     for (; node->kind == Node::Alternatives; node = node->parent) add_one(node->control.left);
@@ -176,17 +183,26 @@ void Masks::visit_states(Vocabulary::Node at) {
     }
   };
   for (const Arrival *a : states) add(a->node);
-  for_each_place(before, [&](const Node *n, const GrammarEntry &place, const std::bitset<256> &first, Re earlier) {
+  for_each_place(before, [&](const Arrival &a, const GrammarEntry &place, const std::bitset<256> &first) {
     if (!first.test(v_.byte(at))) return;
-    if (const Node *next = a_.begin_at(*r_, *n->control.grammar, place, earlier, v_.byte(at), n->parent)) add(next);
+    GrammarControl &g = *a.node->control.grammar;
+    const bool others_alone = a.kind == Arrival::OthersBefore;
+    if (others_alone) a_.count_step(*r_, g);
+    const Node *next = others_alone ? a_.begin_others_at(*r_, g, place, v_.byte(at), a.node->parent)
+                                    : a_.begin_at(*r_, g, place, a.after, v_.byte(at), a.node->parent);
+    if (next) add(next);
   });
   if (merged.empty() && others.empty()) return;
   for (uint32_t id : v_.ids(at)) set(id);
   if (v_.end(at) == at + 1) return;
-  for (const Node *node : merged) {
+  const auto have_same_frame = [&](const Node *a, const Node *b) {
+    return a->control.grammar == b->control.grammar && is_same_state(a_, *r_, a->parent, b->parent);
+  };
+  each_group(merged, same_frame, have_same_frame, [&] {
+    const Node *node = a_.merged(*r_, same_frame);
     if (is_wide(at)) grammar_below(at, node);
     else step_by_bytes(node);
-  }
+  });
   for (const Node *node : others) {
     if (is_read_by_bytes(node)) step_by_bytes(node);
     else below(at, node);
@@ -201,41 +217,91 @@ void Masks::go_on(Vocabulary::Node at, const Node *next) {
   else from_exit(at, next);
 }
 
+// A lexeme in one reading.
+Masks::Lexeme Masks::lexeme(const GrammarEntry &entry, const Lexer::Running &running) {
+  const auto *one = r_->arena.make<Reading>(entry.set, running.terminal);
+  return {running.lexeme, entry, {one, 1}};
+}
+
+// The lexemes that run in a state, each in all of its readings.
+std::vector<Masks::Lexeme> Masks::running_lexemes(const Node *n) {
+  GrammarControl &g = *n->control.grammar;
+  std::vector<Lexeme> lexemes;
+  std::vector<std::vector<Reading>> joined;  // by lexeme
+  std::unordered_map<uint64_t, size_t> index;
+  for (const GrammarEntry &entry : std::span(n->entries, n->length)) {
+    if (entry.lex == Lexer::FRESH) continue;
+    for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
+      charge();
+      if (n->length == 1 || !only_moves_parser(g, running.terminal)) {
+        lexemes.push_back(lexeme(entry, running));
+        continue;
+      }
+      const auto [it, fresh] =
+          index.try_emplace(static_cast<uint64_t>(running.lexeme) << 32 | entry.within, lexemes.size());
+      if (fresh) lexemes.push_back({running.lexeme, entry, {}});
+      joined.resize(lexemes.size());
+      joined[it->second].push_back({entry.set, running.terminal});
+    }
+  }
+  for (size_t i = 0; i < joined.size(); ++i)
+    if (!joined[i].empty()) lexemes[i].readings = kept(joined[i]);
+  return lexemes;
+}
+
 // Calls `take` for the places that arrivals lead to, those that `advance` would merge as one.
 template <class Take>
 void Masks::for_each_place(const std::vector<const Arrival *> &arrivals, const Take &take) {
-  auto &[states, before, after, merged, others, open, group] = agenda_->visit;
+  auto &[states, before, after, merged, others, open, group, same_frame] = agenda_->visit;
+  const auto joins = [&](const Arrival *a, const Arrival *b) {
+    GrammarControl &g = *a->node->control.grammar;
+    const GrammarEntry &one = a->ended.entry, &other = b->ended.entry;
+    return a->kind == b->kind && &g == b->node->control.grammar && a->after == b->after && a->within == b->within &&
+           one.indent == other.indent && one.brackets == other.brackets &&
+           (is_same(a->ended, b->ended) || (only_moves_parser(g, a->ended.terminal()) && only_moves_parser(g, b->ended.terminal()))) &&
+           is_same_state(a_, *r_, a->node->parent, b->node->parent);
+  };
   open = arrivals;
-  while (!open.empty()) {
-    const Arrival &first = *open.front();
-    const auto joins = [&](const Arrival *b) {
-      return first.node->control.grammar == b->node->control.grammar && first.after == b->after && first.within == b->within &&
-             first.since.indent == b->since.indent && first.since.brackets == b->since.brackets &&
-             (is_same(first, *b) || (only_moves_parser(first) && only_moves_parser(*b))) &&
-             is_same_state(a_, first.node->parent, b->node->parent);
-    };
-    charge(open.size());
-    const auto rest = open.size() == 1 ? open.end() : std::stable_partition(open.begin(), open.end(), joins);
-    group.clear();
-    for (auto it = open.begin(); it != rest; ++it)
-      if (std::none_of(group.begin(), group.end(), [&](const Arrival *b) { return is_same(**it, *b); })) group.push_back(*it);
-    open.erase(open.begin(), rest);
-    const Place &place = group.size() == 1 ? place_after(first.node, first.since, first.terminal) : place_after_all(group);
-    if (!place.alive) continue;
+  each_group(open, group, joins, [&] {
+    const Arrival &first = *group.front();
+    const Place &place = place_after(first.node, group.size() == 1 ? first.ended : in_all_readings(group));
+    if (!place.alive) return;
     GrammarEntry entry = place.at;
     entry.within = first.within;
-    take(first.node, entry, place.first, first.after);
-  }
+    take(first, entry, place.first);
+  });
 }
 
-bool Masks::is_same(const Arrival &a, const Arrival &b) {
-  return a.terminal == b.terminal && (a.since.set == b.since.set || a.since.set->identity == b.since.set->identity);
+// The lexeme of the first arrival, with the readings of all of them, each once.
+Masks::Lexeme Masks::in_all_readings(const std::vector<const Arrival *> &arrivals) {
+  std::vector<Reading> all;
+  std::unordered_set<Hash128, HashOf128> met;
+  for (const Arrival *a : arrivals)
+    for (const Reading &one : a->ended.readings) {
+      charge();
+      if (met.insert(extend(one.since->identity, one.terminal)).second) all.push_back(one);
+    }
+  Lexeme lexeme = arrivals.front()->ended;
+  lexeme.readings = kept(all);
+  return lexeme;
 }
 
-// Does its terminal change nothing but the Earley set, so that `advance` merges what it leads to with others?
-bool Masks::only_moves_parser(const Arrival &a) const {
-  GrammarControl &g = *a.node->control.grammar;
-  return !g.grammar().indentation.active() && !g.lexer().ignores(a.terminal);
+// Readings, in the memory of the walk.
+std::span<const Masks::Reading> Masks::kept(const std::vector<Reading> &readings) {
+  auto *copy = static_cast<Reading *>(r_->arena.allocate(readings.size() * sizeof(Reading)));
+  std::copy(readings.begin(), readings.end(), copy);
+  return {copy, readings.size()};
+}
+
+bool Masks::is_same(const Lexeme &a, const Lexeme &b) {
+  const Reading &one = a.readings[0], &other = b.readings[0];
+  return a.readings.size() == 1 && b.readings.size() == 1 && one.terminal == other.terminal &&
+         (one.since == other.since || one.since->identity == other.since->identity);
+}
+
+// Does a terminal change nothing but the Earley set, so that `advance` merges what it leads to with others?
+bool Masks::only_moves_parser(GrammarControl &g, uint32_t terminal) {
+  return !g.grammar().indentation.active() && !g.lexer().ignores(terminal);
 }
 
 template <class Make>
@@ -256,11 +322,14 @@ const Masks::Place &Masks::remembered(bool lasts, const Hash128 &key, GrammarCon
   return *place;
 }
 
-// Where the parser stands after terminal `t`; found out once for a mask where it is asked of a set that lasts as long.
-const Masks::Place &Masks::place_after(const Node *n, const GrammarEntry &entry, uint32_t t) {
+// Where the parser stands after a lexeme; found out once for a mask where it is asked of sets that last as long.
+const Masks::Place &Masks::place_after(const Node *n, const Lexeme &ended) {
+  if (ended.readings.size() > 1) return place_after_all(n, ended);
   GrammarControl &g = *n->control.grammar;
-  const bool lasts = !r_->arena.contains(entry.set);
-  const Hash128 key = hash_words(PLACE, reinterpret_cast<uint64_t>(entry.set), static_cast<uint64_t>(t) << 32 | entry.within,
+  const GrammarEntry &entry = ended.entry;
+  const auto [since, t] = ended.readings[0];
+  const bool lasts = !r_->arena.contains(since);
+  const Hash128 key = hash_words(PLACE, reinterpret_cast<uint64_t>(since), static_cast<uint64_t>(t) << 32 | entry.within,
                                  reinterpret_cast<uint64_t>(entry.indent), entry.brackets, n->parent != nullptr);
   return remembered(lasts, key, g, n, [&](Reader &reader, GrammarEntry &at) {
     a_.count_step(*r_, g);  // each byte of a token may be a lexeme
@@ -272,26 +341,23 @@ const Masks::Place &Masks::place_after(const Node *n, const GrammarEntry &entry,
   });
 }
 
-// Where it stands after all of these, which end at one trie node.
-const Masks::Place &Masks::place_after_all(const std::vector<const Arrival *> &ended) {
-  const Arrival &first = *ended.front();
-  const Node *n = first.node;
+// Where it stands after a lexeme in several readings, or several that end at one trie node.
+const Masks::Place &Masks::place_after_all(const Node *n, const Lexeme &ended) {
   GrammarControl &g = *n->control.grammar;
   bool lasts = true;
-  Hash128 key = hash_words(PLACES, first.within, n->parent != nullptr);
-  for (const Arrival *a : ended) {
-    lasts = lasts && !r_->arena.contains(a->since.set);
-    key = extend(extend(key, reinterpret_cast<uint64_t>(a->since.set)), a->terminal);
+  Hash128 key = hash_words(PLACES, ended.entry.within, n->parent != nullptr);
+  for (const auto [since, t] : ended.readings) {
+    charge();
+    lasts = lasts && !r_->arena.contains(since);
+    key = extend(extend(key, reinterpret_cast<uint64_t>(since)), t);
   }
   return remembered(lasts, key, g, n, [&](Reader &reader, GrammarEntry &at) {
-    at = first.since;
+    a_.count_step(*r_, g);
+    at = ended.entry;
     at.lex = Lexer::FRESH;
     at.column = 0;
     Earley::Builder builder(g.earley(), reader.reads);
-    for (const Arrival *a : ended) {
-      a_.count_step(*r_, g);
-      builder.recognised(a->since.set, ~static_cast<Symbol>(a->terminal));
-    }
+    for (const auto [since, t] : ended.readings) builder.recognised(since, ~static_cast<Symbol>(t));
     at.set = builder.finish(reader.arena);
     return at.set != nullptr;
   });

@@ -5,6 +5,7 @@
 // Invariant: what a reading leads to lies at its trie node or below. So when a node is visited in the order of the
 // trie, all readings of it have arrived.
 // Cost: one visit of a trie node for each different state of the lexer, not one for each reading.
+// Readings that are in one state of a lexeme are one from there on.
 #pragma once
 
 #include <bitset>
@@ -14,6 +15,22 @@
 #include "masks.h"
 
 namespace structgen {
+
+// What a lexeme is read as.
+struct Masks::Reading {
+  const EarleySet *since;  // where it began
+  uint32_t terminal;
+};
+
+// A running lexeme in one or more readings of a state.
+//
+// Why: readings that are in one state of a lexeme leave it at the same trie nodes, where `advance` merges them.
+struct Masks::Lexeme {
+  LexemeState state;
+  GrammarEntry entry;  // of the first reading; those of others differ in their sets alone
+  std::span<const Reading> readings;
+  uint32_t terminal() const { return readings[0].terminal; }
+};
 
 // What lexemes that begin in a context allow below a trie node, those apart of which some tokens go on to others.
 struct Masks::ContextFragment {
@@ -38,13 +55,13 @@ struct Masks::Arrival {
   enum Kind : uint8_t {
     State,
     PlaceBefore,
+    OthersBefore,  // of what follows, other constraints alone
     PlaceAfter
   } kind;  // a place may stand before the node's own byte or after it
   Vocabulary::Node at;
   const Node *node;  // the state; of a place: one with the same frame and grammar
   // Of a place:
-  GrammarEntry since{};          // where the lexeme began
-  uint32_t terminal = 0;         // that ended
+  Lexeme ended{};
   Re after = RegexSpace::EMPTY;  // what must not follow it
   Within within = ANYTHING;      // at the place
 };
@@ -59,8 +76,9 @@ class Masks::Agenda {
   // The readings of the node that is visited. Their memory is kept, since a walk visits thousands of nodes.
   struct Visit {
     std::vector<const Arrival *> states, before, after;
-    std::vector<const Node *> merged, others;  // states of a grammar, each with another frame; of other constraints
+    std::vector<const Node *> merged, others;  // states of a grammar; of other constraints
     std::vector<const Arrival *> open, group;
+    std::vector<const Node *> same_frame;
   } visit;
   // Takes the readings that wait at `at` into `visit`.
   void take(Vocabulary::Node at);

@@ -176,6 +176,32 @@ def test_work_grows_linearly(family: str) -> None:
     assert many < 3 * few + 100_000
 
 
+# Contextual: completions are searched for from one Earley set to the next, nearest first.
+COMPLETED: dict[str, tuple[Callable[[int], str], str]] = {
+    "levels": (lambda n: "start: d0\n" + _rules(": ", 'D @x | "b" D', '"a"', n), "b"),
+    "levels of patterns": (lambda n: "start: d0\nA: /b/\n" + _rules(": ", 'A D @x | "b" D', '"a"', n), "b"),
+    "right recursion": (lambda n: 'start: e\ne: "b" e @x | "b" e | "a"\n', "b"),
+    "both recursions": (lambda n: "start: e\ne: N @x e | @x e N | e N | N\nN: /[bc]+/\n", "bx"),
+}
+
+
+@pytest.mark.parametrize("family", COMPLETED)
+def test_completions_beside_constraints_grow_quadratically(family: str) -> None:
+    """What is left of n rules, each of which may end in n sets, is found once for each of them."""
+    source, text = COMPLETED[family]
+
+    def work(size: int) -> int:
+        constraint = sg.lark(source(size), constraints={"x": sg.regex("[xy]")}, contextual=True)
+        matcher = sg.Matcher(constraint, sg.Vocabulary.of_bytes())
+        before = _core.work_done()
+        assert all(matcher.advance(ord(character)) for character in text * size)
+        matcher.mask()
+        return _core.work_done() - before
+
+    once, twice = work(80), work(160)
+    assert twice < 5.5 * once + 10_000
+
+
 def test_a_long_chain_of_rules_compiles() -> None:
     for body in CHAINS[:1]:
         assert _compiles(lambda body=body: sg.gbnf(_bnf(body, '"a"', 20_000)))  # type: ignore[misc]
