@@ -125,19 +125,21 @@ const EarleySet *Earley::start(Arena &arena) {
 bool Earley::only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) {
   const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
   if (scan.rest != ItemSets::NONE) return false;
-  work_ += s->count;
-  charge(1 + s->count / 4);
   bool found = false;
-  for (uint32_t i = 0; i < s->count; ++i) {
+  uint32_t i = 0;
+  for (; i < s->count; ++i) {
     const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
-    if (move.rest != ItemSets::NONE) return false;
+    if (move.rest != ItemSets::NONE) break;
     if (move.completed.empty()) continue;
-    if (found || move.completed.size() > 1 || move.completed[0] == items_.accepting_rule()) return false;
+    if (found || move.completed.size() > 1 || move.completed[0] == items_.accepting_rule()) break;
     found = true;
     *to = s->origins[i];
     *as = static_cast<Symbol>(move.completed[0]);
   }
-  return found;
+  // subtle: most sets of a text with many parses pass on nothing, which the first of their many kernels shows.
+  work_ += i + 1;
+  charge(1 + i / 4);
+  return found && i == s->count;
 }
 
 bool Earley::linked(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const {
