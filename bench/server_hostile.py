@@ -132,14 +132,14 @@ _HOSTILE_REQUESTS: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
         },
     ),
     (
-        "sampler, 64 particles",
-        lambda n: {"structgen": {"sampler": {"name": "smc", "particles": 64}}, "max_tokens": 100},
+        "sampler, 32 particles",
+        lambda n: {"structgen": {"sampler": {"name": "smc", "particles": 32}}, "max_tokens": 100},
     ),
     (
         "sampler, too large",
         lambda n: {
-            "messages": [{"role": "user", "content": f"{n} " + _LONG * 400}],
-            "structgen": {"sampler": {"name": "smc", "particles": 64}},
+            "messages": [{"role": "user", "content": f"{n} " + _LONG * 800}],
+            "structgen": {"sampler": {"name": "smc", "particles": 32}},
         },
     ),
     ("prompt, 900 kB", lambda n: {"messages": [{"role": "user", "content": f"{n} " + _LONG * 12_000}]}),

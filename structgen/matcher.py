@@ -198,9 +198,10 @@ class Matcher:
 
     @_limited
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        """The fewest tokens of a short completion of the text so far; None if none is found that fits.
+        """The fewest tokens of a short completion of the text so far, special tokens among them.
 
-        Where the constraint names special tokens, they are among these.
+        None if none of at most `max_tokens` tokens is found. Of a state that is alive one exists, but the search has
+        bounds of its own (nesting, attempts), which a constraint that needs very much may exceed.
         """
         tokens = self._native.witness_tokens()
         if tokens is None or (max_tokens is not None and len(tokens) > max_tokens):

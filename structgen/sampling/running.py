@@ -180,13 +180,24 @@ class RunningBatch:
         self._let_go()
         self._keep([seat for seat in self._seats if id(seat.row) not in gone])
 
-    def step(self) -> list[Row]:
-        """One round; the rows that went on, of which some may have ended (`finish`) and left."""
+    @property
+    def has_prompts(self) -> bool:
+        """Would the next round read a prompt?"""
+        return self._arriving is not None or (
+            bool(self._waiting) and self._has_room(len(self._waiting[0].rows))
+        )
+
+    def step(self, *, prompts: bool = True) -> list[Row]:
+        """One round; the rows that went on, of which some may have ended (`finish`) and left.
+
+        Without `prompts` none are read, where something else took their time.
+        """
         self._let_go()
         changed = self._take_turns()
         self._keep([seat for seat in self._seats if seat.state == "turning" or seat.row.finish is None])
         read, passes = self.counts.prompt_tokens, self.counts.passes
-        changed += self._read_prompts()
+        if prompts:
+            changed += self._read_prompts()
         changed += self._pass()
         if changed or self.is_idle or (read, passes) != (self.counts.prompt_tokens, self.counts.passes):
             self.progressed = time.monotonic()

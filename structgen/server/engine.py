@@ -5,7 +5,8 @@ What: a `Ticket` is one request: rows with one prompt. It waits for its place, i
 (`structgen.sampling.running`), and each time they went on `changed` is called in this thread. Its texts are whole
 snapshots, so a client that reads slowly makes nothing pile up.
 `call` lets other threads run something between two passes: samplers that drive the model themselves share it with the
-batch that way, a pass each in turn.
+batch that way, a pass each in turn. Such a pass takes the place of the prompts of its round, so that the rows that run
+wait for one or the other.
 Invariant: every ticket that was taken ends, by its texts or by an `error`, but those that were cancelled.
 """
 
@@ -132,6 +133,8 @@ class Engine:
         self._new: deque[Ticket] = deque()
         self._gone: deque[Ticket] = deque()
         self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._has_called = False
+        """Did the last round run a call, so that prompts come first?"""
         self._of: dict[int, tuple[Ticket, int]] = {}
         self._closing = False
         self._given_back = time.monotonic()
@@ -204,7 +207,9 @@ class Engine:
                     break
                 new, self._new = self._new, deque()
                 gone, self._gone = self._gone, deque()
-                call = self._calls.popleft() if self._calls else None
+                prompts_first = self._has_called and (bool(new) or self.batch.has_prompts)
+                call = self._calls.popleft() if self._calls and not prompts_first else None
+                self._has_called = call is not None
             self._round_since = time.monotonic()
             self._give_back()
             self._pause()
@@ -239,7 +244,7 @@ class Engine:
         if self.batch.is_idle:
             return
         told: dict[int, Ticket] = {}
-        for row in self.batch.step():
+        for row in self.batch.step(prompts=call is None):
             known = self._of.get(id(row))
             if known is None:
                 continue

@@ -40,7 +40,7 @@ class ServerSettings:
     """Where a request does not say how many. (OpenAI's default is the model's context.)"""
     max_choices: int = 8
     """The most answers of one request, `n`."""
-    max_particles: int = 64
+    max_particles: int = 32
     """The most particles, lanes or draws of a sampler."""
     request_seconds: float = 300.0
     """After so long a request is given up with the status 504."""

@@ -2,15 +2,18 @@
 
 Why: samplers (`structgen.sample`) drive sessions of their own, step by step; run in the engine's thread they would keep
 everybody waiting until they are through, in a thread of their own two passes would run at once.
-What: what a pass reads is cut in parts of `part()` tokens a row, and the batch takes its turn after each: a long prompt
-of a sampler delays others by no more than one in the batch does.
+What: what a pass reads is cut in parts of `part()` tokens, those of all rows together, or of one token a row where
+there are more rows; and the batch takes its turn after each. A sampler delays others no more than a prompt does.
 Cost: a thread switch a pass; and each waits for one pass of the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from structgen.vocabulary import Vocabulary
 
@@ -25,7 +28,7 @@ class SharedModel:
 
     Args:
         run: Runs a function on the thread of the model, between two passes of the batch.
-        part: How many tokens of a row may be read in one pass at the moment.
+        part: How many tokens may be read in one pass at the moment.
     """
 
     def __init__(
@@ -45,11 +48,13 @@ class SharedModel:
 
     def start(self, prompts: Sequence[Sequence[int]]) -> Any:
         """A session over prompts, which are read in parts."""
-        first = self._part()
+        first = max(1, self._part() // max(1, len(prompts)))
         heads = [list(prompt[:first]) for prompt in prompts]
-        session = _SharedSession(self._run(lambda: self._model.start(heads)), self._run, self._part)
-        session.append([list(prompt[first:]) for prompt in prompts])
-        return session
+        session = self._run(lambda: self._model.start(heads))
+        kind = _SharedScoringSession if hasattr(session, "append_scored") else _SharedSession
+        shared = kind(session, self._run, self._part)
+        shared.append([list(prompt[first:]) for prompt in prompts])
+        return shared
 
 
 class _SharedSession:
@@ -62,11 +67,15 @@ class _SharedSession:
 
     def append(self, tokens: Sequence[Sequence[int]]) -> None:
         """See `ModelSession.append`; a part at a time."""
+        for part in self._parts(tokens):
+            self._run(lambda part=part: self._session.append(part))
+
+    def _parts(self, tokens: Sequence[Sequence[int]]) -> Iterator[list[list[int]]]:
         at, longest = 0, max(map(len, tokens), default=0)
         while at < longest:
-            end = at + self._part()
-            part = [list(row[at:end]) for row in tokens]
-            self._run(lambda part=part: self._session.append(part))
+            rows = sum(len(row) > at for row in tokens)
+            end = at + max(1, self._part() // rows)
+            yield [list(row[at:end]) for row in tokens]
             at = end
 
     def __getattr__(self, name: str) -> Any:
@@ -77,3 +86,13 @@ class _SharedSession:
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._session, name, value)
+
+
+class _SharedScoringSession(_SharedSession):
+    def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
+        """See `ScoringSession.append_scored`; a part at a time."""
+        parts = self._parts(tokens)
+        told = [self._run(lambda part=part: self._session.append_scored(part)) for part in parts]
+        if not told:
+            return [scores[:0] for scores in self.logits()[:, None]]
+        return [np.concatenate(scores) for scores in zip(*told, strict=True)]

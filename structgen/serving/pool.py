@@ -273,7 +273,7 @@ class WorkerProcess:
             # An old kernel has no descriptors of processes. A number that is no process must not be killed.
             is_process = getattr(error, "errno", None) not in (errno.EINVAL, errno.ESRCH)
             self._trying = _BY_NUMBER if is_process else None
-        # subtle: this check comes after the descriptor is open, which keeps the number from being given to another process.
+        # subtle: after the descriptor was opened, which keeps the number from being given to another process.
         if self._process is not None and not is_child(pid, self._process.pid):
             self._drop_trying()
             raise _Died

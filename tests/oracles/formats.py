@@ -10,6 +10,7 @@ from __future__ import annotations
 import calendar
 import ipaddress
 import re
+import unicodedata
 from collections.abc import Callable
 
 from tests.oracles import ecma_regex
@@ -102,8 +103,14 @@ def hostname(text: str) -> bool:
 
 @_format("idn-hostname")
 def idn_hostname(text: str) -> bool:
-    label = r"(?!-)[\w\u00b7\u0300-\u036f-]{1,63}(?<!-)"
-    return len(text) <= 253 and re.fullmatch(rf"{label}(?:[.\u3002\uff0e\uff61]{label})*", text) is not None
+    # Roughly: letters, marks and digits of any script, and what may stand between some of them.
+    labels = re.split("[.\u3002\uff0e\uff61]", text)
+    return len(text) <= 253 and all(
+        1 <= len(label) <= 63
+        and "-" not in (label[0], label[-1])
+        and all(c in "-_\u00b7" or unicodedata.category(c)[0] in "LMN" for c in label)
+        for label in labels
+    )
 
 
 def _email(text: str, letters: str, host: Callable[[str], bool]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from structgen._core import StopFlag
+from structgen.constraints.regex import regex
 from structgen.errors import LimitExceeded
+from structgen.matcher import Matcher
 from structgen.server import engine
 from structgen.server.engine import Engine, Ticket, computes_here
 from structgen.server.errors import failed
@@ -179,3 +182,56 @@ def test_closing_stops_the_calls_of_samplers(model: Any) -> None:
     service._drawing.add(stop)
     service.close()
     assert stop.is_set()
+
+
+def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a sampler's pass and a part of a prompt in one round, and neither waits without an end."""
+    import threading
+
+    from structgen.sampling.options import SamplingOptions
+    from structgen.sampling.row import Row
+
+    it = Engine(model, ServerSettings(model_name=NAME, prompt_tokens=8))
+    seen: list[tuple[bool, int]] = []
+    step = it.batch.step
+
+    def recorded(*, prompts: bool = True) -> list[Row]:
+        before = it.batch.counts.prompt_tokens
+        went_on = step(prompts=prompts)
+        seen.append((prompts, it.batch.counts.prompt_tokens - before))
+        return went_on
+
+    monkeypatch.setattr(it.batch, "step", recorded)
+    tickets = []
+    for number, (length, drawn) in enumerate([(2, 400), (200, 1)]):
+        row = Row(
+            number,
+            [5] * length,
+            Matcher(regex("[a-z ]+"), model.vocabulary),
+            SamplingOptions(max_tokens=drawn, close_within_budget=False),
+            model.vocabulary,
+            (number,),
+        )
+        row.prepare(None)
+        tickets.append(Ticket([row], [RowText(model.vocabulary.decode)], lambda: None))
+    it.start()
+    it.submit(tickets[0])
+    until(lambda: it.batch.running == 1 and not it.batch.has_prompts)
+    is_over = threading.Event()
+
+    def calling() -> None:
+        while not is_over.is_set():
+            it.call(lambda: None)
+
+    sampler = threading.Thread(target=calling)
+    sampler.start()
+    it.submit(tickets[1])
+    until(lambda: tickets[1].is_done)
+    is_over.set()
+    sampler.join(60)
+    it.close()
+    assert not any(read for prompts, read in seen if not prompts)
+    parts = [place for place, (_, read) in enumerate(seen) if read]
+    assert len(parts) >= 200 // 8
+    assert any(not prompts for prompts, _ in seen[parts[1] : parts[-1]])
+    assert max(b - a for a, b in itertools.pairwise(parts[1:])) <= 2

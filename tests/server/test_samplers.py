@@ -20,20 +20,31 @@ from .test_refusals import chat, post
 
 
 class Session:
-    """Logits that are a function of all tokens of a row; `passes` gets the width of each pass."""
+    """Logits that are a function of all tokens of a row; `passes` gets the tokens of each row in each pass."""
 
-    def __init__(self, prompts: Any, passes: list[int]) -> None:
-        self._rows = [list(prompt) for prompt in prompts]
+    def __init__(self, prompts: Any, passes: list[list[int]]) -> None:
+        self._rows: list[list[int]] = [[] for _ in prompts]
         self._passes = passes
-        passes.append(max(map(len, prompts)))
+        self.append(prompts)
 
     def append(self, tokens: Any) -> None:
-        self._passes.append(max(map(len, tokens)))
+        self.append_scored(tokens)
+
+    def append_scored(self, tokens: Any) -> Any:
+        self._passes.append([len(new) for new in tokens])
+        scores = []
         for row, new in zip(self._rows, tokens, strict=True):
+            told = [logits_after([*row, *new[: at + 1]]) for at in range(len(new))]
+            scores.append(np.array(told).reshape(-1, 8))
             row += new
+        return scores
 
     def logits(self) -> Any:
-        return np.array([np.random.default_rng(row).random(8) for row in self._rows])
+        return np.array([logits_after(row) for row in self._rows])
+
+
+def logits_after(row: list[int]) -> Any:
+    return np.random.default_rng(row).random(8)
 
 
 class Recorded:
@@ -43,14 +54,15 @@ class Recorded:
     vocabulary = Vocabulary.of_bytes()
 
     def __init__(self) -> None:
-        self.passes: list[int] = []
+        self.passes: list[list[int]] = []
 
     def start(self, prompts: Any) -> Session:
         return Session(prompts, self.passes)
 
 
 @pytest.mark.parametrize("part", [1, 7, 1000])
-def test_prompts_are_read_in_parts(part: int) -> None:
+def test_passes_are_cut_in_parts(part: int) -> None:
+    """No pass reads more than a part, or one token a row where there are more rows."""
     model = Recorded()
     turns: list[str] = []
 
@@ -59,14 +71,19 @@ def test_prompts_are_read_in_parts(part: int) -> None:
         return function()
 
     shared = SharedModel(model, model.vocabulary, run, lambda: part, [0])
-    prompts = [list(range(100)), [5] * 30]
+    prompts = [list(range(100)), [5] * 30, [6]]
     session = shared.start(prompts)
-    session.append([[1] * 20, []])
-    session.append([[], []])
-    session.append([[2, 3], [4] * 9])
-    assert max(model.passes) <= part and len(turns) == len(model.passes)
-    assert sum(model.passes) == 100 + 20 + 9
-    plain = model.start([[*prompts[0], *[1] * 20, 2, 3], [*prompts[1], *[4] * 9]])
+    session.append([[1] * 20, [], []])
+    session.append([[], [], []])
+    scored = session.append_scored([[2, 3], [4] * 9, []])
+    none = session.append_scored([[], [], []])
+    assert [scores.shape for scores in none] == [(0, 8)] * 3
+    assert len(turns) == len(model.passes) + 1  # that one asked for shapes
+    assert max(map(sum, model.passes)) <= max(part, 3)
+    assert sum(map(sum, model.passes)) == 100 + 30 + 1 + 20 + 2 + 9
+    plain = model.start([[*prompts[0], *[1] * 20], prompts[1], prompts[2]])
+    expected = plain.append_scored([[2, 3], [4] * 9, []])
+    assert all(np.array_equal(told, right) for told, right in zip(scored, expected, strict=True))
     assert np.array_equal(session.logits(), plain.logits())
 
 
