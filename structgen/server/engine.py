@@ -38,6 +38,8 @@ T = TypeVar("T")
 _GIVE_BACK_SECONDS = 20.0
 _ALONE = 8
 """Times `prompt_tokens` that a sampler reads in one pass where no row runs."""
+_LONG_CALL, _LEAST_PART = 2.0, 4
+"""Where a sampler's pass takes longer than so many rounds of the batch, it reads half as much, but so many tokens."""
 _PAUSE = 0.2
 """Of the time of the round before,"""
 _MOST_PAUSE = 0.025
@@ -133,6 +135,8 @@ class Engine:
         self._new: deque[Ticket] = deque()
         self._gone: deque[Ticket] = deque()
         self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._call_tokens = settings.prompt_tokens
+        """What a sampler may read in one pass while rows run."""
         self._has_called = False
         """Did the last round run a call, so that prompts come first?"""
         self._of: dict[int, tuple[Ticket, int]] = {}
@@ -158,8 +162,8 @@ class Engine:
         return seconds if seconds > self._stall_seconds else None
 
     def prompt_part(self) -> int:
-        """How many tokens of a prompt may be read in one pass: few, where others wait for it."""
-        return self._prompt_tokens * (1 if self.batch.running else _ALONE)
+        """How many tokens may be read in one pass of a sampler: few, where others wait for it."""
+        return self._call_tokens if self.batch.running else _ALONE * self._prompt_tokens
 
     def submit(self, ticket: Ticket) -> None:
         """Take a request; its rows are prepared."""
@@ -235,6 +239,7 @@ class Engine:
             self.batch.add(ticket.rows)
         for ticket in gone:
             self._forget(ticket.rows)
+        began = time.monotonic()
         if call is not None:
             function, future = call
             try:
@@ -243,8 +248,12 @@ class Engine:
                 future.set_exception(error)
         if self.batch.is_idle:
             return
+        called = time.monotonic()
         told: dict[int, Ticket] = {}
-        for row in self.batch.step(prompts=call is None):
+        changed = self.batch.step(prompts=call is None)
+        if call is not None:
+            self._judge_call(called - began, time.monotonic() - called)
+        for row in changed:
             known = self._of.get(id(row))
             if known is None:
                 continue
@@ -260,6 +269,13 @@ class Engine:
                 self._forget([row])
         for ticket in told.values():
             ticket.changed()
+
+    def _judge_call(self, seconds: float, round_seconds: float) -> None:
+        """The more tokens a text has, the longer a pass takes that reads as many more."""
+        if seconds > _LONG_CALL * round_seconds:
+            self._call_tokens = max(_LEAST_PART, self._call_tokens // 2)
+        elif seconds < round_seconds:
+            self._call_tokens = min(self._prompt_tokens, 2 * self._call_tokens)
 
     def _forget(self, rows: Sequence[Row]) -> None:
         self.batch.drop(rows)

@@ -145,6 +145,14 @@ def test_samplers_read_few_tokens_where_others_run(model: Any) -> None:
     assert it.prompt_part() == 64
     it.batch._seats = [object()]  # type: ignore[list-item]
     assert it.prompt_part() == 8
+    it._judge_call(0.25, 0.1)
+    assert it.prompt_part() == 4
+    it._judge_call(9.0, 0.1)
+    it._judge_call(0.15, 0.1)
+    assert it.prompt_part() == 4
+    it._judge_call(0.05, 0.1)
+    it._judge_call(0.05, 0.1)
+    assert it.prompt_part() == 8
 
 
 def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
