@@ -47,6 +47,8 @@ _STREAM_TOKENS = 400
 _TOKENS = 16
 _MANY_TOKENS = 300
 """Of a text without a choice, all of which the model could read in one pass."""
+_SILENT, _SILENT_SECONDS = 150, 3.0
+"""Connections on which nothing is said, and for how long."""
 _LONG_KINDS, _LONG_TOKENS = 3, 250
 """Of the hostile kinds so many last for as long as a text of so many tokens does."""
 _WARM_SECONDS = 5.0
@@ -145,6 +147,8 @@ _HOSTILE_REQUESTS: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
     ("prompt, 900 kB", lambda n: {"messages": [{"role": "user", "content": f"{n} " + _LONG * 12_000}]}),
 )
 """What is hostile but for its constraint."""
+_SILENT_KIND = "silent connections"
+"""Which send no request."""
 
 
 @dataclass
@@ -271,7 +275,11 @@ def _hostile_kinds() -> list[tuple[str, Callable[[int], dict[str, Any]]]]:
     def constrained(make: Callable[[int], dict[str, Any]]) -> Callable[[int], dict[str, Any]]:
         return lambda salt: {"structured_outputs": make(salt)}
 
-    return [*((kind, constrained(make)) for kind, make in _HOSTILE), *_HOSTILE_REQUESTS]
+    return [
+        *((kind, constrained(make)) for kind, make in _HOSTILE),
+        *_HOSTILE_REQUESTS,
+        (_SILENT_KIND, lambda _: {}),
+    ]
 
 
 def _harmless(model: str, salt: int, *, is_long: bool) -> tuple[str, bytes]:
@@ -296,15 +304,29 @@ def _body(model: str, salt: int, **fields: Any) -> bytes:
 async def _come(http: Any, url: str, phase: Phase, kind: str, body: bytes, seen: _Seen) -> None:
     started = time.perf_counter()
     try:
-        answer = await http.post(f"{url}/chat/completions", content=body)
-        said = answer.json()
-        if answer.status_code == 200:
-            outcome = f"answered ({said['choices'][0]['finish_reason']})"
+        if kind == _SILENT_KIND:
+            outcome = await _stay_silent(http, url)
         else:
-            outcome = f"status {answer.status_code} ({said['error'].get('code')})"
+            answer = await http.post(f"{url}/chat/completions", content=body)
+            said = answer.json()
+            if answer.status_code == 200:
+                outcome = f"answered ({said['choices'][0]['finish_reason']})"
+            else:
+                outcome = f"status {answer.status_code} ({said['error'].get('code')})"
     except httpx2.HTTPError as error:
         outcome = f"no answer ({type(error).__name__})"
     seen.newcomers.append(_Newcomer(phase, kind, started, time.perf_counter(), outcome))
+
+
+async def _stay_silent(http: Any, url: str) -> str:
+    """Open connections, and see what the server says of its health meanwhile."""
+    address = httpx2.URL(url)
+    opened = [await asyncio.open_connection(address.host, address.port) for _ in range(_SILENT)]
+    await asyncio.sleep(_SILENT_SECONDS)
+    health = await http.get(f"{url.removesuffix('/v1')}/health")
+    for _, writer in opened:
+        writer.close()
+    return f"health {health.status_code}"
 
 
 def _report(seen: _Seen) -> dict[str, Any]:
