@@ -1,8 +1,8 @@
 """The parent's side of a worker: give it an input, see how it ends, whatever happens to it.
 
 Why: an input may crash the process, loop for ever, or take all memory; the campaign has to go on.
-Invariant: `meet` returns within the limits (CPU time of the worker; six times that in wall time), with the worker alive
-or started anew. A stage called "second opinion" that takes long is the judge's slowness and no finding.
+Invariant: `meet` returns within the limits (CPU time of the worker; twenty times that in wall time), with the worker
+alive or started anew. A stage called "second opinion" that takes long is the slowness of the judge and no finding.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ __all__ = ["Limits", "Outcome", "Worker"]
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SHOWN = 4000
+_WALL_PER_CPU = 20
+"""On a busy machine a worker, or a process that it waits for, may not get a processor for long."""
+_START_SECONDS = 900.0
 _INNERMOST = re.compile(r'File "[^"]*structgen[^"]*", line \d+ in (\w+)')
 
 
@@ -93,10 +96,10 @@ class Worker:
             spent -= before
             self.peak = max(self.peak, memory)
             waited = time.monotonic() - began
-            if stage == "second opinion" and max(spent, waited / 6) > self.limits.seconds:
+            if stage == "second opinion" and max(spent, waited / _WALL_PER_CPU) > self.limits.seconds:
                 self._stopped("", spent)
                 return Outcome("slow judge", seconds=spent)
-            if beyond := self._beyond(max(spent, waited / 6), memory, stage):
+            if beyond := self._beyond(max(spent, waited / _WALL_PER_CPU), memory, stage):
                 return self._stopped(beyond, spent)
 
     def _beyond(self, spent: float, memory: int, stage: str) -> str:
@@ -131,7 +134,7 @@ class Worker:
             cwd=Path(__file__).resolve().parents[2],
             bufsize=0,
         )
-        until = time.monotonic() + 120
+        until = time.monotonic() + _START_SECONDS
         while not any("ready" in line for line in self._lines(0.2)):
             if self._process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError(f"the worker does not start: {self._said()}")
