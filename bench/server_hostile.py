@@ -48,7 +48,7 @@ _TOKENS = 16
 _MANY_TOKENS = 300
 """Of a text without a choice, all of which the model could read in one pass."""
 _SILENT, _SILENT_SECONDS = 150, 3.0
-"""Connections on which nothing is said, and for how long."""
+"""Number of idle connections that a silent newcomer opens, and for how long, in seconds."""
 _LONG_KINDS, _LONG_TOKENS = 3, 250
 """Of the hostile kinds so many last for as long as a text of so many tokens does."""
 _WARM_SECONDS = 5.0
@@ -140,7 +140,7 @@ _HOSTILE_REQUESTS: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
     (
         "sampler, too large",
         lambda n: {
-            "messages": [{"role": "user", "content": f"{n} " + _LONG * 800}],
+            "messages": [{"role": "user", "content": f"{n} " + _LONG * 400}],
             "structgen": {"sampler": {"name": "smc", "particles": 32}},
         },
     ),
@@ -148,7 +148,7 @@ _HOSTILE_REQUESTS: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
 )
 """What is hostile but for its constraint."""
 _SILENT_KIND = "silent connections"
-"""Which send no request."""
+"""Newcomers that open connections and send no request."""
 
 
 @dataclass
@@ -319,7 +319,7 @@ async def _come(http: Any, url: str, phase: Phase, kind: str, body: bytes, seen:
 
 
 async def _stay_silent(http: Any, url: str) -> str:
-    """Open connections, and see what the server says of its health meanwhile."""
+    """Open connections without sending a request. Return what `/health` reports meanwhile."""
     address = httpx2.URL(url)
     opened = [await asyncio.open_connection(address.host, address.port) for _ in range(_SILENT)]
     await asyncio.sleep(_SILENT_SECONDS)

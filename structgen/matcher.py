@@ -198,10 +198,10 @@ class Matcher:
 
     @_limited
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        """The fewest tokens of a short completion of the text so far, special tokens among them.
+        """Return the fewest tokens of a short completion of the text so far, special tokens included.
 
-        None if none of at most `max_tokens` tokens is found. Of a state that is alive one exists, but the search has
-        bounds of its own (nesting, attempts), which a constraint that needs very much may exceed.
+        Return None if no completion of at most `max_tokens` tokens is found. A live state has a completion, but the
+        search for it has bounds (nesting, attempts).
         """
         tokens = self._native.witness_tokens()
         if tokens is None or (max_tokens is not None and len(tokens) > max_tokens):

@@ -1,8 +1,8 @@
 """The parent's side of a worker: give it an input, see how it ends, whatever happens to it.
 
 Why: an input may crash the process, loop for ever, or take all memory; the campaign has to go on.
-Invariant: `meet` returns within the limits (CPU time of the worker; twenty times that in wall time), with the worker
-alive or started anew. A stage called "second opinion" that takes long is the slowness of the judge and no finding.
+Invariant: `meet` returns within the limits (CPU time of the worker, `_WALL_PER_CPU` times that in wall time). The
+worker is then alive or restarted. A slow stage "second opinion" is the judge's fault and no finding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SHOWN = 4000
 _WALL_PER_CPU = 20
-"""On a busy machine a worker, or a process that it waits for, may not get a processor for long."""
+"""Wall time allowed per second of CPU time: a busy machine may starve the worker, or a process that it waits for."""
 _START_SECONDS = 900.0
 _INNERMOST = re.compile(r'File "[^"]*structgen[^"]*", line \d+ in (\w+)')
 

@@ -136,7 +136,7 @@ bool Earley::only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet *
     *to = s->origins[i];
     *as = static_cast<Symbol>(move.completed[0]);
   }
-  // subtle: most sets of a text with many parses pass on nothing, which the first of their many kernels shows.
+  // subtle: charged for the kernels that were looked at. In an ambiguous text the first of many mostly ends the search.
   work_ += i + 1;
   charge(1 + i / 4);
   return found && i == s->count;

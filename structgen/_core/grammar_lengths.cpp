@@ -125,7 +125,8 @@ uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
   struct Point {
     uint32_t rule;  // that has ended
     const EarleySet *back;
-    uint32_t fewest = FAR;
+    uint32_t cost;          // from the first point, as far as is known
+    uint32_t fewest = FAR;  // to the end of the text
     std::vector<std::pair<uint32_t, uint32_t>> from;  // points that lead here, with the characters between
   };
   using Step = std::pair<uint32_t, uint32_t>;  // characters, point
@@ -135,18 +136,23 @@ uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
   Queue fresh, solved;
   auto point_of = [&](const EarleySet *back, uint32_t ended, uint32_t cost) {
     const auto [it, is_new] = index.try_emplace(extend(hash_words(FEWEST, ended), back->identity), static_cast<uint32_t>(points.size()));
-    if (is_new) {
-      points.push_back({ended, back, FAR, {}});
+    if (is_new) points.push_back({ended, back, FAR, FAR, {}});
+    if (is_new || cost < points[it->second].cost) {
+      points[it->second].cost = cost;
       fresh.push({cost, it->second});
     }
     return it->second;
   };
   std::vector<Item> items;
   point_of(set, rule, 0);
-  for (size_t expanded = 0; !fresh.empty(); ++expanded) {
+  uint32_t known_end = FAR;  // the fewest characters of a way out through points that were known before
+  for (size_t expanded = 0; !fresh.empty();) {
     const auto [cost, at] = fresh.top();
     fresh.pop();
-    if (expanded > MOST_RULES) return fewest_after_[extend(hash_words(FEWEST, rule), set->identity)] = cost;  // a lower bound
+    if (cost > points[at].cost) continue;  // it was reached by fewer characters meanwhile
+    // A lower bound, since the points that are left cost as much or more.
+    if (++expanded > MOST_RULES)
+      return fewest_after_[extend(hash_words(FEWEST, rule), set->identity)] = std::min(cost, known_end);
     const EarleySet *back = points[at].back;
     auto reach = [&](const EarleySet *origin) {
       for (Item item : items) {
@@ -154,6 +160,7 @@ uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
         const uint32_t left = fewest_left(item), head = items_.head(item);
         if (const auto known = known_after_rule(origin, head)) {
           points[at].fewest = std::min({FAR, points[at].fewest, left + *known});
+          known_end = std::min(known_end, cost + points[at].fewest);
         } else {
           const uint32_t to = point_of(origin, head, std::min(FAR, cost + left));
           points[to].from.push_back({at, left});

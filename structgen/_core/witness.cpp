@@ -58,7 +58,7 @@ bool WitnessSearch::from(const Node *n) {
         if (mode_ == Mode::WholeValues) {
           const Node *array = n->parent && n->parent->kind == Node::Array ? n->parent : nullptr;
           const Node *whole = whole_value(n, n->control.value, array, array ? array->count - 1 : 0);
-          n = whole ? whole : open_container(n);
+          n = whole ? whole : open_object(n);
           continue;
         }
         const Node *s = closing_value(n);
@@ -196,11 +196,10 @@ bool WitnessSearch::choose(const Node *n, const std::vector<std::string> &texts,
   return false;
 }
 
-// A container whose shortest text is not known, mostly since it is too long: what it holds is taken one by one.
-const Node *WitnessSearch::open_container(const Node *n) {
-  if (n->depth >= deepest_ || spent()) return nullptr;
-  const Node *object = read(n, "{");
-  return object ? object : read(n, "[");
+// An object whose shortest text is not known, mostly since it is too long: its keys are taken one by one. Not an array: equal
+// items of `uniqueItems` would be tried in every level below.
+const Node *WitnessSearch::open_object(const Node *n) {
+  return n->depth >= deepest_ || spent() ? nullptr : read(n, "{");
 }
 
 const Node *WitnessSearch::open_item(const Node *n) {

@@ -42,7 +42,7 @@ class WitnessSearch {
   const Node *comma(const Node *n);
   // Every text in turn, each with all that follows.
   bool choose(const Node *n, const std::vector<std::string> &texts, size_t before);
-  const Node *open_container(const Node *n);
+  const Node *open_object(const Node *n);
   const Node *open_item(const Node *n);
 
   // Values as a whole (witness_values.cpp).

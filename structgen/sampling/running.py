@@ -182,7 +182,7 @@ class RunningBatch:
 
     @property
     def has_prompts(self) -> bool:
-        """Would the next round read a prompt?"""
+        """Whether the next round would prefill a part of a prompt."""
         return self._arriving is not None or (
             bool(self._waiting) and self._has_room(len(self._waiting[0].rows))
         )
@@ -190,7 +190,7 @@ class RunningBatch:
     def step(self, *, prompts: bool = True) -> list[Row]:
         """One round; the rows that went on, of which some may have ended (`finish`) and left.
 
-        Without `prompts` none are read, where something else took their time.
+        `prompts=False` skips the prefill of waiting prompts in this round.
         """
         self._let_go()
         changed = self._take_turns()

@@ -39,7 +39,7 @@ _GIVE_BACK_SECONDS = 20.0
 _ALONE = 8
 """Times `prompt_tokens` that a sampler reads in one pass where no row runs."""
 _LONG_CALL, _LEAST_PART = 2.0, 4
-"""Where a sampler's pass takes longer than so many rounds of the batch, it reads half as much, but so many tokens."""
+"""A sampler's pass of more than `_LONG_CALL` rounds of the batch halves its tokens, to `_LEAST_PART` at least."""
 _PAUSE = 0.2
 """Of the time of the round before,"""
 _MOST_PAUSE = 0.025
@@ -136,9 +136,9 @@ class Engine:
         self._gone: deque[Ticket] = deque()
         self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._call_tokens = settings.prompt_tokens
-        """What a sampler may read in one pass while rows run."""
+        """The most tokens of one sampler pass while rows run."""
         self._has_called = False
-        """Did the last round run a call, so that prompts come first?"""
+        """Whether the last round ran a call. Waiting prompts then go before the next call."""
         self._of: dict[int, tuple[Ticket, int]] = {}
         self._closing = False
         self._given_back = time.monotonic()
@@ -162,7 +162,7 @@ class Engine:
         return seconds if seconds > self._stall_seconds else None
 
     def prompt_part(self) -> int:
-        """How many tokens may be read in one pass of a sampler: few, where others wait for it."""
+        """Return the most tokens of one sampler pass: few while rows run, since they wait for it."""
         return self._call_tokens if self.batch.running else _ALONE * self._prompt_tokens
 
     def submit(self, ticket: Ticket) -> None:
@@ -252,7 +252,7 @@ class Engine:
         told: dict[int, Ticket] = {}
         changed = self.batch.step(prompts=call is None)
         if call is not None:
-            self._judge_call(called - began, time.monotonic() - called)
+            self._adapt_call_tokens(called - began, time.monotonic() - called)
         for row in changed:
             known = self._of.get(id(row))
             if known is None:
@@ -270,8 +270,8 @@ class Engine:
         for ticket in told.values():
             ticket.changed()
 
-    def _judge_call(self, seconds: float, round_seconds: float) -> None:
-        """The more tokens a text has, the longer a pass takes that reads as many more."""
+    def _adapt_call_tokens(self, seconds: float, round_seconds: float) -> None:
+        """Adapt the tokens of a sampler pass to its duration, which grows with the length of the text."""
         if seconds > _LONG_CALL * round_seconds:
             self._call_tokens = max(_LEAST_PART, self._call_tokens // 2)
         elif seconds < round_seconds:

@@ -2,8 +2,8 @@
 
 Why: samplers (`structgen.sample`) drive sessions of their own, step by step; run in the engine's thread they would keep
 everybody waiting until they are through, in a thread of their own two passes would run at once.
-What: what a pass reads is cut in parts of `part()` tokens, those of all rows together, or of one token a row where
-there are more rows; and the batch takes its turn after each. A sampler delays others no more than a prompt does.
+What: a forward pass gets at most `part()` tokens over all rows, or one token per row if there are more rows. The batch
+runs a step after each pass, so a sampler delays others no more than the prefill of a prompt does.
 Cost: a thread switch a pass; and each waits for one pass of the other.
 """
 
@@ -28,7 +28,7 @@ class SharedModel:
 
     Args:
         run: Runs a function on the thread of the model, between two passes of the batch.
-        part: How many tokens may be read in one pass at the moment.
+        part: Returns the most tokens of one forward pass, over all rows.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class _SharedScoringSession(_SharedSession):
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
         """See `ScoringSession.append_scored`; a part at a time."""
         parts = self._parts(tokens)
-        told = [self._run(lambda part=part: self._session.append_scored(part)) for part in parts]
-        if not told:
-            return [scores[:0] for scores in self.logits()[:, None]]
-        return [np.concatenate(scores) for scores in zip(*told, strict=True)]
+        scored = [self._run(lambda part=part: self._session.append_scored(part)) for part in parts]
+        if not scored:
+            return [logits[:0] for logits in self.logits()[:, None]]
+        return [np.concatenate(logits) for logits in zip(*scored, strict=True)]

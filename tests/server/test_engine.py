@@ -145,13 +145,13 @@ def test_samplers_read_few_tokens_where_others_run(model: Any) -> None:
     assert it.prompt_part() == 64
     it.batch._seats = [object()]  # type: ignore[list-item]
     assert it.prompt_part() == 8
-    it._judge_call(0.25, 0.1)
+    it._adapt_call_tokens(0.25, 0.1)
     assert it.prompt_part() == 4
-    it._judge_call(9.0, 0.1)
-    it._judge_call(0.15, 0.1)
+    it._adapt_call_tokens(9.0, 0.1)
+    it._adapt_call_tokens(0.15, 0.1)
     assert it.prompt_part() == 4
-    it._judge_call(0.05, 0.1)
-    it._judge_call(0.05, 0.1)
+    it._adapt_call_tokens(0.05, 0.1)
+    it._adapt_call_tokens(0.05, 0.1)
     assert it.prompt_part() == 8
 
 
@@ -193,7 +193,7 @@ def test_closing_stops_the_calls_of_samplers(model: Any) -> None:
 
 
 def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for a sampler's pass and a part of a prompt in one round, and neither waits without an end."""
+    """A round has a sampler pass or the prefill of a prompt, never both, and both make progress."""
     import threading
 
     from structgen.sampling.options import SamplingOptions

@@ -20,7 +20,7 @@ from .test_refusals import chat, post
 
 
 class Session:
-    """Logits that are a function of all tokens of a row; `passes` gets the tokens of each row in each pass."""
+    """Logits are a function of all tokens of a row; `passes` records the number of tokens per row of each pass."""
 
     def __init__(self, prompts: Any, passes: list[list[int]]) -> None:
         self._rows: list[list[int]] = [[] for _ in prompts]
@@ -34,8 +34,8 @@ class Session:
         self._passes.append([len(new) for new in tokens])
         scores = []
         for row, new in zip(self._rows, tokens, strict=True):
-            told = [logits_after([*row, *new[: at + 1]]) for at in range(len(new))]
-            scores.append(np.array(told).reshape(-1, 8))
+            logits = [logits_after([*row, *new[: at + 1]]) for at in range(len(new))]
+            scores.append(np.array(logits).reshape(-1, 8))
             row += new
         return scores
 
@@ -83,7 +83,7 @@ def test_passes_are_cut_in_parts(part: int) -> None:
     assert sum(map(sum, model.passes)) == 100 + 30 + 1 + 20 + 2 + 9
     plain = model.start([[*prompts[0], *[1] * 20], prompts[1], prompts[2]])
     expected = plain.append_scored([[2, 3], [4] * 9, []])
-    assert all(np.array_equal(told, right) for told, right in zip(scored, expected, strict=True))
+    assert all(np.array_equal(logits, right) for logits, right in zip(scored, expected, strict=True))
     assert np.array_equal(session.logits(), plain.logits())
 
 
