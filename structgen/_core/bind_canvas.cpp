@@ -9,7 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "canvas.h"
-#include "without_gil.h"
+#include "gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -62,7 +62,7 @@ std::vector<int64_t> told(const std::vector<uint32_t> &tokens) {
 }  // namespace
 
 void bind_canvas(nb::module_ &m) {
-  nb::class_<CanvasProgram>(m, "CanvasProgram").def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<CanvasProgram>(m, "CanvasProgram").def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>());
 
   nb::class_<Canvas>(m, "Canvas")
       .def("__init__",

@@ -13,11 +13,11 @@
 #include <set>
 
 #include "explain.h"
+#include "gil.h"
 #include "grammar_ir.h"
 #include "matcher.h"
 #include "offers.h"
 #include "schema_ir.h"
-#include "without_gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -71,7 +71,7 @@ class Engine {
     return space.memory() <= limits_.space_bytes && space.regex().size() < MOST_NODES;
   }
   static std::unique_lock<ForkMutex> wait_for(TextSpace &space) {
-    nb::gil_scoped_release release;  // another thread may be filling masks
+    WithoutGil release;  // another thread may be filling masks
     return space.hold();
   }
 
@@ -264,9 +264,9 @@ void bind_engine(nb::module_ &m) {
       .def_prop_ro("mask_memory", &Engine::mask_memory);
 
   nb::class_<Matcher>(m, "Matcher")
-      .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>())
       .def("mask", [](Matcher &self) { return to_array(used_without_gil(self, [&] { return self.mask(); })); }, nb::rv_policy::reference)
-      .def("lexemes", exclusive<&Matcher::lexemes>, nb::call_guard<nb::gil_scoped_release>())
+      .def("lexemes", exclusive<&Matcher::lexemes>, nb::call_guard<WithoutGil>())
       .def("beginning",
            [](Matcher &self, size_t place, uint32_t terminal) {
              return to_array(used_without_gil(self, [&] { return self.beginning(place, terminal); }));
@@ -282,7 +282,7 @@ void bind_engine(nb::module_ &m) {
            },
            "out"_a, "row"_a = 0)
       .def("allowed_count", [](Matcher &self) { return used_without_gil(self, [&] { return self.mask()->count(); }); })
-      .def("advance", exclusive<&Matcher::advance>, "token"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("advance", exclusive<&Matcher::advance>, "token"_a, nb::call_guard<WithoutGil>())
       .def("begin", [](Matcher &self, nb::bytes text) {
              const std::string_view view = as_view(text);
              return used_without_gil(self, [&] { return self.begin(view); });
@@ -294,14 +294,14 @@ void bind_engine(nb::module_ &m) {
              return used_without_gil(self, [&] { return self.accepts(tokens); });
            },
            "tokens"_a)
-      .def("forced", exclusive<&Matcher::forced>, "most"_a = 256, nb::call_guard<nb::gil_scoped_release>())
+      .def("forced", exclusive<&Matcher::forced>, "most"_a = 256, nb::call_guard<WithoutGil>())
       .def("forced_bytes", [](Matcher &self, size_t most) {
         return to_bytes(used_without_gil(self, [&] { return self.forced_bytes(most); }));
       }, "most"_a = 4096)
       .def("rollback", exclusive<&Matcher::rollback>, "n"_a)
       .def("fork", exclusive<&Matcher::fork>)
       .def("reset", exclusive<&Matcher::reset>)
-      .def("is_complete", exclusive<&Matcher::complete>, nb::call_guard<nb::gil_scoped_release>())
+      .def("is_complete", exclusive<&Matcher::complete>, nb::call_guard<WithoutGil>())
       .def_prop_ro("is_finished", exclusive<&Matcher::finished>)
       .def_prop_ro("is_dead", exclusive<&Matcher::dead>)
       .def_prop_ro("must_stop",
@@ -355,14 +355,14 @@ void bind_engine(nb::module_ &m) {
              if (!used_without_gil(self, [&] { return self.witness_tokens(&out); })) return std::nullopt;
              return out;
            })
-      .def("least_tokens", exclusive<&Matcher::least_tokens>, "room"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("least_tokens", exclusive<&Matcher::least_tokens>, "room"_a, nb::call_guard<WithoutGil>())
       .def("describe", [](Matcher &self, nb::bytes after) {
              const Use use(self.in_use());
              return describe_to_python(self, as_view(after));
            },
            "after"_a = nb::bytes("", 0));
 
-  m.def("before_fork", &before_fork, nb::call_guard<nb::gil_scoped_release>());
+  m.def("before_fork", &before_fork, nb::call_guard<WithoutGil>());
   m.def("after_fork", &after_fork);
   m.def(
       "fill_masks",
@@ -372,7 +372,7 @@ void bind_engine(nb::module_ &m) {
         int32_t *data = out.data();
         size_t words = out.shape(1);
         std::set<Matcher *> each(matchers.begin(), matchers.end());
-        nb::gil_scoped_release release;
+        WithoutGil release;
         std::deque<Use> used;
         for (Matcher *one : each) used.emplace_back(one->in_use());
         fill_masks(matchers, data, words, threads);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "gil.h"
 #include "regex.h"  // LimitError
 #include "work.h"
 
@@ -22,7 +23,7 @@ std::atomic<unsigned long> main_thread{0};
 // thread may; the others need not wait for the GIL.
 void handle_signals() {
   if (PyThread_get_thread_ident() != main_thread) return;
-  nb::gil_scoped_acquire gil;
+  WithGil gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 

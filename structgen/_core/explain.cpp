@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "gil.h"
+
 namespace nb = nanobind;
 
 namespace structgen {
@@ -395,7 +397,7 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
   std::string whole = matcher.text() + std::string(after);
   Account account;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     Program::Turn turn(matcher.program(), Program::SEARCH);
     Arena arena;
     Reader reader{arena};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "gil.h"
 #include "regex_ir.h"
 
 namespace nb = nanobind;
@@ -22,18 +23,18 @@ class __attribute__((visibility("hidden"))) PythonSource final : public Source {
       object_.release();
       return;
     }
-    nb::gil_scoped_acquire held;
+    WithGil held;
     object_ = nb::object();
   }
 
   bool accepts(uint64_t state) override {
-    nb::gil_scoped_acquire held;
+    WithGil held;
     const Unfolding here(space_);
     return nb::cast<bool>(object_.attr("accepts")(state));
   }
 
   std::vector<Edge> edges(uint64_t state) override {
-    nb::gil_scoped_acquire held;
+    WithGil held;
     const Unfolding here(space_);
     const nb::object told = object_.attr("edges")(state);
     const IrPart list{told, "edges"};
@@ -49,7 +50,7 @@ class __attribute__((visibility("hidden"))) PythonSource final : public Source {
   }
 
   bool completion(uint64_t state, std::string *out) override {
-    nb::gil_scoped_acquire held;
+    WithGil held;
     const Unfolding here(space_);
     const nb::object text = object_.attr("completion")(state);
     if (text.is_none()) return false;

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -24,6 +26,44 @@ def letters() -> sg.Matcher:
 
 
 # ------------------------------------------------------------------ threads
+
+DAEMONS = """
+import threading, time
+import structgen as sg
+
+class Letters:
+    start = 0
+    def accepts(self, state): return True
+    def edges(self, state): return [(("literal", "a"), (state + 1) % 1000)]
+    def completion(self, state): return ""
+
+vocabulary = sg.Vocabulary.of_bytes()
+started = threading.Barrier(5)
+
+def call(make):
+    started.wait()
+    while True:
+        make()
+
+matcher = sg.Matcher(sg.regex("[ab]*"), vocabulary)
+def steps(): matcher.mask(); matcher.fork().advance(97)
+def texts(): sg.Matcher(sg.json_schema({"type": "object"}), vocabulary).witness()
+def errors(): sg.Matcher(sg.json_schema({"type": "object"}), vocabulary).explain("[")
+from structgen import _core
+engine = sg.Vocabulary.of_bytes().engine
+def unfolding(): _core.Matcher(engine.compile(("regex", ("unfold", Letters())))).advance(97)
+for make in (steps, texts, errors, unfolding):
+    threading.Thread(target=call, args=[make], daemon=True).start()
+started.wait()
+time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("_attempt", range(3))
+def test_a_process_may_end_while_daemon_threads_call_the_core(_attempt: int) -> None:
+    ended = subprocess.run([sys.executable, "-c", DAEMONS], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
 
 
 def from_four_threads(calls: list[Callable[[], object]]) -> list[BaseException]:
