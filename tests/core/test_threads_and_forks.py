@@ -65,7 +65,6 @@ def test_a_process_may_end_while_daemon_threads_call_the_core(_attempt: int) -> 
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-
 def from_four_threads(calls: list[Callable[[], object]]) -> list[BaseException]:
     """What random calls raise but for `ConcurrentUse`, and `IndexError` of a call that came too early."""
     strange: list[BaseException] = []
