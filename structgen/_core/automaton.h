@@ -13,6 +13,7 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -78,8 +79,8 @@ struct Node {
   uint32_t lo = 0, hi = 0;         // Key: range of the universe that still matches
   const TextState *roots = nullptr;  // String, Scalar: a state for each root of the goal
   const TextLink *link = nullptr;  // Key
-  const GrammarEntry *entries = nullptr;  // Grammar; Symbol: one
-  // Object, Array
+  const GrammarEntry *entries = nullptr;  // Grammar; Symbol: where it began
+  // Object, Array; Symbol: number of entries
   uint64_t count = 0;
   int64_t last_rank = -1;  // kept where keys come in order only: elsewhere the set of keys tells all
   const uint64_t *bits = nullptr;  // Object: keys seen; Key: keys allowed
@@ -91,6 +92,11 @@ struct Node {
     KeyControl *key;
     ItemControl *item;
   } child{};
+
+  // Of a grammar's text: its readings, or the places where the constraint in it began.
+  std::span<const GrammarEntry> all_entries() const {
+    return {entries, entries ? kind == Grammar ? length : static_cast<size_t>(count) : 0};
+  }
 };
 
 // Frames of constraints in a grammar whose text has not begun. One with the empty text may not end before a byte of it is
@@ -169,6 +175,8 @@ class Automaton {
   // Grammars (automaton_grammar.cpp). A *place* is an entry in which nothing of a lexeme has been read.
   // The place where terminal `t` leads, which ends in `entry`; false: nowhere.
   bool after_terminal(Reader &r, GrammarControl &g, const GrammarEntry &entry, uint32_t t, GrammarEntry *out);
+  // The same for another constraint, wherever it began.
+  bool after_constraint(Reader &r, const Node *frame, GrammarEntry *out);
   // Where a grammar's text stands if nothing more is read into its lexeme: one place, or several where readings differ.
   struct Place {
     GrammarEntry at;
@@ -187,8 +195,13 @@ class Automaton {
   // The other constraint that is terminal `t`, at a place.
   const Node *begin_constraint(Reader &r, GrammarControl &g, const GrammarEntry &place, uint32_t t, const Node *parent);
   const Node *grammar_node(Reader &r, GrammarControl &g, std::span<const GrammarEntry> entries, const Node *parent);
+  // The frame of terminal `t`, another constraint that began at some places, which differ in their sets alone.
+  const Node *symbol_node(Reader &r, GrammarControl &g, std::span<const GrammarEntry> places, uint32_t t, const Node *parent);
   // Can the same follow two states, as far as that shows?
   bool same(Reader &r, const Node *a, const Node *b);
+  // One state that goes on as either of two does, which differ in the readings of one grammar at most: in their entries, or in
+  // the places of a grammar where the same constraint began. It is `b` if they are the same, null if they differ in more.
+  const Node *joined(Reader &r, const Node *a, const Node *b);
   // States of one grammar with the same frame, as one.
   const Node *merged(Reader &r, std::span<const Node *const> states);
   // Is the text of the grammar on top complete?
@@ -248,6 +261,9 @@ class Automaton {
   TextState without_seen(Reader &r, const Node *object, TextState text, size_t length, const KeyTree **seen);
   const Node *open_key(Reader &r, const Node *object);
   const Node *alternatives(Reader &r, const Node *a, const Node *b);
+  const Node *either(Reader &r, const Node *a, const Node *b);
+  const Node *without(Reader &r, const Node *all, const Node *one);
+  bool have_same_entries(Reader &r, const Node *a, const Node *b);
   const Node *object_after_key(Reader &r, const Node *object, KeyControl *key, int64_t index, const Node *key_node);
 
   std::unique_ptr<Plan> plan_;

@@ -38,18 +38,36 @@ const Node *Automaton::grammar_node(Reader &r, GrammarControl &g, std::span<cons
   return n;
 }
 
-const Node *Automaton::begin_constraint(Reader &r, GrammarControl &g, const GrammarEntry &place, uint32_t t,
-                                        const Node *parent) {
-  auto *kept = static_cast<GrammarEntry *>(r.arena.allocate(sizeof(GrammarEntry)));
-  *kept = place;
+const Node *Automaton::symbol_node(Reader &r, GrammarControl &g, std::span<const GrammarEntry> places, uint32_t t,
+                                   const Node *parent) {
+  auto *kept = static_cast<GrammarEntry *>(r.arena.allocate(places.size() * sizeof(GrammarEntry)));
+  std::copy(places.begin(), places.end(), kept);
   Node *frame = r.arena.make<Node>();
   frame->kind = Node::Symbol;
   frame->depth = parent ? parent->depth + 1 : 0;
   frame->parent = parent;
   frame->control.grammar = &g;
   frame->entries = kept;
+  frame->count = places.size();
   frame->length = t;
-  return begin(r, *g.grammar().terminals[t].plan, frame);
+  return frame;
+}
+
+const Node *Automaton::begin_constraint(Reader &r, GrammarControl &g, const GrammarEntry &place, uint32_t t,
+                                        const Node *parent) {
+  return begin(r, *g.grammar().terminals[t].plan, symbol_node(r, g, {&place, 1}, t, parent));
+}
+
+bool Automaton::after_constraint(Reader &r, const Node *frame, GrammarEntry *out) {
+  GrammarControl &g = *frame->control.grammar;
+  if (frame->count == 1) return after_terminal(r, g, frame->entries[0], frame->length, out);
+  count_step(r, g);
+  Earley::Builder builder(g.earley(), r.reads);
+  for (const GrammarEntry &place : std::span(frame->entries, frame->count))
+    builder.recognised(place.set, ~static_cast<Symbol>(frame->length));
+  *out = frame->entries[0];
+  out->set = builder.finish(r.arena);
+  return out->set != nullptr;
 }
 
 bool Automaton::after_terminal(Reader &r, GrammarControl &g, const GrammarEntry &entry, uint32_t t, GrammarEntry *out) {

@@ -125,8 +125,8 @@ Hash128 Automaton::signature(const Node *n) {
     case Node::Grammar:
     case Node::Symbol: {
       add(n->length);
-      const uint32_t count = n->kind == Node::Grammar ? n->length : 1;
-      for (uint32_t i = 0; i < count; ++i) h = extend(h, entry_identity(n->entries[i]));
+      charge(n->all_entries().size() / 8);
+      for (const GrammarEntry &entry : n->all_entries()) h = extend(h, entry_identity(entry));
       break;
     }
     default: break;

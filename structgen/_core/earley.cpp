@@ -1,8 +1,10 @@
 #include "earley.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "grammar_control.h"
 
@@ -103,6 +105,15 @@ Hash128 Reads::brackets_answer(uint32_t open, uint32_t closed) {
   return closed == 0 ? hash_words(ANSWER, open) : hash_words(ANSWER, open < closed, open == closed);
 }
 
+bool Reads::resolved(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const {
+  const auto it = resolved_.find({s->id, symbol});
+  if (it == resolved_.end()) return false;
+  std::tie(*to, *as) = it->second;
+  return true;
+}
+
+void Reads::resolve(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol as) { resolved_[{s->id, symbol}] = {to, as}; }
+
 void Reads::ask_identity() {
   if (!was_asked({IDENTITY, 0})) asked_.push_back({{IDENTITY, 0}, sets_[0]->identity});
 }
@@ -122,24 +133,34 @@ const EarleySet *Earley::start(Arena &arena) {
       EarleySet{identity, shape, 0, 1, items_.outlook(kernels[0]), accepting, kernels, origins});
 }
 
-bool Earley::only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) {
+Earley::Way Earley::way_on(const EarleySet *s, Symbol symbol, Reads *reads) {
+  const Way stays{s, symbol};
   const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
-  if (scan.rest != ItemSets::NONE) return false;
-  bool found = false;
+  if (scan.rest != ItemSets::NONE) return stays;
+  std::optional<Way> found;
+  // Several rules in several origins are one where all of them lead to one in the end.
+  const auto passes = [&](const EarleySet *origin, uint32_t rule) {
+    if (rule == items_.accepting_rule()) return false;
+    const Way next{origin, static_cast<Symbol>(rule)};
+    if (!found) found = next;
+    if (found->set == next.set && found->symbol == next.symbol) return true;
+    if (nested_ >= MOST_NESTED) return false;
+    const Nested nested(nested_);
+    if (!std::exchange(found->searched, true)) std::tie(found->set, found->symbol) = resolve(found->set, found->symbol, reads);
+    return resolve(next.set, next.symbol, reads) == std::pair(found->set, found->symbol);
+  };
+  bool all = true;
   uint32_t i = 0;
-  for (; i < s->count; ++i) {
+  for (; all && i < s->count; ++i) {
     const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
-    if (move.rest != ItemSets::NONE) break;
-    if (move.completed.empty()) continue;
-    if (found || move.completed.size() > 1 || move.completed[0] == items_.accepting_rule()) break;
-    found = true;
-    *to = s->origins[i];
-    *as = static_cast<Symbol>(move.completed[0]);
+    all = move.rest == ItemSets::NONE &&
+          std::all_of(move.completed.begin(), move.completed.end(), [&](uint32_t rule) { return passes(s->origins[i], rule); });
   }
   // subtle: charged for the kernels that were looked at. In an ambiguous text the first of many mostly ends the search.
-  work_ += i + 1;
+  work_ += i;
   charge(1 + i / 4);
-  return found && i == s->count;
+  if (all && found) return *found;
+  return {s, symbol, found && found->searched};
 }
 
 bool Earley::linked(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const {
@@ -185,7 +206,16 @@ std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol 
     const EarleySet *to;
     Symbol as;
     ++work_;
-    if (!(follow && linked(s, symbol, &to, &as)) && !only_passes_on(s, symbol, &to, &as)) break;
+    // subtle: what was searched for is remembered even where it leads nowhere. Otherwise a search below it would look again,
+    // and again for each of the sets above.
+    const bool known = follow ? linked(s, symbol, &to, &as) : reads->resolved(s, symbol, &to, &as);
+    if (!known) {
+      const Way way = way_on(s, symbol, asked ? nullptr : reads);
+      to = way.set;
+      as = way.symbol;
+      if (way.searched) follow ? link(s, symbol, to, as) : reads->resolve(s, symbol, to, as);
+    }
+    if (to == s && as == symbol) break;
     s = to;
     symbol = as;
     moved = true;

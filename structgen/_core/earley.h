@@ -4,14 +4,17 @@
 // what is remembered of it, and lives in the arena of the matcher that made it. Right recursion costs the same at
 // any length: a completed rule that does nothing but complete another one in an older set is looked up there
 // directly, and the way is remembered (Leo, "A general context-free parsing algorithm running in linear time on
-// every LR(k) grammar without using lookahead", 1991).
+// every LR(k) grammar without using lookahead", 1991). So is one that completes several rules in several sets, where all
+// of these lead to one in the end: an ambiguous right recursion is as cheap.
 //
 // `Reads` records what the making of a mask looked up in sets that were there before: masks are remembered under
 // just these answers, so the same place inside other text around it shares its mask.
 #pragma once
 
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "arena.h"
@@ -110,6 +113,9 @@ class Reads {
   // The answer as a hash; all that the target is made of is known from here on.
   Hash128 answer(const EarleySet *target, const Hash128 &moves);
   const std::vector<std::pair<Question, Hash128>> &asked() const { return asked_; }
+  // Where completing a symbol in a set that is known leads, found out by the questions so far.
+  bool resolved(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const;
+  void resolve(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol as);
   // What the items of a set still need, by the answers; nothing: not known yet.
   Hash128 &rest(const EarleySet *s) { return rests_[s->id]; }
 
@@ -125,6 +131,7 @@ class Reads {
   std::vector<std::pair<Question, Hash128>> asked_;
   std::unordered_set<uint64_t> asked_index_;  // where there are many
   std::unordered_map<uint64_t, Hash128> rests_;
+  std::map<std::pair<uint64_t, Symbol>, std::pair<const EarleySet *, Symbol>> resolved_;
 };
 
 class Earley {
@@ -193,8 +200,13 @@ class Earley {
   bool linked(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const;
   void link(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol as);
 
-  // Is completing `symbol` in `s` nothing but completing one rule in one origin?
-  bool only_passes_on(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as);
+  // Where completing `symbol` in `s` leads, if it is nothing but completing one rule in one older set; otherwise to itself.
+  struct Way {
+    const EarleySet *set;
+    Symbol symbol;
+    bool searched = false;  // several rules are completed, and it was looked where they lead
+  };
+  Way way_on(const EarleySet *s, Symbol symbol, Reads *reads);
 
   // Moves that one place may take for each entry that it may have: where rules can be ended in many ways at many
   // places, their number is the square of that of the entries.
@@ -204,6 +216,13 @@ class Earley {
   ItemSets &items_;
   size_t most_entries_;
   size_t work_ = 0;
+  static constexpr int MOST_NESTED = 256;
+  struct Nested {
+    explicit Nested(int &depth) : depth_(++depth) {}
+    ~Nested() { --depth_; }
+    int &depth_;
+  };
+  int nested_ = 0;  // searches of `way_on` inside each other
   Links links_;
 };
 

@@ -14,14 +14,32 @@ bool is_read_by_bytes(const Node *n) {
   return n->kind == Node::Scalar && n->parent && (n->parent->kind == Node::Sequence || n->parent->kind == Node::Symbol);
 }
 
-// Do two states allow the same, as far as that shows? Frames of grammars in grammars are made again at every place.
-bool is_same_state(Automaton &automaton, Reader &r, const Node *a, const Node *b) {
+// Can two states be told apart by looking at their frames? Those of grammars in grammars are made again at every place.
+bool are_comparable(const Node *a, const Node *b) {
   const auto is_comparable = [](const Node *n) {
     return n->kind == Node::Grammar || n->kind == Node::Symbol || n->kind == Node::Sequence || n->kind == Node::Scalar;
   };
   for (const Node *n = a, *m = b; n != m; n = n->parent, m = m->parent)
     if (!n || !m || n->kind != m->kind || !is_comparable(n)) return false;
-  return automaton.same(r, a, b);
+  return true;
+}
+
+// Do two states allow the same, as far as that shows?
+bool is_same_state(Automaton &automaton, Reader &r, const Node *a, const Node *b) {
+  return are_comparable(a, b) && automaton.same(r, a, b);
+}
+
+// Adds a state to some, as one with a state that goes on like it.
+void add_joined(Automaton &automaton, Reader &r, const Node *state, std::vector<const Node *> &states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (!are_comparable(states[i], state)) continue;
+    if (const Node *both = automaton.joined(r, state, states[i])) {
+      if (both == states[i]) return;
+      states.erase(states.begin() + static_cast<std::ptrdiff_t>(i));
+      return add_joined(automaton, r, both, states);
+    }
+  }
+  states.push_back(state);
 }
 
 // Empties `open` in groups of what joins the first one that is left.
@@ -163,12 +181,11 @@ void Masks::visit(Vocabulary::Node at) {
 }
 
 void Masks::visit_states(Vocabulary::Node at) {
-  auto &[states, before, after, merged, others, open, group, same_frame] = agenda_->visit;
-  merged.clear(), others.clear();
+  auto &[states, before, after, merged, others, frames, open, group, same_frame] = agenda_->visit;
+  merged.clear(), others.clear(), frames.clear();
   auto add_one = [&](const Node *node) {
     if (node->kind == Node::Grammar) merged.push_back(node);
-    else if (std::none_of(others.begin(), others.end(), [&](const Node *one) { return is_same_state(a_, *r_, one, node); }))
-      others.push_back(node);
+    else add_joined(a_, *r_, node, others);
   };
   auto add = [&](const Node *node) {
     for (; node->kind == Node::Alternatives; node = node->parent) add_one(node->control.left);
@@ -198,11 +215,11 @@ void Masks::visit_states(Vocabulary::Node at) {
   const auto have_same_frame = [&](const Node *a, const Node *b) {
     return a->control.grammar == b->control.grammar && is_same_state(a_, *r_, a->parent, b->parent);
   };
-  each_group(merged, same_frame, have_same_frame, [&] {
-    const Node *node = a_.merged(*r_, same_frame);
+  each_group(merged, same_frame, have_same_frame, [&] { add_joined(a_, *r_, a_.merged(*r_, same_frame), frames); });
+  for (const Node *node : frames) {
     if (is_wide(at)) grammar_below(at, node);
     else step_by_bytes(node);
-  });
+  }
   for (const Node *node : others) {
     if (is_read_by_bytes(node)) step_by_bytes(node);
     else below(at, node);
@@ -252,7 +269,7 @@ std::vector<Masks::Lexeme> Masks::running_lexemes(const Node *n) {
 // Calls `take` for the places that arrivals lead to, those that `advance` would merge as one.
 template <class Take>
 void Masks::for_each_place(const std::vector<const Arrival *> &arrivals, const Take &take) {
-  auto &[states, before, after, merged, others, open, group, same_frame] = agenda_->visit;
+  auto &[states, before, after, merged, others, frames, open, group, same_frame] = agenda_->visit;
   const auto joins = [&](const Arrival *a, const Arrival *b) {
     GrammarControl &g = *a->node->control.grammar;
     const GrammarEntry &one = a->ended.entry, &other = b->ended.entry;

@@ -76,7 +76,8 @@ class Masks::Agenda {
   // The readings of the node that is visited. Their memory is kept, since a walk visits thousands of nodes.
   struct Visit {
     std::vector<const Arrival *> states, before, after;
-    std::vector<const Node *> merged, others;  // states of a grammar; of other constraints
+    // States of grammars; of other constraints; of grammars, those with one frame as one.
+    std::vector<const Node *> merged, others, frames;
     std::vector<const Arrival *> open, group;
     std::vector<const Node *> same_frame;
   } visit;

@@ -138,11 +138,11 @@ const IndentLevel *Matcher::keep(const IndentLevel *level) {
   return copy;
 }
 
-const GrammarEntry *Matcher::keep(const GrammarEntry *entries, uint32_t count) {
-  if (!scratch_.contains(entries)) return entries;
-  auto *copy = static_cast<GrammarEntry *>(arena_.allocate(count * sizeof(GrammarEntry)));
-  std::copy(entries, entries + count, copy);
-  for (uint32_t i = 0; i < count; ++i) {
+const GrammarEntry *Matcher::keep(std::span<const GrammarEntry> entries) {
+  if (!scratch_.contains(entries.data())) return entries.data();
+  auto *copy = static_cast<GrammarEntry *>(arena_.allocate(entries.size_bytes()));
+  std::copy(entries.begin(), entries.end(), copy);
+  for (size_t i = 0; i < entries.size(); ++i) {
     copy[i].set = keep(entries[i].set);
     copy[i].indent = keep(entries[i].indent);
   }
@@ -155,7 +155,7 @@ const Node *Matcher::keep(const Node *node) {
   check_stack(LONG_TOKEN);
   Node *copy = arena_.make<Node>(*node);
   copy->parent = keep(node->parent);
-  if (node->entries) copy->entries = keep(node->entries, node->kind == Node::Grammar ? node->length : 1);
+  if (node->entries) copy->entries = keep(node->all_entries());
   if (node->traced) copy->trace = keep(node->trace);
   auto copy_array = [&](auto *items, size_t count) {
     if (!items || !scratch_.contains(items)) return items;

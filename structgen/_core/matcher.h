@@ -203,7 +203,7 @@ class Matcher {
   const Node *keep(const Node *node);
   const EarleySet *keep(const EarleySet *set);
   const IndentLevel *keep(const IndentLevel *level);
-  const GrammarEntry *keep(const GrammarEntry *entries, uint32_t count);
+  const GrammarEntry *keep(std::span<const GrammarEntry> entries);
   const SeenItem *keep(const SeenItem *last);
   const KeyTree *keep(const KeyTree *tree);
   const TextLink *keep(const TextLink *last);

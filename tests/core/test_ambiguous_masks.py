@@ -2,7 +2,7 @@
 
 Why: without a lexer's rule, literals of different lengths over one character cut a token in exponentially many ways,
 and real tokenizers have runs of 64 dashes and 128 dots. `advance` merges the readings after every byte, so a mask must
-merge them at every node of the vocabulary's trie. Costs are counted, not timed: `Program.grammar_work`.
+merge them at every node of the vocabulary's trie. Costs are counted, not timed: `work_done` (structgen/_core/work.h).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 import structgen as sg
+from structgen import _core
 from structgen.constraints.base import Constraint
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
@@ -88,9 +89,9 @@ GRAMMARS: dict[str, Callable[[str], Constraint]] = {
 
 
 def work_of(matcher: Matcher, act: Callable[[], object]) -> int:
-    before = matcher._program.grammar_work
+    before = _core.work_done()
     act()
-    return matcher._program.grammar_work - before
+    return _core.work_done() - before
 
 
 def check_masks_against_steps(matcher: Matcher) -> None:
@@ -148,14 +149,37 @@ READINGS: dict[str, Callable[[], Constraint]] = {
     "a constraint of one character": lark_of("A e | @x e", x=sg.regex("[-]")),
     "a constraint of many": lark_of("A e | @x e", x=sg.regex("[-]+")),
     "constraints alone": lark_of("@x e", x=sg.regex("[-]+")),
+    "a literal beside a constraint": lark_of('@x e | "-" e', x=sg.regex("[-]+")),
+    "a constraint of some lengths": lark_of("@x e", x=sg.regex("-|--|---")),
+    "literals beside constraints": lark_of(
+        '@x e | "-" e | "--" e | @y e', x=sg.regex("[-]+"), y=sg.regex("[-a]+")
+    ),
+    "constraints in left recursion": lark_of('e @x | e "-" | "-"', x=sg.regex("[-]+")),
+    "constraints in both recursions": lark_of("e e | @x | A", x=sg.regex("[-]+")),
+    "constraints in turn": lark_of("@x @y e | @y e | A", x=sg.regex("[-]+"), y=sg.regex("-|--")),
+    "a grammar beside a literal": lark_of('@x e | "-" e', x=sg.gbnf('root ::= "-" | "--" | "(" root ")"')),
+    "grammars in grammars": lark_of(
+        '@x e | "-" e',
+        x=sg.lark('start: @y+ | "-"\n', constraints={"y": sg.gbnf('root ::= "-" | "(" root ")"')}),
+    ),
+    "a sequence in a grammar": lark_of(
+        '@x e | "-" e', x=sg.regex("-*") + sg.gbnf('root ::= "-" | "(" root ")"')
+    ),
+    "a choice in a grammar": lark_of(
+        '@x e | "-" e', x=sg.regex("-{3,}") | sg.gbnf('root ::= "-" | "(" root ")"')
+    ),
+    "text to ignore": lambda: sg.lark(
+        'start: e ";"\ne: @x e | "a" e | "(" e ")" | "a"\n%ignore "-"\n%ignore /--/',
+        constraints={"x": sg.regex("[-]+")},
+    ),
+    "JSON beside literals": lark_of('%json {"type": "integer"} e | "-" e | "1" e'),
     "a grammar in a grammar": lark_of("A e | @x e", x=sg.gbnf('root ::= [-]+ root | "-" | "(" root ")"')),
     "JSON": lark_of('A e | %json {"type": "integer"} e'),
 }
 
 
-# The longest texts of grammars whose single steps take seconds after more characters. The parses of "both recursions"
-# have n**3 parts, and each reading of a grammar holds all readings of the grammar inside it.
-MOST_CHARACTERS = {"both recursions": 200, "a grammar in a grammar": 50}
+# The longest texts of grammars whose single steps take seconds after more characters: their parses have n**3 parts.
+MOST_CHARACTERS = {"both recursions": 200, "constraints in both recursions": 5, "a grammar in a grammar": 200}
 
 
 @pytest.mark.parametrize(
