@@ -152,12 +152,14 @@ bool Shortest::write(Formula f, std::string *out) const {
       continue;
     }
     if (piece.key) {
+      charge(1 + piece.key->size() / 8);
       *out += '"' + escape_json(*piece.key) + "\":";
       continue;
     }
     const auto it = entries_.find(piece.value);
     if (it == entries_.end() || it->second->best.length > MAX_TEXT || out->size() > MAX_TEXT) return false;
     const Candidate &c = it->second->best;
+    charge(c.scalar.size() / 8 + c.parts.size());
     if (c.kind == Candidate::String) {
       *out += '"' + escape_json(c.scalar) + '"';
     } else if (c.kind != Candidate::Array && c.kind != Candidate::Object) {
@@ -169,6 +171,7 @@ bool Shortest::write(Formula f, std::string *out) const {
       bool last = true;
       for (size_t i = c.parts.size(); i-- > 0;)
         for (uint64_t n = c.parts[i].times; n > 0; --n) {
+          charge();
           if (!last) todo.push_back({0, nullptr, ","});
           last = false;
           todo.push_back({c.parts[i].value, nullptr, nullptr});

@@ -1,0 +1,113 @@
+"""Long lists are charged while they are read, so that a call can be ended in the middle of one.
+
+Work is counted by the core's own meter, so that these tests say the same on any machine. Two things are checked of
+calls whose input has many parts. Each part is charged: nothing ends a loop that charges nothing. And a call looks at
+its limits often: it charges little beyond a limit of steps before it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen import _core
+from structgen.constraints.base import Constraint
+
+COUNT = 20_000
+MOST_BEYOND = 10_000
+"""Units that a call may charge beyond its limit: 0.2 ms. Memory for a list of `COUNT` parts is charged at once."""
+
+Call = Callable[[], object]
+
+
+def names(prefix: str = "key") -> list[str]:
+    return [f"{prefix}{i}" for i in range(COUNT)]
+
+
+def rules() -> str:
+    many = [f'r{i} ::= "a" r{(i * 7 + 1) % COUNT} "b" | "c"' for i in range(COUNT)]
+    return "\n".join(["root ::= " + " | ".join(f"r{i}" for i in range(COUNT)), *many])
+
+
+OBJECTS: dict[str, dict[str, Any]] = {
+    "properties": {"properties": {name: {"type": "integer"} for name in names()}},
+    "required": {"required": names()},
+    "dependentRequired": {"dependentRequired": {"key": names()}},
+}
+LARGE: dict[str, Callable[[], Constraint]] = {
+    **{name: lambda s=schema: sg.json_schema({"type": "object", **s}) for name, schema in OBJECTS.items()},
+    "many dependentRequired": lambda: sg.json_schema(
+        {"type": "object", "dependentRequired": {name: ["other"] for name in names()}}
+    ),
+    "patternProperties": lambda: sg.json_schema({"patternProperties": {f"^{name}$": {} for name in names()}}),
+    "enum of texts": lambda: sg.json_schema({"enum": names()}),
+    "enum of numbers": lambda: sg.json_schema({"enum": list(range(COUNT))}),
+    "anyOf of constants": lambda: sg.json_schema({"anyOf": [{"const": i} for i in range(COUNT)]}),
+    "allOf of negations": lambda: sg.json_schema({"allOf": [{"not": {"const": i}} for i in range(COUNT)]}),
+    "prefixItems": lambda: sg.json_schema({"prefixItems": [{"minimum": i} for i in range(COUNT)]}),
+    "alternatives of a pattern": lambda: sg.regex("|".join(names())),
+    "a long pattern": lambda: sg.regex("[ab][cd]?" * COUNT),
+    "choice": lambda: sg.choice(names()),
+    "rules": lambda: sg.gbnf(rules()),
+}
+READ = {  # units for a part: from a call of the core for Python's lists, and up
+    "properties": 40, "required": 4, "dependentRequired": 4, "many dependentRequired": 40, "patternProperties": 40,
+    "enum of texts": 4, "enum of numbers": 4, "anyOf of constants": 40, "allOf of negations": 80, "prefixItems": 40,
+    "alternatives of a pattern": 10, "a long pattern": 40, "choice": 10, "rules": 30,
+}  # fmt: skip
+
+
+def work_of(call: Call) -> int:
+    before = _core.work_done()
+    call()
+    return _core.work_done() - before
+
+
+def beyond(call: Call, steps: int) -> int:
+    """Units that a call charges after its limit of `steps`, until it ends."""
+    before = _core.work_done()
+    with pytest.raises(_core.LimitError), _core.CallLimits(steps=steps):
+        call()
+    return _core.work_done() - before - steps
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_compiling_charges_each_part_and_ends_soon(name: str) -> None:
+    tree = LARGE[name]().lower()
+
+    def compiled() -> None:
+        sg.Vocabulary.of_bytes().engine.compile(tree)
+
+    work = work_of(compiled)
+    assert work > READ[name] * COUNT
+    assert max(beyond(compiled, int(work * part)) for part in (0.5, 0.7, 0.9)) < MOST_BEYOND
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_opening_an_object_charges_each_key_and_ends_soon(name: str) -> None:
+    program = sg.Vocabulary.of_bytes().engine.compile(LARGE[name]().lower())
+
+    def opened() -> None:
+        matcher = _core.Matcher(program)
+        matcher.advance(ord("{"))
+        matcher.mask()
+
+    limits = [beyond(opened, steps) for steps in (5 * COUNT, 10 * COUNT, 15 * COUNT)]
+    assert max(limits) < MOST_BEYOND
+    assert work_of(opened) > 20 * COUNT
+
+
+def test_reading_productions_charges_each_symbol() -> None:
+    """Rules become bodies for the core, and productions for Python."""
+    bodies = {f"r{i}": ("sequence", (("terminal", f"t{i}"), ("terminal", "t"))) for i in range(COUNT)}
+    bodies["start"] = ("choice", tuple(("rule", f"r{i}") for i in range(COUNT)))
+    assert work_of(lambda: _core.lower_bodies(bodies, "start", [], lambda _: False)) > 40 * COUNT
+
+
+def test_reading_a_lark_grammar_charges_each_rule() -> None:
+    text = "start: " + " | ".join(f"r{i}" for i in range(COUNT)) + "\n"
+    text += "".join(f'r{i}: "a" r{i} | "b"\n' for i in range(COUNT))
+    assert work_of(lambda: _core.read_lark(text, False)) > 60 * COUNT
