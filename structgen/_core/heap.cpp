@@ -65,10 +65,10 @@ Uncounted::~Uncounted() { net = before_; }
 
 }  // namespace structgen
 
-// The module's own allocation functions. They charge work, that of freeing included, without a check: no container is
-// interrupted in the middle of a change.
+// The module's own allocation functions. They charge work, too, without a check: no container is interrupted in the
+// middle of a change.
 void *operator new(size_t n) {
-  structgen::work::meter.left -= static_cast<int64_t>(2 + n / structgen::BYTES_PER_UNIT);
+  structgen::work::meter.left -= static_cast<int64_t>(1 + n / structgen::BYTES_PER_UNIT);
   void *p = std::malloc(n ? n : 1);
   if (!p) throw std::bad_alloc();
   structgen::net += static_cast<int64_t>(structgen::usable(p));

@@ -29,8 +29,8 @@ struct Entry {
 // The `which`-th repetition of each term. True: some were merged.
 bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
   std::vector<Entry> entries;
+  charge(xs.size() / 8);
   for (Re x : xs) {
-    charge();
     if (which > 0 && !nodes[x].counted) continue;
     uint64_t heads = 0;
     size_t repeats = 0, length = 0;
