@@ -16,7 +16,9 @@ namespace structgen {
 // For numbers and what else is compared in a few instructions: a unit for several comparisons.
 template <class It, class Less = std::less<>>
 void sort_numbers(It first, It last, Less less = {}) {
-  constexpr uint32_t COMPARISONS_PER_UNIT = 8;
+  constexpr uint32_t COMPARISONS_PER_UNIT = 16;
+  charge(static_cast<uint64_t>(last - first) / COMPARISONS_PER_UNIT);
+  if (std::is_sorted(first, last, less)) return;  // many lists are made in order
   uint32_t compared = 0;
   std::sort(first, last, [&](const auto &a, const auto &b) {
     if (++compared % COMPARISONS_PER_UNIT == 0) charge();
