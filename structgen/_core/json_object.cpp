@@ -225,14 +225,17 @@ Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
 }
 
 const std::vector<SchemaId> &JsonControl::groups_naming(std::string_view key) {
-  if (naming_.empty())
+  if (naming_.empty()) {
+    decltype(naming_) made;  // subtle: kept when it is whole, since a limit may be met on the way
     for (SchemaId g = 0; g < schema_.nodes.size(); ++g) {
       charge();
       const SchemaNode &n = schema_.nodes[g];
-      for (auto &[name, id] : n.properties) naming_[name].push_back(g);
+      for (auto &[name, id] : n.properties) made[name].push_back(g);
       for (const std::string &name : n.required)
-        if (!n.property_index.contains(name)) naming_[name].push_back(g);
+        if (!n.property_index.contains(name)) made[name].push_back(g);
     }
+    naming_ = std::move(made);
+  }
   static const std::vector<SchemaId> NONE;
   const auto it = naming_.find(key);
   return it == naming_.end() ? NONE : it->second;

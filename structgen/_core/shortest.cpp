@@ -259,14 +259,14 @@ Formula Shortest::other_than(Formula requirement, const std::vector<std::string>
   std::vector<SchemaId> ids;
   const std::function<SchemaId(SchemaNode)> adder = [&](SchemaNode n) { return add(std::move(n)); };
   for (const std::string &t : texts) {
-    auto [it, fresh] = constants_.try_emplace(t, NO_SCHEMA);
-    if (fresh) it->second = ConstantReader(t, adder).value();
-    ids.push_back(it->second);
+    SchemaId &known = constants_.try_emplace(t, NO_SCHEMA).first->second;  // subtle: also left so by a limit
+    if (known == NO_SCHEMA) known = ConstantReader(t, adder).value();
+    ids.push_back(known);
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  auto [it, fresh] = enums_.try_emplace(ids, NO_SCHEMA);
-  if (fresh) {
+  const auto it = enums_.try_emplace(ids, NO_SCHEMA).first;
+  if (it->second == NO_SCHEMA) {
     SchemaNode n;
     n.has_values = true;
     for (SchemaId id : ids) {

@@ -8,6 +8,7 @@ its limits often: it charges little beyond a limit of steps before it ends.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -115,3 +116,26 @@ def test_reading_a_lark_grammar_charges_each_rule() -> None:
     text = "start: " + " | ".join(f"r{i}" for i in range(COUNT)) + "\n"
     text += "".join(f'r{i}: "a" r{i} | "b"\n' for i in range(COUNT))
     assert work_of(lambda: _core.read_lark(text, False)) > 80 * COUNT
+
+
+def test_an_index_of_keys_that_a_limit_interrupts_is_made_again() -> None:
+    """The branches that name a key are looked up in an index, which is made with the first key."""
+    branches = [{"properties": {f"k{i}": {"const": i}}, "required": [f"k{i}"]} for i in range(40)]
+    tree = sg.json_schema({"type": "object", "anyOf": branches, "maxProperties": 1}).lower()
+
+    def masks(steps: int | None) -> list[bytes]:
+        matcher = _core.Matcher(sg.Vocabulary.of_bytes().engine.compile(tree))
+        made = []
+        for byte in b'{"k39":':
+            if steps is not None:
+                with suppress(_core.LimitError), _core.CallLimits(steps=steps):
+                    matcher.fork().mask()
+            made.append(matcher.mask().tobytes())
+            if steps is not None:
+                with suppress(_core.LimitError), _core.CallLimits(steps=steps):
+                    matcher.fork().advance(byte)
+            assert matcher.advance(byte)
+        return [*made, matcher.mask().tobytes()]
+
+    expected = masks(None)
+    assert all(masks(steps) == expected for steps in range(20, 4_000, 97))
