@@ -15,12 +15,14 @@ namespace structgen {
 namespace {
 
 nb::object text_from(std::u32string_view text) {
+  charge(3 + text.size() / 16);
   return made(PyUnicode_FromKindAndData(PyUnicode_4BYTE_KIND, text.data(), static_cast<Py_ssize_t>(text.size())));
 }
 
 std::u32string text_to(nb::handle text) {
   if (!PyUnicode_Check(text.ptr())) throw std::invalid_argument("a name, a key and a text are of type str");
   const auto size = static_cast<size_t>(PyUnicode_GET_LENGTH(text.ptr()));
+  charge(2 + size / 16);
   std::u32string out(size, 0);
   static_assert(sizeof(Py_UCS4) == sizeof(char32_t));
   if (!PyUnicode_AsUCS4(text.ptr(), reinterpret_cast<Py_UCS4 *>(out.data()), static_cast<Py_ssize_t>(size), 0) &&
@@ -34,10 +36,12 @@ class Writer {
   explicit Writer(const LarkText &read) : read_(read), texts_(read.texts.size()), nodes_(read.nodes.size()) {}
 
   const nb::object &text(LarkText::Text one) {
+    charge(2);
     if (!texts_[one].is_valid()) texts_[one] = text_from(read_.texts[one]);
     return texts_[one];
   }
   const nb::object &node(uint32_t one) {
+    charge(4);
     if (!nodes_[one].is_valid()) nodes_[one] = body(read_.nodes[one]);
     return nodes_[one];
   }
@@ -152,6 +156,7 @@ class PlainLark {
     grammar_.sort();
     nb::list terminals, ignored;
     for (const LarkGrammar::Terminal &one : grammar_.terminals) {
+      charge(15);  // tuples and texts for Python
       if (const auto word = LarkGrammar::word_of(one.key)) {
         const nb::object text = text_from(*word);
         // An escape can name half of a surrogate pair, which no UTF-8 text contains.
@@ -180,6 +185,7 @@ class PlainLark {
   static bool names_anonymous(const LarkText &read) {
     return std::any_of(read.written.begin(), read.written.end(), [&](auto &one) {
       std::u32string text(read.texts[one.first]);
+      charge(1 + text.size() / 4);
       const bool ascii = std::all_of(text.begin(), text.end(), [](char32_t c) { return c < 0x80; });
       for (char32_t &c : text)
         if (c >= 'A' && c <= 'Z') c += 'a' - 'A';

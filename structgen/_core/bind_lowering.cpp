@@ -8,6 +8,7 @@
 
 #include "regex.h"
 #include "stack.h"
+#include "work.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -24,6 +25,7 @@ std::string_view text_of(PyObject *object) {
     if (PyErr_Occurred()) throw nb::python_error();
     throw std::invalid_argument("a body names its kind, and rules, by text");
   }
+  charge(1 + static_cast<uint64_t>(size) / 32);
   return {text, static_cast<size_t>(size)};
 }
 
@@ -42,6 +44,7 @@ class Reader {
   std::vector<nb::object> rules, leaves;
 
   uint32_t rule(nb::handle name) {
+    charge(4);
     const auto [it, fresh] =
         rule_index_.try_emplace(std::string(text_of(name.ptr())), static_cast<uint32_t>(rules.size()));
     if (fresh) {
@@ -51,6 +54,7 @@ class Reader {
     return it->second;
   }
   uint32_t leaf(PyObject *body, std::string_view name) {
+    charge(8);  // hashing a tuple hashes its parts
     nb::object number = made(PyLong_FromSize_t(leaves.size()));
     PyObject *known = PyDict_SetDefault(leaf_index_.ptr(), body, number.ptr());
     if (!known) throw nb::python_error();
@@ -63,6 +67,7 @@ class Reader {
   }
 
   Bodies::Id read(PyObject *body, uint32_t depth) {
+    charge();
     if (const auto it = known_.find(body); it != known_.end()) return it->second;
     check_stack("a rule of the grammar is nested too deeply");
     const Bodies::Id read = read_new(body, depth);
@@ -72,6 +77,7 @@ class Reader {
 
   // As Python has it; each body is one object.
   nb::object write(Bodies::Id id) {
+    charge(6);
     if (const auto it = written_.find(id); it != written_.end()) return it->second;
     check_stack("a rule of the grammar is nested too deeply");
     return written_[id] = write_new(id);
@@ -164,6 +170,7 @@ nb::object lower_bodies(nb::dict rules, nb::str start, nb::sequence terminals, n
   }
   const Lowering::Symbol first = lowered.run(reader.rule(start));
   nb::list leaves;
+  charge(lowered.terminals.size());
   for (uint32_t leaf : lowered.terminals) leaves.append(reader.leaves[leaf]);
   return nb::make_tuple(first, rules_of(lowered, reader.rule_names), productions_of(lowered), leaves);
 }
@@ -174,6 +181,7 @@ nb::object rules_of(const Lowering &lowered, const std::vector<std::string> &nam
   nb::list out;
   for (const Lowering::Head &one : lowered.rules) {
     const std::string &name = one.rule == Lowering::NO_RULE ? one.name : names[one.rule];
+    charge(3 + name.size() / 32);
     out.append(nb::str(name.data(), name.size()));
   }
   return nb::tuple(out);
@@ -183,6 +191,7 @@ nb::object productions_of(const Lowering &lowered) {
   nb::object out = made(PyTuple_New(static_cast<Py_ssize_t>(lowered.ends.size())));
   size_t at = 0;
   for (size_t i = 0; i < lowered.ends.size(); ++i) {
+    charge(3 + (lowered.ends[i] - at));
     nb::object one = made(PyTuple_New(static_cast<Py_ssize_t>(lowered.ends[i] - at)));
     for (Py_ssize_t k = 0; at < lowered.ends[i]; ++at, ++k)
       PyTuple_SET_ITEM(one.ptr(), k, made(PyLong_FromLong(lowered.symbols[at])).release().ptr());

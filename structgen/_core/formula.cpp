@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <set>
 
-#include "work.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
 
 constexpr uint64_t FORMULA = 43;
+
+bool has(const std::vector<Formula> &sorted, Formula f) {
+  charge(search_work(sorted.size()));
+  return std::binary_search(sorted.begin(), sorted.end(), f);
+}
 
 }  // namespace
 
@@ -26,6 +31,7 @@ Formula FormulaSpace::intern(Kind kind, uint32_t leaf, std::span<const Formula> 
   if (kind == Kind::And)
     conjunctive = std::all_of(parts.begin(), parts.end(), [&](Formula p) { return this->kind(p) == Kind::Leaf; });
   bool monotone = kind != Kind::Not && kind != Kind::One;
+  charge(2);
   for (Formula p : parts) monotone = monotone && nodes_[p].monotone;
   auto f = static_cast<Formula>(nodes_.size());
   auto begin = static_cast<uint32_t>(parts_.size());
@@ -38,6 +44,7 @@ Formula FormulaSpace::intern(Kind kind, uint32_t leaf, std::span<const Formula> 
 Formula FormulaSpace::leaf(uint32_t id) { return intern(Kind::Leaf, id, {}); }
 
 Formula FormulaSpace::conjunction(std::vector<Formula> parts) {
+  charge(1 + parts.size() / 4);
   std::vector<Formula> flat;
   for (Formula p : parts) {
     if (p == FALSE) return FALSE;
@@ -45,16 +52,17 @@ Formula FormulaSpace::conjunction(std::vector<Formula> parts) {
     if (kind(p) == Kind::And) flat.insert(flat.end(), this->parts(p).begin(), this->parts(p).end());
     else flat.push_back(p);
   }
-  std::sort(flat.begin(), flat.end());
+  sort_numbers(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   if (flat.empty()) return TRUE;
   if (flat.size() == 1) return flat[0];
   for (Formula p : flat)
-    if (kind(p) == Kind::Not && std::binary_search(flat.begin(), flat.end(), this->parts(p)[0])) return FALSE;
+    if (kind(p) == Kind::Not && has(flat, this->parts(p)[0])) return FALSE;
   return intern(Kind::And, 0, flat);
 }
 
 Formula FormulaSpace::disjunction(std::vector<Formula> parts) {
+  charge(1 + parts.size() / 4);
   std::vector<Formula> flat;
   for (Formula p : parts) {
     if (p == TRUE) return TRUE;
@@ -62,12 +70,12 @@ Formula FormulaSpace::disjunction(std::vector<Formula> parts) {
     if (kind(p) == Kind::Or) flat.insert(flat.end(), this->parts(p).begin(), this->parts(p).end());
     else flat.push_back(p);
   }
-  std::sort(flat.begin(), flat.end());
+  sort_numbers(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   if (flat.empty()) return FALSE;
   if (flat.size() == 1) return flat[0];
   for (Formula p : flat)
-    if (kind(p) == Kind::Not && std::binary_search(flat.begin(), flat.end(), this->parts(p)[0])) return TRUE;
+    if (kind(p) == Kind::Not && has(flat, this->parts(p)[0])) return TRUE;
   return intern(Kind::Or, 0, flat);
 }
 
@@ -80,6 +88,7 @@ Formula FormulaSpace::negation(Formula f) {
 }
 
 Formula FormulaSpace::exactly_one(std::vector<Formula> parts) {
+  charge(1 + parts.size() / 4);
   size_t certain = std::count(parts.begin(), parts.end(), TRUE);
   if (certain > 1) return FALSE;
   std::erase(parts, FALSE);
@@ -88,10 +97,10 @@ Formula FormulaSpace::exactly_one(std::vector<Formula> parts) {
     for (Formula &p : parts) p = negation(p);
     return conjunction(std::move(parts));
   }
-  std::sort(parts.begin(), parts.end());
+  sort_numbers(parts.begin(), parts.end());
   // Of two that are contrary to each other one holds: none of the others may.
   for (Formula p : parts)
-    if (kind(p) == Kind::Not && std::binary_search(parts.begin(), parts.end(), this->parts(p)[0])) {
+    if (kind(p) == Kind::Not && has(parts, this->parts(p)[0])) {
       const Formula contrary = this->parts(p)[0];
       parts.erase(std::find(parts.begin(), parts.end(), p));
       parts.erase(std::find(parts.begin(), parts.end(), contrary));
@@ -192,12 +201,13 @@ std::vector<uint32_t> FormulaSpace::leaves(Formula f) const {
       out.push_back(leaf_id(g));
       continue;
     }
+    charge(parts(g).size() / 2);
     for (Formula p : parts(g)) {
       if (is_literal(p)) out.push_back(leaf_id(kind(p) == Kind::Not ? parts(p)[0] : p));
-      else if (seen.insert(p).second) todo.push_back(p);
+      else if (charge(4), seen.insert(p).second) todo.push_back(p);
     }
   }
-  std::sort(out.begin(), out.end());
+  sort_numbers(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }

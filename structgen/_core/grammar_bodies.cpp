@@ -31,6 +31,7 @@ std::optional<Bodies::Counts> product(Bodies::Counts inner, Bodies::Counts outer
 }  // namespace
 
 Bodies::Id Bodies::add(Kind kind, uint32_t first, uint32_t count, Counts counts) {
+  charge(3);
   const auto [it, fresh] = index_.try_emplace(
       hash_words(BODY, kind, first, count, static_cast<uint64_t>(counts.low), static_cast<uint64_t>(counts.high)),
       static_cast<Id>(bodies_.size()));
@@ -54,6 +55,7 @@ Bodies::Id Bodies::find(Hash128 key, Kind kind, std::span<const Id> parts, Count
 }
 
 Bodies::Id Bodies::group(Kind kind, std::span<const Id> parts) {
+  charge(4 + parts.size() / 2);
   Hash128 key = hash_words(BODY, kind);
   for (Id part : parts) key = extend(key, part);
   return find(key, kind, parts, {});
@@ -121,6 +123,7 @@ std::vector<Bodies::Id> Bodies::repeated_parts(Id inner) {
     const Body &body = bodies_[one];
     if (body.kind == Choice || (body.kind == Sequence && has_empty(one))) {
       const auto parts = this->parts(one);
+      charge(parts.size() / 8);
       pending.insert(pending.end(), parts.rbegin(), parts.rend());
     } else if (body.kind == Repeat && body.high != UNBOUNDED && body.high < std::max<int64_t>(body.low, 1)) {
       continue;  // the empty text, or none

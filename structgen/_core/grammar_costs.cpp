@@ -25,7 +25,9 @@ RuleCosts rule_costs(const Grammar &g, std::span<const uint64_t> terminals) {
     queue.push({sum[first], rule});
   };
   for (Item first : g.first) {
+    charge();
     for (Item i = first; g.symbols[i] != Grammar::END; ++i) {
+      if ((i - first) % 4 == 3) charge();
       if (g.symbols[i] < 0) {
         add(sum[first], terminals[static_cast<uint32_t>(~g.symbols[i])]);
       } else {
@@ -42,6 +44,7 @@ RuleCosts rule_costs(const Grammar &g, std::span<const uint64_t> terminals) {
     queue.pop();
     if (done[rule]) continue;
     done[rule] = true;
+    charge(uses[rule].size());
     for (Item first : uses[rule]) {
       add(sum[first], cost);
       if (--missing[first] == 0) offer(first);

@@ -16,6 +16,8 @@ constexpr size_t MOST_STATES = 3'000;  // of a lexeme, looked at to find its end
 constexpr size_t FEW_STATES = 100;
 constexpr size_t MANY_STATES = 5'000;
 constexpr uint32_t MOST_WRITTEN = 10'000;  // characters of a completion
+constexpr size_t BITS_PER_UNIT = 512;  // that are set
+constexpr size_t PAIRS_PER_UNIT = 8;   // of terminals that are known to fit
 constexpr uint64_t PLACE = 81, NEAR = 82, LEXEME = 83, NEAREST = 87;
 
 }  // namespace
@@ -156,7 +158,12 @@ bool GrammarLife::fits_everywhere() {
   // Text to ignore may stand before and after anything.
   for (uint32_t i : g_.ignore)
     if (plain_[i] != Lexemes::DEAD) return false;
-  std::vector<std::vector<bool>> first(rules, std::vector<bool>(terminals)), last = first;
+  std::vector<std::vector<bool>> first, last;
+  for (uint32_t r = 0; r < rules; ++r) {
+    charge(2 + terminals / BITS_PER_UNIT);
+    first.emplace_back(terminals);
+    last.emplace_back(terminals);
+  }
   auto add = [&](std::vector<bool> &to, Symbol s, const std::vector<std::vector<bool>> &of) {
     bool changed = false;
     if (s < 0) {
@@ -165,6 +172,7 @@ bool GrammarLife::fits_everywhere() {
       to[t] = true;
       return changed;
     }
+    charge(1 + terminals / 16);
     for (size_t t = 0; t < terminals; ++t)
       if (of[static_cast<uint32_t>(s)][t] && !to[t]) to[t] = changed = true;
     return changed;
@@ -175,6 +183,7 @@ bool GrammarLife::fits_everywhere() {
   std::vector<bool> is_pending(rules, true);
   for (uint32_t r = 0; r < rules; ++r) {
     pending.push_back(r);
+    charge(1 + g_.productions(r).size());
     for (Item begin : g_.productions(r))
       for (Item i = begin; g_.symbols[i] != Grammar::END; ++i)
         if (g_.symbols[i] >= 0) users[static_cast<uint32_t>(g_.symbols[i])].push_back(r);
@@ -183,9 +192,10 @@ bool GrammarLife::fits_everywhere() {
     const uint32_t r = pending.back();
     pending.pop_back();
     is_pending[r] = false;
-    charge(1 + terminals / 16);
+    charge();
     bool changed = false;
     for (Item begin : g_.productions(r)) {
+      charge();
       Item end = begin;
       while (g_.symbols[end] != Grammar::END) ++end;
       for (Item i = begin; i < end; ++i) {
@@ -206,13 +216,21 @@ bool GrammarLife::fits_everywhere() {
   }
   auto each = [&](Symbol s, const std::vector<std::vector<bool>> &of, auto visit) {
     if (s < 0) return visit(static_cast<uint32_t>(~s));
+    charge(1 + terminals / 16);
     for (uint32_t t = 0; t < terminals; ++t)
       if (of[static_cast<uint32_t>(s)][t] && !visit(t)) return false;
     return true;
   };
-  std::vector<std::vector<bool>> known(terminals, std::vector<bool>(terminals));
+  std::vector<std::vector<bool>> known(terminals);  // rows are made when they are needed: mostly few are
+  size_t asked = 0;
   auto fits = [&](uint32_t a, uint32_t b) {
+    if (++asked % PAIRS_PER_UNIT == 0) charge();
+    if (known[a].empty()) {
+      charge(1 + terminals / BITS_PER_UNIT);
+      known[a].resize(terminals);
+    }
     if (known[a][b]) return true;
+    charge(2);
     if (g_.terminals[a].kind == GrammarTerminal::Text && g_.terminals[b].kind == GrammarTerminal::Text) {
       const Ends &ends = this->ends(plain_[a], ANYTHING, MOST_STATES);
       if (!ends.all) return false;

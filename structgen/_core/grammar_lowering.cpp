@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "stack.h"
+#include "work.h"
 
 namespace structgen {
 namespace {
@@ -54,6 +55,7 @@ std::string Lowering::name_of(Id body) const {
 
 void Lowering::produce(Symbol head, const Symbols &body) {
   check_size(symbols.size() + body.size());
+  charge(2 + body.size() / 8);
   symbols.push_back(head);
   symbols.insert(symbols.end(), body.begin(), body.end());
   ends.push_back(symbols.size());
@@ -76,6 +78,7 @@ Lowering::Symbols Lowering::unit(Id body) {
 void Lowering::append(Symbols &out, Id body) {
   check_stack("a rule of the grammar is nested too deeply");
   check_size(out.size());
+  charge();
   switch (bodies_[body].kind) {
     case Bodies::Leaf: return out.push_back(terminal(bodies_[body].first));
     case Bodies::Rule: return out.push_back(rule(bodies_[body].first));

@@ -100,11 +100,13 @@ class Completion {
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
     auto reach = [&](Item item, const EarleySet *back, uint64_t so_far, int64_t from) {
       uint64_t total = so_far;
+      charge();
       for (Item i = item; g_.items().symbol_before(i) != Grammar::END; ++i) {
         const uint64_t more = shortest_.cost(g_.items().symbol_before(i));
         if (more >= GrammarShortest::FAR) return;
         total += more;
       }
+      charge(2);
       auto [it, fresh] = best.try_emplace({item, back}, total);
       if (!fresh && it->second <= total) return;
       it->second = total;
@@ -133,6 +135,7 @@ class Completion {
       }
       const EarleySet *back = point.back;
       for (uint32_t i = 0; i < back->count; ++i) {
+        charge();
         items.clear();
         g_.items().moved_items(back->kernels[i], static_cast<Symbol>(head), &items);
         for (Item item : items) reach(item, back->origins[i], total, static_cast<int64_t>(at));

@@ -2,9 +2,16 @@
 
 #include <stdexcept>
 
+#include "work.h"
+
 namespace nb = nanobind;
 
 namespace structgen {
+namespace {
+
+constexpr uint64_t TEXT_BYTES_PER_UNIT = 32;  // of a string that Python may have to encode, and the caller copies
+
+}  // namespace
 
 IrPart IrPart::field(const char *name) const {
   if (!PyDict_Check(value_.ptr())) fail("is not a dict");
@@ -14,6 +21,7 @@ IrPart IrPart::field(const char *name) const {
 }
 
 IrPart IrPart::operator[](size_t i) const {
+  charge();
   if (i >= size()) fail("has no element " + std::to_string(i));
   return {PySequence_Fast_GET_ITEM(value_.ptr(), static_cast<Py_ssize_t>(i)), *this, nullptr, i};
 }
@@ -37,6 +45,7 @@ std::string_view IrPart::text() const {
     PyErr_Clear();
     fail("is not a string of Unicode scalar values");
   }
+  charge(1 + static_cast<uint64_t>(n) / TEXT_BYTES_PER_UNIT);
   return {p, static_cast<size_t>(n)};
 }
 

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "work.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
 
 template <class T>
 void sort_once(std::vector<T> &v) {
-  std::sort(v.begin(), v.end());
+  sort_numbers(v.begin(), v.end());
   v.erase(std::unique(v.begin(), v.end()), v.end());
 }
 
@@ -22,6 +22,16 @@ Hash128 hash_all(uint64_t kind, const std::vector<T> &v) {
 
 constexpr uint64_t KERNEL = 31, OUTLOOK = 32, HEADS = 33;
 constexpr size_t STATE_BYTES = 1024;
+constexpr size_t SYMBOLS_PER_UNIT = 4;  // read one after the other
+
+// Takes the marks away from rules, also where a limit is met on the way.
+struct Unmark {
+  std::vector<bool> &marked;
+  const std::vector<uint32_t> &rules;
+  ~Unmark() {
+    for (uint32_t r : rules) marked[r] = false;
+  }
+};
 
 uint64_t pair_of(uint32_t a, uint32_t b) { return static_cast<uint64_t>(a) << 32 | b; }
 
@@ -53,7 +63,7 @@ Kernel ItemSets::intern(std::vector<Item> items) {
   if (auto it = kernel_index_.find(key); it != kernel_index_.end()) return it->second;
   KernelData k;
   for (Item i : items) k.before.push_back({symbol_at(i), i});
-  std::sort(k.before.begin(), k.before.end());
+  sort_numbers(k.before.begin(), k.before.end());
   k.items = std::move(items);
   charge(k.items.size() * 12 + sizeof(KernelData) + 64);
   kernels_.push_back(std::move(k));
@@ -91,10 +101,12 @@ Outlook ItemSets::outlook(Kernel kernel) {
     else expected.push_back(static_cast<uint32_t>(~b.symbol));
   }
   sort_once(rules);
-  // The rules that those begin with, and so on. Nothing is charged while rules are marked: a limit would leave the marks.
-  size_t items = 0;
+  // The rules that those begin with, and so on.
+  const Unmark unmark{marked_, rules};
   for (uint32_t r : rules) marked_[r] = true;
-  for (size_t i = 0; i < rules.size(); ++i)
+  for (size_t i = 0; i < rules.size(); ++i) {
+    structgen::charge();
+    size_t items = 0;
     for (Item item : g_.productions(rules[i]))
       for (;; ++item) {
         ++items;
@@ -108,9 +120,9 @@ Outlook ItemSets::outlook(Kernel kernel) {
         }
         if (!g_.nullable(s)) break;
       }
-  for (uint32_t r : rules) marked_[r] = false;
-  structgen::charge(items / 4);
-  const Outlook made = intern_outlook(std::move(rules), std::move(expected));
+    structgen::charge(items / SYMBOLS_PER_UNIT);
+  }
+  const Outlook made = intern_outlook(std::vector<uint32_t>(rules), std::move(expected));
   k.outlook = made;
   k.has_outlook = true;
   return made;
@@ -124,7 +136,8 @@ Outlook ItemSets::intern_outlook(std::vector<uint32_t> rules, std::vector<uint32
   const Hash128 key = extend(hash_all(OUTLOOK, rules), hash_all(OUTLOOK, expected));
   if (auto it = outlook_index_.find(key); it != outlook_index_.end()) return it->second;
   OutlookData o;
-  for (uint32_t r : rules)
+  for (uint32_t r : rules) {
+    const size_t before = o.before.size();
     for (Item item : g_.productions(r))
       for (;; ++item) {
         const Symbol s = symbol_at(item);
@@ -132,8 +145,9 @@ Outlook ItemSets::intern_outlook(std::vector<uint32_t> rules, std::vector<uint32
         o.before.push_back({s, item});
         if (!g_.nullable(s)) break;
       }
-  structgen::charge(o.before.size() / 4);
-  std::sort(o.before.begin(), o.before.end());
+    structgen::charge(1 + (o.before.size() - before) / SYMBOLS_PER_UNIT);
+  }
+  sort_numbers(o.before.begin(), o.before.end());
   o.rules = std::move(rules);
   o.expected = std::move(expected);
   charge((o.rules.size() + o.expected.size()) * 4 + o.before.size() * sizeof(Before) + sizeof(OutlookData) + 64);

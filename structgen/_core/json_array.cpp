@@ -49,6 +49,7 @@ ArrayControl *JsonControl::array_control(GoalId goal, const Counts &counts, Sche
 void JsonControl::prepare(ArrayControl *a) {
   if (a->prepared) return;
   for (uint64_t i = 0; a->simple && i <= a->prefix && i < a->max; ++i) {
+    charge(1 + a->groups.size());
     std::vector<Formula> all;
     for (SchemaId g : a->groups) all.push_back(item_requirement(g, i));
     if (!can_hold(formulas_.conjunction(std::move(all)))) a->max = i;

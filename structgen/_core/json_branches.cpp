@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "json_oracle.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
@@ -33,7 +34,7 @@ std::vector<JsonOracle::Groups> JsonOracle::branches(Formula f) const {
     if (!fs.is_conjunction(p)) return {};
     Groups one = fs.leaves(p);
     one.insert(one.end(), common.begin(), common.end());
-    std::sort(one.begin(), one.end());
+    sort_numbers(one.begin(), one.end());
     out.push_back(std::move(one));
   }
   return out;
@@ -88,7 +89,7 @@ bool JsonOracle::branch_keys(ObjectControl *o, const ObjectView &view, const Gro
     for (const std::string &name : n.required)
       if (const auto i = static_cast<uint32_t>(u.find(name)); !bit(view.seen, i)) owed.push_back(i);
   }
-  std::sort(owed.begin(), owed.end());
+  sort_numbers(owed.begin(), owed.end());
   owed.erase(std::unique(owed.begin(), owed.end()), owed.end());
   int64_t first_owed = INT64_MAX;
   for (uint32_t i : owed) first_owed = std::min<int64_t>(first_owed, u.rank[i]);

@@ -4,6 +4,7 @@
 
 #include "json_oracle.h"
 #include "shortest.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
@@ -13,6 +14,7 @@ constexpr size_t MAX_NESTED_APPLICATORS = 600;
 }  // namespace
 
 int64_t KeyUniverse::find(std::string_view key) const {
+  charge(2 * search_work(keys.size()) + key.size() / COMPARED_BYTES_PER_UNIT);
   auto it = std::lower_bound(keys.begin(), keys.end(), key);
   return it != keys.end() && *it == key ? it - keys.begin() : -1;
 }
@@ -21,7 +23,7 @@ JsonControl::JsonControl(Schema schema, TextSpace &text)
     : schema_(std::move(schema)), text_(text), oracle_(std::make_unique<JsonOracle>(*this)) {
   for (SchemaNode &n : schema_.nodes)
     for (auto &[name, id] : n.properties) {
-      charge(2 + name.size() / 8);
+      charge(3);
       n.property_index.emplace(name, id);
     }
   find_written();
@@ -294,7 +296,7 @@ std::vector<SchemaId> JsonControl::groups_of(GoalId goal) const {
     std::vector<uint32_t> leaves = formulas_.leaves(r);
     groups.insert(groups.end(), leaves.begin(), leaves.end());
   }
-  std::sort(groups.begin(), groups.end());
+  sort_numbers(groups.begin(), groups.end());
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
   return groups;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "json_oracle.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
@@ -44,17 +45,27 @@ const KeyUniverse *JsonControl::universe(const std::vector<SchemaId> &groups) {
     for (auto &[name, id] : schema_.nodes[g].properties) declared.push_back(name);
   for (SchemaId g : groups)
     for (auto &name : schema_.nodes[g].required) declared.push_back(name);
+  charge(2 * groups.size());
   for (SchemaId g : groups)
     for (auto &name : few_names(g)) declared.push_back(name);
   std::unordered_map<std::string_view, uint32_t, KeyedTextHash> rank;
-  for (std::string_view name : declared) rank.try_emplace(name, static_cast<uint32_t>(rank.size()));
+  rank.reserve(declared.size());
+  for (std::string_view name : declared) {
+    charge(3);
+    rank.try_emplace(name, static_cast<uint32_t>(rank.size()));
+  }
   std::vector<std::string_view> sorted;
-  for (auto &[name, r] : rank) sorted.push_back(name);
-  std::sort(sorted.begin(), sorted.end());
+  for (auto &[name, r] : rank) {
+    charge();
+    sorted.push_back(name);
+  }
+  sort_texts(sorted.begin(), sorted.end());
   made->by_rank.resize(sorted.size());
   for (std::string_view name : sorted) {
-    made->by_rank[rank[name]] = static_cast<uint32_t>(made->keys.size());
-    made->rank.push_back(rank[name]);
+    charge(6 + name.size() / COMPARED_BYTES_PER_UNIT);
+    const uint32_t at = rank[name];
+    made->by_rank[at] = static_cast<uint32_t>(made->keys.size());
+    made->rank.push_back(at);
     made->keys.emplace_back(name);
     made->hashes.push_back(hash_text(name));
   }
@@ -83,8 +94,10 @@ ObjectControl *JsonControl::object_control(GoalId goal, const KeyUniverse *unive
   o.required.resize(universe->words());
   for (SchemaId g : o.groups) {
     const SchemaNode &n = schema_.nodes[g];
-    for (auto &[re, id] : n.pattern_properties)
+    for (auto &[re, id] : n.pattern_properties) {
+      charge(1 + o.patterns.size() / 16);
       if (std::find(o.patterns.begin(), o.patterns.end(), re) == o.patterns.end()) o.patterns.push_back(re);
+    }
     if (n.property_names != NO_SCHEMA) {
       Re re = name_language(g);
       if (std::find(o.patterns.begin(), o.patterns.end(), re) == o.patterns.end()) o.patterns.push_back(re);
@@ -192,8 +205,8 @@ uint32_t JsonControl::matched_patterns(const ObjectControl &o, std::string_view 
 }
 
 Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
-  charge();
   const SchemaNode &n = schema_.nodes[group];
+  charge(1 + search_work(n.properties.size()) + key.size() / 16);
   std::vector<Formula> all;
   if (!text_.spells(key)) return FormulaSpace::FALSE;
   if (n.property_names != NO_SCHEMA && !text_.regex().matches(name_language(group), key)) return FormulaSpace::FALSE;
@@ -212,13 +225,17 @@ Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
 }
 
 const std::vector<SchemaId> &JsonControl::groups_naming(std::string_view key) {
-  if (naming_.empty())
+  if (naming_.empty()) {
+    decltype(naming_) made;  // subtle: kept when it is whole, since a limit may be met on the way
     for (SchemaId g = 0; g < schema_.nodes.size(); ++g) {
+      charge();
       const SchemaNode &n = schema_.nodes[g];
-      for (auto &[name, id] : n.properties) naming_[name].push_back(g);
+      for (auto &[name, id] : n.properties) made[name].push_back(g);
       for (const std::string &name : n.required)
-        if (!n.property_index.contains(name)) naming_[name].push_back(g);
+        if (!n.property_index.contains(name)) made[name].push_back(g);
     }
+    naming_ = std::move(made);
+  }
   static const std::vector<SchemaId> NONE;
   const auto it = naming_.find(key);
   return it == naming_.end() ? NONE : it->second;
@@ -236,6 +253,7 @@ bool JsonControl::is_closed(SchemaId group) const {
 }
 
 std::vector<SchemaId> JsonControl::open_among(const std::vector<SchemaId> &groups) const {
+  charge(groups.size());
   std::vector<SchemaId> open;
   for (SchemaId g : groups)
     if (is_open(g)) open.push_back(g);
@@ -256,6 +274,7 @@ std::vector<SchemaId> JsonControl::asked_about(std::string_view key, const std::
 
 Formula JsonControl::key_requirement_of_all(std::string_view key, const std::vector<SchemaId> &groups,
                                             const std::vector<SchemaId> &open) {
+  charge(2 + key.size() / 16);
   if (!text_.spells(key)) return FormulaSpace::FALSE;
   std::vector<Formula> all;
   if (groups.size() <= FEW_GROUPS) {
@@ -307,7 +326,7 @@ ObjectControl *JsonControl::with_key_named(ObjectControl *o, std::string_view ke
   for (SchemaId g : groups_naming(key))
     if (std::binary_search(o->groups.begin(), o->groups.end(), g)) left.push_back(g);
   for (SchemaId g : o->unclosed) left.push_back(g);
-  std::sort(left.begin(), left.end());
+  sort_numbers(left.begin(), left.end());
   left.erase(std::unique(left.begin(), left.end()), left.end());
   if (left.empty() || left.size() == o->groups.size()) return o;
   std::vector<Formula> any;

@@ -3,12 +3,17 @@
 #include <set>
 
 #include "json_object_query.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
 constexpr size_t MAX_FRAME_MEMO = 100'000;
 constexpr size_t QUESTION = 20;   // elementary steps to ask about one key
 constexpr size_t CONTROL = 500;   // elementary steps to make a control for some groups
+constexpr uint64_t KEPT_NAME = 4;  // units of work to put a name in a sorted set, and to take it out again
+
+// Work of putting one more name into a sorted set of so many.
+uint64_t name_work(size_t names) { return KEPT_NAME + search_work(names); }
 }  // namespace
 
 JsonOracle::Settled JsonOracle::settled(const ObjectControl &frame, const ObjectView &view) {
@@ -51,7 +56,7 @@ JsonOracle::Settled JsonOracle::settled(const Settled &before, const Told &told)
   if (c_.formulas_.is_conjunction(before.formula)) return before;
   Settled out = before;
   out.begun.insert(out.begun.end(), told.begun.begin(), told.begun.end());
-  std::sort(out.begun.begin(), out.begun.end());
+  sort_numbers(out.begun.begin(), out.begun.end());
   out.formula = with_verdicts(out.formula, told.verdicts);
   return out;
 }
@@ -134,7 +139,7 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
   q.frame = frame;
   q.view = view;
   q.sorted = yes;
-  std::sort(q.sorted.begin(), q.sorted.end());
+  sort_numbers(q.sorted.begin(), q.sorted.end());
   q.open = c_.open_among(q.sorted);
   for (SchemaId g : yes) {
     const SchemaNode &n = c_.schema_.nodes[g];
@@ -146,6 +151,7 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
       if (i >= 0 && c_.schema_.options.ordered &&
           static_cast<int64_t>(frame->universe->rank[static_cast<size_t>(i)]) <= view.last_rank)
         return false;
+      charge(name_work(q.included.size()));
       q.included.try_emplace(name);
     }
   }
@@ -166,7 +172,7 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
     if (!spend(CONTROL)) return true;
     Groups all = yes;
     all.insert(all.end(), no.begin(), no.end());
-    std::sort(all.begin(), all.end());
+    sort_numbers(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     std::vector<Formula> leaves;
     for (SchemaId g : all) leaves.push_back(c_.formulas_.leaf(g));
@@ -208,6 +214,7 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
 // How many undeclared keys the object has already.
 uint64_t JsonOracle::extras_there(const ObjectQuery &q) {
   uint64_t declared = 0;
+  if (q.frame) charge(q.frame->universe->keys.size() / 8);
   if (q.frame)
     for (uint32_t i = 0; i < q.frame->universe->keys.size(); ++i) declared += bit(q.view.seen, i);
   return q.view.count - declared;
@@ -243,6 +250,7 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
   };
   // a required key left out
   for (const std::string &name : n.required) {
+    charge(search_work(q.included.size()));
     if (seen(name) || q.included.count(name)) continue;
     bool fresh = q.omitted.insert(name).second;
     q.absences.emplace_back(name, group);
@@ -265,6 +273,7 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
   }
   // a value that breaks the group's requirement on its key
   std::vector<std::string> names;
+  charge(2 * n.properties.size());
   for (auto &[name, id] : n.properties) names.push_back(name);
   const std::vector<std::string> &few = c_.few_names(group);
   names.insert(names.end(), few.begin(), few.end());
@@ -272,16 +281,18 @@ bool JsonOracle::choose_violations(ObjectQuery &q, size_t next) {
     for (const Groups *groups : {q.yes, q.no})
       for (SchemaId g : *groups) {
         const SchemaNode &other = c_.schema_.nodes[g];
+        charge(1 + 2 * (other.properties.size() + other.required.size()));
         for (auto &[name, id] : other.properties) names.push_back(name);
         names.insert(names.end(), other.required.begin(), other.required.end());
         const std::vector<std::string> &some = c_.few_names(g);
         names.insert(names.end(), some.begin(), some.end());
       }
     for (auto &[name, demands] : q.included) names.push_back(name);
-    std::sort(names.begin(), names.end());
+    sort_texts(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
   }
   for (const std::string &name : names) {
+    charge();
     if (!available(name) || q.omitted.count(name)) continue;
     work_ += QUESTION;
     Formula broken = c_.formulas_.negation(c_.key_requirement(group, name));
@@ -355,12 +366,14 @@ bool JsonOracle::finish_object(ObjectQuery &q) {
   for (const Groups *groups : {q.yes, q.no})
     for (SchemaId g : *groups) {
       const SchemaNode &n = c_.schema_.nodes[g];
+      charge(1 + (n.properties.size() + n.required.size()) * name_work(names.size()));
       for (auto &[name, id] : n.properties) names.insert(name);
       names.insert(n.required.begin(), n.required.end());
       names.insert(c_.few_names(g).begin(), c_.few_names(g).end());
     }
   for (std::string_view name : names) {
     if (count >= q.min) return true;
+    charge(search_work(q.included.size()));
     if (q.included.count(name) || q.omitted.count(name)) continue;
     if (q.frame) {
       int64_t i = q.frame->universe->find(name);
@@ -406,12 +419,18 @@ void JsonOracle::tell(const ObjectQuery &q, ObjectModel *model) {
   model->found = true;
   model->satisfied = q.sorted;
   model->open = q.open;
-  for (auto &[name, demands] : q.included) model->included.insert(name);
+  for (auto &[name, demands] : q.included) {  // ascending: each comes last
+    charge(KEPT_NAME);
+    model->included.insert(model->included.end(), name);
+  }
   model->count = q.view.count + q.included.size() + q.extras.size();
   model->min = q.min;
   model->max = q.max;
   model->plain = q.extras.empty() && q.absences.size() == q.no->size();
-  for (auto &[name, group] : q.absences) model->absences[name].push_back(group);
+  for (auto &[name, group] : q.absences) {
+    charge(KEPT_NAME);
+    model->absences[name].push_back(group);
+  }
 }
 
 bool JsonOracle::remembered(const Hash128 &frame, const std::function<bool()> &ask) {

@@ -121,6 +121,7 @@ bool JsonOracle::group_can_hold(SchemaId group, Type type) {
 
 void JsonOracle::preferred_first(std::vector<Formula> *alternatives) const {
   if (!preferred_ || preferred_->empty()) return;
+  charge(alternatives->size());
   const FormulaSpace &fs = c_.formulas_;
   auto preferred = [&](Formula f) {
     return fs.kind(f) == FormulaSpace::Kind::Leaf &&
@@ -198,6 +199,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
       if ((f == FormulaSpace::TRUE) != wanted) return false;
       continue;
     }
+    charge(fs.parts(f).size() / 2);
     std::vector<Formula> parts(fs.parts(f).begin(), fs.parts(f).end());
     switch (fs.kind(f)) {
       case FormulaSpace::Kind::Leaf: {

@@ -53,6 +53,7 @@ Re JsonControl::boolean_language(Formula f, Re everything, std::unordered_map<Fo
 StringLanguage JsonControl::string_leaf(SchemaId id, bool lengths_apart) {
   RegexSpace &space = text_.regex();
   const SchemaNode &n = schema_.nodes[id];
+  charge(3 + n.languages.size());
   StringLanguage s;
   s.min = n.min_length;
   s.max = n.max_length;
@@ -125,6 +126,7 @@ Re JsonControl::number_leaf(SchemaId id) {
   if (n.digits) re = digits_only(re);
   if (n.has_values) {
     std::vector<Re> any;
+    charge(n.numbers.size());
     for (const std::string &d : n.numbers) any.push_back(number_equal(space, d));
     re = space.intersect(re, space.alternate(any));
   }

@@ -5,9 +5,13 @@
 namespace structgen {
 namespace {
 
+constexpr uint64_t COPIED = 2;  // units of work: a node, and comparing with its key
+constexpr uint64_t COMPARED_PER_UNIT = 4;
+
 uint32_t size_of(const KeyTree *tree) { return tree ? tree->size : 0; }
 
 const KeyTree *with_subtrees(Arena &arena, const KeyTree &node, const KeyTree *left, const KeyTree *right) {
+  charge(COPIED);
   KeyTree *copy = arena.make<KeyTree>(node);
   copy->left = left;
   copy->right = right;
@@ -37,13 +41,14 @@ const KeyTree *insert(Arena &arena, const KeyTree *tree, const KeyTree &one) {
 
 // How many keys come before those that begin with `prefix`, these included if `with_them`.
 uint64_t count_before(const KeyTree *tree, std::string_view prefix, bool with_them) {
-  uint64_t count = 0;
-  while (tree) {
+  uint64_t count = 0, compared = 0;
+  for (; tree; ++compared) {
     const int order = tree->key(prefix.size()).compare(prefix);
     const bool counts = order < 0 || (with_them && order == 0);
     if (counts) count += 1 + size_of(tree->left);
     tree = counts ? tree->right : tree->left;
   }
+  charge(1 + compared / COMPARED_PER_UNIT);
   return count;
 }
 
@@ -55,21 +60,26 @@ const KeyTree *with_key(Arena &arena, const KeyTree *tree, std::string_view key)
 }
 
 bool has_key(const KeyTree *tree, std::string_view key) {
-  while (tree) {
+  uint64_t compared = 0;
+  bool found = false;
+  for (; tree && !found; ++compared) {
     const int order = key.compare(tree->key());
-    if (order == 0) return true;
+    found = order == 0;
     tree = order < 0 ? tree->left : tree->right;
   }
-  return false;
+  charge(1 + compared / COMPARED_PER_UNIT);
+  return found;
 }
 
 const KeyTree *keys_beginning_with(const KeyTree *tree, std::string_view prefix) {
-  while (tree) {
+  uint64_t compared = 0;
+  for (; tree; ++compared) {
     const int order = tree->key(prefix.size()).compare(prefix);
-    if (order == 0) return tree;
+    if (order == 0) break;
     tree = order < 0 ? tree->right : tree->left;
   }
-  return nullptr;
+  charge(1 + compared / COMPARED_PER_UNIT);
+  return tree;
 }
 
 uint64_t count_keys(const KeyTree *tree, std::string_view prefix) {

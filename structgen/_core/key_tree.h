@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "arena.h"
+#include "work.h"
 
 namespace structgen {
 
@@ -32,6 +33,7 @@ uint64_t count_keys(const KeyTree *tree, std::string_view prefix);
 template <class Visit>
 void each_key(const KeyTree *tree, std::string_view prefix, const Visit &visit) {
   while (tree) {
+    charge(2);
     const int order = tree->key(prefix.size()).compare(prefix);
     if (order >= 0) each_key(tree->left, prefix, visit);
     if (order == 0) visit(tree->key());

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "work.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
@@ -56,6 +56,7 @@ bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
   std::unordered_set<std::u32string, KeyedTextHash> taken;
   std::unordered_map<Key, std::u32string, KeyedTextHash> by_key;
   for (const Terminal &one : defined) {
+    charge(4);
     if (!taken.insert(one.name).second) return false;
     by_key[one.key] = one.name;
   }
@@ -67,11 +68,13 @@ bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
   start_ = static_cast<uint32_t>(found - read_.rules.begin());
   for (Text one : read_.ignore)
     if (!taken.contains(std::u32string(read_.texts[one]))) return false;
+  charge(read_.used.size());
   for (auto [text, offset] : read_.used)
     if (rule_of_[text] == NONE && !taken.contains(std::u32string(read_.texts[text]))) return false;
 
   uint32_t anonymous = 0;
   for (Text text : read_.literals) {
+    charge(10);
     const std::u32string_view written = read_.texts[text];
     Key key;
     std::u32string telling;
@@ -103,12 +106,14 @@ bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
   for (Text one : read_.ignore) wanted.insert(read_.texts[one]);
   for (uint32_t r = 0; r < kept.size(); ++r) {
     if (!kept[r]) continue;
+    charge(1 + 2 * read_.rules[r].symbols.size());
     for (Text one : read_.rules[r].symbols) {
       const auto name = names_.find(one);
       wanted.insert(name == names_.end() ? read_.texts[one] : std::u32string_view(name->second));
     }
   }
   for (Terminal &one : defined) {
+    charge(2);
     if (!wanted.contains(one.name)) continue;
     if (const auto word = word_of(one.key)) one.widest = one.length = static_cast<int64_t>(word->size());
     terminals.push_back(std::move(one));
@@ -138,6 +143,7 @@ std::vector<bool> LarkGrammar::kept_rules() const {
   std::vector<std::vector<uint32_t>> mentions(count);
   for (uint32_t r = 0; r < count; ++r)
     for (Text one : read_.rules[r].symbols) {
+      charge();
       const uint32_t other = rule_of_[one];
       if (other == NONE || (other == r && !mentions_itself_by_helper(r))) continue;
       mentions[r].push_back(other);
@@ -160,6 +166,8 @@ std::vector<bool> LarkGrammar::kept_rules() const {
 }
 
 void LarkGrammar::sort() {
+  // Terminals are large: a stable sort moves each of them as often as it compares it.
+  charge(2 * terminals.size() * search_work(terminals.size()));
   std::stable_sort(terminals.begin(), terminals.end(), [](const Terminal &a, const Terminal &b) {
     if (a.priority != b.priority) return a.priority > b.priority;
     if (a.is_pattern != b.is_pattern) return b.is_pattern;
@@ -186,6 +194,7 @@ Bodies LarkGrammar::bodies() const {
   // A node stands behind all that it is made of. What is not kept is made, too, where all that it mentions is.
   for (uint32_t n = 0; n < read_.nodes.size(); ++n) {
     const LarkText::Node &node = read_.nodes[n];
+    charge(2);
     if (node.kind == LarkText::Node::Rule) {
       if (rule_of_[node.text] != NONE) ids[n] = out.rule(rule_of_[node.text]);
       continue;
@@ -204,6 +213,7 @@ Bodies LarkGrammar::bodies() const {
       if (same == Bodies::Sequence || met.insert(id).second) parts.push_back(id);
     };
     for (uint32_t i = 0; i < node.count && known; ++i) {
+      charge(2);
       const Bodies::Id part = ids[read_.children[node.first + i]];
       known = part != Bodies::NONE;
       if (!known) break;

@@ -55,6 +55,7 @@ LexemeState Lexemes::begin(Re language, Re beyond, Re earlier) {
 
 LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
   if (!regex_.alive(language)) return DEAD;
+  charge(2);
   const Hash128 key = hash_words(STATE, language, beyond, earlier);
   if (auto it = index_.find(key); it != index_.end()) return it->second;
   const Re after = beyond == earlier ? beyond : regex_.alternate(beyond, earlier);
@@ -63,6 +64,7 @@ LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
   made.beyond = beyond;
   made.earlier = earlier;
   made.after = after;
+  charge(6);
   const bool is_complete = regex_.nullable(language);  // subtle: a limit may be met in there
   states_.push_back(std::move(made));
   rows_.emplace_back();
@@ -73,6 +75,7 @@ LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
 
 LexemeState Lexemes::first_step(LexemeState s, uint8_t byte) {
   if (s == DEAD) return DEAD;
+  charge(ROW);
   auto row = std::make_unique<Row>();
   row->fill(UNKNOWN);
   const structgen::Row &language = regex_.row(states_[s].language);
@@ -93,6 +96,7 @@ LexemeState Lexemes::next(LexemeState s, uint8_t byte) {
   const Re rest = language[byte], rest_beyond = beyond[byte], rest_earlier = earlier[byte];
   const LexemeState to = intern(rest, rest_beyond, rest_earlier);
   work_ += ROW;
+  charge(ROW);
   Row &row = *rows_[s];
   for (size_t b = 0; b < 256; ++b)
     if (language[b] == rest && beyond[b] == rest_beyond && earlier[b] == rest_earlier) row[b] = to;

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "sorting.h"
+
 namespace structgen {
 namespace {
+
+constexpr size_t PAIRS_PER_UNIT = 8;  // of terminals, of which at least one is a literal
 
 constexpr uint64_t CONTEXT = 51, STATE = 52, BEGUN = 53, TOUCHED = 54;
 
@@ -139,6 +143,7 @@ std::optional<bool> Lexer::ends_before(uint32_t t, std::string_view separator) c
   std::vector<Re> running = patterns_;
   for (size_t i = 0; i < read.size(); ++i) {
     bool whole = false;
+    structgen::charge(1 + 2 * running.size());
     for (Re &p : running) {
       p = regex_.row(p)[static_cast<uint8_t>(read[i])];
       whole |= regex_.nullable(p);
@@ -157,6 +162,7 @@ std::optional<bool> Lexer::ends_before(uint32_t t, std::string_view separator) c
 std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals) {
   std::vector<Re> all;
   for (uint32_t t : terminals) {
+    structgen::charge(1 + terminals.size() / PAIRS_PER_UNIT);
     // What another terminal matches anyway need not be said twice.
     const bool covered = literal_[t] && std::any_of(terminals.begin(), terminals.end(), [&](uint32_t u) {
       return !literal_[u] && overlap(t, u);
@@ -166,11 +172,12 @@ std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals)
     if (literal_[t]) texts_.push_back(*literal_[t]);
     else patterns_.push_back(g_.terminals[t].language);
   }
-  std::sort(texts_.begin(), texts_.end());
+  sort_texts(texts_.begin(), texts_.end());
   const Re any = regex_.alternate(all);
   std::vector<Words> out;
   for (size_t i = 0; i < terminals.size(); ++i) {
     const uint32_t t = terminals[i];
+    structgen::charge(1 + i / PAIRS_PER_UNIT);
     std::vector<std::string> literals;
     std::vector<Re> better;
     for (size_t j = 0; j < i; ++j) {
@@ -200,7 +207,7 @@ std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals,
       out.push_back({t.language, RegexSpace::EMPTY});
       continue;
     }
-    structgen::charge(1 + i + t.scanner);
+    structgen::charge(1 + (i + t.scanner) / 4);
     std::vector<Re> better, scanners;
     for (size_t j = 0; j < i; ++j)
       if (g_.terminals[terminals[j]].scanner == t.scanner && !g_.terminals[terminals[j]].lazy &&
@@ -239,7 +246,7 @@ Context Lexer::context(std::span<const uint32_t> expected, std::span<const uint3
     if (g_.terminals[t].kind == GrammarTerminal::Text && !dead_[t]) terminals.push_back(t);
   terminals.insert(terminals.end(), g_.ignore.begin(), g_.ignore.end());
   if (terminals.empty()) return 0;
-  std::sort(terminals.begin(), terminals.end());
+  sort_numbers(terminals.begin(), terminals.end());
   terminals.erase(std::unique(terminals.begin(), terminals.end()), terminals.end());
   Hash128 key = hash_words(CONTEXT);
   auto is_barred = [&](uint32_t t) { return std::find(barred.begin(), barred.end(), t) != barred.end(); };
@@ -318,6 +325,7 @@ LexState Lexer::begin_touched(Context c, Re earlier, uint8_t byte) {
 
 LexState Lexer::intern(std::vector<Running> running, Context context) {
   if (running.empty()) return DEAD;
+  structgen::charge(3 + running.size());
   std::sort(running.begin(), running.end(), [](const Running &a, const Running &b) {
     return a.terminal != b.terminal ? a.terminal < b.terminal : a.lexeme < b.lexeme;
   });
@@ -327,6 +335,7 @@ LexState Lexer::intern(std::vector<Running> running, Context context) {
   Hash128 key = hash_words(STATE, context);
   for (const Running &r : running) key = extend(key, static_cast<uint64_t>(r.terminal) << 32 | r.lexeme);
   if (auto it = state_index_.find(key); it != state_index_.end()) return it->second;
+  structgen::charge(6);
   State s;
   s.context = context;
   for (const Running &r : running)

@@ -46,6 +46,7 @@ class Nesting {
   static uint32_t around(uint32_t inner) { return inner == NO_VALUE ? NO_VALUE : inner + 1; }
 
   uint32_t least_of(const std::vector<SchemaId> &branches) const {
+    charge(1 + branches.size() / 8);
     uint32_t least = NO_VALUE;
     for (SchemaId id : branches) least = std::min(least, of(id));
     return least;
@@ -53,7 +54,7 @@ class Nesting {
 
   uint32_t of_object(const SchemaNode &n) const {
     uint32_t inner = 0;
-    for (const std::string &key : n.required)
+    for (const std::string &key : n.required)  // hashing a key is charged
       if (auto found = n.property_index.find(key); found != n.property_index.end())
         inner = std::max(inner, of(found->second));
     return around(inner);
@@ -62,12 +63,14 @@ class Nesting {
   uint32_t of_array(const SchemaNode &n) const {
     uint32_t inner = 0;
     const size_t fixed = static_cast<size_t>(std::min<uint64_t>(n.min_items, n.prefix_items.size()));
+    charge(fixed / 8);
     for (size_t i = 0; i < fixed; ++i) inner = std::max(inner, of(n.prefix_items[i]));
     if (n.min_items > n.prefix_items.size()) inner = std::max(inner, of(n.items));
     return around(inner);
   }
 
   uint32_t of_node(const SchemaNode &n) const {
+    charge(2 + (n.all_of.size() + n.refs.size()) / 8);
     if (n.boolean) return *n.boolean ? 0 : NO_VALUE;
     uint32_t least = NO_VALUE;
     if (n.has_values) {
@@ -105,6 +108,7 @@ bool runs_in_circles(const Schema &schema) {
   };
   std::vector<std::pair<SchemaId, std::vector<SchemaId>>> path;  // what is still to be looked at from each
   for (SchemaId start = 0; start < schema.nodes.size(); ++start) {
+    charge();
     if (state[start] != New) continue;
     state[start] = Open;
     path.emplace_back(start, beside(start));

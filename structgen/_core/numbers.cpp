@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "number_residual.h"
+#include "work.h"
 
 namespace structgen {
 
@@ -84,6 +85,7 @@ DecimalMultiple parse_multiple(const std::optional<std::string> &text, bool inte
 }  // namespace
 
 struct NumberMachine::Impl {
+  static constexpr uint64_t STATE = 2;  // units of work to find out what is left of a number
   // One prefix that leads to the state: what is left is the same for all of them.
   struct State {
     const NumberConstraint *constraint;
@@ -93,7 +95,7 @@ struct NumberMachine::Impl {
 
   NumberOptions options;
   std::deque<NumberConstraint> constraints;
-  std::vector<State> states{{nullptr, {}, false}};  // 0 is dead
+  std::deque<State> states{{nullptr, {}, false}};  // 0 is dead; a deque: many large ones are not moved when one more comes
   std::unordered_map<std::string, uint64_t> ids;
 
   uint64_t begin(NumberConstraint constraint) {
@@ -105,6 +107,7 @@ struct NumberMachine::Impl {
   }
 
   uint64_t intern(const NumberConstraint *constraint, NumberPrefix prefix) {
+    structgen::charge(STATE + prefix.digits.size() / 8);
     NumberResidual residual = classify(*constraint, prefix, options);
     if (!residual.alive) return 0;
     auto [entry, fresh] = ids.try_emplace(std::move(residual.key), states.size());

@@ -11,6 +11,7 @@
 #include <bit>
 
 #include "regex_nodes.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
@@ -19,7 +20,7 @@ constexpr size_t MAX_TERMS = 256;  // of a distributed intersection
 constexpr long MAX_COMPARED_LEAVES = 64;  // of a union; more, as in a long enum, are not compared with each other
 
 std::vector<CodeRange> normalised(std::vector<CodeRange> r) {
-  std::sort(r.begin(), r.end(), [](auto &a, auto &b) { return a.lo < b.lo; });
+  sort_numbers(r.begin(), r.end(), [](auto &a, auto &b) { return a.lo < b.lo; });
   std::vector<CodeRange> out;
   for (CodeRange x : r) {
     if (x.hi < x.lo) continue;
@@ -43,7 +44,7 @@ std::vector<CodeRange> in_both(const std::vector<CodeRange> &a, const std::vecto
 }
 
 void make_set(std::vector<Re> &xs) {
-  std::sort(xs.begin(), xs.end());
+  sort_numbers(xs.begin(), xs.end());
   xs.erase(std::unique(xs.begin(), xs.end()), xs.end());
 }
 
@@ -80,10 +81,12 @@ Re RegexSpace::literal(std::string_view utf8) {
 Re RegexSpace::literals(std::span<const std::string> texts) {
   Impl &s = *impl_;
   std::vector<std::string_view> sorted;
-  for (const std::string &t : texts)
+  for (const std::string &t : texts) {
+    charge(1 + t.size() / 16);
     if (std::all_of(t.begin(), t.end(), [&](char c) { return s.spellable.test(static_cast<uint8_t>(c)); }))
       sorted.push_back(t);
-  std::sort(sorted.begin(), sorted.end());
+  }
+  sort_texts(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   if (sorted.empty()) return EMPTY;
   // The path from the root to the text read last; what lies left of it is made already.
@@ -201,6 +204,7 @@ Re RegexSpace::Impl::alternate(std::vector<Re> xs) {
     if (x == ANY_TEXT) return ANY_TEXT;
     loops |= nodes[x].loops;
     if (nodes[x].kind == ReKind::Alternate) {
+      charge(nodes[x].count / 8);
       for (uint32_t i = 0; i < nodes[x].count; ++i) flat.push_back(part(x, i));
     } else {
       flat.push_back(x);
@@ -296,6 +300,7 @@ Re RegexSpace::Impl::intersect(std::vector<Re> xs) {
     if (x == ANY_TEXT) continue;
     loops |= nodes[x].loops;
     if (nodes[x].kind == ReKind::Intersect) {
+      charge(nodes[x].count / 8);
       for (uint32_t i = 0; i < nodes[x].count; ++i) flat.push_back(part(x, i));
     } else {
       flat.push_back(x);

@@ -7,6 +7,7 @@
 //
 // Cost: for each term its sequence up to the repetition in question; terms without a count are not walked.
 #include "regex_nodes.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
@@ -28,6 +29,7 @@ struct Entry {
 // The `which`-th repetition of each term. True: some were merged.
 bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
   std::vector<Entry> entries;
+  charge(xs.size() / 8);
   for (Re x : xs) {
     if (which > 0 && !nodes[x].counted) continue;
     uint64_t heads = 0;
@@ -41,12 +43,13 @@ bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
         break;
       }
       if (!sequence || length == MAX_HEADS || !nodes[part(r, 1)].counted) break;
+      charge();
       heads = mix(heads, head);
     }
   }
   if (entries.size() < 2) return false;
   auto key = [](const Entry &e) { return std::tie(e.body, e.tail, e.length, e.heads); };
-  std::sort(entries.begin(), entries.end(), [&](const Entry &a, const Entry &b) {
+  sort_numbers(entries.begin(), entries.end(), [&](const Entry &a, const Entry &b) {
     return key(a) != key(b) ? key(a) < key(b) : a.lo < b.lo;
   });
   auto same_heads = [&](Re a, Re b, size_t length) {
@@ -77,7 +80,8 @@ bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
     i = j;
   }
   if (gone.empty()) return false;
-  std::sort(gone.begin(), gone.end());
+  sort_numbers(gone.begin(), gone.end());
+  charge(xs.size() * search_work(gone.size()) / 4);
   std::erase_if(xs, [&](Re x) { return std::binary_search(gone.begin(), gone.end(), x); });
   xs.insert(xs.end(), merged.begin(), merged.end());
   return true;

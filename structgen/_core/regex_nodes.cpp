@@ -67,8 +67,7 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
                    mix(static_cast<uint64_t>(n.lo), static_cast<uint64_t>(n.hi)));
   for (Re p : its) h = mix(h, p);
   n.hash = static_cast<uint32_t>(h);
-  const size_t mask = slots.size() - 1;
-  size_t at = n.hash & mask;
+  size_t mask = slots.size() - 1, at = n.hash & mask;
   for (; slots[at] != EMPTY; at = (at + 1) & mask) {
     charge();
     const ReNode &m = nodes[slots[at]];
@@ -122,6 +121,12 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
     n.depth = static_cast<uint16_t>(depth);
     if (n.kind >= ReKind::LookAhead) n.plain = false;
   }
+  if ((nodes.size() + 1) * 2 > slots.size()) {
+    // subtle: before the node is there, so that a limit leaves the table as it was.
+    widen_slots();
+    mask = slots.size() - 1;
+    for (at = n.hash & mask; slots[at] != EMPTY;) at = (at + 1) & mask;
+  }
   const auto r = static_cast<Re>(nodes.size());
   n.begin = static_cast<uint32_t>(parts.size());
   n.count = static_cast<uint32_t>(its.size());
@@ -130,17 +135,19 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
   rows.emplace_back();
   bytes += sizeof(ReNode) + sizeof(Re) * (its.size() + 2) + sizeof(void *);
   slots[at] = r;
-  if (nodes.size() * 2 > slots.size()) {
-    std::vector<Re> wider(slots.size() * 2, EMPTY);
-    for (Re old : slots) {
-      if (old == EMPTY) continue;
-      size_t to = nodes[old].hash & (wider.size() - 1);
-      while (wider[to] != EMPTY) to = (to + 1) & (wider.size() - 1);
-      wider[to] = old;
-    }
-    slots = std::move(wider);
-  }
   return r;
+}
+
+void RegexSpace::Impl::widen_slots() {
+  std::vector<Re> wider(slots.size() * 2, EMPTY);
+  for (Re old : slots) {
+    if (old == EMPTY) continue;
+    charge();
+    size_t to = nodes[old].hash & (wider.size() - 1);
+    while (wider[to] != EMPTY) to = (to + 1) & (wider.size() - 1);
+    wider[to] = old;
+  }
+  slots = std::move(wider);
 }
 
 uint32_t RegexSpace::Impl::intern_ranges(std::vector<CodeRange> r) {

@@ -146,6 +146,7 @@ struct RegexSpace::Impl {
 
   // regex_nodes.cpp
   Re intern(ReNode node, std::span<const Re> its_parts);
+  void widen_slots();
   uint32_t intern_ranges(std::vector<CodeRange> r);
   Re part(Re r, uint32_t i) const { return parts[nodes[r].begin + i]; }
   std::vector<Re> all_parts(Re r) const {

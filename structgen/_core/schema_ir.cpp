@@ -10,12 +10,15 @@
 #include "nesting.h"
 #include "regex_ir.h"
 #include "stack.h"
+#include "work.h"
 
 namespace nb = nanobind;
 
 namespace structgen {
 namespace {
 
+constexpr uint64_t TEXT_BYTES_PER_UNIT = 32;  // of a string that Python may have to encode, and that is copied here
+constexpr uint64_t READ_NODE = 10, READ_KEYWORD = 4;  // units of work, without what a keyword lists
 constexpr uint32_t MOST_NESTED = 500, MOST_PLANS = 50'000;  // constraints inside each other; in all
 
 std::string_view text_of(nb::handle h) {
@@ -25,6 +28,7 @@ std::string_view text_of(nb::handle h) {
     PyErr_Clear();
     throw std::invalid_argument("text with lone surrogates cannot be generated");
   }
+  charge(2 + static_cast<uint64_t>(n) / TEXT_BYTES_PER_UNIT);
   return {p, static_cast<size_t>(n)};
 }
 
@@ -46,6 +50,7 @@ struct NodeReader {
   size_t size;
 
   SchemaId id(nb::handle h) const {
+    charge();
     auto i = nb::cast<uint32_t>(h);
     if (i >= size) throw std::invalid_argument("schema node id out of range");
     return i;
@@ -57,7 +62,10 @@ struct NodeReader {
   }
   std::vector<std::vector<SchemaId>> id_lists(nb::handle h) const {
     std::vector<std::vector<SchemaId>> out;
-    for (nb::handle x : h) out.push_back(ids(x));
+    for (nb::handle x : h) {
+      charge(2);
+      out.push_back(ids(x));
+    }
     return out;
   }
   std::vector<std::string> texts(nb::handle h) const {
@@ -105,11 +113,17 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
     {"maxItems", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.max_items = count_of(v); }},
     {"properties",
      [](const NodeReader &r, SchemaNode &n, nb::handle v) {
-       for (nb::handle x : v) n.properties.emplace_back(text_of(x[0]), r.id(x[1]));
+       for (nb::handle x : v) {
+         charge(4);
+         n.properties.emplace_back(text_of(x[0]), r.id(x[1]));
+       }
      }},
     {"patternProperties",
      [](const NodeReader &r, SchemaNode &n, nb::handle v) {
-       for (nb::handle x : v) n.pattern_properties.emplace_back(r.cache.convert(r.space, {nb::object(x[0]), "the pattern"}), r.id(x[1]));
+       for (nb::handle x : v) {
+         charge(4);
+         n.pattern_properties.emplace_back(r.cache.convert(r.space, {nb::object(x[0]), "the pattern"}), r.id(x[1]));
+       }
      }},
     {"additionalProperties", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.additional_properties = r.id(v); }},
     {"propertyNames", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.property_names = r.id(v); }},
@@ -188,14 +202,16 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
   Schema schema;
   nb::dict d = nb::cast<nb::dict>(ir);
   nb::object nodes = d["nodes"];
-  schema.nodes.resize(nb::len(nodes));
+  const size_t count = nb::len(nodes);
+  // subtle: nodes are large, and made one by one: a limit that ends the reading then has little to destroy.
+  schema.nodes.reserve(count);
   schema.root = nb::cast<uint32_t>(d["root"]);
-  if (schema.root >= schema.nodes.size()) throw std::invalid_argument("schema root out of range");
+  if (schema.root >= count) throw std::invalid_argument("schema root out of range");
   if (d.contains("options")) schema.options = read_options(nb::cast<nb::dict>(d["options"]));
-  NodeReader reader{space.regex(), cache, schema.nodes.size()};
-  size_t i = 0;
+  NodeReader reader{space.regex(), cache, count};
   for (nb::handle h : nodes) {
-    SchemaNode &n = schema.nodes[i++];
+    charge(READ_NODE);
+    SchemaNode &n = schema.nodes.emplace_back();
     if (PyBool_Check(h.ptr())) {
       n.boolean = h.ptr() == Py_True;
       continue;
@@ -204,6 +220,7 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
     Py_ssize_t position = 0;
     if (!PyDict_Check(h.ptr())) throw std::invalid_argument("a schema node is neither a boolean nor a dict");
     while (PyDict_Next(h.ptr(), &position, &key, &value)) {
+      charge(READ_KEYWORD);
       auto it = HANDLERS.find(text_of(key));
       if (it == HANDLERS.end())
         throw std::invalid_argument("the core does not know the keyword " + std::string(text_of(key)) + " at " + n.pointer);
@@ -213,6 +230,7 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
       throw LimitError("enum lists " + std::to_string(n.values.size()) + " arrays and objects at " + n.pointer + "; " +
                        std::to_string(space.limits().listed_containers) + " are read (limit listed_containers)");
   }
+  if (schema.nodes.size() != count) throw std::invalid_argument("malformed IR: the list of nodes changed while it was read");
   return schema;
 }
 
@@ -224,6 +242,7 @@ class MissingControls {
   explicit MissingControls(const std::bitset<256> &spellable) : spellable_(spellable) {}
 
   bool may_be_needed(nb::handle ir, int depth = 0) {
+    charge(4);
     if (depth > 500 || stack_is_short()) return true;
     if (!seen_.insert(ir.ptr()).second) return false;  // the answer was no, or the search would be over
     const std::string_view kind = text_of(ir[0]);
@@ -235,6 +254,7 @@ class MissingControls {
     }
     if (kind == "class") {
       for (nb::handle r : ir[1]) {
+        charge(4);
         auto hi = nb::cast<uint32_t>(r[1]);
         if (hi >= 0x20) return false;
         for (auto c = nb::cast<uint32_t>(r[0]); c <= hi; ++c)

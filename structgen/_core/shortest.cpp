@@ -152,12 +152,14 @@ bool Shortest::write(Formula f, std::string *out) const {
       continue;
     }
     if (piece.key) {
+      charge(1 + piece.key->size() / 8);
       *out += '"' + escape_json(*piece.key) + "\":";
       continue;
     }
     const auto it = entries_.find(piece.value);
     if (it == entries_.end() || it->second->best.length > MAX_TEXT || out->size() > MAX_TEXT) return false;
     const Candidate &c = it->second->best;
+    charge(c.scalar.size() / 8 + c.parts.size());
     if (c.kind == Candidate::String) {
       *out += '"' + escape_json(c.scalar) + '"';
     } else if (c.kind != Candidate::Array && c.kind != Candidate::Object) {
@@ -169,6 +171,7 @@ bool Shortest::write(Formula f, std::string *out) const {
       bool last = true;
       for (size_t i = c.parts.size(); i-- > 0;)
         for (uint64_t n = c.parts[i].times; n > 0; --n) {
+          charge();
           if (!last) todo.push_back({0, nullptr, ","});
           last = false;
           todo.push_back({c.parts[i].value, nullptr, nullptr});
@@ -256,14 +259,14 @@ Formula Shortest::other_than(Formula requirement, const std::vector<std::string>
   std::vector<SchemaId> ids;
   const std::function<SchemaId(SchemaNode)> adder = [&](SchemaNode n) { return add(std::move(n)); };
   for (const std::string &t : texts) {
-    auto [it, fresh] = constants_.try_emplace(t, NO_SCHEMA);
-    if (fresh) it->second = ConstantReader(t, adder).value();
-    ids.push_back(it->second);
+    SchemaId &known = constants_.try_emplace(t, NO_SCHEMA).first->second;  // subtle: also left so by a limit
+    if (known == NO_SCHEMA) known = ConstantReader(t, adder).value();
+    ids.push_back(known);
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  auto [it, fresh] = enums_.try_emplace(ids, NO_SCHEMA);
-  if (fresh) {
+  const auto it = enums_.try_emplace(ids, NO_SCHEMA).first;
+  if (it->second == NO_SCHEMA) {
     SchemaNode n;
     n.has_values = true;
     for (SchemaId id : ids) {

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "shortest.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
@@ -45,6 +46,7 @@ void Shortest::objects(ObjectControl *o, Candidate *best) {
       q.max = std::min(q.max, c_.schema_.nodes[g].max_properties);
       const std::vector<std::string> required = c_.schema_.nodes[g].required;
       for (const std::string &name : required) {
+        charge(search_work(q.keys.size()));
         const auto i = static_cast<uint32_t>(u.find(name));
         if (!q.keys.try_emplace(i).second) continue;
         sum += key_length(name) + length(q.base[i]);
@@ -122,6 +124,7 @@ void Shortest::violate(ObjectChoice &q, size_t next, uint64_t sum) {
     options.push_back(o);
   };
   for (uint32_t i = 0; i < u.keys.size(); ++i) {
+    charge();
     if (q.omitted.count(i) || q.base[i] == FormulaSpace::FALSE) continue;
     const Formula broken = c_.formulas_.negation(c_.key_requirement(group, u.keys[i]));
     if (broken == FormulaSpace::FALSE) continue;
@@ -185,7 +188,10 @@ void Shortest::finish(ObjectChoice &q, uint64_t sum) {
     all.push_back(base);
     return c_.formulas_.conjunction(std::move(all));
   };
-  for (auto &[i, demands] : q.keys) parts.push_back({u.keys[i], conjunction(q.base[i], demands), 1});
+  for (auto &[i, demands] : q.keys) {
+    charge(3);
+    parts.push_back({u.keys[i], conjunction(q.base[i], demands), 1});
+  }
   auto text_of = [&](size_t k, size_t i) {
     ShortestTexts &texts = extra_texts(*q.o, q.classes[k].second);
     const std::string *text = texts.get(i);
@@ -205,6 +211,7 @@ void Shortest::finish(ObjectChoice &q, uint64_t sum) {
     };
     std::vector<More> more;
     for (uint32_t i = 0; i < u.keys.size(); ++i) {
+      charge(1 + search_work(q.keys.size()));
       if (q.keys.count(i) || q.omitted.count(i)) continue;
       const uint64_t value = length(q.base[i]);
       if (value < NONE) more.push_back({key_length(u.keys[i]) + value, {u.keys[i], q.base[i], 1}});
@@ -220,6 +227,7 @@ void Shortest::finish(ObjectChoice &q, uint64_t sum) {
       }
     }
     if (more.size() < owed) return;
+    charge(more.size() * search_work(more.size()));
     std::stable_sort(more.begin(), more.end(), [](const More &a, const More &b) { return a.length < b.length; });
     for (uint64_t i = 0; i < owed; ++i) {
       sum += more[i].length;
@@ -229,12 +237,17 @@ void Shortest::finish(ObjectChoice &q, uint64_t sum) {
   const uint64_t total = 2 + sum + (parts.size() > 1 ? parts.size() - 1 : 0);
   if (total >= q.best->length) return;
   // Declared keys in their order, then the others: what the option `ordered` asks for, and easy to read.
-  auto rank = [&](const Part &p) {
-    const int64_t i = u.find(p.key);
-    return i < 0 ? u.keys.size() : u.rank[static_cast<size_t>(i)];
-  };
-  std::stable_sort(parts.begin(), parts.end(), [&](const Part &a, const Part &b) { return rank(a) < rank(b); });
-  *q.best = {Candidate::Object, total, {}, std::move(parts)};
+  std::vector<std::pair<size_t, size_t>> order;  // the rank of a part, and where it is
+  for (size_t at = 0; at < parts.size(); ++at) {
+    const int64_t i = u.find(parts[at].key);
+    order.emplace_back(i < 0 ? u.keys.size() : u.rank[static_cast<size_t>(i)], at);
+  }
+  sort_numbers(order.begin(), order.end());
+  std::vector<Part> in_order;
+  in_order.reserve(parts.size());
+  charge(parts.size());
+  for (auto &[rank, at] : order) in_order.push_back(std::move(parts[at]));
+  *q.best = {Candidate::Object, total, {}, std::move(in_order)};
 }
 
 }  // namespace structgen

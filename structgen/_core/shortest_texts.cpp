@@ -21,6 +21,7 @@ uint64_t written(uint8_t byte) {
 }  // namespace
 
 uint64_t written_length(std::string_view text) {
+  charge(text.size() / 16);
   uint64_t total = 0;
   for (char c : text) total += written(static_cast<uint8_t>(c));
   return total;

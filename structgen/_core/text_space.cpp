@@ -75,6 +75,7 @@ TextState TextSpace::state(Re re, uint32_t escape, Encoding encoding) {
   // The escape state fits 28 bits, but only few of its values occur: fold all into one key.
   uint64_t key = (static_cast<uint64_t>(re) << 32 | escape << 2) ^ static_cast<uint64_t>(encoding);
   if (const auto it = index_.find(key); it != index_.end()) return it->second;
+  charge(4);
   const bool is_complete = escape == 0 && regex_.nullable(re);  // subtle: a limit may be met in there
   const auto id = static_cast<TextState>(states_.size());
   states_.push_back({re, escape, encoding, is_complete, NO_KINDS_YET, nullptr});

@@ -150,7 +150,9 @@ bool WitnessSearch::other_key(const Node *n, Re re, std::string *rest) {
       read.back() = static_cast<char>(byte);
       const KeyTree *there = keys_beginning_with(seen, read);
       if (there && with >= 0 && there->size >= fewest->size) continue;
-      if (there && space_.count_texts(next) <= count_keys(there, read)) continue;
+      // Not all keys of the subtree need begin so: they are counted only where that may matter.
+      const uint64_t texts = there ? space_.count_texts(next) : UINT64_MAX;
+      if (there && texts <= there->size && texts <= count_keys(there, read)) continue;
       fewest = there;
       with = byte;
     }

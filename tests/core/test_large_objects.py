@@ -67,7 +67,7 @@ def test_many_required_keys_have_completions() -> None:
 
 def test_the_limit_that_stops_a_completion_is_named() -> None:
     schema = {"type": "object", "required": names(20_000)}
-    matcher = sg.Matcher(sg.json_schema(schema), sg.Vocabulary.of_bytes().with_limits(call_steps=10**6))
+    matcher = sg.Matcher(sg.json_schema(schema), sg.Vocabulary.of_bytes().with_limits(call_steps=2 * 10**6))
     with pytest.raises(LimitExceeded) as caught:
         matcher.witness_text()
     assert caught.value.limit == "call_steps"
