@@ -38,6 +38,8 @@ __all__ = ["Matcher", "compile_constraint", "fill_masks", "open_matcher"]
 _PROGRAMS_PER_VOCABULARY = 64
 _MASK_BYTES_PER_VOCABULARY = 12 << 20
 """Memory of masks, of all programs on a vocabulary, past which the programs used longest ago are let go."""
+_PROGRAM_BYTES_PER_VOCABULARY = 256 << 20
+"""The same for what the programs have made, the newest apart: a search can leave hundreds of megabytes behind."""
 _LET_GO_AT_ONCE = 4
 _NAMED = 8
 """Characters that an error lists."""
@@ -66,6 +68,10 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
         raise _unspelled(constraint, vocabulary, parts) or empty_constraint(
             constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
         )
+    held = sum(one.memory for one in known.values())
+    while held > _PROGRAM_BYTES_PER_VOCABULARY:
+        _, oldest = known.popitem(last=False)
+        held -= oldest.memory
     known[constraint] = program
     # A program in use keeps its masks anyway, so a few at a time are let go.
     for _ in range(_LET_GO_AT_ONCE):

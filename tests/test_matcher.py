@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
+from structgen import matcher as matcher_module
 from structgen.errors import OptionError, VocabularyMismatch
 from structgen.matcher import Matcher, fill_masks
 from structgen.vocabulary import Vocabulary
@@ -85,3 +86,16 @@ def test_what_is_unproven_is_asked_of_the_program_that_runs(monkeypatch: pytest.
     monkeypatch.setattr("structgen.matcher.compile_constraint", compile_constraint)
     made = Matcher.of_program(constraint, VOCABULARY, program)
     assert made.unproven == made.fork().unproven == program.unproven == 0
+
+
+def test_programs_are_let_go_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six schemas of 700 bytes held 3.2 GB, since the programs kept were bounded by their number alone."""
+    vocabulary = Vocabulary.of_bytes()
+    schemas = [sg.json_schema({"enum": [f"{letter}{i}" for i in range(500)]}) for letter in "abcdef"]
+    largest = max(Matcher(one, vocabulary)._program.memory for one in schemas)
+    assert len(matcher_module._programs[vocabulary]) == len(schemas)
+    monkeypatch.setattr(matcher_module, "_PROGRAM_BYTES_PER_VOCABULARY", 2 * largest)
+    Matcher(sg.regex("last"), vocabulary)
+    kept = matcher_module._programs[vocabulary]
+    assert list(kept) == [*schemas[-len(kept) + 1 :], sg.regex("last")]
+    assert sum(one.memory for one in kept.values()) <= 3 * largest

@@ -226,12 +226,8 @@ void bind_engine(nb::module_ &m) {
           return p.unproven();
         });
       })
-      .def_prop_ro("memory", [](Program &p) {
-        return without_gil([&] {
-          Program::Turn turn(p);
-          return p.memory();
-        });
-      })
+      // Without a turn: it may be asked while another thread has a long call.
+      .def_prop_ro("memory", &Program::memory)
       // Units of work that steps and masks in grammars have taken so far (automaton.h).
       .def_prop_ro("grammar_work", [](Program &p) {
         return without_gil([&] {
