@@ -39,6 +39,11 @@ def raw_server(reply: Reply) -> Iterator[str]:
             try:
                 connection.recv(1 << 16)
                 reply(connection)
+                # Closed with bytes unread (the request's body may come after its head), the connection would be
+                # reset, and the client would lose what it has not read yet.
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):
+                    pass
             except OSError:
                 pass  # the client has had enough
 
