@@ -351,6 +351,11 @@ void bind_engine(nb::module_ &m) {
              if (!used_without_gil(self, [&] { return self.witness_tokens(&out); })) return std::nullopt;
              return out;
            })
+      .def("in_vain",
+           [](Matcher &self) -> std::optional<std::string> {
+             const Use use(self.in_use());
+             return self.in_vain() ? std::optional<std::string>(self.in_vain()) : std::nullopt;
+           })
       .def("least_tokens", exclusive<&Matcher::least_tokens>, "room"_a, nb::call_guard<WithoutGil>())
       .def("describe", [](Matcher &self, nb::bytes after) {
              const Use use(self.in_use());

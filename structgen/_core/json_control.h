@@ -146,6 +146,12 @@ struct ObjectView {
   int64_t last_rank;  // ordered objects: rank of the latest key, or the number of keys after an extra one
 };
 
+// What an object that has begun still needs, for one of the ways to complete it.
+struct RestOfObject {
+  std::vector<std::pair<std::string, Formula>> keys;  // those that must come, and what their values must satisfy
+  std::vector<std::pair<Re, Formula>> extras;         // the same of keys that only have to be in a language
+};
+
 class JsonControl {
  public:
   static constexpr const char *LITERALS[] = {"null", "true", "false"};
@@ -182,6 +188,8 @@ class JsonControl {
   bool allowed_keys(ObjectControl *frame, const ObjectView &view, uint64_t *allowed);
   // The texts of extra keys that may come next, where `allowed_keys` says that there are some.
   Re extra_keys(ObjectControl *frame, const ObjectView &view);
+  // Nothing where none was found. `key`: with this one of the universe, too, if not negative.
+  std::optional<RestOfObject> rest_of_object(ObjectControl *frame, const ObjectView &view, int64_t key);
   // A text for each kind of extra key.
   std::vector<std::string> extra_key_examples(ObjectControl *frame);
   bool more_keys(ObjectControl *frame, const ObjectView &view);

@@ -460,6 +460,12 @@ Re JsonControl::extra_keys(ObjectControl *o, const ObjectView &view) {
   return space.alive(re) ? re : RegexSpace::EMPTY;
 }
 
+std::optional<RestOfObject> JsonControl::rest_of_object(ObjectControl *o, const ObjectView &view, int64_t key) {
+  if (key < 0) return oracle_->rest_of_object(o, view, nullptr);
+  const JsonOracle::Include include{false, 0, o->universe->keys[static_cast<size_t>(key)]};
+  return oracle_->rest_of_object(o, view, &include);
+}
+
 std::vector<std::string> JsonControl::extra_key_examples(ObjectControl *o) {
   RegexSpace &space = text_.regex();
   std::vector<std::string> out;

@@ -408,7 +408,9 @@ Hash128 JsonOracle::hash_of(const ObjectControl &o, const ObjectView &view, cons
 
 bool JsonOracle::find_model(const Settled &settled, ObjectControl *o, const ObjectView &view, const Include *include,
                             ObjectModel *model) {
+  RestOfObject *const rest = model->rest;
   *model = {};
+  model->rest = rest;
   const Question question(*this);
   return any_object(settled, *o, view, [&](const Groups &yes, const Groups &no) {
     return object_possible(yes, no, o, view, include, model);
@@ -431,6 +433,45 @@ void JsonOracle::tell(const ObjectQuery &q, ObjectModel *model) {
     charge(KEPT_NAME);
     model->absences[name].push_back(group);
   }
+  if (model->rest) tell(q, model->rest);
+}
+
+void JsonOracle::tell(const ObjectQuery &q, RestOfObject *rest) {
+  auto &formulas = c_.formulas_;
+  for (auto &[name, demands] : q.included) {
+    charge(2 + demands.size());
+    std::vector<Formula> all = demands;
+    all.push_back(q.key(c_, name));
+    rest->keys.emplace_back(name, formulas.conjunction(std::move(all)));
+  }
+  uint64_t owed = q.view.count + q.included.size() + q.extras.size();
+  owed = q.min > owed ? q.min - owed : 0;
+  if (q.extras.empty() && owed == 0) return;
+  for (auto &[matched, re] : std::vector<std::pair<uint32_t, Re>>(c_.extra_classes(q.classes))) {
+    std::vector<Formula> base;
+    for (SchemaId g : q.open) base.push_back(c_.extra_requirement(g, *q.classes, matched));
+    for (auto &[kind, demands] : q.extras) {
+      if (kind != matched) continue;
+      std::vector<Formula> all = base;
+      all.insert(all.end(), demands.begin(), demands.end());
+      rest->extras.emplace_back(re, formulas.conjunction(std::move(all)));
+    }
+    const Formula value = formulas.conjunction(std::move(base));
+    for (; owed > 0 && re != RegexSpace::EMPTY && can_hold(value) && c_.count_keys(re) == UNBOUNDED; --owed) {
+      charge();
+      rest->extras.emplace_back(re, value);
+    }
+  }
+}
+
+std::optional<RestOfObject> JsonOracle::rest_of_object(ObjectControl *o, const ObjectView &view, const Include *include) {
+  RestOfObject rest;
+  ObjectModel model;
+  model.rest = &rest;
+  Settled now = settled(*o, view);
+  if (include) now = settled(now, told_by(*o, view, include->name));
+  if (!find_model(now, o, view, include, &model) || !model.found) return std::nullopt;
+  return rest;
 }
 
 bool JsonOracle::remembered(const Hash128 &frame, const std::function<bool()> &ask) {

@@ -43,6 +43,8 @@ class JsonOracle {
   // Which verdicts over a child's roots leave a frame of many branches alive; nothing where it is none (json_branches.cpp).
   std::optional<Formula> object_verdicts(ObjectControl *frame, const Verdicts &on, const ObjectView &view);
   std::optional<Formula> array_verdicts(ArrayControl *frame, const Verdicts &on, uint64_t count);
+  // `include`: with this key, too.
+  std::optional<RestOfObject> rest_of_object(ObjectControl *frame, const ObjectView &view, const Include *include);
   uint64_t unproven() const { return unproven_; }
   void leave_unproven() { ++unproven_; }
 
@@ -107,7 +109,8 @@ class JsonOracle {
   bool any_object(const Settled &settled, const ObjectControl &frame, const ObjectView &view, const Check &check);
   bool object_possible(const Groups &yes, const Groups &no, ObjectControl *frame, const ObjectView &view,
                        const Include *include, ObjectModel *model = nullptr);
-  static void tell(const ObjectQuery &q, ObjectModel *model);
+  void tell(const ObjectQuery &q, ObjectModel *model);
+  void tell(const ObjectQuery &q, RestOfObject *rest);
   static uint64_t extras_there(const ObjectQuery &q);
   bool has_key_left(const ObjectQuery &q, uint32_t kind, uint64_t included);
   bool choose_violations(ObjectQuery &q, size_t next);

@@ -149,6 +149,8 @@ class Matcher {
   std::bitset<256> next_bytes(std::string_view after, bool *may_end);
   // Shortest-first completion of the current text, as bytes; false when none was found.
   bool witness(std::string_view after, std::string *out, bool patient = true);
+  // Why the last of these searches found nothing; null where it did not look in vain.
+  const char *in_vain() const { return in_vain_; }
   // Tokens of a short completion: the fewest for a regular expression, otherwise the fewest that
   // spell the witness.
   bool witness_tokens(std::vector<uint32_t> *out, bool patient = true);
@@ -214,6 +216,7 @@ class Matcher {
   Arena arena_, scratch_;
   History history_;
   std::string begun_;  // bytes before the first token
+  const char *in_vain_ = nullptr;
   bool finished_ = false;
   UseFlag in_use_{
       "this matcher is in use by another thread. Give each thread a matcher of its own: matcher.fork() makes one in the same "

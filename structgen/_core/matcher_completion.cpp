@@ -9,6 +9,15 @@
 
 namespace structgen {
 
+namespace {
+
+// Reasons that are not bounds of the search.
+constexpr const char *DEAD_END = "the text so far has none: it cannot be read";
+constexpr const char *SPECIAL = "the one that was found has special tokens, which are no bytes";
+constexpr const char *UNSPELLED = "no tokens were found that spell one";
+
+}  // namespace
+
 bool Program::shortest(std::string *out, bool *exact) {
   Turn turn(*this, SEARCH);
   JsonControl *json = automaton_->plan().json.get();
@@ -33,8 +42,15 @@ bool Program::shortest(std::string *out, bool *exact) {
 }
 
 bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
+  in_vain_ = nullptr;
   return with_state(after, [&](Reader &r, const Node *n, size_t i) {
-    const bool complete = n && i == after.size() && complete_text(program_->automaton(), r, n, out, patient);
+    if (!n || i < after.size()) {
+      in_vain_ = DEAD_END;
+      return false;
+    }
+    InVain why = InVain::Nothing;
+    const bool complete = complete_text(program_->automaton(), r, n, out, patient, &why);
+    if (!complete) in_vain_ = why == InVain::Nothing ? SPECIAL : text_of(why);
     hand_over(*out);
     return complete;
   });
@@ -54,6 +70,7 @@ static bool fewest_tokens(const Vocabulary &vocabulary, const WitnessSymbols &sy
 }
 
 bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
+  in_vain_ = nullptr;
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
     Program::Turn turn(*program_, Program::SEARCH);
     if (program_->space().fewest_tokens(n->text, out)) {
@@ -64,16 +81,20 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   }
   WitnessSymbols symbols;
   const bool found = with_state({}, [&](Reader &r, const Node *n, size_t) {
-    const bool complete = n && complete_state(program_->automaton(), r, n, &symbols, patient);
+    InVain why = InVain::Nothing;
+    const bool complete = n && complete_state(program_->automaton(), r, n, &symbols, patient, &why);
+    if (!complete) in_vain_ = n ? text_of(why) : DEAD_END;
     hand_over(symbols);
     return complete;
   });
   const Vocabulary &vocabulary = program_->space().vocabulary();
   if (found && fewest_tokens(vocabulary, symbols, out)) return true;
+  if (found) in_vain_ = UNSPELLED;
   if (vocabulary.closed()) return false;
   out->clear();
   Program::Turn turn(*program_, Program::SEARCH);
   const bool spelled = state() && search_tokens(state(), out) == Search::Found;
+  if (spelled) in_vain_ = nullptr;
   hand_over(*out);
   return spelled;
 }

@@ -12,7 +12,6 @@ namespace {
 constexpr uint64_t WORK = 1'000'000;
 constexpr int MAX_NESTED = 300;              // requirements looked into at once; deeper ones wait their turn
 constexpr size_t MAX_WAYS = 2'000;           // to satisfy one formula
-constexpr size_t MAX_TEXT = size_t{1} << 24;  // bytes of a text worth writing
 
 }  // namespace
 
@@ -26,6 +25,7 @@ bool Shortest::spend(uint64_t work) {
 
 bool Shortest::text(Formula requirement, std::string *out) {
   work_ = 0;
+  in_vain_ = InVain::Nothing;
   current_ = UINT32_MAX;
   const size_t before = out->size();
   try {
@@ -38,10 +38,14 @@ bool Shortest::text(Formula requirement, std::string *out) {
       look(f);
     }
     if (write(requirement, out)) return true;
+    if (const uint64_t least = entries_.at(requirement)->best.length; least < NONE && least > MAX_TEXT) doubt(InVain::Length);
+    in_vain_ = failed_.try_emplace(requirement, in_vain_).first->second;  // what was found out before is not told again
   } catch (...) {  // a limit: what was half done is begun anew another time
     entries_.clear();
     queue_.clear();
     texts_.clear();
+    scalars_.clear();
+    failed_.clear();
     depth_ = 0;
     throw;
   }
@@ -113,7 +117,7 @@ void Shortest::offer_string(const StringLanguage &s, Candidate *best) {
   RegexSpace &space = c_.text_.regex();
   std::string text;
   if (s.re == RegexSpace::ANY_TEXT) {
-    if (s.min > MAX_TEXT) return doubt();
+    if (s.min > MAX_TEXT) return doubt(InVain::Length);
     text.assign(s.min, 'a');
   } else {
     Re re = s.re;
@@ -131,6 +135,33 @@ void Shortest::offer_string(const StringLanguage &s, Candidate *best) {
   }
   const uint64_t length = written_length(text) + 2;
   if (length < best->length) *best = {Candidate::String, length, text, {}};
+}
+
+const std::string *Shortest::scalar(Formula requirement, size_t i) {
+  RegexSpace &space = c_.text_.regex();
+  const auto [it, fresh] = scalars_.try_emplace(requirement);
+  Scalars &all = it->second;
+  if (fresh) {
+    const ValueControl &v = *c_.value(c_.intern({requirement}, c_.formulas_.leaf(0)));
+    for (const Re re : {v.literal.re, v.number.re})
+      if (re != RegexSpace::EMPTY) all.kinds.push_back({ShortestTexts(space, re), false});
+    if (v.types & type_bit(Type::String)) {
+      Re re = v.string.re;
+      if (v.string.min > 0 || v.string.max != UNBOUNDED)
+        re = space.intersect(re, space.repeat(space.any_char(), static_cast<int64_t>(v.string.min),
+                                              v.string.max == UNBOUNDED ? -1 : static_cast<int64_t>(v.string.max)));
+      all.kinds.push_back({ShortestTexts(space, c_.text_.writable(re)), true});
+    }
+  }
+  while (all.texts.size() <= i) {
+    charge();
+    const auto kind = std::find_if(all.kinds.begin(), all.kinds.end(), [](auto &one) { return !one.ended; });
+    if (kind == all.kinds.end()) return nullptr;
+    const std::string *text = kind->texts.get(kind->taken++);
+    if (text) all.texts.push_back(kind->is_string ? '"' + escape_json(*text) + '"' : *text);
+    else kind->ended = true;
+  }
+  return &all.texts[i];
 }
 
 // ---------------------------------------------------------------- writing

@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "in_vain.h"
 #include "json_control.h"
 #include "shortest_texts.h"
 
@@ -33,12 +34,22 @@ class Shortest {
   bool text(Formula requirement, std::string *out);
   // The values that satisfy `requirement` and equal none of `texts`, which are JSON.
   Formula other_than(Formula requirement, const std::vector<std::string> &texts);
+  // The i-th of the keys in `language` that the frame does not declare, the shortest first; null: there are no more.
+  const std::string *extra_key(const ObjectControl &frame, Re language, size_t i) {
+    return extra_texts(frame, language).get(i);
+  }
   bool exact() const { return exact_; }
+  // The bound that kept `text` from finding one the last time it found none, as far as it knows.
+  InVain in_vain() const { return in_vain_; }
+  // Scalars that satisfy `requirement`, the shortest of each type first; null: there are no more. Equal ones may come
+  // twice, where numbers are spelled in several ways.
+  const std::string *scalar(Formula requirement, size_t i);
 
  private:
   static constexpr uint64_t NONE = UINT64_MAX / 4;  // no length known; sums of a few do not overflow
 
   static constexpr uint64_t EMPTY_CONTAINER = 2;
+  static constexpr size_t MAX_TEXT = size_t{1} << 24;  // bytes of a text worth writing
 
   struct Part {
     std::string key;  // objects
@@ -48,7 +59,7 @@ class Shortest {
   struct Candidate {
     enum Kind : uint8_t { Literal, Number, String, Array, Object } kind = Literal;
     uint64_t length = NONE;
-    std::string scalar;  // its text; of a string the characters
+    std::string scalar;  // its text; of a string the characters. Literal: also of an array that was written at once
     std::vector<Part> parts;
   };
   struct Entry {
@@ -65,7 +76,10 @@ class Shortest {
   void scalars(const ValueControl &v, Candidate *best);
   void offer_string(const StringLanguage &s, Candidate *best);
   bool spend(uint64_t work = 1);
-  void doubt() { exact_ = false; }
+  void doubt(InVain why = InVain::Attempts) {
+    exact_ = false;
+    in_vain_ = first_of(in_vain_, why);
+  }
   std::vector<std::pair<Groups, Groups>> ways(Formula f, bool *all);
   // Known lengths only: for what has been looked at.
   bool write(Formula f, std::string *out) const;
@@ -75,6 +89,7 @@ class Shortest {
   void objects(ObjectControl *o, Candidate *best);
   void violate(ObjectChoice &q, size_t next, uint64_t sum);
   void finish(ObjectChoice &q, uint64_t sum);
+  Formula base(ObjectChoice &q, uint32_t key);
   uint64_t key_length(std::string_view key) const { return written_length(key) + 3; }
   ShortestTexts &extra_texts(const ObjectControl &o, Re language);
 
@@ -85,18 +100,31 @@ class Shortest {
   void counted(ArrayChoice &q, uint64_t length);
   void keep_items(ArrayChoice &q, std::vector<Part> items);
   void distinct(ArrayChoice &q, const std::vector<Part> &items);
+  void many_distinct(ArrayChoice &q, const std::vector<Part> &items);
   uint64_t items_length(const std::vector<Part> &items);
 
   JsonControl &c_;
   std::unordered_map<Formula, std::unique_ptr<Entry>> entries_;
   std::deque<Formula> queue_;
   std::map<Re, std::unique_ptr<ShortestTexts>> texts_;
+  struct Scalars {
+    struct Kind {
+      ShortestTexts texts;
+      bool is_string, ended = false;
+      size_t taken = 0;
+    };
+    std::vector<Kind> kinds;
+    std::vector<std::string> texts;
+  };
+  std::unordered_map<Formula, Scalars> scalars_;
+  std::unordered_map<Formula, InVain> failed_;
   std::map<std::vector<SchemaId>, SchemaId> enums_;
   std::map<std::string, SchemaId> constants_;
   Formula current_ = UINT32_MAX;
   uint64_t work_ = 0;
   int depth_ = 0;
   bool exact_ = true;
+  InVain in_vain_ = InVain::Nothing;
 };
 
 }  // namespace structgen

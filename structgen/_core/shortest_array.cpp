@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <queue>
+#include <unordered_set>
 
 #include "json_value.h"
 #include "shortest.h"
@@ -10,7 +11,8 @@ namespace structgen {
 namespace {
 
 constexpr size_t MAX_COUNTERS = 6;         // `contains` whose meetings in one item are told apart
-constexpr uint64_t MAX_DISTINCT = 256;     // items that must differ
+constexpr uint64_t MAX_DISTINCT = 256;     // items that must differ, of which the shortest are looked for
+constexpr uint64_t MAX_COMPARED = 1 << 16;  // bytes of one of them
 constexpr uint64_t MAX_LISTED = 100'000;   // items before those that are alike
 constexpr size_t MAX_CONFLICTS = 2'000;
 
@@ -71,7 +73,7 @@ void Shortest::arrays(ArrayControl *a, Candidate *best) {
 void Shortest::violate(ArrayChoice &q, size_t next) {
   const uint64_t length = q.shortest_length();
   if (!spend(1) || length > q.most) return;
-  if (std::min(length, q.alike()) > MAX_LISTED) return doubt();
+  if (std::min(length, q.alike()) > MAX_LISTED) return doubt(InVain::Length);
   if (items_length(items_of(q, length)) >= q.best->length) return;
   if (next == q.no.size()) return finish(q);
   const SchemaId group = q.no[next];
@@ -244,6 +246,27 @@ void Shortest::counted(ArrayChoice &q, uint64_t length_owed) {
 
 // ---------------------------------------------------------------- items that must differ
 
+// Each item takes the first scalar that no other has taken.
+void Shortest::many_distinct(ArrayChoice &q, const std::vector<Part> &items) {
+  std::unordered_map<Formula, size_t> taken;
+  std::unordered_set<Hash128, HashOf128> there;
+  std::string text = "[";
+  doubt(InVain::Nothing);  // other arrays may be shorter
+  for (const Part &p : items)
+    for (uint64_t n = p.times; n > 0; --n) {
+      const std::string *one;
+      do {
+        charge(2);
+        one = scalar(p.value, taken[p.value]++);
+      } while (one && !there.insert(read_value(*one).hash).second);
+      if (!one) return doubt(InVain::Different);
+      text += (text.size() > 1 ? "," : "") + *one;
+      if (text.size() > MAX_TEXT) return doubt(InVain::Length);
+    }
+  text += ']';
+  if (text.size() < q.best->length) *q.best = {Candidate::Literal, text.size(), text, {}};
+}
+
 // Every item takes its shortest value; where two agree, the value is forbidden to one or to the other, and
 // the cheapest such branch is followed. Of items with one requirement the first keeps it: they can be swapped.
 void Shortest::distinct(ArrayChoice &q, const std::vector<Part> &items) {
@@ -255,7 +278,8 @@ void Shortest::distinct(ArrayChoice &q, const std::vector<Part> &items) {
   };
   Branch first{0, {}, {}};
   for (const Part &p : items) {
-    if (first.kind.size() + p.times > MAX_DISTINCT) return doubt();
+    if (first.kind.size() + p.times > MAX_DISTINCT) return many_distinct(q, items);
+    if (length(p.value) > MAX_COMPARED) return doubt(InVain::Different);
     first.kind.insert(first.kind.end(), p.times, p.value);
   }
   const size_t n = first.kind.size();
@@ -281,7 +305,7 @@ void Shortest::distinct(ArrayChoice &q, const std::vector<Part> &items) {
   for (size_t taken = 0; !open.empty(); ++taken) {
     Branch b = open.top();
     open.pop();
-    if (taken > MAX_CONFLICTS || !spend(1 + n / 8)) return doubt();
+    if (taken > MAX_CONFLICTS || !spend(1 + n / 8)) return doubt(InVain::Different);
     std::map<Formula, std::pair<std::string, Hash128>> values;
     size_t i = 0, j = 0;
     for (size_t at = 0; at < n && j == 0; ++at) {

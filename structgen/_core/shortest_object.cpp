@@ -17,7 +17,7 @@ struct Shortest::ObjectChoice {
   ObjectControl *o;
   Candidate *best;
   uint64_t min = 0, max = UNBOUNDED;
-  std::vector<Formula> base;                       // by key of the universe: what `yes` asks of its value
+  std::unordered_map<uint32_t, Formula> known{};  // by key of the universe: what `yes` asks of its value
   std::map<uint32_t, std::vector<Formula>> keys{};  // those that are there, with further demands
   std::set<uint32_t> omitted{};
   std::vector<std::pair<size_t, std::vector<Formula>>> extras{};  // of a class (its index), with demands
@@ -32,13 +32,8 @@ void Shortest::objects(ObjectControl *o, Candidate *best) {
   bool all_ways;
   for (const auto &[yes, no] : ways(c_.goals_[o->goal].combined, &all_ways)) {
     if (best->length <= EMPTY_CONTAINER) return;
-    if (!spend(1 + u.keys.size() / 8)) return;
-    ObjectChoice q{yes, no, o, best, 0, UNBOUNDED, {}};
-    for (const std::string &name : u.keys) {
-      std::vector<Formula> all;
-      for (SchemaId g : yes) all.push_back(c_.key_requirement(g, name));
-      q.base.push_back(c_.formulas_.conjunction(std::move(all)));
-    }
+    if (!spend(1)) return;
+    ObjectChoice q{yes, no, o, best};
     uint64_t sum = 0;
     for (SchemaId g : yes) {
       const Groups mine{g};
@@ -49,7 +44,7 @@ void Shortest::objects(ObjectControl *o, Candidate *best) {
         charge(search_work(q.keys.size()));
         const auto i = static_cast<uint32_t>(u.find(name));
         if (!q.keys.try_emplace(i).second) continue;
-        sum += key_length(name) + length(q.base[i]);
+        sum += key_length(name) + length(base(q, i));
         if (sum >= best->length) break;
       }
     }
@@ -66,6 +61,15 @@ void Shortest::objects(ObjectControl *o, Candidate *best) {
     violate(q, 0, sum);
   }
   if (!all_ways && best->length > EMPTY_CONTAINER) doubt();
+}
+
+Formula Shortest::base(ObjectChoice &q, uint32_t key) {
+  const auto [it, fresh] = q.known.try_emplace(key, FormulaSpace::FALSE);
+  if (!fresh) return it->second;
+  std::vector<Formula> all;
+  charge(2 + q.yes.size());
+  for (SchemaId g : q.yes) all.push_back(c_.key_requirement(g, q.o->universe->keys[key]));
+  return it->second = c_.formulas_.conjunction(std::move(all));
 }
 
 void Shortest::violate(ObjectChoice &q, size_t next, uint64_t sum) {
@@ -125,16 +129,16 @@ void Shortest::violate(ObjectChoice &q, size_t next, uint64_t sum) {
   };
   for (uint32_t i = 0; i < u.keys.size(); ++i) {
     charge();
-    if (q.omitted.count(i) || q.base[i] == FormulaSpace::FALSE) continue;
+    if (q.omitted.count(i) || base(q, i) == FormulaSpace::FALSE) continue;
     const Formula broken = c_.formulas_.negation(c_.key_requirement(group, u.keys[i]));
     if (broken == FormulaSpace::FALSE) continue;
     if (!spend(1)) return;
     const auto it = q.keys.find(i);
     if (it != q.keys.end())
-      consider(with(q.base[i], it->second, broken), with(q.base[i], it->second, FormulaSpace::TRUE),
+      consider(with(base(q, i), it->second, broken), with(base(q, i), it->second, FormulaSpace::TRUE),
                {0, false, i, 0, broken});
     else
-      consider(with(q.base[i], {}, broken) + key_length(u.keys[i]), 0, {0, false, i, 0, broken});
+      consider(with(base(q, i), {}, broken) + key_length(u.keys[i]), 0, {0, false, i, 0, broken});
   }
   for (size_t k = 0; k < q.classes.size(); ++k) {
     if (q.class_base[k] == FormulaSpace::FALSE) continue;
@@ -180,7 +184,7 @@ ShortestTexts &Shortest::extra_texts(const ObjectControl &o, Re language) {
 void Shortest::finish(ObjectChoice &q, uint64_t sum) {
   const KeyUniverse &u = *q.o->universe;
   const uint64_t owed = q.min > q.count() ? q.min - q.count() : 0;
-  if (owed > MAX_FILLED) return doubt();
+  if (owed > MAX_FILLED) return doubt(InVain::Keys);
   std::vector<size_t> taken(q.classes.size(), 0);  // texts of each class that are in use
   std::vector<Part> parts;
   auto conjunction = [&](Formula base, const std::vector<Formula> &demands) {
@@ -190,7 +194,7 @@ void Shortest::finish(ObjectChoice &q, uint64_t sum) {
   };
   for (auto &[i, demands] : q.keys) {
     charge(3);
-    parts.push_back({u.keys[i], conjunction(q.base[i], demands), 1});
+    parts.push_back({u.keys[i], conjunction(base(q, i), demands), 1});
   }
   auto text_of = [&](size_t k, size_t i) {
     ShortestTexts &texts = extra_texts(*q.o, q.classes[k].second);
@@ -213,8 +217,8 @@ void Shortest::finish(ObjectChoice &q, uint64_t sum) {
     for (uint32_t i = 0; i < u.keys.size(); ++i) {
       charge(1 + search_work(q.keys.size()));
       if (q.keys.count(i) || q.omitted.count(i)) continue;
-      const uint64_t value = length(q.base[i]);
-      if (value < NONE) more.push_back({key_length(u.keys[i]) + value, {u.keys[i], q.base[i], 1}});
+      const uint64_t value = length(base(q, i));
+      if (value < NONE) more.push_back({key_length(u.keys[i]) + value, {u.keys[i], base(q, i), 1}});
     }
     for (size_t k = 0; k < q.classes.size(); ++k) {
       if (q.class_base[k] == FormulaSpace::FALSE) continue;

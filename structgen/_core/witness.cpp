@@ -30,7 +30,10 @@ bool WitnessSearch::run(const Node *node, int32_t deepest, WitnessSymbols *out) 
   if (!base_) base_ = static_cast<const char *>(__builtin_frame_address(0));
   out_.clear();
   cut_ = false;
-  if (!from(node)) return false;
+  if (!from(node)) {
+    if (spent()) note(InVain::Attempts);
+    return false;
+  }
   out->insert(out->end(), out_.begin(), out_.end());
   return true;
 }
@@ -45,7 +48,11 @@ bool WitnessSearch::from(const Node *n) {
   while (n) {
     charge();
     if (a_.accepts(r_, n)) return true;
-    if (spent() || stack_used() > MOST_STACK || stack_is_short()) break;
+    if (spent()) break;
+    if (stack_used() > MOST_STACK || stack_is_short()) {
+      note(InVain::Stack);
+      break;
+    }
     if (n->kind == Node::Value || n->kind == Node::Array || n->kind == Node::Object)
       if (const char c = space_owed(options(n), n->space)) {
         n = read(n, {&c, 1});
@@ -111,11 +118,13 @@ bool WitnessSearch::from(const Node *n) {
             n = closed;
             continue;
           }
+        if (by_rest_of_object(n)) return true;
         if (n->phase == Phase::AfterValue) n = comma(n);
         else n = read(n, lines(options(n)) && n->space == SPACE_EMPTY ? "\n" : "\"");
         continue;
       }
       case Node::Key:
+        if (by_rest_of_object(n)) return true;
         if (mode_ == Mode::Thorough || !n->parent->control.object->simple) return key(n, before);
         n = simple_key(n);
         continue;
@@ -156,6 +165,7 @@ const Node *WitnessSearch::grammar(const Node *n) {
   WitnessSymbols rest;
   if (hopeless_.contains(n)) return nullptr;
   if (!complete_grammar(a_, r_, n, &rest) || rest.empty()) {
+    note(InVain::Grammar);
     hopeless_.insert(n);
     return nullptr;
   }
@@ -236,26 +246,29 @@ const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, 
                                 : automaton.step_special(reader, node, symbol - FIRST_SPECIAL);
 }
 
-bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient) {
+bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient, InVain *why) {
   using Mode = WitnessSearch::Mode;
   WitnessSearch search(automaton, reader);
   auto deepening = [&](uint64_t budget, Mode mode) {
     for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
       search.allow(budget, mode);
       if (search.run(node, node->depth + extra, out)) return true;
-      if (search.spent() ? mode == Mode::Thorough : !search.cut()) break;
+      if (search.spent() ? mode == Mode::Thorough : !search.cut()) return false;
     }
+    if (search.cut() && !search.spent()) search.note(InVain::Nesting);
     return false;
   };
   if (deepening(FIRST_BUDGET, Mode::Quick)) return true;
   search.allow(patient ? WHOLE_BUDGET : FIRST_BUDGET, Mode::WholeValues);
   if (search.run(node, node->depth + MAX_EXTRA_DEPTH, out)) return true;
-  return patient && deepening(STEP_BUDGET, Mode::Thorough);
+  if (patient && deepening(STEP_BUDGET, Mode::Thorough)) return true;
+  if (why) *why = search.in_vain();
+  return false;
 }
 
-bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient) {
+bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient, InVain *why) {
   WitnessSymbols symbols;
-  if (!complete_state(automaton, reader, node, &symbols, patient)) return false;
+  if (!complete_state(automaton, reader, node, &symbols, patient, why)) return false;
   if (std::any_of(symbols.begin(), symbols.end(), [](uint32_t s) { return s >= FIRST_SPECIAL; })) return false;
   for (uint32_t s : symbols) *out += static_cast<char>(s);
   return true;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "automaton.h"
+#include "in_vain.h"
 
 namespace structgen {
 
@@ -23,9 +24,12 @@ void append_text(WitnessSymbols &out, std::string_view text);
 // Reads one symbol.
 const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, uint32_t symbol);
 
-// Appends a completion; false (and `out` unchanged) when none was found within the budget, a tenth of it if not `patient`.
-bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient = true);
+// Appends a completion; false (and `out` unchanged) when none was found within the budget, a tenth of it if not `patient`:
+// `why` says what kept it from being found.
+bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient = true,
+                    InVain *why = nullptr);
 // The same of a completion without special tokens, as bytes; false also where the one that is found has some.
-bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient = true);
+bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient = true,
+                   InVain *why = nullptr);
 
 }  // namespace structgen

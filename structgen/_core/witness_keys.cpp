@@ -3,11 +3,14 @@
 #include <bit>
 
 #include "json_space.h"
+#include "shortest.h"
+#include "sorting.h"
 #include "witness_search.h"
 
 namespace structgen {
 namespace {
 
+constexpr size_t MANY_GROUPS = 16;  // of a frame with branches
 constexpr size_t MOST_OTHERS = 40;  // undeclared keys that are tried at one place
 
 // The first declared key of the range that may come, from `i` on: `owed` ones, others, or (null) any. Word by word, since
@@ -23,6 +26,87 @@ uint32_t next_key(const Node *n, uint32_t i, const Bits *required, bool owed) {
 }
 
 }  // namespace
+
+// Trying keys one by one would ask all branches about each.
+const Node *WitnessSearch::rest_of_object(const Node *n) {
+  const Node *frame = n->kind == Node::Key ? n->parent : n;
+  ObjectControl *o = frame->control.object;
+  if (o->simple || o->groups.size() < MANY_GROUPS || n->escape != 0 || hopeless_.contains(n)) return nullptr;
+  const KeyUniverse &u = *o->universe;
+  const ObjectView view{frame->bits, frame->count, frame->last_rank};
+  std::optional<RestOfObject> rest = n->json->rest_of_object(o, view, -1);
+  auto is_next = [&](uint32_t i) { return i >= n->lo && i < n->hi && bit(n->bits, i); };
+  auto key_rank = [&](const std::string &key) {
+    const int64_t i = u.find(key);
+    return i < 0 ? u.keys.size() : u.rank[static_cast<size_t>(i)];
+  };
+  auto begins = [&](auto &part) {
+    const int64_t i = u.find(part.first);
+    return i >= 0 && is_next(static_cast<uint32_t>(i));
+  };
+  // A key that has begun, or that a comma asks for, need not be one that is wanted.
+  if (n->kind == Node::Key && rest && std::none_of(rest->keys.begin(), rest->keys.end(), begins)) {
+    const uint32_t i = next_key(n, n->lo, nullptr, false);
+    rest = i < n->hi ? n->json->rest_of_object(o, view, i) : std::nullopt;
+  }
+  const size_t before = out_.size();
+  const Node *m = rest && !(rest->keys.empty() && rest->extras.empty()) ? n : nullptr;
+  if (m) {
+    charge(rest->keys.size() * search_work(rest->keys.size()));
+    std::stable_sort(rest->keys.begin(), rest->keys.end(), [&](auto &a, auto &b) {
+      const bool first = n->kind == Node::Key && begins(a), second = n->kind == Node::Key && begins(b);
+      return first != second ? first : key_rank(a.first) < key_rank(b.first);
+    });
+  }
+  for (size_t i = 0; m && i < rest->keys.size() && !spent(); ++i)
+    m = key_and_value(m, rest->keys[i].first, rest->keys[i].second);
+  std::unordered_map<Re, size_t> used;
+  for (size_t i = 0; m && i < rest->extras.size() && !spent(); ++i) {
+    auto &[language, value] = rest->extras[i];
+    const KeyTree *seen = frame->seen;
+    const std::string *key;
+    do {
+      charge();
+      key = n->json->shortest().extra_key(*o, language, used[language]++);
+    } while (key && seen && has_key(seen, *key));
+    m = key ? key_and_value(m, *key, value) : nullptr;
+  }
+  if (m && m != n) return m;
+  out_.resize(before);
+  hopeless_.insert(n);
+  return nullptr;
+}
+
+bool WitnessSearch::by_rest_of_object(const Node *n) {
+  const size_t before = out_.size();
+  const Node *rest = rest_of_object(n);
+  if (rest && from(rest)) return true;
+  out_.resize(before);
+  return false;
+}
+
+// From a frame, or from a key of which some is there already.
+const Node *WitnessSearch::key_and_value(const Node *n, std::string_view key, Formula value) {
+  std::string text;
+  steps_ += WHOLE;
+  if (!n->json->shortest().text(value, &text)) return nullptr;
+  if (n->kind == Node::Scalar || (n->kind == Node::Object && n->phase == Phase::AfterValue)) {
+    n = read_space_before(n, ',');
+    if (n) n = read(n, ",");
+  }
+  auto read_up_to = [&](char c) {
+    while (n && n->kind == Node::Object) {
+      const char blank = space_owed(options(n), n->space);
+      if (!blank && !(c == '"' && lines(options(n)) && n->space == SPACE_EMPTY)) break;
+      n = read(n, blank ? std::string(1, blank) : "\n");
+    }
+    if (n) n = read(n, {&c, 1});
+  };
+  if (n && n->kind == Node::Object) read_up_to('"');
+  if (n && n->kind == Node::Key) n = read(n, escape_json(key.substr(n->length)) + '"');
+  if (n) read_up_to(':');
+  return n ? read_value_of(n, text) : nullptr;
+}
 
 const Node *WitnessSearch::simple_key(const Node *n) {
   while (n && n->kind == Node::Key && n->escape != 0) n = any_of(n, "\"\\/bfnrtu0123456789abcdef");

@@ -25,6 +25,8 @@ class WitnessSearch {
   bool run(const Node *node, int32_t deepest, WitnessSymbols *out);
   bool cut() const { return cut_; }
   bool spent() const { return steps_ > budget_; }
+  InVain in_vain() const { return why_; }
+  void note(InVain why) { why_ = first_of(why_, why); }
 
  private:
   static const JsonOptions &options(const Node *n) { return n->json->schema().options; }
@@ -67,6 +69,10 @@ class WitnessSearch {
   const Node *scalar(const Node *n);
 
   // Keys (witness_keys.cpp).
+  // A frame of many branches, up to where it may end: the keys that one branch still needs, with their values.
+  const Node *rest_of_object(const Node *n);
+  bool by_rest_of_object(const Node *n);
+  const Node *key_and_value(const Node *n, std::string_view key, Formula value);
   // In a simple frame any key will do: the first that can be read is taken, those that are owed first.
   const Node *simple_key(const Node *n);
   bool key(const Node *n, size_t before);
@@ -83,6 +89,7 @@ class WitnessSearch {
   Automaton &a_;
   Reader &r_;
   RegexSpace &space_;
+  static constexpr uint64_t WHOLE = 100;  // steps that finding a shortest value counts for
   std::vector<std::string> letters_;
   std::unordered_map<const ObjectControl *, std::vector<std::string>> examples_;  // of extra keys
   WitnessSymbols out_;
@@ -90,6 +97,8 @@ class WitnessSearch {
   uint64_t steps_ = 0, budget_ = 0;
   const char *base_ = nullptr;  // of the stack, where the search began
   bool cut_ = false;
+  InVain why_ = InVain::Choices;
+  std::unordered_map<Formula, size_t> taken_;  // scalars of items that must differ
   Mode mode_ = Mode::Quick;
   std::unordered_set<const Node *> hopeless_;  // grammars of which no end is found
 };

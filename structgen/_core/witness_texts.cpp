@@ -27,7 +27,10 @@ const Node *WitnessSearch::string(const Node *n) {
   if (!n) return nullptr;
   Re re = a_.text().re(n->text);
   const uint64_t least = language.min > n->length ? language.min - n->length : 0;
-  if (least > MAX_STRING) return nullptr;
+  if (least > MAX_STRING) {
+    note(InVain::Length);
+    return nullptr;
+  }
   if (n->traced && n->parent->kind == Node::Array && n->parent->items && re == RegexSpace::ANY_TEXT) {
     // Free strings that must differ: one longer than any that is there.
     uint32_t longest = 0;

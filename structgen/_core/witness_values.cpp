@@ -8,8 +8,8 @@
 namespace structgen {
 namespace {
 
+constexpr uint64_t MANY_ITEMS = 64;  // of an array, from which on scalars that differ are counted through
 constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
-constexpr uint64_t WHOLE = 100;      // steps that finding a shortest value counts for
 
 }  // namespace
 
@@ -93,11 +93,24 @@ const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, con
   const Formula f = json.goal(v->goal).combined;
   // The frame knows which scalars are taken; containers are told apart by value, one after the other.
   std::vector<std::string> taken;
+  while (array && array->control.array->unique && array->count >= MANY_ITEMS) {
+    charge();
+    const std::string *one = json.shortest().scalar(f, taken_[f]++);
+    if (!one) break;
+    steps_ += WHOLE;
+    const size_t here = out_.size();
+    if (const Node *m = read_value_of(n, *one)) return m;
+    out_.resize(here);
+    if (spent()) return nullptr;
+  }
   for (;;) {
     charge();
     std::string text;
     steps_ += WHOLE + taken.size() * 10;
-    if (!json.shortest().text(taken.empty() ? f : json.shortest().other_than(f, taken), &text)) return nullptr;
+    if (!json.shortest().text(taken.empty() ? f : json.shortest().other_than(f, taken), &text)) {
+      note(json.shortest().in_vain());
+      return nullptr;
+    }
     bool there = false;
     if (array && array->control.array->unique) {
       const Hash128 hash = read_value(text).hash;
@@ -126,6 +139,7 @@ const Node *WitnessSearch::counted(const Node *n, ArrayControl *array, uint64_t 
   const bool found = inner.run(&alone, deepest_, &value);
   steps_ += inner.steps_;
   cut_ = cut_ || inner.cut_;
+  if (!found) note(inner.why_);
   for (size_t i = 0; found && n && i < value.size(); ++i) n = read_symbol(n, value[i]);
   return found ? n : nullptr;
 }

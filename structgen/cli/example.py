@@ -93,5 +93,8 @@ def _of_grammar(constraint: Constraint, arguments: argparse.Namespace) -> Iterat
             matcher.advance(source.choice([byte for byte in allowed if 0x20 < byte < 0x7F] or allowed))
         rest = matcher.witness_text()
         if rest is None:
-            raise InputError("no short text of the grammar was found", hint="Try another --seed.")
+            raise InputError(
+                f"no short text of the grammar was found: {matcher.in_vain}",
+                hint="Take a part of the grammar." if arguments.minimal else "Try another --seed.",
+            )
         yield (matcher.text + rest).decode("utf-8", "backslashreplace")

@@ -104,6 +104,7 @@ class MonitoredMatcher(Matcher):
         asking = [one for one, _ in scan.awaited]
         rests = [constraint.document.before[one.offset :] for one in asking]
         self._frames = [_Frame(scan, states, asking, rests)]
+        self._is_in_vain = False  # the last search for a completion
         self._settled = not asking
         self._passed: set[int] = set()
         """Tokens behind which places were passed unasked."""
@@ -374,7 +375,9 @@ class MonitoredMatcher(Matcher):
         """Tokens of a completion that monitors agree with; None where the search, which is bounded, found none."""
         length = len(self._native.tokens)
         try:
-            return self._completed(length, max_tokens)
+            found = self._completed(length, max_tokens)
+            self._is_in_vain = found is None
+            return found
         finally:
             self.rollback(len(self._native.tokens) - length)
 
@@ -408,6 +411,12 @@ class MonitoredMatcher(Matcher):
         others = np.flatnonzero(np.unpackbits(self.mask().view(np.uint8), bitorder="little"))[:_OTHERS]
         texts = [(len(self.vocabulary.token_bytes(int(one)) or b"?" * 99), int(one)) for one in others]
         return any(self.advance(one) for _, one in sorted(texts) if one not in self.vocabulary.eos_ids)
+
+    @property
+    def in_vain(self) -> str | None:
+        if not self._is_in_vain:
+            return None
+        return self._native.in_vain() or f"none was found in {_SEARCHED} attempts that all monitors agree with"
 
     def witness_text(self, after: bytes = b"") -> bytes | None:
         if after:

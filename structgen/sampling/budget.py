@@ -60,6 +60,11 @@ class Witnessing(Protocol):
         """Tokens of a completion, of at most `max_tokens`; None if none was found."""
         ...
 
+    @property
+    def in_vain(self) -> str | None:
+        """Why the last search found none of any length."""
+        ...
+
 
 class Budget:
     """The held witness of one row."""
@@ -96,7 +101,7 @@ class Budget:
         longer = self._matcher.witness()
         if longer is None:
             raise LimitExceeded(
-                "no completion of the text was found: the search for one ended at its bounds",
+                "no completion of the text was found" + (f": {why}" if (why := self._matcher.in_vain) else ""),
                 limit="completion search",
                 hint="Allow truncation with close_within_budget=False.",
             )

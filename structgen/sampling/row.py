@@ -53,6 +53,8 @@ class TokenMatcher(Protocol):
     def allowed_count(self) -> int: ...
     def forced_bytes(self, most: int = ...) -> bytes: ...
     def witness(self, max_tokens: int | None = None) -> list[int] | None: ...
+    @property
+    def in_vain(self) -> str | None: ...
     def least_tokens(self, room: int) -> int | None: ...
 
 
@@ -87,6 +89,8 @@ class Unconstrained:
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         """The text may end here."""
         return []
+
+    in_vain = None
 
     def least_tokens(self, room: int) -> int | None:
         """The empty text is one."""

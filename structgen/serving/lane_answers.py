@@ -80,6 +80,8 @@ def answer_reader(name: str, arguments: tuple[Any, ...], size: int) -> AnswerRea
             )
         case "least_tokens":
             return AnswerReader(_SMALL, _of_kind("value", _plain(_count)))
+        case "in_vain":
+            return AnswerReader(_SMALL, _of_kind("value", _plain(_reason)))
         case "witness_tokens":
             return AnswerReader(_LARGE, _of_kind("value", _plain(lambda got: list(_tokens(got, size)))))
     raise ValueError(f"a matcher process has no query {name!r}")
@@ -123,6 +125,12 @@ STARTED = AnswerReader(_LARGE, _of_kind("ready", _nothing))
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise Garbled("not a count")
+    return value
+
+
+def _reason(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise Garbled("not a reason")
     return value
 
 

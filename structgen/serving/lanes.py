@@ -417,6 +417,11 @@ class LaneMatcher:
         found: list[int] | None = self._ask("witness_tokens")
         return None if found is None or (max_tokens is not None and len(found) > max_tokens) else found
 
+    @property
+    def in_vain(self) -> str | None:
+        found: str | None = self._ask("in_vain")
+        return found
+
     def least_tokens(self, room: int) -> int | None:
         found: int | None = self._ask("least_tokens", room)
         return found

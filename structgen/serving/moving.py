@@ -91,6 +91,11 @@ class MovingMatcher:
         found: list[int] | None = self._now.witness(max_tokens)
         return found
 
+    @property
+    def in_vain(self) -> str | None:
+        found: str | None = self._now.in_vain
+        return found
+
     def least_tokens(self, room: int) -> int | None:
         if self._spec is not None:
             try:

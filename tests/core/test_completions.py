@@ -115,6 +115,8 @@ class Scripted:
     def __init__(self, known: list[int] | None) -> None:
         self.known = known
 
+    in_vain = "it is too long"
+
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         fits = self.known is not None and (max_tokens is None or len(self.known) <= max_tokens)
         return self.known if fits else None
@@ -124,6 +126,6 @@ def test_a_budget_says_why_no_completion_fits() -> None:
     with pytest.raises(LimitExceeded, match="takes 5 tokens") as too_long:
         Budget(Scripted([1] * 5), 4)
     assert too_long.value.limit == "max_tokens"
-    with pytest.raises(LimitExceeded, match="no completion of the text was found") as unknown:
+    with pytest.raises(LimitExceeded, match="no completion of the text was found: it is too long") as unknown:
         Budget(Scripted(None), 4)
     assert "Raise max_tokens" not in str(unknown.value)
