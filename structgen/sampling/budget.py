@@ -97,7 +97,7 @@ class Budget:
         if longer is None:
             raise LimitExceeded(
                 "no completion of the text was found: the search for one ended at its bounds",
-                limit="completion search",
+                limit="completion_search",
                 hint="Allow truncation with close_within_budget=False.",
             )
         raise LimitExceeded(

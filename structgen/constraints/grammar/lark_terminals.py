@@ -120,7 +120,7 @@ class _Kinds:
         if self.steps > _STEPS:
             raise LimitExceeded(
                 "it takes too long to find out which matches re prefers of this terminal and those before it",
-                limit="STEPS",
+                limit="preference_steps",
                 hint="Use smaller counts, fewer alternatives that begin alike, or fewer terminals.",
             )
         return found
