@@ -332,7 +332,10 @@ class OptionError(ConstraintError):
 
 
 class LimitExceeded(StructgenError):
-    """A documented limit on time or memory was reached; `limit` names it, the hint says how to raise it."""
+    """A documented limit on time or memory was reached; `limit` names it, the hint says what to do.
+
+    `limit` is the option that sets the limit, or else one of the names under "Limits" in docs/core.md.
+    """
 
     def __init__(
         self,

@@ -140,7 +140,7 @@ class Reader {
     const long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
     if (value == -1 && PyErr_Occurred()) throw nb::python_error();
     if (overflow || value < 0 || value > Bodies::MOST_COUNTED)
-      throw LimitError("a repetition counts beyond 2 ** 62 (limit of the core)");
+      throw LimitError("a repetition counts beyond 2 ** 62 (limit repetition_count)");
     return value;
   }
 

@@ -56,11 +56,11 @@ SignedDecimal parse_decimal(std::string_view text) {
   }
   if (at != text.size()) not_a_number(text);
   if (digits.size() > MAX_DIGITS)
-    throw LimitError("a number in the schema has more than 1000 digits; write it with fewer");
+    throw LimitError("a number in the schema has more than 1000 digits (limit number_digits)");
   result.magnitude = make_decimal(digits, fraction - exponent);
   if (result.magnitude.zero()) result.negative = false;
   if (result.magnitude.exponent > MAX_EXPONENT || result.magnitude.exponent < -MAX_EXPONENT)
-    throw LimitError("a number in the schema is beyond 1e10000 or below 1e-10000; use a smaller exponent");
+    throw LimitError("a number in the schema is beyond 1e10000 or below 1e-10000 (limit number_exponent)");
   return result;
 }
 

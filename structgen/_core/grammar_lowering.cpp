@@ -14,7 +14,7 @@ constexpr size_t MOST_SYMBOLS = 2'000'000;  // of all productions
 void check_size(size_t symbols) {
   if (symbols > MOST_SYMBOLS)
     throw LimitError("the productions of a grammar have more than " + std::to_string(MOST_SYMBOLS) +
-                     " symbols; make rules of the parts that stand in several places");
+                     " symbols (limit production_symbols)");
 }
 
 }  // namespace

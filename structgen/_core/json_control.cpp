@@ -130,8 +130,8 @@ Formula JsonControl::expand_schema(SchemaId root, Type type) {
     charge();
     if (open.size() > MAX_NESTED_APPLICATORS + 1)
       throw LimitError("applicators (allOf, anyOf, $ref, ...) are nested more than " +
-                       std::to_string(MAX_NESTED_APPLICATORS) + " deep at one place: " +
-                       schema_.nodes[open.back().target].pointer + "; leave out those that only hold another");
+                       std::to_string(MAX_NESTED_APPLICATORS) + " deep (limit nested_applicators) at one place: " +
+                       schema_.nodes[open.back().target].pointer);
     Open &now = open.back();
     if (now.next < now.applied.size()) {
       const SchemaId next = now.applied[now.next++];

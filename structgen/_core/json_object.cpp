@@ -165,7 +165,8 @@ const std::vector<std::pair<uint32_t, Re>> &JsonControl::extra_classes(ObjectCon
     return o->classes;
   }
   if (o->patterns.size() > MAX_PATTERNS)
-    throw LimitError("more than " + std::to_string(MAX_PATTERNS) + " different patterns apply to the keys of one object; join those with equal schemas by |");
+    throw LimitError("more than " + std::to_string(MAX_PATTERNS) +
+                     " different patterns apply to the keys of one object (limit key_patterns)");
   // Each pattern splits the kinds that there are; most patterns exclude each other, so they stay few.
   Re undeclared = RegexSpace::ANY_TEXT;
   if (!o->universe->keys.empty()) undeclared = space.complement(space.literals(o->universe->keys));

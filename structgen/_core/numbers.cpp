@@ -71,7 +71,7 @@ DecimalMultiple parse_multiple(const std::optional<std::string> &text, bool inte
   int64_t fraction = static_cast<int64_t>(digits.size()) - 1 - value.magnitude.exponent;
   if (digits.size() + static_cast<size_t>(std::max<int64_t>(0, -fraction)) > MAX_MULTIPLE_DIGITS)
     throw LimitError("multipleOf " + text->substr(0, 40) +
-                     " has more than 18 digits; use a divisor with fewer digits");
+                     " has more than 18 digits (limit multiple_of_digits)");
   for (; fraction < 0; ++fraction) digits += '0';
   DecimalMultiple multiple{std::stoull(digits), fraction};
   if (integer) {  // the integers among the multiples of p/q, in lowest terms, are those of p

@@ -21,7 +21,7 @@ class Reader {
 
   Re read(const IrPart &ir, int depth) {
     if (depth > MAX_NESTING)
-      throw LimitError("a regular expression is nested more than 1000 deep; flatten it or split it in parts");
+      throw LimitError("a regular expression is nested more than 1000 deep (limit regex_depth)");
     check_stack("a regular expression is nested too deeply");
     ir.size(1, "a tuple that begins with the kind of a regular expression");
     PyObject *const key = ir.value().ptr();

@@ -117,7 +117,8 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
       default: break;
     }
     if (!n.open && !n.marked) depth = 0;
-    if (depth > MAX_OPEN_DEPTH) throw LimitError("look-arounds are nested more than 1000 deep; simplify the expression");
+    if (depth > MAX_OPEN_DEPTH)
+      throw LimitError("look-arounds are nested more than 1000 deep (limit look_depth)");
     n.depth = static_cast<uint16_t>(depth);
     if (n.kind >= ReKind::LookAhead) n.plain = false;
   }

@@ -346,10 +346,11 @@ class PlanReader {
 
 std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uint32_t nested) {
   if (nested > MOST_NESTED)
-    throw LimitError("constraints are nested more than " + std::to_string(MOST_NESTED) + " deep");
+    throw LimitError("constraints are nested more than " + std::to_string(MOST_NESTED) + " deep (limit constraint_depth)");
   if (++plans_ > MOST_PLANS)
     throw LimitError("more than " + std::to_string(MOST_PLANS) +
-                     " constraints are joined in one; a constraint that stands in several places counts in each");
+                     " constraints are joined in one (limit constraint_parts); "
+                     "a constraint that stands in several places counts in each");
   check_stack("constraints are nested too deeply");
   if (ir.size() != 2) ir.fail("is not a pair: the kind of a constraint, and its content");
   const IrPart first = ir[0], content = ir[1];

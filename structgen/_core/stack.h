@@ -18,7 +18,7 @@ bool stack_is_short();
 inline void check_stack(const char *what) {
   if (stack_is_short())
     throw LimitError(std::string(what) +
-                     " for the stack of this thread; nest less, or use a thread with a larger stack");
+                     " for the stack of this thread (limit thread_stack); nest less, or use a thread with a larger stack");
 }
 
 }  // namespace structgen

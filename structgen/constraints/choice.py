@@ -66,7 +66,7 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
     if len(given) > MOST_PARTS:
         raise LimitExceeded(
             f"choice() has {len(given):,} texts, more than {MOST_PARTS:,}",
-            limit="MOST_PARTS",
+            limit="choice_texts",
             hint="Say what the texts have in common as a pattern: sg.regex(...).",
         )
     characters = 0
@@ -87,7 +87,7 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
     if characters > MOST_CHARACTERS:
         raise LimitExceeded(
             f"the texts of choice() have {characters:,} characters, more than {MOST_CHARACTERS:,}",
-            limit="MOST_CHARACTERS",
+            limit="choice_characters",
             hint="Use fewer or shorter texts.",
         )
     return ChoiceConstraint(tuple(dict.fromkeys(given)))

@@ -150,7 +150,7 @@ def _check_parts(parts: Collection[object]) -> None:
     if len(parts) > MOST_PARTS:
         raise LimitExceeded(
             f"an expression has more than {MOST_PARTS:,} parts",
-            limit="MOST_PARTS",
+            limit="expression_parts",
             hint="Split the constraint.",
         )
 
@@ -159,7 +159,7 @@ def _check_characters(texts: Iterable[str]) -> None:
     if sum(map(len, texts)) > MOST_CHARACTERS:
         raise LimitExceeded(
             f"the texts of an expression have more than {MOST_CHARACTERS:,} characters",
-            limit="MOST_CHARACTERS",
+            limit="expression_characters",
             hint="Split the constraint.",
         )
 

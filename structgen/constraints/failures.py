@@ -27,6 +27,22 @@ _LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
 
 
 _RAISED = "Raise it: vocabulary.with_limits({name}=...)."
+_FIXED_HINTS = {
+    "call_seconds": "Allow the calls more time, or simplify the constraint.",
+    "constraint_depth": "Nest constraints less, or write a grammar whose rules refer to one another.",
+    "constraint_parts": "Write a grammar (sg.lark, sg.gbnf), whose rules may stand in many places.",
+    "key_patterns": "Join the patterns that have equal schemas by |.",
+    "look_depth": "Use fewer look-arounds inside one another.",
+    "multiple_of_digits": "Use a divisor with fewer digits.",
+    "nested_applicators": "Leave out sub-schemas that only hold another one.",
+    "number_digits": "Write the number with fewer digits.",
+    "number_exponent": "Use a smaller exponent.",
+    "production_symbols": "Make rules of the parts that stand in several places.",
+    "regex_depth": "Flatten the expression, or split it.",
+    "repetition_count": "Leave the upper bound out, or write a smaller one.",
+    "thread_stack": "Nest less, or call from a thread with a larger stack (threading.stack_size).",
+}
+"""What to do where no option of a vocabulary raises the limit."""
 
 
 def with_limits_told(
@@ -51,8 +67,7 @@ def limit_exceeded(error: Exception, where: str | None = None, hint: str = _RAIS
     """What the core says of a limit, with its name and how to raise it: `hint`, with {name} in it."""
     named = _LIMIT_NAME.search(str(error))
     name = named[1] if named else ""
-    if name == "call_seconds":
-        hint = "Allow the calls more time, or simplify the constraint."
+    hint = _FIXED_HINTS.get(name, hint)
     return LimitExceeded(str(error), limit=name, where=where, hint=hint.format(name=name) if name else None)
 
 

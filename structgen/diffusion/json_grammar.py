@@ -72,7 +72,7 @@ def grammar_of_schema(ir: Mapping[str, Any]) -> tuple[IR, list[Note]]:
     except RecursionError:
         raise LimitExceeded(
             "the schema is nested too deeply to become a grammar",
-            limit="recursion",
+            limit="schema_depth",
             hint="A canvas takes schemas of a few hundred levels.",
         ) from None
     rules = tuple(Rule(name, body) for name, body in made.rules.items())
@@ -121,7 +121,9 @@ class _Lowering:
             return self.names[key], False
         if len(self.names) >= _MOST_RULES:
             raise LimitExceeded(
-                f"the schema takes more than {_MOST_RULES} rules as a grammar", limit="canvas_rules"
+                f"the schema takes more than {_MOST_RULES} rules as a grammar",
+                limit="canvas_rules",
+                hint="Use a smaller schema for a canvas.",
             )
         self.names[key] = f"__{prefix} {len(self.names)}"
         return self.names[key], True
@@ -148,7 +150,9 @@ class _Lowering:
             tried += 1
             if len(ways) > _MOST_WAYS or tried > _MOST_TRIED or len(todo) > _MOST_TRIED:
                 raise LimitExceeded(
-                    f"branches can be taken in more than {_MOST_WAYS} ways", limit="canvas_ways"
+                    f"branches can be taken in more than {_MOST_WAYS} ways",
+                    limit="canvas_branches",
+                    hint="Use fewer branches (anyOf, oneOf) in one place of a schema for a canvas.",
                 )
             if not pending:
                 ways.append(own)

@@ -102,7 +102,7 @@ class Budget:
         if longer is None:
             raise LimitExceeded(
                 "no completion of the text was found" + (f": {why}" if (why := self._matcher.in_vain) else ""),
-                limit="completion search",
+                limit="completion_search",
                 hint="Allow truncation with close_within_budget=False.",
             )
         raise LimitExceeded(

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structgen._core import LimitError
-from structgen.errors import LimitExceeded, OptionError, StructgenError
+from structgen.constraints.failures import limit_exceeded
+from structgen.errors import OptionError, StructgenError
 
 from .ahead import can_read_ahead
 from .drafting import NOTHING, ROOT, Drafting
@@ -330,7 +331,7 @@ def failing_alone(row: Row) -> Iterator[None]:
     try:
         yield
     except LimitError as error:
-        row.fail(LimitExceeded(str(error)))
+        row.fail(limit_exceeded(error))
     except StructgenError as error:
         row.fail(error)
 

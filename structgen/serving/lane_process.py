@@ -122,7 +122,11 @@ def _answer(question: Question, program: _core.Program, matchers: dict[int, _cor
         matcher.rollback(question.back)
     for token in question.tokens:
         if not matcher.advance(token):
-            raise LimitExceeded("a token that the mask allows was not read", limit="mask_steps")
+            raise LimitExceeded(
+                "a token that the mask allows was not read",
+                limit="mask_steps",
+                hint="Send a smaller constraint.",
+            )
     if question.name == "view":
         return _view(matcher).pack()
     found = getattr(matcher, question.name)(*question.arguments)
@@ -150,9 +154,19 @@ def _answered(work: Callable[[], bytes]) -> bytes:
     except _core.LimitError as error:
         return pack_error(limit_exceeded(error))
     except MemoryError:
-        return pack_error(LimitExceeded("the request's constraint takes too much memory", limit="lane_bytes"))
+        return pack_error(
+            LimitExceeded(
+                "the request's constraint takes too much memory",
+                limit="lane_bytes",
+                hint="Send a smaller one; the operator of the server can raise lane_bytes.",
+            )
+        )
     except RecursionError:
-        return pack_error(LimitExceeded("the request's constraint is nested too deep", limit="depth"))
+        return pack_error(
+            LimitExceeded(
+                "the request's constraint is nested too deep", limit="request_depth", hint="Nest less."
+            )
+        )
     except Exception as error:
         logger.exception("a matcher failed")
         return pack_error(crash(error, "following the request's constraint"))

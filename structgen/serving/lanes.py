@@ -283,7 +283,9 @@ class Lane:
         except Garbled:
             self.end()
             raise LimitExceeded(
-                "the process of the request's constraint answered nonsense", limit="internal"
+                "the process of the request's constraint answered nonsense",
+                limit="internal",
+                hint="Please report it with the constraint.",
             ) from None
         try:
             raise error
@@ -464,11 +466,13 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 def left() -> LimitExceeded:
     """For a text that nobody waits for any more; it reaches no one."""
-    return LimitExceeded("nobody waits for this text any more", limit="left")
+    return LimitExceeded("nobody waits for this text any more", limit="left", hint="Send the request again.")
 
 
 def _not_there(limit: str) -> LimitExceeded:
-    return LimitExceeded("the process for constraints that take long is not there", limit=limit)
+    return LimitExceeded(
+        "the process for constraints that take long is not there", limit=limit, hint="Try again later."
+    )
 
 
 def _exactly(line: socket.socket, length: int) -> bytes:

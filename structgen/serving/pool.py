@@ -106,7 +106,7 @@ class WorkerProcess:
                 return
         self.kill()
         if self._closed:
-            raise LimitExceeded("the compiler was closed", limit="closed")
+            raise LimitExceeded("the compiler was closed", limit="closed", hint="Try again later.")
         self._process = subprocess.Popen(
             _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment()
         )
@@ -118,7 +118,9 @@ class WorkerProcess:
         except (TimeoutError, OSError, _Died, _Waited):
             self.kill()
             raise LimitExceeded(
-                "the process that compiles constraints does not start", limit="worker"
+                "the process that compiles constraints does not start",
+                limit="worker",
+                hint="Try again later.",
             ) from None
 
     def ask(self, kind: Kind, spec: Any, may_go_on: Callable[[], bool] = lambda: True) -> Trial:
@@ -151,7 +153,9 @@ class WorkerProcess:
         except Garbled:
             self.kill()
             raise LimitExceeded(
-                "the process that compiled the request's constraint answered nonsense", limit="internal"
+                "the process that compiled the request's constraint answered nonsense",
+                limit="internal",
+                hint="Please report it with the constraint.",
             ) from None
         except (OSError, _Died):
             self.kill()

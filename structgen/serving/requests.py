@@ -132,7 +132,9 @@ def spec_text(spec: Any) -> str:
     try:
         return json.dumps(spec)
     except RecursionError:
-        raise LimitExceeded("the request is nested too deep", limit="depth") from None
+        raise LimitExceeded(
+            "the request is nested too deep", limit="request_depth", hint="Nest less."
+        ) from None
     except (TypeError, ValueError) as error:
         raise ConstraintError(f"the request is no JSON: {error}") from None
 
@@ -212,7 +214,9 @@ def _choice(spec: Any, limits: RequestLimits, specials: Collection[str]) -> Cons
         raise ConstraintError(f"a choice is a list of texts, not {a_kind(texts)}")
     if len(texts) > limits.max_choices:
         raise LimitExceeded(
-            f"a choice of {len(texts):,} texts, at most {limits.max_choices:,}", limit="max_choices"
+            f"a choice of {len(texts):,} texts, at most {limits.max_choices:,}",
+            limit="max_choices",
+            hint="Send fewer; the operator of the server can raise max_choices.",
         )
     return choice(texts)
 
@@ -240,7 +244,7 @@ def _parsed(text: str | bytes | bytearray, what: str) -> Any:
     try:
         return loads_unique(text)
     except RecursionError:
-        raise LimitExceeded(f"{what} is nested too deep", limit="depth") from None
+        raise LimitExceeded(f"{what} is nested too deep", limit="request_depth", hint="Nest less.") from None
     except ValueError as error:
         raise ConstraintError(f"{what} is JSON, and this is not: {error}") from None
 

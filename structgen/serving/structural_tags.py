@@ -106,11 +106,15 @@ class _Reading:
         self.count += 1
         if self.count > self.limits.max_tags:
             raise LimitExceeded(
-                f"more than {self.limits.max_tags:,} formats in one structural tag", limit="max_tags"
+                f"more than {self.limits.max_tags:,} formats in one structural tag",
+                limit="max_tags",
+                hint="Send fewer; the operator of the server can raise max_tags.",
             )
         if depth > self.limits.max_depth:
             raise LimitExceeded(
-                f"formats more than {self.limits.max_depth} deep inside one another", limit="max_depth"
+                f"formats more than {self.limits.max_depth} deep inside one another",
+                limit="max_depth",
+                hint="Nest less; the operator of the server can raise max_depth.",
             )
 
     # Formats that are whole.

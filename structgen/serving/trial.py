@@ -63,7 +63,9 @@ class Lowered(Constraint):
             found: IR = load_tree(self.content)
         except Garbled:
             raise LimitExceeded(
-                "the process that compiled the request's constraint answered nonsense", limit="internal"
+                "the process that compiled the request's constraint answered nonsense",
+                limit="internal",
+                hint="Please report it with the constraint.",
             ) from None
         return found
 

@@ -169,7 +169,7 @@ class Trials(ABC, Generic[Outcome]):
         for worker in self._workers:
             worker.close()
         for future in waiting:
-            _fail(future, LimitExceeded("the compiler was closed", limit="closed"))
+            _fail(future, LimitExceeded("the compiler was closed", limit="closed", hint="Try again later."))
         for thread in self._threads:
             thread.join(timeout=5.0)
 
@@ -184,7 +184,7 @@ class Trials(ABC, Generic[Outcome]):
         key = _key(kind, spec)
         with self._lock:
             if self._closed:
-                raise LimitExceeded("the compiler was closed", limit="closed")
+                raise LimitExceeded("the compiler was closed", limit="closed", hint="Try again later.")
             known = self._known.get(key, _ABSENT)
             if known is not _ABSENT:
                 self._known.move_to_end(key)

@@ -104,10 +104,15 @@ def _answer(frame: bytes, vocabulary: Vocabulary, limits: RequestLimits) -> byte
             LimitExceeded(
                 f"the request's constraint takes more than {limits.compile_bytes >> 20} MiB to compile",
                 limit="compile_bytes",
+                hint="Send a smaller one; the operator of the server can raise compile_bytes.",
             )
         )
     except RecursionError:
-        return pack_error(LimitExceeded("the request's constraint is nested too deep", limit="depth"))
+        return pack_error(
+            LimitExceeded(
+                "the request's constraint is nested too deep", limit="request_depth", hint="Nest less."
+            )
+        )
     except Exception as error:
         logger.exception("compiling a constraint failed")
         return pack_error(crash(error, "compiling the request's constraint"))

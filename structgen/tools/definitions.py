@@ -2,7 +2,8 @@
 
 Why: tools come as the definitions of OpenAI's interface or as Python functions; both are one thing here.
 Invariant: arguments are an object. Arguments that are not declared are not written, unless the schema speaks of them
-(``additionalProperties`` and its relatives): a function cannot take what it does not declare.
+(``additionalProperties`` and its relatives, values in ``enum`` or ``const``, undeclared names in ``required``): a
+function cannot take what it does not declare.
 Cost: reading a function's annotations is pydantic's.
 """
 
@@ -29,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _OPENING = frozenset(
     {
         "additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf",
-        "oneOf", "not", "if", "$ref", "$dynamicRef", "dependentSchemas", "dependencies",
+        "oneOf", "not", "if", "$ref", "$dynamicRef", "dependentSchemas", "dependencies", "const", "enum",
     }
 )  # fmt: skip
 """Keywords by which an object may have more keys than its `properties`."""
@@ -163,9 +164,20 @@ def _of_function(function: Callable[..., Any]) -> Tool:
 def _closed(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The schema of the arguments: of its values the objects, and of their keys those that it speaks of."""
     schema = _of_objects(parameters, name)
-    if not _OPENING & schema.keys():
+    if not _OPENING & schema.keys() and not _needs_more_keys(schema):
         schema["additionalProperties"] = False
     return schema
+
+
+def _needs_more_keys(schema: Mapping[str, Any]) -> bool:
+    """Return whether no object of the declared keys alone satisfies `required` or `minProperties`."""
+    declared, required, fewest = (schema.get(key) for key in ("properties", "required", "minProperties"))
+    declared = declared if isinstance(declared, Mapping) else {}
+    if isinstance(required, (list, tuple)) and any(
+        isinstance(key, str) and key not in declared for key in required
+    ):
+        return True
+    return isinstance(fewest, (int, float)) and fewest > len(declared)
 
 
 def _of_objects(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:

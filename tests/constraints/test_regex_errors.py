@@ -147,11 +147,11 @@ def test_hostile_patterns_end_soon(name: str, dialect: Dialect) -> None:
 @pytest.mark.parametrize(
     ("pattern", "limit"),
     [
-        (HOSTILE["parentheses"], "depth"),
+        (HOSTILE["parentheses"], "pattern_depth"),
         (HOSTILE["nested looks"], "look_depth"),
-        (HOSTILE["looks in a row"], "conditions"),
-        (HOSTILE["a large count"], "count"),
-        (HOSTILE["too long"], "length"),
+        (HOSTILE["looks in a row"], "pattern_conditions"),
+        (HOSTILE["a large count"], "repetition_count"),
+        (HOSTILE["too long"], "pattern_length"),
     ],
 )
 def test_limits_are_named(pattern: str, limit: str) -> None:

@@ -119,7 +119,9 @@ def test_meaning(step: str, leaf: str) -> None:
 @pytest.mark.parametrize("leaf", ["any", "string", "object"])
 def test_six_hundred_applicators_are_refused(step: str, leaf: str) -> None:
     before = _native.work_done()
-    with pytest.raises(LimitExceeded, match="nested more than 600 deep at one place: #/"):
+    with pytest.raises(
+        LimitExceeded, match="nested more than 600 deep .limit nested_applicators. at one place: #/"
+    ):
         work_of(shared_structure.inside(step, leaf, 600))
     assert _native.work_done() - before < 1_000_000
 

@@ -333,7 +333,7 @@ def test_a_process_that_crashes_is_an_internal_error(number):
         (KeyError("x"), "internal"),
         (AssertionError(), "internal"),
         (MemoryError(), "compile_bytes"),
-        (RecursionError(), "depth"),
+        (RecursionError(), "request_depth"),
         (LimitExceeded("too much", limit="regex_nodes"), "regex_nodes"),
     ],
 )

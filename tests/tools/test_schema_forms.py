@@ -16,6 +16,7 @@ from structgen.types.raw_text import Text
 
 from .walks import plain, walk
 
+VOCABULARY = sg.Vocabulary.of_bytes()
 WORD = {"type": "string", "maxLength": 3}
 STRINGS: dict[str, Any] = {
     "type": WORD,
@@ -118,9 +119,44 @@ def test_a_tool_that_can_never_be_called_is_refused(parameters: Any, where: str,
     assert "the parameters of bad" in str(caught.value) and where in str(caught.value)
 
 
-@pytest.mark.parametrize("parameters", [{"const": {}}, {"enum": [None, {"a": 1}]}, {}, {"properties": {}}])
-def test_values_with_an_object_are_parameters(parameters: Any) -> None:
-    assert tools([{"name": "f", "parameters": parameters}])
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize(
+    ("parameters", "members", "others"),
+    [
+        ({"enum": [None, {"a": 1}]}, [{"a": 1}], [{}, {"a": 2}, {"a": 1, "b": 1}, None]),
+        (
+            {"enum": [{"a": 1}, 3, {"b": {"c": []}}, {}]},
+            [{"a": 1}, {"b": {"c": []}}, {}],
+            [{"a": 1, "b": {}}, 3],
+        ),
+        ({"type": ["object", "null"], "const": {"a": 1}}, [{"a": 1}], [{}, None]),
+        ({"const": {}}, [{}], [{"a": 1}]),
+        ({"enum": [{"a": 1}, {"a": 2}], "properties": {"a": {"minimum": 2}}}, [{"a": 2}], [{"a": 1}, {}]),
+        ({"enum": [{"a": 1}, {}], "additionalProperties": False}, [{}], [{"a": 1}]),
+        ({"allOf": [{"enum": [{"a": 1}, None]}]}, [{"a": 1}], [{}, None]),
+        ({"required": ["a"]}, [{"a": 1}, {"a": None, "b": 1}], [{}, {"b": 1}]),
+        ({"properties": {"a": {}}, "required": ["a"]}, [{"a": 1}], [{}, {"a": 1, "b": 1}]),
+        ({"properties": {"a": {}}, "minProperties": 2}, [{"a": 1, "b": 1}], [{"a": 1}]),
+        ({}, [{}], [{"a": 1}]),
+        ({"properties": {}}, [{}], [{"a": 1}]),
+    ],
+)
+def test_members_of_root_parameters(
+    parameters: Any, members: list[Any], others: list[Any], choice: str
+) -> None:
+    turn = tools([{"name": "f", "parameters": parameters}], tool_choice=choice, parallel=False)
+
+    def is_taken(arguments: Any) -> bool:
+        call = json.dumps({"name": "f", "arguments": arguments}, separators=(", ", ": "))
+        matcher = sg.Matcher(turn, VOCABULARY)
+        text = f"<tool_call>\n{call}\n</tool_call>".encode()
+        return all(matcher.advance(byte) for byte in text) and matcher.is_complete()
+
+    for arguments in members:
+        assert is_taken(arguments), arguments
+        turn.tools[0].validate(arguments)
+    for arguments in others:
+        assert not is_taken(arguments), arguments
 
 
 @pytest.mark.parametrize("format", FORMATS)

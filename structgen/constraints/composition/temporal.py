@@ -220,7 +220,7 @@ def _rules(
         if len(met) > _MOST_RULES:
             raise LimitExceeded(
                 f"the list has more than {_MOST_RULES} states: those of the formula times max_items",
-                limit="ltl_over_states",
+                limit="list_states",
                 hint="Leave out max_items.",
             )
     return rules

@@ -73,7 +73,7 @@ def too_deep() -> LimitExceeded:
     """The error for bodies in bodies in bodies, wherever they are met."""
     return LimitExceeded(
         "the grammar is nested too deeply",
-        limit="recursion",
+        limit="grammar_depth",
         hint="Name parts of it as rules of their own.",
     )
 

@@ -108,7 +108,7 @@ def _check_entries(source: Source) -> None:
         place = source.place(last.offset)
         raise LimitExceeded(
             f"the grammar has more than {ENTRIES} names, texts and signs",
-            limit="ENTRIES",
+            limit="grammar_entries",
             where=f"line {place.line}, column {place.column}",
             hint="Leave out templates, imports and additions to Lark's language, with which the limit is lower; or "
             "split the grammar into several constraints.",

@@ -102,7 +102,7 @@ def rewrite(source: Source, constraints: Mapping[str, Constraint] | None = None)
     """The text without the additions; `constraints` are what ``@name`` may stand for, strings themselves."""
     if str(UNBOUNDED) in source.text:
         raise LimitExceeded(
-            f"the count {UNBOUNDED} is too large", limit="UNBOUNDED", hint="Leave it out: x{2,}."
+            f"the count {UNBOUNDED} is too large", limit="repetition_count", hint="Leave it out: x{2,}."
         )
     known = {name: as_constraint(constraint) for name, constraint in (constraints or {}).items()}
     return _Rewriter(source, known).run()
@@ -271,7 +271,7 @@ class _Rewriter:
             if sizes[name] > _WRITTEN_OUT or total > 5 * _WRITTEN_OUT:
                 raise LimitExceeded(
                     f"the terminal {name}, with the terminals in it, has more than {_WRITTEN_OUT} parts",
-                    limit="_WRITTEN_OUT",
+                    limit="terminal_parts",
                     hint="Make the larger parts of it rules (lower-case names).",
                 )
 
@@ -479,7 +479,7 @@ class _Rewriter:
         if len(chunks) > _CHUNKS:
             raise LimitExceeded(
                 f"%regex has {len(chunks)} pieces, more than {_CHUNKS}",
-                limit="_CHUNKS",
+                limit="substring_chunks",
                 hint="Use larger chunks: substring_words, or substring_chunks with sentences.",
             )
         runs: list[RE] = []

@@ -235,7 +235,7 @@ def explain(
     source = rewritten.source
     if isinstance(error, RecursionError):
         return LimitExceeded(
-            "the grammar is nested too deeply", limit="recursion", hint="Name parts of it as rules."
+            "the grammar is nested too deeply", limit="grammar_depth", hint="Name parts of it as rules."
         )
     if isinstance(error, FileNotFoundError):
         module = str(error.filename or "").removesuffix(".lark").replace("/", ".")

@@ -53,6 +53,6 @@ class Languages:
         except self._error as error:
             raise LimitExceeded(
                 f"the terminals of the grammar are too large to compare: {error}",
-                limit="max_nodes",
+                limit="terminal_nodes",
                 hint="Use smaller counts in patterns, or make the larger terminals rules.",
             ) from None

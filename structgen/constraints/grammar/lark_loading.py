@@ -144,7 +144,7 @@ class _Templates(ApplyTemplates):
         if sum(len(argument.name) for argument in children[1:]) > _ARGUMENTS:
             raise LimitExceeded(
                 f"the arguments of a template, written out, have more than {_ARGUMENTS} characters",
-                limit="_ARGUMENTS",
+                limit="template_arguments",
                 hint="Name a use of a template as a rule, and pass that.",
             )
         return super().template_usage(children)  # type: ignore[no-untyped-call]
@@ -186,7 +186,7 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
         if len(definitions) > _INSTANCES + len(grammar.rule_defs):
             raise LimitExceeded(
                 f"templates are used with more than {_INSTANCES} different arguments",
-                limit="_INSTANCES",
+                limit="template_instances",
                 hint="A template that uses itself with larger arguments has no end; write it as a rule.",
             )
         if not parameters:

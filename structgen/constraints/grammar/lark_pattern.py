@@ -137,7 +137,7 @@ class _Builder:
         if len(code) >= INSTRUCTIONS:
             raise LimitExceeded(
                 f"the pattern, with its counts written out, has more than {INSTRUCTIONS} steps",
-                limit="INSTRUCTIONS",
+                limit="pattern_steps",
                 pattern=self.pattern,
                 hint="Use smaller counts, or leave out their upper bounds.",
             )

@@ -224,7 +224,7 @@ class _Walk:
         raise LimitExceeded(
             "re prefers neither the longest nor the shortest match of this pattern, and what it does prefer is too "
             "complicated",
-            limit="_STATES",
+            limit="preference_states",
             pattern=self.threads.pattern,
             hint="Put alternatives that begin with one another longest first, or make them terminals of their own.",
         )

@@ -63,7 +63,7 @@ class Source:
         if len(text) > LENGTH:
             raise LimitExceeded(
                 f"the grammar has {len(text)} characters, more than {LENGTH}",
-                limit="LENGTH",
+                limit="grammar_length",
                 hint="Split it into several constraints.",
             )
 
@@ -110,7 +110,7 @@ class Source:
             )
         except RecursionError:
             raise LimitExceeded(
-                "the JSON in the grammar is nested too deeply", limit="recursion", hint="Flatten it."
+                "the JSON in the grammar is nested too deeply", limit="grammar_depth", hint="Flatten it."
             ) from None
         return Piece("block", self.text[name.offset : end], name.offset, brace.end())
 

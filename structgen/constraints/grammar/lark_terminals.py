@@ -120,7 +120,7 @@ class _Kinds:
         if self.steps > _STEPS:
             raise LimitExceeded(
                 "it takes too long to find out which matches re prefers of this terminal and those before it",
-                limit="STEPS",
+                limit="preference_steps",
                 hint="Use smaller counts, fewer alternatives that begin alike, or fewer terminals.",
             )
         return found
@@ -324,8 +324,14 @@ def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After, contextu
             ):
                 embedded.add(text.name)
         ignored = terminal.name in loaded.ignore
+        language = found[terminal.name].language
         entries = [Entry(text.name, found[text.name].language) for text in inner if not ignored]
-        entries.append(Entry(terminal.name, found[terminal.name].language, ignored))
+        if contextual and not ignored:
+            # subtle: a text to ignore may come everywhere, so the pattern always finds it as a keyword. Lark then
+            # passes it on to the rules instead of ignoring it.
+            everywhere = [found[text.name].language for text in inner if text.name in loaded.ignore]
+            language = intersect([language, *map(complement, everywhere)])
+        entries.append(Entry(terminal.name, language, ignored))
         scanners.append(kinds.scanner(terminal, found[terminal.name], tuple(entries)))
     if not contextual:
         scanners = [scanner for scanner in scanners if scanner.name not in embedded]

@@ -112,7 +112,7 @@ class Threads:
         if self.steps > STEPS:
             raise LimitExceeded(
                 "it takes too long to find out which match of the pattern re prefers",
-                limit="STEPS",
+                limit="preference_steps",
                 pattern=self.pattern,
                 hint="Use smaller counts and fewer alternatives that begin alike, or split the terminal.",
             )

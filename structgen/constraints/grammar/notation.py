@@ -94,6 +94,15 @@ _LIMIT_HINTS = {
     "tags": "Use fewer tags and excluded texts.",
     "tag_length": "Use shorter tags and excluded texts.",
 }
+_LIMIT_NAMES = {
+    "length": "grammar_length",
+    "entries": "grammar_entries",
+    "depth": "grammar_depth",
+    "count": "repetition_count",
+    "tags": "dispatch_tags",
+    "tag_length": "dispatch_tag_length",
+}
+"""What errors call the limits."""
 _SPACE = r"[ \t\r\n]*+"
 _BOUNDS = re.compile(rf"\{{{_SPACE}([0-9]++){_SPACE}(?:(,){_SPACE}([0-9]++|-1)?+{_SPACE})?+\}}")
 _SIMPLE_BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
@@ -424,7 +433,7 @@ class Reader(ABC):
         at = place_at(self.source, position)
         return LimitExceeded(
             f"{message}: the limit is {getattr(self.limits, name)}",
-            limit=name,
+            limit=_LIMIT_NAMES[name],
             where=f"line {at.line}, column {at.column}",
             pattern=self.source,
             position=position,

@@ -61,6 +61,6 @@ def token_numbers(written: str) -> list[int]:
 def _too_many() -> LimitExceeded:
     return LimitExceeded(
         f"a set names more than {MOST_TOKENS} tokens",
-        limit="MOST_TOKENS",
+        limit="token_set",
         hint="Name the special tokens that are meant, or write text as text.",
     )

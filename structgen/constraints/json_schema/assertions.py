@@ -171,7 +171,7 @@ def _at_least(reader: Reader, keyword: str, value: Any, node: Node) -> None:
     if count >= COUNT_LIMIT:
         raise LimitExceeded(
             f"is above {COUNT_LIMIT:,}; {_AS_MANY[keyword]}",
-            limit="count",
+            limit="keyword_count",
             where=reader.at(keyword),
             hint="Lower it.",
         )

@@ -112,6 +112,7 @@ def _shortest(constraint: Constraint, program: _core.Program) -> tuple[str, bool
     if found is None:
         raise LimitExceeded(
             f"no instance of {constraint.describe()} was found within the search budget",
+            limit="completion_search",
             hint="What it requires is very long or very deep, or contradicts itself in a way that was not proven.",
         )
     text, exact = found

@@ -50,7 +50,7 @@ def parse_schema(schema: Any) -> Any:
     if len(schema) > TEXT_LIMIT:
         raise LimitExceeded(
             f"the schema's text has {len(schema):,} characters, more than {TEXT_LIMIT:,}",
-            limit="schema text",
+            limit="schema_length",
             hint="Pass a parsed schema, or a smaller one.",
         )
     try:
@@ -67,17 +67,21 @@ def parse_schema(schema: Any) -> Any:
     except RecursionError:
         raise LimitExceeded(
             "the schema's text is nested too deep",
-            limit="schema depth",
+            limit="schema_depth",
             hint="About a thousand levels of arrays and objects are read; move inner schemas to $defs.",
         ) from None
     except InvalidOperation:
         raise LimitExceeded(
-            "the schema's text contains a number with an exponent out of all bounds", limit="exponent"
+            "the schema's text contains a number with an exponent out of all bounds",
+            limit="number_exponent",
+            hint="Use a smaller exponent.",
         ) from None
     except ValueError as error:
         # The interpreter refuses integers of thousands of digits (sys.set_int_max_str_digits).
         raise LimitExceeded(
-            f"the schema's text contains a number that is too long: {error}", limit="digits"
+            f"the schema's text contains a number that is too long: {error}",
+            limit="number_digits",
+            hint="Write it with fewer digits.",
         ) from None
 
 

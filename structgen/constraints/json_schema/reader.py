@@ -133,13 +133,13 @@ class Reader:
         if self.depth > DEPTH_LIMIT:
             return LimitExceeded(
                 f"sub-schemas are nested more than {DEPTH_LIMIT:,} levels deep",
-                limit="schema depth",
+                limit="schema_depth",
                 where=shorten(pointer),
                 hint="Move inner schemas to $defs and refer to them with $ref.",
             )
         return LimitExceeded(
             f"the schema has more than {NODE_LIMIT:,} sub-schemas",
-            limit="sub-schemas",
+            limit="sub_schemas",
             where=shorten(pointer),
             hint="Split the schema, or replace long enumerations of objects by a schema of their form.",
         )

@@ -70,7 +70,7 @@ class _Strings:
             if known[1] > _LARGEST:
                 raise LimitExceeded(
                     f"the strings of the schema take an expression of more than {_LARGEST:,} parts",
-                    limit="regex_nodes",
+                    limit="string_parts",
                     where=None if isinstance(node, bool) else node["pointer"],
                     hint="Say what a string is like in one place: a pattern, an enum.",
                 )

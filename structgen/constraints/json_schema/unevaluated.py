@@ -167,7 +167,7 @@ def _check_size(branches: int, always: _Evaluated, more: list[_Evaluated], point
     if copied > _COPY_LIMIT:
         raise LimitExceeded(
             f"what is evaluated here takes {copied:,} entries to write out, more than {_COPY_LIMIT:,}",
-            limit="evaluated entries",
+            limit="evaluated_entries",
             where=pointer,
             hint="Name the properties of all branches in `properties` beside it, with the schema true.",
         )

@@ -55,7 +55,7 @@ def number_text(value: Any, pointer: str) -> str | None:
         if abs(value.adjusted()) > EXPONENT_LIMIT:
             raise LimitExceeded(
                 f"the number {value:.6E} has an exponent beyond {EXPONENT_LIMIT}",
-                limit="exponent",
+                limit="number_exponent",
                 where=pointer,
                 hint="Numbers of this size are fixed limits of the number engine.",
             )
@@ -80,7 +80,7 @@ def number_text(value: Any, pointer: str) -> str | None:
 def _too_long(pointer: str) -> LimitExceeded:
     return LimitExceeded(
         f"a number has more than {DIGIT_LIMIT} digits",
-        limit="digits",
+        limit="number_digits",
         where=pointer,
         hint="Numbers of this size are fixed limits of the number engine.",
     )

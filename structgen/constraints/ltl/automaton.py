@@ -208,7 +208,7 @@ def _explored(progression: Progression, alphabet: Alphabet, atoms: tuple[str, ..
             if found >= most:
                 raise LimitExceeded(
                     f"the automaton of {str(progression.formula)!r:.80} has more than {most} states",
-                    limit="automaton_states",
+                    limit="most",
                     hint="Give a list of formulas instead of their conjunction, or a greater `most`.",
                 )
         return found

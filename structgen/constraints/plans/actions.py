@@ -158,7 +158,9 @@ def as_steps(actions: Any) -> list[Step]:
                 )
             if len(steps) > _MOST_STEPS:
                 raise LimitExceeded(
-                    f"there are more than {_MOST_STEPS} actions with all their values", limit="steps"
+                    f"there are more than {_MOST_STEPS} actions with all their values",
+                    limit="plan_actions",
+                    hint="Give the parameters of actions fewer values.",
                 )
     if not steps:
         raise OptionError("a plan needs an action at least")

@@ -405,7 +405,7 @@ def _conflict(constraint: PlanConstraint) -> list[Formula] | None:
         product = _product(constraint.steps, some, constraint.world, budget)
         numbers = product.some_way(product.start)
         if numbers is None and product.start.least < NEVER:
-            raise LimitExceeded("a search met its budget", limit="budget")
+            raise LimitExceeded("a search met its budget", limit="budget", hint="Raise budget.")
         return numbers
 
     @functools.cache

@@ -160,7 +160,7 @@ def _spend(budget: int) -> int:
     if not budget:
         raise LimitExceeded(
             f"the pattern has more than {_CONDITIONS} anchors, word boundaries and look-arounds in a row",
-            limit="conditions",
+            limit="pattern_conditions",
             hint="Split it into alternatives, or join several constraints with &.",
         )
     return budget - 1

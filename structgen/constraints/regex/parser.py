@@ -121,7 +121,7 @@ class Parser:
         if len(pattern) > limits.length:
             raise LimitExceeded(
                 f"the pattern has {len(pattern)} characters, more than {limits.length}",
-                limit="length",
+                limit="pattern_length",
                 hint="Raise it with limits=RegexLimits(length=...), or use choice() for long lists of texts.",
             )
 
@@ -239,7 +239,7 @@ class Parser:
         if len(self.groups) >= self.limits.depth:
             raise LimitExceeded(
                 f"groups are nested more than {self.limits.depth} deep",
-                limit="depth",
+                limit="pattern_depth",
                 pattern=self.pattern,
                 position=self.position,
                 hint="Flatten the pattern, or raise the limit with limits=RegexLimits(depth=...).",
@@ -365,7 +365,7 @@ class Parser:
             shown = digits if len(digits) <= 20 else digits[:17] + "..."
             raise LimitExceeded(
                 f"the count {shown} is above the limit of {self.limits.count}",
-                limit="count",
+                limit="repetition_count",
                 pattern=self.pattern,
                 position=position,
                 hint="Leave out the upper bound ({n,}), or raise the limit: limits=RegexLimits(count=...).",

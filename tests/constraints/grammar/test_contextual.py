@@ -1,7 +1,8 @@
 """Contextual lexing by lark's order agrees with `Lark(parser="lalr", lexer="contextual")`.
 
 Lark's contexts are the states of its parser, some of which are merged; ours are exact. So a text counts only where all
-that lark's state lets compete can really be shifted there.
+that lark's state lets compete can really be shifted there. Ignored terminals overlap others: where a pattern matches a
+text to ignore, lark finds it as a keyword and does not ignore it.
 """
 
 from __future__ import annotations
@@ -64,8 +65,29 @@ def theirs(parser: Lark, text: str) -> bool | None:
         ),
         (
             'start: "set" NAME "to" VALUE\nNAME: /[a-z]+/\nVALUE: /.+/\n%ignore " "',
-            {"set x to y": True, "setxto": False, "set to to to": True, "set x": False},
+            {
+                "set x to y": True,
+                "setxto": False,
+                "set to to to": True,
+                "set x": False,
+                "set x to ": False,
+                "set x to  ": True,
+                "set x to": False,
+            },
         ),
+        (
+            'start: "a" V\nV: /[ b]+/\n%ignore " "',
+            {"a ": False, "a  ": True, "a b": True, " a b": True, "ab ": True},
+        ),
+        (
+            'start: "a" (V | W)\nV: /[ b]+/\nW: " "\n%ignore W',
+            {"a ": True, "a  ": True, "a": False, " ab": True},
+        ),
+        (
+            'start: "a" V\nV: /[b-z]+/\n%ignore "x"i',
+            {"ax": False, "axx": True, "aXx": False, "aXb": True, "xab": True},
+        ),
+        ('start: "a" V\nV.1: /[ b]+/\n%ignore " "', {"a ": True, "a  ": True, "a b": True}),
         (
             'start: NAME "if" NAME | "if" "(" NAME ")"\nNAME: /[a-z]+/\n%ignore " "',
             {"a if b": True, "if(a)": True, "ifa(b)": False, "if a": False, "a ifb": True, "aifb": False},
@@ -88,7 +110,21 @@ def test_keywords_where_their_pattern_may_not_come(source: str, texts: dict[str,
 
 
 _KEYWORDS = ["a", "b", "ab", "ba", "aa", "a1", "1", "+"]
-_PATTERNS = ["[ab]+", "a+", "[ab][ab1]*", "[a-c]", "b+a?", "1+", "[ab]+1", "(ab)+"]
+_PATTERNS = [
+    "[ab]+",
+    "a+",
+    "[ab][ab1]*",
+    "[a-c]",
+    "b+a?",
+    "1+",
+    "[ab]+1",
+    "(ab)+",
+    ".+",
+    "[ab ]+",
+    "[^a]",
+    " b*",
+]
+_IGNORED = ['" "', '" "', '" "', "/ +/", '"b"', '"ab"', '"A"i', '" 1"', "/b+/", "/[a ]/", "/a?1/", "P"]
 _TEXTS = ["".join(letters) for length in range(1, 6) for letters in product("ab1 ", repeat=length)]
 
 
@@ -106,8 +142,7 @@ def _random_source(rng: random.Random) -> str:
     lines = [f"start: {way(3)} | {way(3)}", f"r: {' | '.join(rng.sample([*terminals, *words], 2))}"]
     lines.append(f"s: {rng.choice([*terminals, *words])} | {rng.choice([*terminals, *words])} s")
     lines += terminals.values()
-    if rng.random() < 0.5:
-        lines.append('%ignore " "')
+    lines += [f"%ignore {rng.choice(_IGNORED)}" for _ in range(rng.choice([0, 1, 1, 2]))]
     return "\n".join(lines)
 
 
@@ -131,7 +166,9 @@ def _parser(source: str) -> Lark | None:
     finally:
         logger.removeHandler(conflicts)
         logger.setLevel(level)
-    return None if conflicts.found else parser
+    # A rule in which an ignored terminal stands may never end: lark's terminals compete for it, ours do not.
+    named = {symbol.name for rule in parser.rules for symbol in rule.expansion}
+    return None if conflicts.found or named & set(parser.ignore_tokens) else parser
 
 
 @pytest.mark.parametrize("seed", range(4))

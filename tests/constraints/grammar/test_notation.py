@@ -148,7 +148,7 @@ def _names(body: Body) -> set[str]:
 def test_nesting_is_limited(read: Read, source: str) -> None:
     with pytest.raises(LimitExceeded) as caught:
         read(source)
-    assert caught.value.limit == "depth"
+    assert caught.value.limit == "grammar_depth"
     assert "nested too deep: the limit is 200" in str(caught.value)
     assert "^" in str(caught.value)
     assert "Name the inner groups as rules of their own." in str(caught.value)
@@ -180,7 +180,7 @@ def test_counts_are_limited_and_kept_as_numbers(read: Read) -> None:
     for count in ("1000001", "9" * 5000, "0" * 10_000 + "1000001"):
         with pytest.raises(LimitExceeded) as caught:
             read(f"root ::= root{{1,{count}}}")
-        assert caught.value.limit == "count"
+        assert caught.value.limit == "repetition_count"
         assert (caught.value.where, caught.value.position) == ("line 1, column 17", 16)
         assert len(str(caught.value)) < 400
     assert read("root ::= root{" + "0" * 10_000 + "7}").rules[0].body[2:] == (7, 7)

@@ -34,7 +34,7 @@ def test_deep_text(text: str) -> None:
 def test_deep_objects() -> None:
     with pytest.raises(LimitExceeded) as caught:
         json_schema(nested(DEEP))
-    assert caught.value.limit == "schema depth"
+    assert caught.value.limit == "schema_depth"
     assert "$defs" in str(caught.value)
     assert len(str(caught.value)) < 2_000
 
@@ -167,7 +167,7 @@ def test_what_is_evaluated_is_bounded() -> None:
     ]
     with pytest.raises(LimitExceeded) as caught:
         json_schema({"anyOf": branches, "unevaluatedProperties": False})
-    assert caught.value.limit == "evaluated entries"
+    assert caught.value.limit == "evaluated_entries"
 
 
 _KEYS = st.sampled_from([*KEYWORDS, "a", "b", "#"])
