@@ -187,8 +187,8 @@ GoalId JsonControl::without_groups(GoalId goal, const std::vector<SchemaId> &fai
         if (formulas_.kind(p) != FormulaSpace::Kind::Leaf || !is_failed[formulas_.leaf_id(p)]) left.push_back(p);
     // Of alternatives mostly few are left: the others need not be put in one by one.
     if (any) r = formulas_.disjunction(left);
-    r = formulas_.substitute(r, [&](uint32_t g) { return is_failed[g] ? FormulaSpace::FALSE : FormulaSpace::SAME; });
   }
+  formulas_.substitute(&roots, [&](uint32_t g) { return is_failed[g] ? FormulaSpace::FALSE : FormulaSpace::SAME; });
   return intern(std::move(roots), goals_[goal].need);
 }
 
