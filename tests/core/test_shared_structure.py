@@ -85,6 +85,25 @@ def test_work_of_six_hundred_levels_is_linear(step: str, leaf: str) -> None:
     assert many < 12 * few
 
 
+@pytest.mark.parametrize("leaf", [{}, {"type": "integer"}], ids=["any", "number"])
+@pytest.mark.parametrize("step", shared_structure.UNEVALUATED)
+def test_work_beside_unevaluated_keywords(step: str, leaf: dict[str, Any]) -> None:
+    """A value is told of n levels which of them it satisfies: n verdicts over formulas of n parts are quadratic work.
+
+    With `if` alone a level is neither a choice nor a demand of the next one, and the search for a value goes back
+    through the levels: it grows with the third power.
+    """
+    few, many = (work_of(shared_structure.beside_unevaluated(step, leaf, n)) for n in (20, 60))
+    assert many < (40 if step.endswith("if") else 10) * few
+    assert many < 120_000_000
+
+
+@pytest.mark.parametrize("step", ["anyOf", "allOf", "items, anyOf", "items, allOf", "items, false"])
+def test_six_hundred_levels_beside_unevaluated_keywords(step: str) -> None:
+    few, many = (work_of(shared_structure.beside_unevaluated(step, {}, n)) for n in (60, 600))
+    assert many < (100 if step == "anyOf" else 20) * few
+
+
 @pytest.mark.parametrize(("step", "leaf"), CASES)
 def test_meaning(step: str, leaf: str) -> None:
     schema = shared_structure.schema(step, leaf, 4)
