@@ -71,11 +71,27 @@ template <class Frame>
 ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child, std::optional<Formula> known,
                                                 const std::function<bool(const Holds &)> &alive) {
   const size_t m = child->roots.size();
-  const auto monotone = [&] { return child->counted.empty() && never_worse(goals_[child->frame->goal].combined, child->on); };
   Formula need;
   std::optional<Formula> exact = known;
-  if (!exact) exact = verdicts_wanted(child->roots, monotone(), alive);
-  if (!exact) exact = verdicts_by_cases(child->roots, monotone(), alive);
+  if (!exact) {
+    // Roots that had better fail are taken as their contraries, so that all had better hold.
+    std::optional<std::vector<bool>> contrary;
+    if (child->counted.empty()) contrary = better_failed(goals_[child->frame->goal].combined, child->on, m);
+    const bool monotone = contrary.has_value();
+    if (!contrary) contrary.emplace(m, false);
+    std::vector<Formula> roots = child->roots;
+    for (size_t i = 0; i < m; ++i)
+      if ((*contrary)[i]) roots[i] = formulas_.negation(roots[i]);
+    const auto alive_where = [&](const Holds &holds) {
+      return alive([&](uint32_t i) { return holds(i) != (*contrary)[i]; });
+    };
+    exact = verdicts_wanted(roots, monotone, alive_where);
+    if (!exact) exact = verdicts_by_cases(roots, monotone, alive_where);
+    if (exact)
+      exact = formulas_.substitute(*exact, [&](uint32_t i) {
+        return (*contrary)[i] ? formulas_.negation(formulas_.leaf(i)) : FormulaSpace::SAME;
+      });
+  }
   if (exact) {
     need = *exact;
   } else {

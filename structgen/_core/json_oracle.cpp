@@ -265,6 +265,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
           for (Formula p : parts) pending.emplace_back(p, wanted);
           continue;
         }
+        charge(parts.size() / 2);
         if (std::any_of(parts.begin(), parts.end(), [&](Formula p) { return told(p) == wanted; })) continue;
         if (wanted) preferred_first(&parts);
         for (Formula p : parts) {
