@@ -149,7 +149,11 @@ bool JsonOracle::part_can_hold(Formula part, Type type) {
   // subtle: true says nothing, so it is the answer while the part is looked at, and where a limit ends that.
   if (const auto [it, fresh] = parts.emplace(part, true); !fresh) return it->second;
   const uint32_t outer = std::exchange(lowest_, UINT32_MAX);
-  const bool holds = type == Type::Object ? any_object(part, possible_object()) : any_way(part, possible_array(), type);
+  Way way;
+  way.type = type;
+  way.failed = true;  // inner parts first
+  const bool holds = type == Type::Object ? any_object(part, {}, way, possible_object())
+                                          : any_way({{part, true}}, &way, possible_array());
   const bool final = !holds && lowest_ == UINT32_MAX;  // leaned on no question in progress
   if (final) parts[part] = false;
   lowest_ = holds ? outer : std::min(outer, lowest_);
