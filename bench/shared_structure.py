@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["GRAMMARS", "LEAVES", "STEPS", "inside", "schema"]
+__all__ = ["GRAMMARS", "LEAVES", "STEPS", "UNEVALUATED", "beside_unevaluated", "inside", "schema"]
 
 Schema = dict[str, Any]
 
@@ -46,6 +46,46 @@ STEPS: dict[str, Callable[[Schema, int], Schema]] = {
 }
 """By the keywords that they use: the schema of a level, from the next one and the level's number."""
 
+
+def _object(part: Schema, i: int) -> Schema:
+    return {"properties": {f"k{i}": part}}
+
+
+def _present(part: Schema, i: int) -> Schema:
+    return _object(part, i) | {"required": [f"k{i}"]}
+
+
+def _first(part: Schema) -> Schema:
+    return {"prefixItems": [part]}
+
+
+UNEVALUATED: dict[str, Callable[[Schema, int], Schema]] = {
+    "anyOf": lambda part, i: {"anyOf": [part, _object(part, i)], "unevaluatedProperties": part},
+    "oneOf": lambda part, i: {"oneOf": [part, _present(part, i)], "unevaluatedProperties": part},
+    "allOf": lambda part, i: {"allOf": [part, _object(part, i)], "unevaluatedProperties": part},
+    "if": lambda part, i: {"if": _object(part, i), "then": part, "unevaluatedProperties": part},
+    "else": lambda part, i: {"if": _present(part, i), "else": part, "unevaluatedProperties": part},
+    "dependentSchemas": lambda part, i: {
+        **_object(part, i),
+        "dependentSchemas": {f"k{i}": part},
+        "unevaluatedProperties": part,
+    },
+    "anyOf, a type": lambda part, i: {
+        "anyOf": [part, _object(part, i)],
+        "unevaluatedProperties": {"type": "integer"},
+    },
+    "anyOf, false": lambda part, i: {"anyOf": [part, _object(part, i)], "unevaluatedProperties": False},
+    "items, anyOf": lambda part, i: {"anyOf": [part, _first(part)], "unevaluatedItems": part},
+    "items, oneOf": lambda part, i: {
+        "oneOf": [part, _first(part) | {"minItems": 2}],
+        "unevaluatedItems": part,
+    },
+    "items, allOf": lambda part, i: {"allOf": [part, _first(part)], "unevaluatedItems": part},
+    "items, if": lambda part, i: {"if": _first(part), "then": part, "unevaluatedItems": part},
+    "items, false": lambda part, i: {"anyOf": [part, _first(part)], "unevaluatedItems": False},
+}
+"""Levels with a keyword about what the others do not evaluate, which depends on the levels below."""
+
 LEAVES: dict[str, Schema] = {
     "any": {"minimum": 3},
     "number": {"type": "number", "minimum": 3},
@@ -68,6 +108,12 @@ def inside(step: str, leaf: str, n: int) -> Schema:
     levels = schema(step, leaf, n)
     value = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/d0"}]}
     return {"type": "object", "additionalProperties": value, "$defs": levels["$defs"]}
+
+
+def beside_unevaluated(step: str, leaf: Schema, n: int) -> Schema:
+    """A schema of `n` levels of `UNEVALUATED`."""
+    levels = {f"d{i}": UNEVALUATED[step]({"$ref": f"#/$defs/d{i + 1}"}, i) for i in range(n)}
+    return {"$ref": "#/$defs/d0", "$defs": {**levels, f"d{n}": leaf}}
 
 
 def _rules(start: str, level: str, last: str) -> Callable[[int], str]:

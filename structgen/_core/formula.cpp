@@ -9,6 +9,7 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t FORMULA = 43;
+constexpr size_t MAX_ABSORBED_PARTS = 16;  // of one part of a formula, looked at to see whether the others imply it
 
 bool has(const std::vector<Formula> &sorted, Formula f) {
   charge(search_work(sorted.size()));
@@ -41,6 +42,25 @@ Formula FormulaSpace::intern(Kind kind, uint32_t leaf, std::span<const Formula> 
   return f;
 }
 
+// Of a conjunction (`inner` Or) or a disjunction (`inner` And): parts that say no more than the others, which are sorted.
+void FormulaSpace::absorb(std::vector<Formula> *flat, Kind inner) const {
+  const Kind outer = inner == Kind::Or ? Kind::And : Kind::Or;
+  auto said = [&](Formula q) {
+    if (has(*flat, q)) return true;
+    return kind(q) == outer && parts(q).size() <= MAX_ABSORBED_PARTS &&
+           std::all_of(parts(q).begin(), parts(q).end(), [&](Formula p) { return has(*flat, p); });
+  };
+  const auto absorbed = [&](Formula p) {
+    return kind(p) == inner && parts(p).size() <= MAX_ABSORBED_PARTS &&
+           std::any_of(parts(p).begin(), parts(p).end(), said);
+  };
+  // subtle: marked first, since `said` searches all of them. None is absorbed by itself: a part of `p` is never `p`.
+  std::vector<Formula> left;
+  for (Formula p : *flat)
+    if (!absorbed(p)) left.push_back(p);
+  flat->swap(left);
+}
+
 Formula FormulaSpace::leaf(uint32_t id) { return intern(Kind::Leaf, id, {}); }
 
 Formula FormulaSpace::conjunction(std::vector<Formula> parts) {
@@ -58,6 +78,8 @@ Formula FormulaSpace::conjunction(std::vector<Formula> parts) {
   if (flat.size() == 1) return flat[0];
   for (Formula p : flat)
     if (kind(p) == Kind::Not && has(flat, this->parts(p)[0])) return FALSE;
+  absorb(&flat, Kind::Or);
+  if (flat.size() == 1) return flat[0];
   return intern(Kind::And, 0, flat);
 }
 
@@ -76,6 +98,8 @@ Formula FormulaSpace::disjunction(std::vector<Formula> parts) {
   if (flat.size() == 1) return flat[0];
   for (Formula p : flat)
     if (kind(p) == Kind::Not && has(flat, this->parts(p)[0])) return TRUE;
+  absorb(&flat, Kind::And);
+  if (flat.size() == 1) return flat[0];
   return intern(Kind::Or, 0, flat);
 }
 
@@ -124,8 +148,19 @@ Formula FormulaSpace::exactly_one(std::vector<Formula> parts) {
 }
 
 Formula FormulaSpace::substitute(Formula root, const std::function<Formula(uint32_t)> &with) {
-  if (root <= TRUE) return root;
+  std::vector<Formula> roots{root};
+  substitute(&roots, with);
+  return roots[0];
+}
+
+void FormulaSpace::substitute(std::vector<Formula> *roots, const std::function<Formula(uint32_t)> &with) {
   std::unordered_map<Formula, Formula> known;
+  for (Formula &root : *roots) root = substitute(root, with, known);
+}
+
+Formula FormulaSpace::substitute(Formula root, const std::function<Formula(uint32_t)> &with,
+                                 std::unordered_map<Formula, Formula> &known) {
+  if (root <= TRUE) return root;
   auto leaf = [&](uint32_t id) {
     const Formula given = with(id);
     return given == SAME ? this->leaf(id) : given;

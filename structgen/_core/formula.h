@@ -46,6 +46,8 @@ class FormulaSpace {
   // Replace every leaf by the formula that `with` gives for its id, unless that is SAME.
   static constexpr Formula SAME = UINT32_MAX;
   Formula substitute(Formula f, const std::function<Formula(uint32_t)> &with);
+  // The same in several, which may share parts: each part once.
+  void substitute(std::vector<Formula> *roots, const std::function<Formula(uint32_t)> &with);
   // Leaves are looked at only as far as the value depends on them.
   bool evaluate(Formula f, const std::function<bool(uint32_t)> &leaf) const;
   // The value of `f` from the values of its parts: `leaf(id)` of a leaf, `whole(f, values of its parts, in order)` of
@@ -71,6 +73,8 @@ class FormulaSpace {
     uint32_t leaf;
     uint32_t begin, end;
   };
+  Formula substitute(Formula f, const std::function<Formula(uint32_t)> &with, std::unordered_map<Formula, Formula> &known);
+  void absorb(std::vector<Formula> *flat, Kind inner) const;
   Formula intern(Kind kind, uint32_t leaf, std::span<const Formula> parts);
   std::vector<Node> nodes_;
   std::vector<Formula> parts_;

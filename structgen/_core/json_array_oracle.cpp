@@ -399,8 +399,9 @@ bool JsonOracle::array_alive(ArrayControl *a, uint64_t count, bool one_more, boo
   const Hash128 frame = hash_words(3, a->id, count, one_more, reading);
   return remembered(frame, [&] {
     const ArrayControl *outer = std::exchange(reading_, reading ? a : nullptr);
-    const bool alive = any_way(c_.goals_[a->goal].combined,
-                   [&](const Groups &yes, const Groups &no) { return array_possible(yes, no, a, count, one_more); });
+    const bool alive = any_way(c_.goals_[a->goal].combined, [&](const Groups &yes, const Groups &no) {
+      return array_possible(yes, no, a, count, one_more);
+    }, Type::Array);
     reading_ = outer;
     return alive;
   });

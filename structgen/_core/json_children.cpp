@@ -71,11 +71,27 @@ template <class Frame>
 ChildControl<Frame> *JsonControl::resolve_child(ChildControl<Frame> *child, std::optional<Formula> known,
                                                 const std::function<bool(const Holds &)> &alive) {
   const size_t m = child->roots.size();
-  const auto monotone = [&] { return child->counted.empty() && never_worse(goals_[child->frame->goal].combined, child->on); };
   Formula need;
   std::optional<Formula> exact = known;
-  if (!exact) exact = verdicts_wanted(child->roots, monotone(), alive);
-  if (!exact) exact = verdicts_by_cases(child->roots, monotone(), alive);
+  if (!exact) {
+    // Roots that had better fail are taken as their contraries, so that all had better hold.
+    std::optional<std::vector<bool>> contrary;
+    if (child->counted.empty()) contrary = better_failed(goals_[child->frame->goal].combined, child->on, m);
+    const bool monotone = contrary.has_value();
+    if (!contrary) contrary.emplace(m, false);
+    std::vector<Formula> roots = child->roots;
+    for (size_t i = 0; i < m; ++i)
+      if ((*contrary)[i]) roots[i] = formulas_.negation(roots[i]);
+    const auto alive_where = [&](const Holds &holds) {
+      return alive([&](uint32_t i) { return holds(i) != (*contrary)[i]; });
+    };
+    exact = verdicts_wanted(roots, monotone, alive_where);
+    if (!exact) exact = verdicts_by_cases(roots, monotone, alive_where);
+    if (exact)
+      exact = formulas_.substitute(*exact, [&](uint32_t i) {
+        return (*contrary)[i] ? formulas_.negation(formulas_.leaf(i)) : FormulaSpace::SAME;
+      });
+  }
   if (exact) {
     need = *exact;
   } else {
@@ -187,8 +203,8 @@ GoalId JsonControl::without_groups(GoalId goal, const std::vector<SchemaId> &fai
         if (formulas_.kind(p) != FormulaSpace::Kind::Leaf || !is_failed[formulas_.leaf_id(p)]) left.push_back(p);
     // Of alternatives mostly few are left: the others need not be put in one by one.
     if (any) r = formulas_.disjunction(left);
-    r = formulas_.substitute(r, [&](uint32_t g) { return is_failed[g] ? FormulaSpace::FALSE : FormulaSpace::SAME; });
   }
+  formulas_.substitute(&roots, [&](uint32_t g) { return is_failed[g] ? FormulaSpace::FALSE : FormulaSpace::SAME; });
   return intern(std::move(roots), goals_[goal].need);
 }
 

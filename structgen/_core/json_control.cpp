@@ -240,10 +240,9 @@ GoalId JsonControl::expand_goal(GoalId goal, Type type) {
     // A group that cannot hold on its own is false now, so that no branch waits for it.
     bool plain = std::all_of(roots.begin(), roots.end(), [&](Formula r) { return formulas_.is_conjunction(r); });
     if (!plain || roots.size() > 1)
-      for (Formula &r : roots)
-        r = formulas_.substitute(r, [&](uint32_t id) {
-          return oracle_->group_can_hold(id, type) ? formulas_.leaf(id) : FormulaSpace::FALSE;
-        });
+      formulas_.substitute(&roots, [&](uint32_t id) {
+        return oracle_->group_can_hold(id, type) ? formulas_.leaf(id) : FormulaSpace::FALSE;
+      });
   }
   return intern(std::move(roots), need);
 }

@@ -270,7 +270,7 @@ class JsonControl {
   ObjectControl *with_key_named(ObjectControl *frame, std::string_view key);
   std::optional<Formula> verdicts_wanted(const std::vector<Formula> &roots, bool monotone,
                                          const std::function<bool(const Holds &)> &alive);
-  bool never_worse(Formula frame, const Verdicts &on) const;
+  std::optional<std::vector<bool>> better_failed(Formula frame, const Verdicts &on, size_t roots) const;
   std::optional<Formula> verdicts_by_cases(const std::vector<Formula> &roots, bool monotone,
                                            const std::function<bool(const Holds &)> &alive);
   ItemControl *item(ArrayControl *frame, uint64_t index);

@@ -111,6 +111,7 @@ bool JsonOracle::any_object(Formula f, const std::set<std::string_view> &done, c
   if (c_.has_tags(f)) cases = c_.tag_cases(f, done, &tag);
   if (cases.empty()) {
     Way found = way;
+    found.type = Type::Object;
     return any_way({{f, true}}, &found, check);
   }
   auto done_now = done;
@@ -124,8 +125,8 @@ bool JsonOracle::any_object(Formula f, const std::set<std::string_view> &done, c
     if (left == FormulaSpace::FALSE) continue;
     Way told = way;
     bool possible = true;
-    for (SchemaId g : one.yes) possible = possible && told.tell(g, true);
-    for (SchemaId g : one.no) possible = possible && told.tell(g, false);
+    for (SchemaId g : one.yes) possible = possible && told.groups.assign(g, true);
+    for (SchemaId g : one.no) possible = possible && told.groups.assign(g, false);
     if (possible && any_object(left, done_now, told, check)) return true;
   }
   return false;

@@ -11,6 +11,7 @@ constexpr size_t MAX_NESTED_QUESTIONS = 250;
 constexpr size_t WORK_PER_STEP = 50;  // elementary steps that one step of the budget pays for
 constexpr size_t MAX_HARDNESS = 256;
 constexpr size_t FEW_TOLD = 64;  // groups that are looked through to see whether one is among them
+constexpr size_t MAX_PARTS = 100'000;  // of formulas, of which it is known whether they can hold
 constexpr size_t WAYS_ALLOWANCE = 16;  // budgets to list all ways to satisfy one formula
 }  // namespace
 
@@ -97,13 +98,10 @@ bool JsonOracle::holds_type(Formula f, Type type) {
         break;
       }
       case Type::Object:
-        holds = any_object(e, [&](const Groups &yes, const Groups &no) {
-          return object_possible(yes, no, nullptr, {nullptr, 0, -1}, nullptr);
-        });
+        holds = any_object(e, possible_object());
         break;
       case Type::Array:
-        holds = any_way(
-            e, [&](const Groups &yes, const Groups &no) { return array_possible(yes, no, nullptr, 0, false); });
+        holds = any_way(e, possible_array(), Type::Array);
         break;
     }
   }
@@ -133,10 +131,40 @@ void JsonOracle::preferred_first(std::vector<Formula> *alternatives) const {
   });
 }
 
-bool JsonOracle::any_way(Formula f, const Check &check) {
+JsonOracle::Check JsonOracle::possible_object() {
+  return [this](const Groups &yes, const Groups &no) {
+    return object_possible(yes, no, nullptr, {nullptr, 0, -1}, nullptr);
+  };
+}
+
+JsonOracle::Check JsonOracle::possible_array() {
+  return [this](const Groups &yes, const Groups &no) { return array_possible(yes, no, nullptr, 0, false); };
+}
+
+bool JsonOracle::part_can_hold(Formula part, Type type) {
+  charge();
+  if (c_.formulas_.is_conjunction(part)) return true;
+  std::unordered_map<Formula, bool> &parts = parts_[static_cast<int>(type)];
+  if (parts.size() > MAX_PARTS) parts.clear();
+  // subtle: true says nothing, so it is the answer while the part is looked at, and where a limit ends that.
+  if (const auto [it, fresh] = parts.emplace(part, true); !fresh) return it->second;
+  const uint32_t outer = std::exchange(lowest_, UINT32_MAX);
+  Way way;
+  way.type = type;
+  way.failed = true;  // inner parts first
+  const bool holds = type == Type::Object ? any_object(part, {}, way, possible_object())
+                                          : any_way({{part, true}}, &way, possible_array());
+  const bool final = !holds && lowest_ == UINT32_MAX;  // leaned on no question in progress
+  if (final) parts[part] = false;
+  lowest_ = holds ? outer : std::min(outer, lowest_);
+  return !final;
+}
+
+bool JsonOracle::any_way(Formula f, const Check &check, std::optional<Type> type) {
   charge();
   if (c_.formulas_.is_conjunction(f)) return check(c_.formulas_.leaves(f), {});
   Way way;
+  way.type = type;
   return any_way({{f, true}}, &way, check);
 }
 
@@ -161,35 +189,52 @@ bool JsonOracle::ways(Formula f, size_t most, std::vector<std::pair<Groups, Grou
   });
 }
 
-bool JsonOracle::Way::tell(SchemaId group, bool holds) {
-  const Groups &mine = holds ? yes_ : no_, &other = holds ? no_ : yes_;
-  if (yes_.size() + no_.size() < FEW_TOLD) {
-    if (std::find(other.begin(), other.end(), group) != other.end()) return false;
-    if (std::find(mine.begin(), mine.end(), group) != mine.end()) return true;
-  } else {
-    if (told_.empty())
-      for (const Groups *groups : {&yes_, &no_})
-        for (SchemaId g : *groups) told_.emplace(g, groups == &yes_);
-    const auto [it, fresh] = told_.emplace(group, holds);
-    if (!fresh) return it->second == holds;
+std::optional<bool> JsonOracle::Assignment::find(uint32_t one) const {
+  if (!known_.empty()) {
+    const auto it = known_.find(one);
+    return it == known_.end() ? std::nullopt : std::optional(it->second);
   }
-  (holds ? yes_ : no_).push_back(group);
+  if (std::find(yes_.begin(), yes_.end(), one) != yes_.end()) return true;
+  return std::find(no_.begin(), no_.end(), one) != no_.end() ? std::optional(false) : std::nullopt;
+}
+
+bool JsonOracle::Assignment::assign(uint32_t one, bool holds) {
+  if (const std::optional<bool> before = find(one)) return *before == holds;
+  (holds ? yes_ : no_).push_back(one);
+  if (!known_.empty()) {
+    known_.emplace(one, holds);
+  } else if (size() >= FEW_TOLD) {
+    for (const std::vector<uint32_t> *all : {&yes_, &no_})
+      for (uint32_t each : *all) known_.emplace(each, all == &yes_);
+  }
   return true;
 }
 
-void JsonOracle::Way::back_to(Mark mark) {
-  for (auto [groups, size] : {std::pair{&yes_, mark.yes}, {&no_, mark.no}})
-    for (; groups->size() > size; groups->pop_back())
-      if (!told_.empty()) told_.erase(groups->back());
+void JsonOracle::Assignment::back_to(Mark mark) {
+  for (auto [all, size] : {std::pair{&yes_, mark.yes}, {&no_, mark.no}})
+    for (; all->size() > size; all->pop_back())
+      if (!known_.empty()) known_.erase(all->back());
 }
 
 bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way, const Check &check) {
   FormulaSpace &fs = c_.formulas_;
   auto any = [&](std::vector<std::pair<Formula, bool>> next) {
-    const Way::Mark here = way->mark();
+    const Assignment::Mark groups = way->groups.mark(), wholes = way->wholes.mark();
     if (any_way(std::move(next), way, check)) return true;
-    way->back_to(here);
+    way->groups.back_to(groups);
+    way->wholes.back_to(wholes);
     return false;
+  };
+  auto told = [&](Formula p) -> std::optional<bool> {
+    if (p <= FormulaSpace::TRUE) return p == FormulaSpace::TRUE;
+    const bool negated = fs.kind(p) == FormulaSpace::Kind::Not;
+    const Formula f = negated ? fs.parts(p)[0] : p;
+    const auto found = fs.kind(f) == FormulaSpace::Kind::Leaf ? way->groups.find(fs.leaf_id(f)) : way->wholes.find(f);
+    return found ? std::optional(*found != negated) : std::nullopt;
+  };
+  // Where ways have failed, a part may be why: one that cannot hold on its own is found once, not on each way.
+  auto possible = [&](Formula p, bool holds) {
+    return !way->failed || !way->type || fs.is_literal(p) || part_can_hold(holds ? p : fs.negation(p), *way->type);
   };
   while (!pending.empty()) {
     charge();
@@ -199,12 +244,17 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
       if ((f == FormulaSpace::TRUE) != wanted) return false;
       continue;
     }
+    if (const std::optional<bool> before = told(f)) {
+      if (*before != wanted) return false;
+      continue;
+    }
+    if (fs.kind(f) > FormulaSpace::Kind::Leaf && fs.kind(f) != FormulaSpace::Kind::Not) way->wholes.assign(f, wanted);
     charge(fs.parts(f).size() / 2);
     std::vector<Formula> parts(fs.parts(f).begin(), fs.parts(f).end());
     switch (fs.kind(f)) {
       case FormulaSpace::Kind::Leaf: {
         ++work_;
-        if (!way->tell(fs.leaf_id(f), wanted)) return false;
+        way->groups.assign(fs.leaf_id(f), wanted);
         continue;
       }
       case FormulaSpace::Kind::Not:
@@ -219,9 +269,12 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
           for (Formula p : parts) pending.emplace_back(p, wanted);
           continue;
         }
+        charge(parts.size() / 2);
+        if (std::any_of(parts.begin(), parts.end(), [&](Formula p) { return told(p) == wanted; })) continue;
         if (wanted) preferred_first(&parts);
         for (Formula p : parts) {
-          if (!spend(pending.size() + way->size())) return true;
+          if (!possible(p, wanted)) continue;
+          if (!spend(pending.size() + way->groups.size())) return true;
           auto next = pending;
           next.emplace_back(p, wanted);
           if (any(std::move(next))) return true;
@@ -231,7 +284,8 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
         if (wanted) {
           preferred_first(&parts);
           for (size_t i = 0; i < parts.size(); ++i) {
-            if (!spend(pending.size() + parts.size() + way->size())) return true;
+            if (!possible(parts[i], true)) continue;
+            if (!spend(pending.size() + parts.size() + way->groups.size())) return true;
             auto next = pending;
             for (size_t j = 0; j < parts.size(); ++j) next.emplace_back(parts[j], i == j);
             if (any(std::move(next))) return true;
@@ -239,14 +293,14 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
           return false;
         }
         {
-          if (!spend(pending.size() + parts.size() + way->size())) return true;
+          if (!spend(pending.size() + parts.size() + way->groups.size())) return true;
           auto none = pending;
           for (Formula p : parts) none.emplace_back(p, false);
           if (any(std::move(none))) return true;
         }
         for (size_t i = 0; i < parts.size(); ++i)
           for (size_t j = i + 1; j < parts.size(); ++j) {
-            if (!spend(pending.size() + parts.size() + way->size())) return true;
+            if (!spend(pending.size() + parts.size() + way->groups.size())) return true;
             auto next = pending;
             next.emplace_back(parts[i], true);
             next.emplace_back(parts[j], true);
@@ -255,7 +309,9 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
         return false;
     }
   }
-  return check(way->yes(), way->no());
+  if (check(way->groups.yes(), way->groups.no())) return true;
+  way->failed = true;
+  return false;
 }
 
 }  // namespace structgen

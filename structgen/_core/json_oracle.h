@@ -51,7 +51,8 @@ class JsonOracle {
   // Calls `check(positive, negative)` for the ways to satisfy `f` until one succeeds.
   using Groups = std::vector<SchemaId>;
   using Check = std::function<bool(const Groups &, const Groups &)>;
-  bool any_way(Formula f, const Check &check);
+  // `type`: of the values, where it matters only whether a way succeeds, not which.
+  bool any_way(Formula f, const Check &check, std::optional<Type> type = {});
   // The same for the groups of an object, which a tag still to come may decide together.
   bool any_object(Formula f, const Check &check);
   // All of them, at most `most`; false when there may be more. Leaves no trace in what later questions may cost.
@@ -69,24 +70,36 @@ class JsonOracle {
   struct ObjectModel;
   class BranchSwap;
   class KeySearch;
-  // The groups told so far to hold or to fail, while a way to satisfy a formula is looked for.
-  class Way {
+  // What is told so far to hold or to fail, each once.
+  class Assignment {
    public:
     struct Mark {
       size_t yes, no;
     };
+    std::optional<bool> find(uint32_t one) const;
     // False: the contrary has been told.
-    bool tell(SchemaId group, bool holds);
+    bool assign(uint32_t one, bool holds);
     Mark mark() const { return {yes_.size(), no_.size()}; }
     void back_to(Mark mark);
     size_t size() const { return yes_.size() + no_.size(); }
-    const Groups &yes() const { return yes_; }
-    const Groups &no() const { return no_; }
+    const std::vector<uint32_t> &yes() const { return yes_; }
+    const std::vector<uint32_t> &no() const { return no_; }
 
    private:
-    Groups yes_, no_;
-    std::unordered_map<SchemaId, bool> told_;  // the same, when they are many
+    std::vector<uint32_t> yes_, no_;
+    std::unordered_map<uint32_t, bool> known_;  // the same, when they are many
   };
+  // The groups, and the formulas with parts, while a way to satisfy a formula is looked for. A formula that is told
+  // already, as its parts are or will be, need not be gone through again: shared parts are met once on each way.
+  struct Way {
+    Assignment groups, wholes;
+    std::optional<Type> type{};  // of the values, where all that is asked is whether there is one
+    bool failed = false;         // a way has been tried in vain
+  };
+  // May there be a value of this type for a part of an expanded formula, whatever the rest of it asks?
+  bool part_can_hold(Formula part, Type type);
+  Check possible_object();  // of which nothing is there yet
+  Check possible_array();
   bool any_way(std::vector<std::pair<Formula, bool>> pending, Way *way, const Check &check);
   bool any_object(Formula f, const std::set<std::string_view> &done, const Way &way, const Check &check);
   // The formula of a frame without the groups that nothing to come can change, and those whose required keys are all
@@ -168,6 +181,7 @@ class JsonOracle {
   bool spent_ = false, asking_ = false;
   uint64_t unproven_ = 0;
   std::unordered_map<Hash128, bool, HashOf128> frames_;
+  std::unordered_map<Formula, bool> parts_[TYPE_COUNT];  // what `part_can_hold` found
   struct Enough {
     bool has, sure;
   };

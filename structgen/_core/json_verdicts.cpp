@@ -44,13 +44,13 @@ constexpr Formula NO_VALUE = UINT32_MAX;
 
 }  // namespace
 
-// Is nothing lost for the frame where one of the groups holds? So it is for what stands behind `then`, whatever
-// stands behind `if`.
-bool JsonControl::never_worse(Formula frame, const Verdicts &on) const {
-  if (formulas_.is_monotone(frame)) return true;
-  std::set<SchemaId> groups;
-  for (auto &[g, i] : on) groups.insert(g);
+// The roots whose failure is never worse for the frame; of all others no success is. Nothing where some root is neither:
+// mostly what stands behind `then` is the one, what stands behind `if` and `not` the other.
+std::optional<std::vector<bool>> JsonControl::better_failed(Formula frame, const Verdicts &on, size_t roots) const {
+  std::vector<bool> failed(roots, false);
+  if (formulas_.is_monotone(frame)) return failed;
   std::set<std::pair<Formula, bool>> met;
+  std::set<std::pair<SchemaId, bool>> groups;  // and whether the frame wants them to hold
   std::vector<std::pair<Formula, bool>> todo{{frame, true}};
   while (!todo.empty()) {
     charge();
@@ -59,7 +59,7 @@ bool JsonControl::never_worse(Formula frame, const Verdicts &on) const {
     if (!met.insert({f, wanted}).second) continue;
     const FormulaSpace::Kind kind = formulas_.kind(f);
     if (kind == FormulaSpace::Kind::Leaf) {
-      if (!wanted && groups.contains(formulas_.leaf_id(f))) return false;
+      groups.emplace(formulas_.leaf_id(f), wanted);
       continue;
     }
     for (Formula p : formulas_.parts(f)) {
@@ -67,7 +67,14 @@ bool JsonControl::never_worse(Formula frame, const Verdicts &on) const {
       if (kind == FormulaSpace::Kind::Not || kind == FormulaSpace::Kind::One) todo.emplace_back(p, !wanted);
     }
   }
-  return true;
+  std::vector<bool> held(roots, false);
+  for (auto &[g, i] : on) {
+    charge();
+    if (groups.contains({g, true})) held[i] = true;
+    if (groups.contains({g, false})) failed[i] = true;
+    if (held[i] && failed[i]) return std::nullopt;
+  }
+  return failed;
 }
 
 // Which verdicts over the roots leave the frame alive, as a formula; nothing when they are too many to try.

@@ -85,6 +85,39 @@ def test_work_of_six_hundred_levels_is_linear(step: str, leaf: str) -> None:
     assert many < 12 * few
 
 
+@pytest.mark.parametrize("leaf", [{}, {"type": "integer"}], ids=["any", "number"])
+@pytest.mark.parametrize("step", shared_structure.UNEVALUATED)
+def test_work_beside_unevaluated_keywords(step: str, leaf: dict[str, Any]) -> None:
+    """Quadratic: a value is told of n levels which of them it satisfies, and each is a formula of up to n parts."""
+    few, many = (work_of(shared_structure.beside_unevaluated(step, leaf, n)) for n in (20, 60))
+    assert many < 10 * few
+    assert many < 120_000_000
+
+
+@pytest.mark.parametrize("step", shared_structure.UNEVALUATED)
+def test_masks_that_refuse_unevaluated_keywords(step: str) -> None:
+    def work(n: int) -> int:
+        levels = shared_structure.beside_unevaluated(step, {"type": "integer"}, n)
+        schema = {"not": {"$ref": levels["$ref"]}, "$defs": levels["$defs"]}
+        matcher = Matcher(json_schema(schema), renewed(byte_vocabulary()))
+        before = _native.work_done()
+        matcher.mask()
+        for byte in b"[1," if step.startswith("items") else b'{"a":1':
+            matcher.advance(byte + 2)
+            matcher.mask()
+        return int(_native.work_done() - before)
+
+    few, many = work(20), work(60)
+    assert many < 10 * few
+    assert many < 20_000_000
+
+
+@pytest.mark.parametrize("step", ["anyOf", "allOf", "items, anyOf", "items, allOf", "items, false"])
+def test_six_hundred_levels_beside_unevaluated_keywords(step: str) -> None:
+    few, many = (work_of(shared_structure.beside_unevaluated(step, {}, n)) for n in (60, 600))
+    assert many < (100 if step == "anyOf" else 20) * few
+
+
 @pytest.mark.parametrize(("step", "leaf"), CASES)
 def test_meaning(step: str, leaf: str) -> None:
     schema = shared_structure.schema(step, leaf, 4)

@@ -15,13 +15,14 @@ named, not matched by patterns, many branches take fewer demands: for each set o
 and the same for all names that no branch has, with the branches that evaluate everything.
 Invariant: exact. What a node evaluates is what the specification collects as annotations: of itself, of
 ``allOf`` and ``$ref`` without condition, nothing of ``not``.
-Cost: two to the number of conditional branches, at most `BRANCH_LIMIT` of them; for named properties linear.
+Cost: each node that looks at the value is visited once, and none below one that evaluates everything. The demands are
+two to the number of conditional branches, at most `BRANCH_LIMIT` of them; for named properties linear.
 Source: JSON Schema 2020-12 core, sections 11.2 and 11.3; in 2019-09 ``contains`` evaluates nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -36,11 +37,7 @@ __all__ = ["BRANCH_LIMIT", "Notes", "rewrite_unevaluated"]
 BRANCH_LIMIT = 8
 _FEW_BRANCHES = 4
 """Up to so many, subsets of branches make fewer nodes than sets of names."""
-_VISIT_LIMIT = 10_000
 _COPY_LIMIT = 1_000_000
-
-Condition = frozenset[int]
-"""Nodes that are all valid."""
 
 
 @dataclass
@@ -85,6 +82,10 @@ class _Evaluated:
         )
 
 
+_Branch = tuple[int, _Evaluated]
+"""A node, and what is evaluated where it is valid."""
+
+
 def rewrite_unevaluated(reader: Reader) -> None:
     """Rewrites the nodes in ``reader.notes.places``; to be called when all nodes are there."""
     pending = []
@@ -93,18 +94,17 @@ def rewrite_unevaluated(reader: Reader) -> None:
         assert isinstance(node, dict)
         for keyword, of_object in (("unevaluatedProperties", True), ("unevaluatedItems", False)):
             if keyword in node:
-                found = _collect(reader, place, of_object)
-                pending.append((node, keyword, found))
+                pending.append((node, keyword, _collect(reader, place, of_object)))
     # subtle: only now, for the keywords evaluate everything for a node further out.
-    for node, keyword, found in pending:
-        _rewrite(reader, node, keyword, node.pop(keyword), found)
+    for node, keyword, (always, branches) in pending:
+        _rewrite(reader, node, keyword, node.pop(keyword), always, branches)
 
 
 def _rewrite(
-    reader: Reader, node: Node, keyword: str, schema: int, found: dict[Condition, _Evaluated]
+    reader: Reader, node: Node, keyword: str, schema: int, always: _Evaluated, branches: list[_Branch]
 ) -> None:
-    always = found.pop(frozenset(), _Evaluated())
-    branches = [(condition, more) for condition, more in found.items() if more.adds_to(always)]
+    if always.everything:
+        return
     pointer = f"{node['pointer']}/{keyword}"
     has_patterns = bool(always.patterns) or any(more.patterns for _, more in branches)
     if len(branches) > _FEW_BRANCHES and keyword == "unevaluatedProperties" and not has_patterns:
@@ -118,48 +118,52 @@ def _rewrite(
             hint="Name the properties of all branches in `properties` beside it, with the schema true.",
         )
     _check_size(len(branches), always, [more for _, more in branches], pointer)
-    valid = [_all_valid(reader, pointer, condition) for condition, _ in branches]
     for chosen in product((False, True), repeat=len(branches)):
         evaluated = _Evaluated()
         evaluated.add(always)
         for taken, (_, more) in zip(chosen, branches, strict=True):
             if taken:
                 evaluated.add(more)
-        if evaluated.everything:
+        others = [branch for taken, (branch, _) in zip(chosen, branches, strict=True) if not taken]
+        if evaluated.everything or _is_implied(node, others):
             continue
         rest = reader.generated(_rest(reader, pointer, schema, evaluated, keyword == "unevaluatedProperties"))
-        others = [branch for taken, branch in zip(chosen, valid, strict=True) if not taken]
-        if others:
-            node["anyOf"] = (*node.get("anyOf", ()), (*others, rest))
-        else:
-            node["allOf"] = (*node.get("allOf", ()), rest)
+        _demand_one_of(node, others, rest)
 
 
 def _rewrite_by_names(
-    reader: Reader, node: Node, schema: int, always: _Evaluated, branches: list[tuple[Condition, _Evaluated]]
+    reader: Reader, node: Node, schema: int, always: _Evaluated, branches: list[_Branch]
 ) -> None:
-    if always.everything:
-        return
     pointer = f"{node['pointer']}/unevaluatedProperties"
-    valid = [_all_valid(reader, pointer, condition) for condition, _ in branches]
     by_name: dict[str, list[int]] = {}
-    for branch, (_, more) in zip(valid, branches, strict=True):
+    for branch, more in branches:
         for name in more.names:
             by_name.setdefault(name, []).append(branch)
-    whole = [branch for branch, (_, more) in zip(valid, branches, strict=True) if more.everything]
+    whole = [branch for branch, more in branches if more.everything]
     names_of: dict[tuple[int, ...], list[str]] = {}
     for name, some in by_name.items():
         if name not in always.names:
             names_of.setdefault((*some, *whole), []).append(name)
     for evaluating, names in names_of.items():
-        own = reader.generated({"pointer": pointer, "properties": tuple([(name, schema) for name in names])})
-        node["anyOf"] = (*node.get("anyOf", ()), (*dict.fromkeys(evaluating), own))
+        if not _is_implied(node, evaluating):
+            own = {"pointer": pointer, "properties": tuple([(name, schema) for name in names])}
+            _demand_one_of(node, list(dict.fromkeys(evaluating)), reader.generated(own))
     named = _Evaluated(names=always.names | dict.fromkeys(by_name))
-    rest = reader.generated(_rest(reader, pointer, schema, named, True))
-    if whole:
-        node["anyOf"] = (*node.get("anyOf", ()), (*whole, rest))
+    if not _is_implied(node, whole):
+        _demand_one_of(node, whole, reader.generated(_rest(reader, pointer, schema, named, True)))
+
+
+def _demand_one_of(node: Node, branches: list[int], rest: int) -> None:
+    if branches:
+        node["anyOf"] = (*node.get("anyOf", ()), (*branches, rest))
     else:
         node["allOf"] = (*node.get("allOf", ()), rest)
+
+
+def _is_implied(node: Node, branches: Collection[int]) -> bool:
+    """Does the node demand one of these branches, or of some of them, anyway?"""
+    some = set(branches)
+    return any(some.issuperset(group) for group in (*node.get("anyOf", ()), *node.get("oneOf", ())))
 
 
 def _check_size(branches: int, always: _Evaluated, more: list[_Evaluated], pointer: str) -> None:
@@ -171,12 +175,6 @@ def _check_size(branches: int, always: _Evaluated, more: list[_Evaluated], point
             where=pointer,
             hint="Name the properties of all branches in `properties` beside it, with the schema true.",
         )
-
-
-def _all_valid(reader: Reader, pointer: str, condition: Condition) -> int:
-    if len(condition) == 1:
-        return next(iter(condition))
-    return reader.generated({"pointer": pointer, "allOf": tuple(sorted(condition))})
 
 
 def _rest(reader: Reader, pointer: str, schema: int, evaluated: _Evaluated, of_object: bool) -> Node:
@@ -195,26 +193,134 @@ def _rest(reader: Reader, pointer: str, schema: int, evaluated: _Evaluated, of_o
     return node
 
 
-def _collect(reader: Reader, start: int, of_object: bool) -> dict[Condition, _Evaluated]:
-    """What the node evaluates, by the condition under which it does."""
-    found: dict[Condition, _Evaluated] = {}
-    pending: list[tuple[int, Condition]] = [(start, frozenset())]
-    visits = 0
-    while pending:
-        place, condition = pending.pop()
-        visits += 1
-        node = reader.nodes[place]
-        if visits > _VISIT_LIMIT or len(found) > _VISIT_LIMIT:
-            raise UnsupportedKeyword(
-                "an unevaluated keyword beside too many branches",
-                pointer=node["pointer"] if isinstance(node, dict) else "#",
-                keyword="unevaluatedProperties" if of_object else "unevaluatedItems",
-            )
-        own = _own(reader, place, of_object, itself=place == start)
-        found.setdefault(condition, _Evaluated()).add(own)
-        # A node that demands nothing is `true` by now, but may have a lone `if`.
-        pending.extend(_branches(reader, place, node if isinstance(node, dict) else {}, condition))
-    return found
+@dataclass
+class _Edge:
+    """A node that looks at the same value as another, and what must be valid for it to count there."""
+
+    child: int
+    tested: int | None = None
+    negated: bool = False
+
+
+def _collect(reader: Reader, start: int, of_object: bool) -> tuple[_Evaluated, list[_Branch]]:
+    """What the node evaluates in any case, and what more where a node given with it is valid.
+
+    Each node that looks at the value is visited once, however many references lead to it: it counts where one of the
+    nodes that apply it counts and the branch is valid.
+    """
+    edges: dict[int, list[_Edge]] = {}
+    own: dict[int, _Evaluated] = {}
+    order = _outer_last(reader, start, of_object, edges, own)
+    reached = {start}
+    always = _Evaluated()
+    for place in reversed(order):
+        if place in reached:
+            always.add(own[place])
+            reached.update(edge.child for edge in edges[place] if edge.tested is None)
+    if always.everything:
+        return always, []
+    adding: set[int] = set()
+    for place in order:
+        if own[place].adds_to(always) or any(edge.child in adding for edge in edges[place]):
+            adding.add(place)
+    node = reader.nodes[start]
+    assert isinstance(node, dict)
+    valid = _Validity(reader, node["pointer"], reached)
+    found: dict[int, _Evaluated] = {}
+    for place in reversed(order):
+        if place not in adding or not valid.is_known(place):
+            continue
+        where = valid.of(place)
+        if where is not None:
+            found.setdefault(where, _Evaluated()).add(own[place])
+        for edge in edges[place]:
+            if edge.child in adding and edge.child not in reached:
+                valid.note(where, edge)
+    return always, [(where, more) for where, more in found.items() if more.adds_to(always)]
+
+
+class _Validity:
+    """Nodes that are valid exactly where another node counts; generated where the schema has none."""
+
+    def __init__(self, reader: Reader, pointer: str, reached: set[int]) -> None:
+        self._reader = reader
+        self._pointer = pointer
+        self._reached = reached
+        self._ways: dict[int, dict[int, None]] = {}
+        self._refuted: dict[int, int] = {}
+
+    def is_known(self, place: int) -> bool:
+        """False: only nodes that evaluate everything apply it."""
+        return place in self._reached or place in self._ways
+
+    def of(self, place: int) -> int | None:
+        """None: the node counts in any case. All that apply it have been noted."""
+        if place in self._reached:
+            return None
+        ways = tuple(self._ways[place])
+        return ways[0] if len(ways) == 1 else self._generated("anyOf", (ways,))
+
+    def note(self, where: int | None, edge: _Edge) -> None:
+        """A node that counts where `where` is valid has this edge."""
+        tested = edge.tested
+        if tested is not None and edge.negated:
+            if tested not in self._refuted:
+                self._refuted[tested] = self._generated("not", (tested,))
+            tested = self._refuted[tested]
+        if where is None or where == tested:
+            way = tested
+        elif tested is None:
+            way = where
+        else:
+            way = self._generated("allOf", (where, tested))
+        assert way is not None
+        self._ways.setdefault(edge.child, {})[way] = None
+
+    def _generated(self, keyword: str, parts: tuple[object, ...]) -> int:
+        return self._reader.generated({"pointer": self._pointer, keyword: parts})
+
+
+def _outer_last(
+    reader: Reader, start: int, of_object: bool, edges: dict[int, list[_Edge]], own: dict[int, _Evaluated]
+) -> list[int]:
+    """The nodes that look at the value of `start`, each after those that it applies.
+
+    A node below one that evaluates everything has nothing to add, and is left out.
+    """
+    order: list[int] = []
+    own[start] = _own(reader, start, of_object, itself=True)
+    edges[start] = [] if own[start].everything else list(_edges(reader, start))
+    path = [(start, iter(edges[start]))]
+    while path:
+        place, rest = path[-1]
+        edge = next(rest, None)
+        if edge is None:
+            path.pop()
+            order.append(place)
+            if not own[place].everything and _all_cases(reader, place, own):
+                own[place].everything = True
+                edges[place] = []
+        elif edge.child not in own:
+            child = edge.child
+            own[child] = _own(reader, child, of_object, itself=False)
+            edges[child] = [] if own[child].everything else list(_edges(reader, child))
+            path.append((child, iter(edges[child])))
+    return order
+
+
+def _all_cases(reader: Reader, place: int, own: dict[int, _Evaluated]) -> bool:
+    """Is everything evaluated whichever branches of the node are valid?"""
+    node = reader.nodes[place]
+    if not isinstance(node, dict):
+        return False
+    everything = [child for child in (*node.get("allOf", ()), *node.get("ref", ())) if own[child].everything]
+    groups = [*node.get("anyOf", ()), *node.get("oneOf", ())]
+    if "then" in node and "else" in node:
+        groups.append((node["then"], node["else"]))
+    # subtle: a group with a branch that is never valid is decided by the others.
+    return bool(everything) or any(
+        all(own[child].everything or reader.nodes[child] is False for child in group) for group in groups
+    )
 
 
 def _own(reader: Reader, place: int, of_object: bool, *, itself: bool) -> _Evaluated:
@@ -235,21 +341,21 @@ def _own(reader: Reader, place: int, of_object: bool, *, itself: bool) -> _Evalu
     return _Evaluated(everything, prefix=len(keys.get("prefixItems", ())), contains=dict.fromkeys(contains))
 
 
-def _branches(
-    reader: Reader, place: int, node: Node, condition: Condition
-) -> Iterator[tuple[int, Condition]]:
-    """The nodes that look at the same value, each with the condition under which it counts."""
-    for child in (*node.get("allOf", ()), *node.get("ref", ())):
-        yield child, condition
-    for group in (*node.get("anyOf", ()), *node.get("oneOf", ())):
+def _edges(reader: Reader, place: int) -> Iterator[_Edge]:
+    """The nodes that look at the same value, each with what must be valid for it to count."""
+    node = reader.nodes[place]
+    # A node that demands nothing is `true` by now, but may have a lone `if`.
+    keys: Node = node if isinstance(node, dict) else {}
+    for child in (*keys.get("allOf", ()), *keys.get("ref", ())):
+        yield _Edge(child)
+    for group in (*keys.get("anyOf", ()), *keys.get("oneOf", ())):
         for child in group:
-            yield child, condition | {child}
-    tested = node.get("if", reader.notes.lone_ifs.get(place))
+            yield _Edge(child, child)
+    tested = keys.get("if", reader.notes.lone_ifs.get(place))
     if tested is None:
         return
-    yield tested, condition | {tested}
-    if "then" in node:
-        yield node["then"], condition | {tested}
-    if "else" in node:
-        refuted = reader.generated({"pointer": node["pointer"], "not": (tested,)})
-        yield node["else"], condition | {refuted}
+    yield _Edge(tested, tested)
+    if "then" in keys:
+        yield _Edge(keys["then"], tested)
+    if "else" in keys:
+        yield _Edge(keys["else"], tested, negated=True)

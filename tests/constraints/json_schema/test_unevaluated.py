@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from structgen.errors import UnsupportedKeyword
 from tests.core.small_vocabulary import byte_vocabulary
 from tests.core.written_form import accepts, expected, matcher_of
 
@@ -52,3 +53,68 @@ def test_a_hundred_branches() -> None:
     matcher = matcher_of({"anyOf": branches, "unevaluatedProperties": False}, byte_vocabulary())
     assert accepts(matcher, '{"k1": 1, "k99": 2}')
     assert not accepts(matcher, '{"k1": 1, "z": 2}')
+
+
+def shared_level(source: random.Random, later: list[str]) -> dict[str, Any]:
+    """A schema whose parts are references to later ones, each perhaps several times, and perhaps unevaluated keys."""
+
+    def part() -> dict[str, Any]:
+        reference: dict[str, Any] = {"$ref": source.choice(later)}
+        kind = source.randint(0, 4)
+        if kind == 0:
+            return {"properties": {source.choice("abc"): reference}}
+        if kind == 1:
+            return {"properties": {source.choice("abc"): True}, "required": source.sample("abc", 1)}
+        if kind == 2:
+            return {"allOf": [reference, {"prefixItems": [{}] * source.randint(1, 2)}]}
+        return reference
+
+    schema: dict[str, Any] = {}
+    for keyword in source.sample(["anyOf", "oneOf", "allOf", "if", "dependentSchemas"], source.randint(1, 2)):
+        if keyword == "if":
+            schema |= {"if": part()} | {key: part() for key in ("then", "else") if source.random() < 0.8}
+        elif keyword == "dependentSchemas":
+            schema[keyword] = {source.choice("abc"): part()}
+        else:
+            schema[keyword] = [part() for _ in range(source.randint(1, 3))]
+    rest = [False, {"type": "integer"}, {"$ref": source.choice(later)}]
+    if source.random() < 0.5:
+        schema["unevaluatedProperties"] = source.choice(rest)
+    if source.random() < 0.3:
+        schema["unevaluatedItems"] = source.choice(rest)
+    return schema
+
+
+LAST = ({"type": "integer"}, {}, {"type": "object"}, {"properties": {"a": True}}, {"prefixItems": [{}]})
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_shared_parts(seed: int) -> None:
+    source = random.Random(seed)
+    levels = source.randint(2, 6)
+    names = [f"#/$defs/d{i}" for i in range(levels + 1)]
+    parts = {f"d{i}": shared_level(source, names[i + 1 : i + 4]) for i in range(levels)}
+    parts[f"d{levels}"] = source.choice(LAST)
+    top: dict[str, Any] = {"$ref": "#/$defs/d0"}
+    if source.random() < 0.3:
+        top = {"not": top}
+    elif source.random() < 0.6:
+        top |= {"unevaluatedProperties": False, "unevaluatedItems": {"type": "integer"}}
+    schema = {**top, "$defs": parts}
+    try:
+        matcher = matcher_of(schema, byte_vocabulary())
+    except UnsupportedKeyword as limit:
+        assert "unevaluatedItems beside" in str(limit)
+        return
+
+    def value(depth: int) -> Any:
+        kind = source.randint(0, 5 if depth else 1)
+        if kind < 2:
+            return source.choice([1, "x"])
+        if kind < 3:
+            return [value(depth - 1) for _ in range(source.randint(0, 3))]
+        return {key: value(depth - 1) for key in source.sample("abcd", source.randint(0, 3))}
+
+    for _ in range(40):
+        text = json.dumps(value(2))
+        assert accepts(matcher, text) == expected(schema, text), (schema, text)
