@@ -11,6 +11,16 @@ namespace {
 constexpr uint64_t MANY_ITEMS = 64;  // of an array, from which on scalars that differ are counted through
 constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
 
+// Has the array an item that equals this value?
+bool is_there(const Node &array, std::string_view value) {
+  const Hash128 hash = read_value(value).hash;
+  for (const SeenItem *s = array.items; s; s = s->previous) {
+    charge();
+    if (s->hash == hash) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const Node *WitnessSearch::read_value_of(const Node *n, std::string_view compact) {
@@ -98,10 +108,11 @@ const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, con
     const std::string *one = json.shortest().scalar(f, taken_[f]++);
     if (!one) break;
     steps_ += WHOLE;
+    if (spent()) return nullptr;
+    if (is_there(*array, *one)) continue;  // many scalars are compared only when they end
     const size_t here = out_.size();
     if (const Node *m = read_value_of(n, *one)) return m;
     out_.resize(here);
-    if (spent()) return nullptr;
   }
   for (;;) {
     charge();
@@ -111,12 +122,7 @@ const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, con
       note(json.shortest().in_vain());
       return nullptr;
     }
-    bool there = false;
-    if (array && array->control.array->unique) {
-      const Hash128 hash = read_value(text).hash;
-      for (const SeenItem *s = array->items; s && !there; s = s->previous) there = s->hash == hash;
-    }
-    if (!there) return read_value_of(n, text);
+    if (!array || !array->control.array->unique || !is_there(*array, text)) return read_value_of(n, text);
     if (spent()) return nullptr;
     taken.push_back(std::move(text));
   }

@@ -80,6 +80,7 @@ class MonitoredMatcher(Matcher):
     __slots__ = (
         "_active",
         "_frames",
+        "_is_in_vain",
         "_judges",
         "_passed",
         "_repairs",
@@ -104,8 +105,8 @@ class MonitoredMatcher(Matcher):
         asking = [one for one, _ in scan.awaited]
         rests = [constraint.document.before[one.offset :] for one in asking]
         self._frames = [_Frame(scan, states, asking, rests)]
-        self._is_in_vain = False  # the last search for a completion
         self._settled = not asking
+        self._is_in_vain = False  # the last search for a completion
         self._passed: set[int] = set()
         """Tokens behind which places were passed unasked."""
 
@@ -335,6 +336,7 @@ class MonitoredMatcher(Matcher):
         other._restrictions = [one.fork() for one in self._restrictions]
         other._frames = list(self._frames)
         other._settled, other._passed = self._settled, set(self._passed)
+        other._is_in_vain = self._is_in_vain
         return other
 
     # -- what follows for certain
@@ -416,7 +418,9 @@ class MonitoredMatcher(Matcher):
     def in_vain(self) -> str | None:
         if not self._is_in_vain:
             return None
-        return self._native.in_vain() or f"none was found in {_SEARCHED} attempts that all monitors agree with"
+        return (
+            self._native.in_vain() or f"none was found in {_SEARCHED} attempts that all monitors agree with"
+        )
 
     def witness_text(self, after: bytes = b"") -> bytes | None:
         if after:

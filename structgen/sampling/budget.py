@@ -101,7 +101,8 @@ class Budget:
         longer = self._matcher.witness()
         if longer is None:
             raise LimitExceeded(
-                "no completion of the text was found" + (f": {why}" if (why := self._matcher.in_vain) else ""),
+                "no completion of the text was found"
+                + (f": {why}" if (why := self._matcher.in_vain) else ""),
                 limit="completion_search",
                 hint="Allow truncation with close_within_budget=False.",
             )

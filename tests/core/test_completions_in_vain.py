@@ -8,6 +8,7 @@ import pytest
 
 import structgen as sg
 from structgen import _core
+from structgen.errors import LimitExceeded
 from structgen.sampling.budget import Budget
 
 
@@ -29,9 +30,14 @@ IN_VAIN: dict[str, tuple[Any, str]] = {
         "items that must differ",
     ),
     "unique arrays, nested": (sg.json_schema(unique(20, {"type": "boolean"})), "items that must differ"),
-    "unique arrays of numbers, nested": (sg.json_schema(unique(20, {"type": "integer"})), "items that must differ"),
+    "unique arrays of numbers, nested": (
+        sg.json_schema(unique(20, {"type": "integer"})),
+        "items that must differ",
+    ),
     "two objects of many keys": (
-        sg.json_schema({"type": "array", "minItems": 2, "items": {"type": "object", "minProperties": 30_000}}),
+        sg.json_schema(
+            {"type": "array", "minItems": 2, "items": {"type": "object", "minProperties": 30_000}}
+        ),
         "20,000",
     ),
     "a doubled grammar": (sg.lark(doubled(32)), "grammar"),
@@ -49,7 +55,7 @@ def test_a_search_in_vain_says_why(name: str) -> None:
     assert why in (matcher.in_vain or "")
     assert matcher.witness() is None
     assert why in (matcher.in_vain or "")  # also where it was found out before
-    with pytest.raises(sg.LimitExceeded, match=why):
+    with pytest.raises(LimitExceeded, match=why):
         Budget(matcher, 100)
 
 
@@ -60,7 +66,10 @@ def test_a_search_that_finds_one_says_nothing() -> None:
     assert matcher.witness(0) is None and matcher.in_vain is None  # one was found, and is longer
 
 
-@pytest.mark.parametrize("items", [{"type": "integer"}, {"type": "string"}, {"type": "string", "pattern": "^[abc]+$"}, {}])
+@pytest.mark.parametrize(
+    "items",
+    [{"type": "integer"}, {"type": "string"}, {"type": "string", "pattern": "^[abc]+$"}, {}],
+)
 def test_long_arrays_of_different_scalars_are_completed(items: dict[str, Any]) -> None:
     schema = {"type": "array", "uniqueItems": True, "minItems": 2_000, "items": items}
     matcher = sg.Matcher(sg.json_schema(schema), sg.Vocabulary.of_bytes())

@@ -1,4 +1,4 @@
-"""Objects that are one of many records have completions from every prefix, and the work for one is linear in the records."""
+"""Objects that are one of many records have completions from every prefix, with work that is linear in the records."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ import pytest
 import structgen as sg
 from structgen import _core
 
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"ordered": True},
+    {"whitespace": "json.dumps"},
+    {"whitespace": "indented"},
+]
 VALUES: list[dict[str, Any]] = [
     {"type": "integer"},
     {"type": "string", "maxLength": 3},
@@ -68,7 +74,7 @@ def records(source: random.Random) -> dict[str, Any]:
 def test_random_prefixes_of_random_records_are_completed(seed: int) -> None:
     source = random.Random(seed)
     schema = records(source)
-    options: dict[str, Any] = source.choice([{}, {"ordered": True}, {"whitespace": "json.dumps"}, {"whitespace": "indented"}])
+    options: dict[str, Any] = source.choice(OPTIONS)
     constraint = sg.json_schema(schema, **options)
     validator = jsonschema_rs.validator_for(schema)
     for _ in range(3):
@@ -101,7 +107,9 @@ def of_many(count: int, tagged: bool) -> dict[str, Any]:
         "anyOf": [
             {
                 "type": "object",
-                "properties": {name: {"const": f"t{i}"} if name == "tag" else {"type": "integer"} for name in names},
+                "properties": {
+                    name: {"const": f"t{i}"} if name == "tag" else {"type": "integer"} for name in names
+                },
                 "required": names,
             }
             for i, names in enumerate(keys)
