@@ -11,7 +11,6 @@ Cost: a mask that was met before is a look-up; a fork is a copy of the stack's h
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -43,9 +42,11 @@ _PROGRAM_BYTES_PER_VOCABULARY = 256 << 20
 _LET_GO_AT_ONCE = 4
 _NAMED = 8
 """Characters that an error lists."""
-_programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[Constraint, _core.Program]] = (
+_programs: weakref.WeakKeyDictionary[Vocabulary, dict[Constraint, _core.Program]] = (
     weakref.WeakKeyDictionary()
 )
+"""The one used last comes last. Threads share it without a lock: each change is one step, as each copy is.
+Not an `OrderedDict`, which hashes all constraints to go through the programs."""
 
 
 def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.Program:
@@ -54,10 +55,10 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
     Raises `UnsatisfiableSchema` or `EmptyConstraint` where no text can satisfy it, `LimitExceeded` where a
     limit of the core is met.
     """
-    known = _programs.setdefault(vocabulary, OrderedDict())
+    known = _programs.setdefault(vocabulary, {})
     program = known.get(constraint)
     if program is not None:
-        known.move_to_end(constraint)
+        known[constraint] = known.pop(constraint, program)
         return program
     try:
         program = vocabulary.engine.compile(constraint.lower())
@@ -68,17 +69,19 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
         raise _unspelled(constraint, vocabulary, parts) or empty_constraint(
             constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
         )
-    held = sum(one.memory for one in known.values())
-    while held > _PROGRAM_BYTES_PER_VOCABULARY:
-        _, oldest = known.popitem(last=False)
-        held -= oldest.memory
+    held = sum(one.memory for one in list(known.values()))
+    for oldest in list(known) if held > _PROGRAM_BYTES_PER_VOCABULARY else ():
+        gone = known.pop(oldest, None)
+        held -= gone.memory if gone is not None else 0
+        if held <= _PROGRAM_BYTES_PER_VOCABULARY:
+            break
     known[constraint] = program
     # A program in use keeps its masks anyway, so a few at a time are let go.
-    for _ in range(_LET_GO_AT_ONCE):
+    for oldest in list(known)[:_LET_GO_AT_ONCE]:
         if len(known) > _PROGRAMS_PER_VOCABULARY or (
             len(known) > 1 and vocabulary.engine.mask_memory > _MASK_BYTES_PER_VOCABULARY
         ):
-            known.popitem(last=False)
+            known.pop(oldest, None)
     return program
 
 

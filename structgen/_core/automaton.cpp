@@ -180,6 +180,7 @@ bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, 
 std::string Automaton::item_text(const TextLink *trace, const Node *array) {
   if (!trace || trace->length <= array->length) return {};
   std::string out(trace->length - array->length, ' ');
+  charge(out.size());  // each link is where it was read, so the way back waits for memory
   for (const TextLink *l = trace; l && l->length > array->length; l = l->previous)
     out[l->length - array->length - 1] = static_cast<char>(l->byte);
   return out;

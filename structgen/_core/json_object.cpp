@@ -371,7 +371,8 @@ bool JsonControl::object_alive(ObjectControl *o, const ObjectView &view) {
   charge_keys(*o, schema_.options.ordered);
   if (!o->simple) return oracle_->object_alive(o, view, nullptr);
   prepare(o);
-  if (o->impossible || view.count > o->max) return false;
+  // subtle: a simple frame is also made of one way to satisfy another frame, whose groups may contradict each other.
+  if (o->impossible || o->min > o->max || view.count > o->max) return false;
   const KeyUniverse &u = *o->universe;
   uint64_t owed = popcount(o->required, view.seen);
   if (owed > 0 && schema_.options.ordered)

@@ -290,6 +290,7 @@ Formula Shortest::other_than(Formula requirement, const std::vector<std::string>
   std::vector<SchemaId> ids;
   const std::function<SchemaId(SchemaNode)> adder = [&](SchemaNode n) { return add(std::move(n)); };
   for (const std::string &t : texts) {
+    charge(8 + t.size() / 8);
     SchemaId &known = constants_.try_emplace(t, NO_SCHEMA).first->second;  // subtle: also left so by a limit
     if (known == NO_SCHEMA) known = ConstantReader(t, adder).value();
     ids.push_back(known);

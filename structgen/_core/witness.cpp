@@ -169,10 +169,9 @@ const Node *WitnessSearch::grammar(const Node *n) {
     hopeless_.insert(n);
     return nullptr;
   }
-  for (uint32_t symbol : rest) {
-    n = read_symbol(n, symbol);
-    if (!n) return nullptr;
-  }
+  const size_t here = out_.size();
+  for (size_t i = 0; n && i < rest.size(); ++i) n = read_symbol(n, rest[i]);
+  if (!n) out_.resize(here);
   return n;
 }
 

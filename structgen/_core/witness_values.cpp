@@ -146,8 +146,11 @@ const Node *WitnessSearch::counted(const Node *n, ArrayControl *array, uint64_t 
   steps_ += inner.steps_;
   cut_ = cut_ || inner.cut_;
   if (!found) note(inner.why_);
-  for (size_t i = 0; found && n && i < value.size(); ++i) n = read_symbol(n, value[i]);
-  return found ? n : nullptr;
+  if (!found) return nullptr;
+  const size_t here = out_.size();
+  for (size_t i = 0; n && i < value.size(); ++i) n = read_symbol(n, value[i]);
+  if (!n) out_.resize(here);
+  return n;
 }
 
 }  // namespace structgen

@@ -30,7 +30,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _OPENING = frozenset(
     {
         "additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf",
-        "oneOf", "not", "if", "$ref", "$dynamicRef", "dependentSchemas", "dependencies", "const", "enum",
+        "oneOf", "not", "if", "$ref", "$dynamicRef", "dependentSchemas", "dependentRequired", "dependencies",
+        "const", "enum",
     }
 )  # fmt: skip
 """Keywords by which an object may have more keys than its `properties`."""

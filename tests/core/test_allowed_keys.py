@@ -135,3 +135,40 @@ def test_independent_pairs() -> None:
         assert matcher.viable_bytes(text[:byte_count]) == byte_count
     assert matcher.viable_bytes(text[: text.rindex(b",")] + b"}") == text.rindex(b",")
     assert matcher.unproven == 0
+
+
+CONTRADICTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (
+        {"maxProperties": 1, "anyOf": [{"required": ["x"]}, {"properties": {"c": {}}, "minProperties": 2}]},
+        {"x": 0},
+    ),
+    (
+        {
+            "maxProperties": 1,
+            "anyOf": [
+                {"required": ["x"], "additionalProperties": False, "properties": {"x": {}}},
+                {"properties": {"c": {}, "d": {}}, "minProperties": 2, "additionalProperties": False},
+            ],
+        },
+        {"x": 0},
+    ),
+    ({"maxProperties": 2, "anyOf": [{"enum": [{}]}, {"required": ["c"], "minProperties": 3}]}, {}),
+    (
+        {
+            "if": {"maxProperties": 1, "anyOf": [{"minProperties": 2}]},
+            "else": {"properties": {"d": {}}, "maxProperties": 0},
+        },
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "instance"), CONTRADICTIONS)
+def test_ways_whose_groups_contradict_each_other_allow_no_key(
+    schema: dict[str, Any], instance: dict[str, Any]
+) -> None:
+    constraint = json_schema({"type": "object", **schema})
+    matcher = Matcher(constraint, byte_vocabulary())
+    assert {key for key in "cdxz" if matcher.viable_bytes(f'{{"{key}'.encode()) == 3} == set(instance)
+    text = json.dumps(instance).encode()
+    assert matcher.viable_bytes(text) == len(text) and matcher.witness_text(text) == b""

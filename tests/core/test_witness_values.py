@@ -65,3 +65,19 @@ def test_a_length_that_nobody_writes_is_not_tried() -> None:
     matcher = Matcher(json_schema({"type": "string", "minLength": 10**9}), byte_vocabulary())
     assert matcher.witness_text() is None
     assert matcher.least_tokens(512) is None
+
+
+def test_a_value_that_cannot_be_read_after_all_leaves_no_bytes_behind() -> None:
+    schema = {
+        "type": "array",
+        "items": {"enum": [{}, [{}]]},
+        "minItems": 2,
+        "maxItems": 2,
+        "uniqueItems": True,
+        "contains": {},
+        "minContains": 2,
+    }
+    matcher = Matcher(json_schema(schema), byte_vocabulary())
+    for begun in (b"", b"[", b"[[", b"[{"):
+        rest = matcher.witness_text(begun)
+        assert rest is not None and sorted(map(str, json.loads(begun + rest))) == ["[{}]", "{}"]

@@ -135,8 +135,14 @@ class _Translator:
             return "\b"
         if symbol == "0":
             return "\0"
-        if symbol == "c" and self.rest()[:1].isascii() and self.rest()[:1].isalpha():
-            return chr(ord(self.next()) % 32)
+        if symbol == "c":
+            letter = self.rest()[:1]
+            if letter.isascii() and (
+                letter.isalpha() or (self.in_class and (letter.isdigit() or letter == "_"))
+            ):
+                return chr(ord(self.next()) % 32)
+            self.at -= 1  # annex B: a backslash, and the letter after it is read as a character of its own
+            return "\\"
         for form in (r"u\{([0-9a-fA-F]+)\}", r"u([0-9a-fA-F]{4})", r"x([0-9a-fA-F]{2})"):
             code = regex.match(form, symbol + self.rest())
             if code is not None:
