@@ -38,7 +38,8 @@ bool Shortest::text(Formula requirement, std::string *out) {
       look(f);
     }
     if (write(requirement, out)) return true;
-    if (const uint64_t least = entries_.at(requirement)->best.length; least < NONE && least > MAX_TEXT) doubt(InVain::Length);
+    const auto it = entries_.find(requirement);  // none of a requirement that nothing satisfies
+    if (it != entries_.end() && it->second->best.length < NONE && it->second->best.length > MAX_TEXT) doubt(InVain::Length);
     in_vain_ = failed_.try_emplace(requirement, in_vain_).first->second;  // what was found out before is not told again
   } catch (...) {  // a limit: what was half done is begun anew another time
     entries_.clear();

@@ -77,3 +77,9 @@ def test_long_arrays_of_different_scalars_are_completed(items: dict[str, Any]) -
     assert text is not None and matcher.witness_text(text) == b""
     begun = matcher.witness_text(b"[")
     assert begun is not None and matcher.witness_text(b"[" + begun) == b""
+
+
+def test_what_nothing_satisfies_has_no_shortest_text() -> None:
+    engine = sg.Vocabulary.of_bytes().engine
+    for schema in (False, {"type": "string", "minLength": 10**8}, {"not": {}}):
+        assert engine.compile(sg.json_schema(schema).lower()).shortest() is None

@@ -103,11 +103,30 @@ def matcher_of(lane: Lane) -> LaneMatcher:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_each_query_reads_its_own_answers(query: str, hostile: Any) -> None:
-    answers = iter(GOOD[query])
+    # Where no completion is found, the reason is asked for, too.
+    none_found = [pack("value", None), pack("value", "it is too long")]
+    answers = iter(
+        [
+            answer
+            for good in GOOD[query]
+            for answer in (none_found if query == "witness" and good == none_found[0] else [good])
+        ]
+    )
     lane = hostile(lambda line: line.sendall(frame(next(answers))))
     for _ in GOOD[query]:
         QUERIES[query](matcher_of(lane))
     assert not lane.is_over
+
+
+@pytest.mark.parametrize(
+    "reason", [pack("value", 1), pack("value", ["x"]), pack("value", "a\x1b[0m"), pack("bytes", None, b"x")]
+)
+def test_a_reason_is_a_printable_text(reason: bytes, hostile: Any) -> None:
+    answers = iter([pack("value", None), reason])
+    lane = hostile(lambda line: line.sendall(frame(next(answers))))
+    with pytest.raises(LimitExceeded) as caught:
+        matcher_of(lane).witness()
+    assert caught.value.limit == "internal" and lane.is_over
 
 
 @pytest.mark.parametrize("query", QUERIES)
