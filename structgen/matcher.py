@@ -210,7 +210,7 @@ class Matcher:
         """Return the fewest tokens of a short completion of the text so far, special tokens included.
 
         Return None if no completion of at most `max_tokens` tokens is found. A live state has a completion, but the
-        search for it has bounds: `in_vain` says which one ended it.
+        search for it has bounds: `search_failure` says which one ended it.
         """
         tokens = self._native.witness_tokens()
         if tokens is None or (max_tokens is not None and len(tokens) > max_tokens):
@@ -222,17 +222,17 @@ class Matcher:
         """A short completion of the text so far followed by `after`, as bytes.
 
         None if none is found, or if the one that is found has special tokens, which are no bytes: `witness` has it.
-        `in_vain` says why.
+        `search_failure` says why.
         """
         return self._native.witness(after)
 
     @property
-    def in_vain(self) -> str | None:
+    def search_failure(self) -> str | None:
         """Why the last `witness` or `witness_text` found no completion, as the end of a sentence; None if it found one.
 
         A completion that is longer than `max_tokens` was found. Where `unproven` is not zero the state may have none.
         """
-        return self._native.in_vain()
+        return self._native.search_failure()
 
     @_limited
     def least_tokens(self, room: int) -> int | None:

@@ -351,10 +351,10 @@ void bind_engine(nb::module_ &m) {
              if (!used_without_gil(self, [&] { return self.witness_tokens(&out); })) return std::nullopt;
              return out;
            })
-      .def("in_vain",
+      .def("search_failure",
            [](Matcher &self) -> std::optional<std::string> {
              const Use use(self.in_use());
-             return self.in_vain() ? std::optional<std::string>(self.in_vain()) : std::nullopt;
+             return self.search_failure() ? std::optional<std::string>(self.search_failure()) : std::nullopt;
            })
       .def("least_tokens", exclusive<&Matcher::least_tokens>, "room"_a, nb::call_guard<WithoutGil>())
       .def("describe", [](Matcher &self, nb::bytes after) {

@@ -146,7 +146,7 @@ struct ObjectView {
   int64_t last_rank;  // ordered objects: rank of the latest key, or the number of keys after an extra one
 };
 
-// What an object that has begun still needs, for one of the ways to complete it.
+// What an incomplete object still needs, for one way to complete it.
 struct RestOfObject {
   std::vector<std::pair<std::string, Formula>> keys;  // those that must come, and what their values must satisfy
   std::vector<std::pair<Re, Formula>> extras;         // the same of keys that only have to be in a language

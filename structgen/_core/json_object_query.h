@@ -33,7 +33,7 @@ struct JsonOracle::ObjectModel {
   std::set<std::string, std::less<>> included;  // keys that are to come
   uint64_t count = 0, min = 0, max = UNBOUNDED;  // of keys, those that are there with those to come
   bool plain = false;  // what is violated is so by keys left out, and no undeclared key is to come
-  RestOfObject *rest = nullptr;  // told, too, where it is wanted
+  RestOfObject *rest = nullptr;  // filled in, too, if not null
   std::unordered_map<std::string_view, std::vector<SchemaId>, KeyedTextHash> absences;  // by key: groups violated as it is left out
 };
 

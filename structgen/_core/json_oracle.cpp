@@ -225,7 +225,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
     way->wholes.back_to(wholes);
     return false;
   };
-  auto told = [&](Formula p) -> std::optional<bool> {
+  auto assigned = [&](Formula p) -> std::optional<bool> {
     if (p <= FormulaSpace::TRUE) return p == FormulaSpace::TRUE;
     const bool negated = fs.kind(p) == FormulaSpace::Kind::Not;
     const Formula f = negated ? fs.parts(p)[0] : p;
@@ -244,7 +244,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
       if ((f == FormulaSpace::TRUE) != wanted) return false;
       continue;
     }
-    if (const std::optional<bool> before = told(f)) {
+    if (const std::optional<bool> before = assigned(f)) {
       if (*before != wanted) return false;
       continue;
     }
@@ -270,7 +270,7 @@ bool JsonOracle::any_way(std::vector<std::pair<Formula, bool>> pending, Way *way
           continue;
         }
         charge(parts.size() / 2);
-        if (std::any_of(parts.begin(), parts.end(), [&](Formula p) { return told(p) == wanted; })) continue;
+        if (std::any_of(parts.begin(), parts.end(), [&](Formula p) { return assigned(p) == wanted; })) continue;
         if (wanted) preferred_first(&parts);
         for (Formula p : parts) {
           if (!possible(p, wanted)) continue;

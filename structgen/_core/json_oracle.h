@@ -70,14 +70,14 @@ class JsonOracle {
   struct ObjectModel;
   class BranchSwap;
   class KeySearch;
-  // What is told so far to hold or to fail, each once.
+  // What is assigned so far to hold or to fail, each once.
   class Assignment {
    public:
     struct Mark {
       size_t yes, no;
     };
     std::optional<bool> find(uint32_t one) const;
-    // False: the contrary has been told.
+    // False: the contrary is assigned.
     bool assign(uint32_t one, bool holds);
     Mark mark() const { return {yes_.size(), no_.size()}; }
     void back_to(Mark mark);
@@ -89,8 +89,8 @@ class JsonOracle {
     std::vector<uint32_t> yes_, no_;
     std::unordered_map<uint32_t, bool> known_;  // the same, when they are many
   };
-  // The groups, and the formulas with parts, while a way to satisfy a formula is looked for. A formula that is told
-  // already, as its parts are or will be, need not be gone through again: shared parts are met once on each way.
+  // The groups, and the formulas with parts, while a way to satisfy a formula is looked for. A formula that is
+  // assigned already is not visited again, since its parts are or will be: shared parts are visited once on each way.
   struct Way {
     Assignment groups, wholes;
     std::optional<Type> type{};  // of the values, where all that is asked is whether there is one

@@ -150,7 +150,7 @@ class Matcher {
   // Shortest-first completion of the current text, as bytes; false when none was found.
   bool witness(std::string_view after, std::string *out, bool patient = true);
   // Why the last of these searches found nothing; null where it did not look in vain.
-  const char *in_vain() const { return in_vain_; }
+  const char *search_failure() const { return search_failure_; }
   // Tokens of a short completion: the fewest for a regular expression, otherwise the fewest that
   // spell the witness.
   bool witness_tokens(std::vector<uint32_t> *out, bool patient = true);
@@ -216,7 +216,7 @@ class Matcher {
   Arena arena_, scratch_;
   History history_;
   std::string begun_;  // bytes before the first token
-  const char *in_vain_ = nullptr;
+  const char *search_failure_ = nullptr;
   bool finished_ = false;
   UseFlag in_use_{
       "this matcher is in use by another thread. Give each thread a matcher of its own: matcher.fork() makes one in the same "

@@ -42,15 +42,15 @@ bool Program::shortest(std::string *out, bool *exact) {
 }
 
 bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
-  in_vain_ = nullptr;
+  search_failure_ = nullptr;
   return with_state(after, [&](Reader &r, const Node *n, size_t i) {
     if (!n || i < after.size()) {
-      in_vain_ = DEAD_END;
+      search_failure_ = DEAD_END;
       return false;
     }
-    InVain why = InVain::Nothing;
+    SearchFailure why = SearchFailure::Nothing;
     const bool complete = complete_text(program_->automaton(), r, n, out, patient, &why);
-    if (!complete) in_vain_ = why == InVain::Nothing ? SPECIAL : text_of(why);
+    if (!complete) search_failure_ = why == SearchFailure::Nothing ? SPECIAL : text_of(why);
     hand_over(*out);
     return complete;
   });
@@ -70,7 +70,7 @@ static bool fewest_tokens(const Vocabulary &vocabulary, const WitnessSymbols &sy
 }
 
 bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
-  in_vain_ = nullptr;
+  search_failure_ = nullptr;
   if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
     Program::Turn turn(*program_, Program::SEARCH);
     if (program_->space().fewest_tokens(n->text, out)) {
@@ -81,20 +81,20 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   }
   WitnessSymbols symbols;
   const bool found = with_state({}, [&](Reader &r, const Node *n, size_t) {
-    InVain why = InVain::Nothing;
+    SearchFailure why = SearchFailure::Nothing;
     const bool complete = n && complete_state(program_->automaton(), r, n, &symbols, patient, &why);
-    if (!complete) in_vain_ = n ? text_of(why) : DEAD_END;
+    if (!complete) search_failure_ = n ? text_of(why) : DEAD_END;
     hand_over(symbols);
     return complete;
   });
   const Vocabulary &vocabulary = program_->space().vocabulary();
   if (found && fewest_tokens(vocabulary, symbols, out)) return true;
-  if (found) in_vain_ = UNSPELLED;
+  if (found) search_failure_ = UNSPELLED;
   if (vocabulary.closed()) return false;
   out->clear();
   Program::Turn turn(*program_, Program::SEARCH);
   const bool spelled = state() && search_tokens(state(), out) == Search::Found;
-  if (spelled) in_vain_ = nullptr;
+  if (spelled) search_failure_ = nullptr;
   hand_over(*out);
   return spelled;
 }

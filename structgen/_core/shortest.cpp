@@ -13,6 +13,13 @@ constexpr uint64_t WORK = 1'000'000;
 constexpr int MAX_NESTED = 300;              // requirements looked into at once; deeper ones wait their turn
 constexpr size_t MAX_WAYS = 2'000;           // to satisfy one formula
 
+// The language of a string, its bounds on the length taken in.
+Re with_length(RegexSpace &space, const StringLanguage &s) {
+  if (s.min == 0 && s.max == UNBOUNDED) return s.re;
+  const int64_t most = s.max == UNBOUNDED ? -1 : static_cast<int64_t>(s.max);
+  return space.intersect(s.re, space.repeat(space.any_char(), static_cast<int64_t>(s.min), most));
+}
+
 }  // namespace
 
 bool Shortest::spend(uint64_t work) {
@@ -25,7 +32,7 @@ bool Shortest::spend(uint64_t work) {
 
 bool Shortest::text(Formula requirement, std::string *out) {
   work_ = 0;
-  in_vain_ = InVain::Nothing;
+  search_failure_ = SearchFailure::Nothing;
   current_ = UINT32_MAX;
   const size_t before = out->size();
   try {
@@ -39,8 +46,8 @@ bool Shortest::text(Formula requirement, std::string *out) {
     }
     if (write(requirement, out)) return true;
     const auto it = entries_.find(requirement);  // none of a requirement that nothing satisfies
-    if (it != entries_.end() && it->second->best.length < NONE && it->second->best.length > MAX_TEXT) doubt(InVain::Length);
-    in_vain_ = failed_.try_emplace(requirement, in_vain_).first->second;  // what was found out before is not told again
+    if (it != entries_.end() && it->second->best.length < NONE && it->second->best.length > MAX_TEXT) doubt(SearchFailure::Length);
+    search_failure_ = failed_.try_emplace(requirement, search_failure_).first->second;  // cached lengths do not report a bound twice
   } catch (...) {  // a limit: what was half done is begun anew another time
     entries_.clear();
     queue_.clear();
@@ -118,13 +125,10 @@ void Shortest::offer_string(const StringLanguage &s, Candidate *best) {
   RegexSpace &space = c_.text_.regex();
   std::string text;
   if (s.re == RegexSpace::ANY_TEXT) {
-    if (s.min > MAX_TEXT) return doubt(InVain::Length);
+    if (s.min > MAX_TEXT) return doubt(SearchFailure::Length);
     text.assign(s.min, 'a');
   } else {
-    Re re = s.re;
-    if (s.min > 0 || s.max != UNBOUNDED)
-      re = space.intersect(re, space.repeat(space.any_char(), static_cast<int64_t>(s.min),
-                                            s.max == UNBOUNDED ? -1 : static_cast<int64_t>(s.max)));
+    const Re re = with_length(space, s);
     if (!space.witness(re, &text)) return doubt();
     if (written_length(text) > text.size()) {
       // The fewest bytes of characters need not be the fewest as written.
@@ -147,11 +151,7 @@ const std::string *Shortest::scalar(Formula requirement, size_t i) {
     for (const Re re : {v.literal.re, v.number.re})
       if (re != RegexSpace::EMPTY) all.kinds.push_back({ShortestTexts(space, re), false});
     if (v.types & type_bit(Type::String)) {
-      Re re = v.string.re;
-      if (v.string.min > 0 || v.string.max != UNBOUNDED)
-        re = space.intersect(re, space.repeat(space.any_char(), static_cast<int64_t>(v.string.min),
-                                              v.string.max == UNBOUNDED ? -1 : static_cast<int64_t>(v.string.max)));
-      all.kinds.push_back({ShortestTexts(space, c_.text_.writable(re)), true});
+      all.kinds.push_back({ShortestTexts(space, c_.text_.writable(with_length(space, v.string))), true});
     }
   }
   while (all.texts.size() <= i) {

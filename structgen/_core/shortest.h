@@ -20,7 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "in_vain.h"
+#include "search_failure.h"
 #include "json_control.h"
 #include "shortest_texts.h"
 
@@ -40,7 +40,7 @@ class Shortest {
   }
   bool exact() const { return exact_; }
   // The bound that kept `text` from finding one the last time it found none, as far as it knows.
-  InVain in_vain() const { return in_vain_; }
+  SearchFailure search_failure() const { return search_failure_; }
   // Scalars that satisfy `requirement`, the shortest of each type first; null: there are no more. Equal ones may come
   // twice, where numbers are spelled in several ways.
   const std::string *scalar(Formula requirement, size_t i);
@@ -76,9 +76,9 @@ class Shortest {
   void scalars(const ValueControl &v, Candidate *best);
   void offer_string(const StringLanguage &s, Candidate *best);
   bool spend(uint64_t work = 1);
-  void doubt(InVain why = InVain::Attempts) {
+  void doubt(SearchFailure why = SearchFailure::Attempts) {
     exact_ = false;
-    in_vain_ = first_of(in_vain_, why);
+    search_failure_ = first_of(search_failure_, why);
   }
   std::vector<std::pair<Groups, Groups>> ways(Formula f, bool *all);
   // Known lengths only: for what has been looked at.
@@ -117,14 +117,14 @@ class Shortest {
     std::vector<std::string> texts;
   };
   std::unordered_map<Formula, Scalars> scalars_;
-  std::unordered_map<Formula, InVain> failed_;
+  std::unordered_map<Formula, SearchFailure> failed_;
   std::map<std::vector<SchemaId>, SchemaId> enums_;
   std::map<std::string, SchemaId> constants_;
   Formula current_ = UINT32_MAX;
   uint64_t work_ = 0;
   int depth_ = 0;
   bool exact_ = true;
-  InVain in_vain_ = InVain::Nothing;
+  SearchFailure search_failure_ = SearchFailure::Nothing;
 };
 
 }  // namespace structgen

@@ -73,7 +73,7 @@ void Shortest::arrays(ArrayControl *a, Candidate *best) {
 void Shortest::violate(ArrayChoice &q, size_t next) {
   const uint64_t length = q.shortest_length();
   if (!spend(1) || length > q.most) return;
-  if (std::min(length, q.alike()) > MAX_LISTED) return doubt(InVain::Length);
+  if (std::min(length, q.alike()) > MAX_LISTED) return doubt(SearchFailure::Length);
   if (items_length(items_of(q, length)) >= q.best->length) return;
   if (next == q.no.size()) return finish(q);
   const SchemaId group = q.no[next];
@@ -251,7 +251,7 @@ void Shortest::many_distinct(ArrayChoice &q, const std::vector<Part> &items) {
   std::unordered_map<Formula, size_t> taken;
   std::unordered_set<Hash128, HashOf128> there;
   std::string text = "[";
-  doubt(InVain::Nothing);  // other arrays may be shorter
+  doubt(SearchFailure::Nothing);  // other arrays may be shorter
   for (const Part &p : items)
     for (uint64_t n = p.times; n > 0; --n) {
       const std::string *one;
@@ -259,9 +259,9 @@ void Shortest::many_distinct(ArrayChoice &q, const std::vector<Part> &items) {
         charge(2);
         one = scalar(p.value, taken[p.value]++);
       } while (one && !there.insert(read_value(*one).hash).second);
-      if (!one) return doubt(InVain::Different);
+      if (!one) return doubt(SearchFailure::Different);
       text += (text.size() > 1 ? "," : "") + *one;
-      if (text.size() > MAX_TEXT) return doubt(InVain::Length);
+      if (text.size() > MAX_TEXT) return doubt(SearchFailure::Length);
     }
   text += ']';
   if (text.size() < q.best->length) *q.best = {Candidate::Literal, text.size(), text, {}};
@@ -279,7 +279,7 @@ void Shortest::distinct(ArrayChoice &q, const std::vector<Part> &items) {
   Branch first{0, {}, {}};
   for (const Part &p : items) {
     if (first.kind.size() + p.times > MAX_DISTINCT) return many_distinct(q, items);
-    if (length(p.value) > MAX_COMPARED) return doubt(InVain::Different);
+    if (length(p.value) > MAX_COMPARED) return doubt(SearchFailure::Different);
     first.kind.insert(first.kind.end(), p.times, p.value);
   }
   const size_t n = first.kind.size();
@@ -305,7 +305,7 @@ void Shortest::distinct(ArrayChoice &q, const std::vector<Part> &items) {
   for (size_t taken = 0; !open.empty(); ++taken) {
     Branch b = open.top();
     open.pop();
-    if (taken > MAX_CONFLICTS || !spend(1 + n / 8)) return doubt(InVain::Different);
+    if (taken > MAX_CONFLICTS || !spend(1 + n / 8)) return doubt(SearchFailure::Different);
     std::map<Formula, std::pair<std::string, Hash128>> values;
     size_t i = 0, j = 0;
     for (size_t at = 0; at < n && j == 0; ++at) {

@@ -184,7 +184,7 @@ ShortestTexts &Shortest::extra_texts(const ObjectControl &o, Re language) {
 void Shortest::finish(ObjectChoice &q, uint64_t sum) {
   const KeyUniverse &u = *q.o->universe;
   const uint64_t owed = q.min > q.count() ? q.min - q.count() : 0;
-  if (owed > MAX_FILLED) return doubt(InVain::Keys);
+  if (owed > MAX_FILLED) return doubt(SearchFailure::Keys);
   std::vector<size_t> taken(q.classes.size(), 0);  // texts of each class that are in use
   std::vector<Part> parts;
   auto conjunction = [&](Formula base, const std::vector<Formula> &demands) {

@@ -31,7 +31,7 @@ bool WitnessSearch::run(const Node *node, int32_t deepest, WitnessSymbols *out) 
   out_.clear();
   cut_ = false;
   if (!from(node)) {
-    if (spent()) note(InVain::Attempts);
+    if (spent()) note(SearchFailure::Attempts);
     return false;
   }
   out->insert(out->end(), out_.begin(), out_.end());
@@ -50,7 +50,7 @@ bool WitnessSearch::from(const Node *n) {
     if (a_.accepts(r_, n)) return true;
     if (spent()) break;
     if (stack_used() > MOST_STACK || stack_is_short()) {
-      note(InVain::Stack);
+      note(SearchFailure::Stack);
       break;
     }
     if (n->kind == Node::Value || n->kind == Node::Array || n->kind == Node::Object)
@@ -165,7 +165,7 @@ const Node *WitnessSearch::grammar(const Node *n) {
   WitnessSymbols rest;
   if (hopeless_.contains(n)) return nullptr;
   if (!complete_grammar(a_, r_, n, &rest) || rest.empty()) {
-    note(InVain::Grammar);
+    note(SearchFailure::Grammar);
     hopeless_.insert(n);
     return nullptr;
   }
@@ -245,7 +245,7 @@ const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, 
                                 : automaton.step_special(reader, node, symbol - FIRST_SPECIAL);
 }
 
-bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient, InVain *why) {
+bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient, SearchFailure *why) {
   using Mode = WitnessSearch::Mode;
   WitnessSearch search(automaton, reader);
   auto deepening = [&](uint64_t budget, Mode mode) {
@@ -254,18 +254,18 @@ bool complete_state(Automaton &automaton, Reader &reader, const Node *node, Witn
       if (search.run(node, node->depth + extra, out)) return true;
       if (search.spent() ? mode == Mode::Thorough : !search.cut()) return false;
     }
-    if (search.cut() && !search.spent()) search.note(InVain::Nesting);
+    if (search.cut() && !search.spent()) search.note(SearchFailure::Nesting);
     return false;
   };
   if (deepening(FIRST_BUDGET, Mode::Quick)) return true;
   search.allow(patient ? WHOLE_BUDGET : FIRST_BUDGET, Mode::WholeValues);
   if (search.run(node, node->depth + MAX_EXTRA_DEPTH, out)) return true;
   if (patient && deepening(STEP_BUDGET, Mode::Thorough)) return true;
-  if (why) *why = search.in_vain();
+  if (why) *why = search.search_failure();
   return false;
 }
 
-bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient, InVain *why) {
+bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient, SearchFailure *why) {
   WitnessSymbols symbols;
   if (!complete_state(automaton, reader, node, &symbols, patient, why)) return false;
   if (std::any_of(symbols.begin(), symbols.end(), [](uint32_t s) { return s >= FIRST_SPECIAL; })) return false;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "automaton.h"
-#include "in_vain.h"
+#include "search_failure.h"
 
 namespace structgen {
 
@@ -27,9 +27,9 @@ const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, 
 // Appends a completion; false (and `out` unchanged) when none was found within the budget, a tenth of it if not `patient`:
 // `why` says what kept it from being found.
 bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient = true,
-                    InVain *why = nullptr);
+                    SearchFailure *why = nullptr);
 // The same of a completion without special tokens, as bytes; false also where the one that is found has some.
 bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient = true,
-                   InVain *why = nullptr);
+                   SearchFailure *why = nullptr);
 
 }  // namespace structgen

@@ -25,8 +25,8 @@ class WitnessSearch {
   bool run(const Node *node, int32_t deepest, WitnessSymbols *out);
   bool cut() const { return cut_; }
   bool spent() const { return steps_ > budget_; }
-  InVain in_vain() const { return why_; }
-  void note(InVain why) { why_ = first_of(why_, why); }
+  SearchFailure search_failure() const { return why_; }
+  void note(SearchFailure why) { why_ = first_of(why_, why); }
 
  private:
   static const JsonOptions &options(const Node *n) { return n->json->schema().options; }
@@ -97,7 +97,7 @@ class WitnessSearch {
   uint64_t steps_ = 0, budget_ = 0;
   const char *base_ = nullptr;  // of the stack, where the search began
   bool cut_ = false;
-  InVain why_ = InVain::Choices;
+  SearchFailure why_ = SearchFailure::Choices;
   std::unordered_map<Formula, size_t> taken_;  // scalars of items that must differ
   Mode mode_ = Mode::Quick;
   std::unordered_set<const Node *> hopeless_;  // grammars of which no end is found

@@ -28,7 +28,7 @@ const Node *WitnessSearch::string(const Node *n) {
   Re re = a_.text().re(n->text);
   const uint64_t least = language.min > n->length ? language.min - n->length : 0;
   if (least > MAX_STRING) {
-    note(InVain::Length);
+    note(SearchFailure::Length);
     return nullptr;
   }
   if (n->traced && n->parent->kind == Node::Array && n->parent->items && re == RegexSpace::ANY_TEXT) {

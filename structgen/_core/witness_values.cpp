@@ -119,7 +119,7 @@ const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, con
     std::string text;
     steps_ += WHOLE + taken.size() * 10;
     if (!json.shortest().text(taken.empty() ? f : json.shortest().other_than(f, taken), &text)) {
-      note(json.shortest().in_vain());
+      note(json.shortest().search_failure());
       return nullptr;
     }
     if (!array || !array->control.array->unique || !is_there(*array, text)) return read_value_of(n, text);

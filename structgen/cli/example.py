@@ -94,7 +94,7 @@ def _of_grammar(constraint: Constraint, arguments: argparse.Namespace) -> Iterat
         rest = matcher.witness_text()
         if rest is None:
             raise InputError(
-                f"no short text of the grammar was found: {matcher.in_vain}",
+                f"no short text of the grammar was found: {matcher.search_failure}",
                 hint="Take a part of the grammar." if arguments.minimal else "Try another --seed.",
             )
         yield (matcher.text + rest).decode("utf-8", "backslashreplace")

@@ -80,11 +80,11 @@ class MonitoredMatcher(Matcher):
     __slots__ = (
         "_active",
         "_frames",
-        "_is_in_vain",
         "_judges",
         "_passed",
         "_repairs",
         "_restrictions",
+        "_search_failed",
         "_settled",
         "monitored",
         "report",
@@ -106,7 +106,7 @@ class MonitoredMatcher(Matcher):
         rests = [constraint.document.before[one.offset :] for one in asking]
         self._frames = [_Frame(scan, states, asking, rests)]
         self._settled = not asking
-        self._is_in_vain = False  # the last search for a completion
+        self._search_failed = False  # the last search for a completion
         self._passed: set[int] = set()
         """Tokens behind which places were passed unasked."""
 
@@ -336,7 +336,7 @@ class MonitoredMatcher(Matcher):
         other._restrictions = [one.fork() for one in self._restrictions]
         other._frames = list(self._frames)
         other._settled, other._passed = self._settled, set(self._passed)
-        other._is_in_vain = self._is_in_vain
+        other._search_failed = self._search_failed
         return other
 
     # -- what follows for certain
@@ -378,7 +378,7 @@ class MonitoredMatcher(Matcher):
         length = len(self._native.tokens)
         try:
             found = self._completed(length, max_tokens)
-            self._is_in_vain = found is None
+            self._search_failed = found is None
             return found
         finally:
             self.rollback(len(self._native.tokens) - length)
@@ -415,11 +415,12 @@ class MonitoredMatcher(Matcher):
         return any(self.advance(one) for _, one in sorted(texts) if one not in self.vocabulary.eos_ids)
 
     @property
-    def in_vain(self) -> str | None:
-        if not self._is_in_vain:
+    def search_failure(self) -> str | None:
+        if not self._search_failed:
             return None
         return (
-            self._native.in_vain() or f"none was found in {_SEARCHED} attempts that all monitors agree with"
+            self._native.search_failure()
+            or f"none was found in {_SEARCHED} attempts that all monitors agree with"
         )
 
     def witness_text(self, after: bytes = b"") -> bytes | None:

@@ -61,7 +61,7 @@ class Witnessing(Protocol):
         ...
 
     @property
-    def in_vain(self) -> str | None:
+    def search_failure(self) -> str | None:
         """Why the last search found none of any length."""
         ...
 
@@ -102,7 +102,7 @@ class Budget:
         if longer is None:
             raise LimitExceeded(
                 "no completion of the text was found"
-                + (f": {why}" if (why := self._matcher.in_vain) else ""),
+                + (f": {why}" if (why := self._matcher.search_failure) else ""),
                 limit="completion_search",
                 hint="Allow truncation with close_within_budget=False.",
             )

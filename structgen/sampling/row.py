@@ -54,7 +54,7 @@ class TokenMatcher(Protocol):
     def forced_bytes(self, most: int = ...) -> bytes: ...
     def witness(self, max_tokens: int | None = None) -> list[int] | None: ...
     @property
-    def in_vain(self) -> str | None: ...
+    def search_failure(self) -> str | None: ...
     def least_tokens(self, room: int) -> int | None: ...
 
 
@@ -90,7 +90,7 @@ class Unconstrained:
         """The text may end here."""
         return []
 
-    in_vain = None
+    search_failure = None
 
     def least_tokens(self, room: int) -> int | None:
         """The empty text is one."""

@@ -80,7 +80,7 @@ def answer_reader(name: str, arguments: tuple[Any, ...], size: int) -> AnswerRea
             )
         case "least_tokens":
             return AnswerReader(_SMALL, _of_kind("value", _plain(_count)))
-        case "in_vain":
+        case "search_failure":
             return AnswerReader(_SMALL, _of_kind("value", _plain(_reason)))
         case "witness_tokens":
             return AnswerReader(_LARGE, _of_kind("value", _plain(lambda got: list(_tokens(got, size)))))

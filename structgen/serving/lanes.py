@@ -348,7 +348,7 @@ class LaneMatcher:
         self._known: View | None = None
         self._sure: list[int] = []
         """Tokens that are the only choice from here on."""
-        self._in_vain: str | None = None
+        self._search_failure: str | None = None
         """Why the last search for a completion found none."""
         weakref.finalize(self, lane.forget, self._number)
 
@@ -419,12 +419,12 @@ class LaneMatcher:
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         found: list[int] | None = self._ask("witness_tokens")
-        self._in_vain = self._ask("in_vain") if found is None else None
+        self._search_failure = self._ask("search_failure") if found is None else None
         return None if found is None or (max_tokens is not None and len(found) > max_tokens) else found
 
     @property
-    def in_vain(self) -> str | None:
-        return self._in_vain
+    def search_failure(self) -> str | None:
+        return self._search_failure
 
     def least_tokens(self, room: int) -> int | None:
         found: int | None = self._ask("least_tokens", room)

@@ -43,7 +43,7 @@ class MovingMatcher:
         self._spec: LanedSpec | None = spec
         self._beside: LaneMatcher | None = None
         """Asked for something while this one stays where it is."""
-        self._in_vain: str | None = None
+        self._search_failure: str | None = None
         """Why the last search for a completion found none."""
         self._has_left = False
         self._stop = _core.StopFlag()
@@ -91,12 +91,12 @@ class MovingMatcher:
         if self._spec is not None:
             self._move(self._spec.beside(self._is_wanted))
         found: list[int] | None = self._now.witness(max_tokens)
-        self._in_vain = self._now.in_vain if found is None else None
+        self._search_failure = self._now.search_failure if found is None else None
         return found
 
     @property
-    def in_vain(self) -> str | None:
-        return self._in_vain
+    def search_failure(self) -> str | None:
+        return self._search_failure
 
     def least_tokens(self, room: int) -> int | None:
         if self._spec is not None:

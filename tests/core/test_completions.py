@@ -115,7 +115,7 @@ class Scripted:
     def __init__(self, known: list[int] | None) -> None:
         self.known = known
 
-    in_vain = "it is too long"
+    search_failure = "it is too long"
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         fits = self.known is not None and (max_tokens is None or len(self.known) <= max_tokens)

@@ -23,7 +23,7 @@ def doubled(times: int) -> str:
     return "\n".join(["start: a0", *(f"a{i}: a{i + 1} a{i + 1}" for i in range(times)), f'a{times}: "x"'])
 
 
-IN_VAIN: dict[str, tuple[Any, str]] = {
+FAILURES: dict[str, tuple[Any, str]] = {
     "a long string": (sg.json_schema({"type": "string", "minLength": 10**8}), "16 MiB"),
     "unique arrays": (
         sg.json_schema({"type": "array", "uniqueItems": True, "minItems": 300, "items": {"type": "array"}}),
@@ -44,26 +44,26 @@ IN_VAIN: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", IN_VAIN)
-def test_a_search_in_vain_says_why(name: str) -> None:
-    constraint, why = IN_VAIN[name]
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_search_that_fails_says_why(name: str) -> None:
+    constraint, why = FAILURES[name]
     matcher = sg.Matcher(constraint, sg.Vocabulary.of_bytes())
-    assert matcher.in_vain is None
+    assert matcher.search_failure is None
     before = _core.work_done()
     assert matcher.witness_text() is None
     assert _core.work_done() - before < 120_000_000
-    assert why in (matcher.in_vain or "")
+    assert why in (matcher.search_failure or "")
     assert matcher.witness() is None
-    assert why in (matcher.in_vain or "")  # also where it was found out before
+    assert why in (matcher.search_failure or "")  # also where it was found out before
     with pytest.raises(LimitExceeded, match=why):
         Budget(matcher, 100)
 
 
 def test_a_search_that_finds_one_says_nothing() -> None:
     matcher = sg.Matcher(sg.json_schema({"type": "integer"}), sg.Vocabulary.of_bytes())
-    assert matcher.witness_text(b"x") is None and "cannot be read" in (matcher.in_vain or "")
-    assert matcher.witness_text() == b"0" and matcher.in_vain is None
-    assert matcher.witness(0) is None and matcher.in_vain is None  # one was found, and is longer
+    assert matcher.witness_text(b"x") is None and "cannot be read" in (matcher.search_failure or "")
+    assert matcher.witness_text() == b"0" and matcher.search_failure is None
+    assert matcher.witness(0) is None and matcher.search_failure is None  # one was found, and is longer
 
 
 @pytest.mark.parametrize(
