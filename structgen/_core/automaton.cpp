@@ -158,7 +158,7 @@ bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, 
   const ItemValue::Kind kind = kind_of_value(text);
   const bool apart = kind != ItemValue::Container &&
                      !(kind == ItemValue::String && JsonControl::free_strings(array->child.item->child));
-  if (r.blind && r.arena.contains(array) && array->count > 1) r.repeats = true;
+  if (r.blind && r.arena.contains(array) && (array->count > 1 || kind == ItemValue::Container)) r.repeats = true;
   if (r.blind && !apart) return true;
   r.leaned = true;
   const ItemValue value = read_value(text);
@@ -167,12 +167,15 @@ bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, 
       *control = array->json->after_repeat(*control);
       return !r.blind || array->json->array_alive(*control, array->count);
     }
+  const bool container = kind == ItemValue::Container;
+  const std::string &kept = container ? text : value.text;
   char *copy = nullptr;
-  if (kind == ItemValue::String) {
-    copy = static_cast<char *>(r.arena.allocate(value.text.size() + 1));
-    std::memcpy(copy, value.text.data(), value.text.size());
+  if (container || kind == ItemValue::String) {
+    copy = static_cast<char *>(r.arena.allocate(kept.size() + 1));
+    std::memcpy(copy, kept.data(), kept.size());
   }
-  *items = r.arena.make<SeenItem>(SeenItem{array->items, copy, static_cast<uint32_t>(value.text.size()), value.hash});
+  *items = r.arena.make<SeenItem>(SeenItem{array->items, copy, static_cast<uint32_t>(kept.size()), container,
+                                           container || (array->items && array->items->containers), value.hash});
   if (apart) *control = array->json->with_value(*control, value);
   return true;
 }
@@ -219,11 +222,13 @@ bool Automaton::completes(Reader &r, const Node *node, const Node *bottom) {
 const Node *Automaton::step(Reader &r, const Node *n, uint8_t b) {
   charge(3);
   r.trace = nullptr;
-  if (n->traced) r.trace = r.arena.make<TextLink>(TextLink{n->trace, nullptr, (n->trace ? n->trace->length : 0) + 1, b});
+  if (n->traced) r.trace = r.arena.make<TextLink>(TextLink{n->trace, nullptr, (n->trace ? n->trace->length : 0) + 1, b,
+                                                              n->trace ? n->trace->differs_above : int16_t{-1}});
   const Node *next = read(r, n, b);
   // The node is new: nobody else has seen it.
-  if (next && next->traced) const_cast<Node *>(next)->trace = r.trace;
-  return next;
+  if (!next || !next->traced) return next;
+  const_cast<Node *>(next)->trace = r.trace;
+  return r.blind || differing(r, next) ? next : nullptr;
 }
 
 const Node *Automaton::read(Reader &r, const Node *n, uint8_t b) {
@@ -419,6 +424,7 @@ const Node *Automaton::step_array(Reader &r, const Node *n, uint8_t b) {
   m->child.item = item;
   if (a->unique && n->phase != Phase::AfterValue && !n->traced)
     r.trace = r.arena.make<TextLink>(TextLink{nullptr, nullptr, 1, b});
+  if (r.trace && r.trace->differs_above >= n->depth) const_cast<TextLink *>(r.trace)->differs_above = static_cast<int16_t>(n->depth - 1);
   if (n->phase == Phase::AfterValue) m->length = r.trace ? r.trace->length : 0;
   else m->length = n->traced && n->trace ? n->trace->length : 0;
   if (n->phase == Phase::AfterValue) return value(r, m, n->json, item->child, space_start(options, SpaceAt::AfterComma));

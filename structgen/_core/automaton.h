@@ -13,6 +13,7 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,8 +37,9 @@ struct Plan {
 
 struct SeenItem {  // of an array whose items must differ
   const SeenItem *previous;
-  const char *text;
+  const char *text;  // of a string its characters, of a container its JSON; else null
   uint32_t length;
+  bool container, containers;  // it is one; it or one before it is
   Hash128 hash;
 };
 
@@ -46,6 +48,7 @@ struct TextLink {  // text of an extra key while it is read, last byte first
   const char *base;  // or a run of bytes that other memory holds
   uint32_t length;   // in all
   uint8_t byte;
+  int16_t differs_above = -1;  // see Reader; of the arrays around what has been read
 };
 
 enum class Phase : uint8_t { Open, AfterKey, InValue, AfterValue, AfterComma };
@@ -120,7 +123,8 @@ struct Reader {
   GrammarControl *worked_for = nullptr;  // the grammar whose moves are counted next, and how many it had made
   uint64_t worked = 0;
   const Unread *unread = nullptr;
-  bool repeats = false;  // blind: an array that began in the same token has more than one item
+  bool repeats = false;  // blind: an array that began in the same token has more than one item, or a container
+  int32_t differs_above = -1;  // depth of an array: in those down to it, the item that is being read equals none that is there
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
 };
 
@@ -163,6 +167,19 @@ class Automaton {
     return node->traced && node->parent->kind == Node::Array && node->parent->control.array->unique &&
            !(node->kind == Node::String && JsonControl::free_strings(node->control.value));
   }
+  // Items that are containers (automaton_unique.cpp). The state from which the item that is being read becomes none of those
+  // that are there, in all arrays whose items must differ; null: there is no such way. `n` itself where nothing is in the way.
+  enum class Avoid : uint8_t { DeadEnds, All };  // where nothing else is left; all that are there
+  const Node *differing(Reader &r, const Node *n, Avoid avoid = Avoid::DeadEnds);
+  static bool has_containers(const Node *array);
+  // The items of each array around `n`, from the outermost on and below a depth, that what has been read may become, where the
+  // item may not become enough others: now, or as long as neither a bracket nor two quotes are read. `before`: the same for
+  // the text without its last byte. `rests`: of the string or key that is being read.
+  using SeenItems = std::vector<const SeenItem *>;
+  using ItemsAhead = std::vector<std::pair<const Node *, SeenItems>>;
+  enum class Until : uint8_t { Now, Closed, Never };  // Never: all of them, however free the item is
+  ItemsAhead items_ahead(const Node *n, int32_t above, Until until, const ItemsAhead *before = nullptr,
+                         std::set<std::string> *rests = nullptr);
   // Is the key that is being read there already, as an extra one?
   bool extra_seen(const Node *key_node) const;
   // Is there a key that may come and is not there yet?
@@ -234,6 +251,14 @@ class Automaton {
   const Node *read(Reader &r, const Node *n, uint8_t b);
   // Takes the item of `array` that ends here into account; false when it may not be.
   bool take_item(Reader &r, const Node *array, ArrayControl **control, const SeenItem **items);
+  bool scalar_has_many(const Node *n, uint64_t many);
+  bool frames_have_many(const Node *n, const Node *array, uint64_t many, Until until);
+  bool has_many(const Node *n, const Node *array, uint64_t many, Until until);
+  // The arrays around a state, from the outermost on and below a depth, in which what is being read must differ.
+  static std::vector<const Node *> arrays_to_differ(const Node *n, int32_t above);
+  static SeenItems items_alike(const Node *n, const Node *array, const SeenItems *among, std::set<std::string> *rests);
+  // The state in the item of `array` that is being read, without the values that it may become.
+  const Node *read_again(Reader &r, const Node *n, const Node *array, const SeenItems &alike);
   const Node *step_space(Reader &r, const Node *n, uint8_t b);
   // Can the white space that has begun lead to a token? It may have settled which kind of token that is.
   bool leads_on(Reader &r, const Node *n, uint16_t space);

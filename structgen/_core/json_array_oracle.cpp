@@ -328,6 +328,12 @@ bool JsonOracle::way_has_values(Type t, const Groups &groups, uint64_t n, int de
   return false;
 }
 
+bool JsonOracle::has_many(Formula f, uint64_t many) {
+  const Question question(*this);
+  bool sure = true;
+  return has_values(f, many, 0, &sure);
+}
+
 // Containers inside each other share their parts, so each is looked into once.
 bool JsonOracle::has_values(Formula f, uint64_t n, int depth, bool *sure) {
   charge();

@@ -208,9 +208,19 @@ class JsonControl {
   ArrayControl *with_value(ArrayControl *frame, const ItemValue &value);
   bool alive_after_item(ArrayControl *after, uint64_t count, bool reading);
   ArrayControl *after_repeat(ArrayControl *frame);
+  // Are there surely as many different values (json_distinct.cpp)? Of an array or object that is open: by items or keys that
+  // may follow. `first`, `last`: the keys of the universe that the one which is being read may be.
+  bool has_many(GoalId goal, uint64_t many);
+  bool has_no_last_item(ArrayControl *frame, uint64_t count);
+  // `whole_keys`: until one has been read with its value, even if its key has begun.
+  bool has_many_keys(ObjectControl *frame, const ObjectView &view, uint32_t first, uint32_t last, uint64_t many,
+                     bool whole_keys);
+  // The value when it may be none of these, which are JSON; null when there is no other.
+  ValueControl *other_than(const ValueControl *value, const std::vector<std::string> &texts);
+  void leave_unproven();
   // Strings are told apart by the reader, not by the frame: no end of them, whatever has been read.
   static bool free_strings(const ValueControl *item) {
-    return item->string.re == RegexSpace::ANY_TEXT && item->string.max == UNBOUNDED && item->string.roots.empty();
+    return item->first.test('"') && item->string.re == RegexSpace::ANY_TEXT && item->string.max == UNBOUNDED && item->string.roots.empty();
   }
   // A value for the item that counts for a `contains` that still wants some; null when none does.
   ValueControl *helpful(ArrayControl *frame, uint64_t count);
@@ -363,6 +373,10 @@ class JsonControl {
   std::unordered_map<Formula, Re> string_languages_, number_languages_;  // of expanded formulas with parts
   std::unordered_map<SchemaId, std::vector<std::string>> few_values_, few_names_;
   std::unordered_map<Formula, bool> has_tags_;
+  struct Many {
+    uint64_t has = 0, lacks = UINT64_MAX;  // different values, for sure; from how many on it is not known
+  };
+  std::unordered_map<Formula, Many> many_;
   std::unique_ptr<class JsonOracle> oracle_;
   std::unique_ptr<class Shortest> shortest_;
   GoalId root_;

@@ -4,6 +4,7 @@
 // regard to the order of keys. Values are compared by a keyed 128-bit hash.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -22,5 +23,9 @@ ItemValue::Kind kind_of_value(std::string_view json);
 
 // Reads one JSON text that the automaton has accepted; linear in its length.
 ItemValue read_value(std::string_view json);
+
+// May a JSON text that begins so have the value of `whole`? Both are of containers that the automaton has read. Of the
+// string or key that is being read, what it takes for that is added to `rests`, if not null. A number in progress may.
+bool may_become(std::string_view part, std::string_view whole, std::set<std::string> *rests);
 
 }  // namespace structgen

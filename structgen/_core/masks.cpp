@@ -89,8 +89,10 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
   if (reader.repeats && !may_repeat(node)) {
     // Tokens that hold a whole array may repeat an item in it.
     reader.blind = false;
+    const bool leaned = reader.leaned;
     for (uint32_t id : text_.ending_tokens(a_.writes_lines()).all)
       if (made->test(id) && !token_allowed(node, id, 0)) clear(id);
+    reader.leaned = leaned;  // on items of the token itself
   }
   specials(node);
   made->complete = a_.accepts(reader, node);

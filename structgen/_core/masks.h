@@ -83,6 +83,14 @@ class Masks {
   std::shared_ptr<const Mask> blind(Arena &arena, const Node *node);
   // The same without the tokens that would repeat an item (masks_unique.cpp).
   std::shared_ptr<const Mask> without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask);
+  struct Ahead {
+    Automaton::ItemsAhead items;
+    std::set<std::string> rests;  // of the string or key that is being read
+    bool between = false;         // an item may begin
+    bool none() const { return items.empty() && !between; }
+  };
+  Ahead items_ahead(const Node *node, const Ahead *before);
+  void without_alike(Vocabulary::Node at, const Node *node, const Ahead &ahead);
   std::shared_ptr<const Mask> compute(Arena &arena, const Node *node, int32_t *lowest);
   // All set bits for tokens below trie node `at`, whose own bytes led to `node`.
   void below(Vocabulary::Node at, const Node *node);

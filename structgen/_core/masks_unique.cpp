@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "json_space.h"
 #include "masks.h"
+#include "stack.h"
 
 namespace structgen {
 namespace {
@@ -50,7 +52,7 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
     } else {
       const bool plain = read.find('\\') == std::string::npos;
       for (const SeenItem *s = node->parent->items; s; s = s->previous) {
-        if (!s->text) continue;
+        if (!s->text || s->container) continue;
         const std::string_view text{s->text, s->length};
         if (plain && !text.starts_with(read)) continue;  // most of them, before anything is spelled
         const std::string spelled = escape_json(text) + '"';
@@ -65,9 +67,75 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
       }
     }
   }
+  if (Automaton::has_containers(node) || (node->parent && Automaton::has_containers(node->parent)))
+    for (uint32_t id : ending.commas) check(id);  // they end a scalar, and the next item may begin
+  Ahead ahead = items_ahead(node, nullptr);
+  if (!ahead.none()) {
+    if (!changed) changed = new_mask(*mask);
+    out_ = changed->data();
+    without_alike(Vocabulary::ROOT, node, ahead);
+  }
   r_ = nullptr;
   if (!changed) return mask;
   return changed;
+}
+
+// The containers that what is being read may become before a bracket or two quotes are read: tokens that hold those have been
+// looked at.
+Masks::Ahead Masks::items_ahead(const Node *node, const Ahead *before) {
+  Ahead out;
+  out.between = Automaton::has_containers(node);
+  out.items = a_.items_ahead(node, -1, Automaton::Until::Closed, before ? &before->items : nullptr, &out.rests);
+  return out;
+}
+
+// Takes out the tokens below a trie node that lead to where nothing else is left.
+void Masks::without_alike(Vocabulary::Node at, const Node *node, const Ahead &ahead) {
+  check_stack("a token is too long");
+  bool nothing = true;
+  const auto follow = [&](Vocabulary::Node to, std::string_view bytes, bool space) {
+    const Arena::Mark mark = r_->arena.mark();
+    const Node *next = node;
+    for (size_t i = 0; i < bytes.size() && next; ++i) next = a_.step(*r_, next, static_cast<uint8_t>(bytes[i]));
+    if (!next) {
+      nothing = false;
+      for (Vocabulary::Node k = to; k < v_.end(to); ++k)
+        for (uint32_t id : v_.ids(k)) clear(id);
+    } else if (space) {
+      without_alike(to, next, ahead);
+    } else if (const Ahead after = items_ahead(next, &ahead); !after.none()) {
+      nothing = false;
+      without_alike(to, next, after);
+    }
+    r_->arena.release(mark);
+  };
+  const bool inside = node->kind == Node::Key || node->kind == Node::String;
+  const bool spelled = inside && node->escape == 0 && a_.encoding(node) != Encoding::AllEscapes &&
+                       (node->kind == Node::Key || text_.escape(node->text) == 0);
+  if (spelled && node->kind == Node::String && JsonControl::free_strings(node->control.value)) {
+    // Only where it ends as an earlier one did, nothing may be left.
+    for (const std::string &rest : ahead.rests) {
+      const std::string bytes = escape_json(rest) + '"';
+      Vocabulary::Node to = at;
+      for (size_t i = 0; i < bytes.size() && to != Vocabulary::NONE; ++i) to = v_.child(to, static_cast<uint8_t>(bytes[i]));
+      if (to != Vocabulary::NONE) follow(to, bytes, false);
+    }
+    return;
+  }
+  std::bitset<256> bytes;
+  if (!spelled) bytes.set();
+  for (const std::string &rest : ahead.rests) bytes.set(rest.empty() ? '"' : static_cast<uint8_t>(escape_json(rest)[0]));
+  const auto follow_all = [&](bool space) {
+    for (int b = 0; b < 256; ++b) {
+      charge();
+      const char byte = static_cast<char>(b);
+      if (!bytes.test(static_cast<size_t>(b)) || space != (!inside && is_space(static_cast<uint8_t>(b)))) continue;
+      const Vocabulary::Node to = v_.child(at, static_cast<uint8_t>(b));
+      if (to != Vocabulary::NONE) follow(to, {&byte, 1}, space);
+    }
+  };
+  follow_all(false);
+  if (!nothing) follow_all(true);  // white space changes nothing
 }
 
 }  // namespace structgen

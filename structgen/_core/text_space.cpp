@@ -341,6 +341,7 @@ const EndingTokens &TextSpace::ending_tokens(bool lines) {
     const size_t quote = t.find('"'), bracket = t.find_last_of(lines ? "]}\n" : "]}");
     const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
     if (bracket != t.npos || two) slot->all.push_back(id);
+    else if (t.find(',') != t.npos) slot->commas.push_back(id);
     size_t at = 0;
     for (char c : std::string_view("\":,\"\"")) at = at == t.npos ? at : t.find(c, at) == t.npos ? t.npos : t.find(c, at) + 1;
     slot->second_key |= at != t.npos;

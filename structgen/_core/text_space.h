@@ -71,6 +71,7 @@ struct Fragment {
 // Tokens that can end an item of an array.
 struct EndingTokens {
   std::vector<uint32_t> all, after_quote;  // from outside of a string, and from inside
+  std::vector<uint32_t> commas;            // further ones, where an item is a scalar
   bool second_key = false;                 // some token may close a key, and then hold a whole one
 };
 

@@ -248,6 +248,14 @@ const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, 
 bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient, SearchFailure *why) {
   using Mode = WitnessSearch::Mode;
   WitnessSearch search(automaton, reader);
+  if (const Node *other = automaton.differing(reader, node, Automaton::Avoid::All)) node = other;
+  // Further items are chosen as a whole, so that they differ: no need to look at each byte of them.
+  const auto outer = std::exchange(reader.differs_above, INT32_MAX);
+  struct Restored {
+    Reader &reader;
+    int32_t outer;
+    ~Restored() { reader.differs_above = outer; }
+  } const restored{reader, outer};
   auto deepening = [&](uint64_t budget, Mode mode) {
     for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
       search.allow(budget, mode);

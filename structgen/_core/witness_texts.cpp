@@ -34,7 +34,8 @@ const Node *WitnessSearch::string(const Node *n) {
   if (n->traced && n->parent->kind == Node::Array && n->parent->items && re == RegexSpace::ANY_TEXT) {
     // Free strings that must differ: one longer than any that is there.
     uint32_t longest = 0;
-    for (const SeenItem *s = n->parent->items; s; s = s->previous) longest = std::max(longest, s->length);
+    for (const SeenItem *s = n->parent->items; s; s = s->previous)
+      if (!s->container) longest = std::max(longest, s->length);
     if (const Node *m = read(n, "\"")) return m;
     for (uint32_t more = 1; more <= longest + 1; ++more)
       if (const Node *m = read(n, std::string(std::max<uint64_t>(least, more), 'a') + '"')) return m;

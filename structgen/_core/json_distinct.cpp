@@ -1,0 +1,62 @@
+// How many different values a part of a text can still become, and which are left when some are taken.
+#include <bit>
+
+#include "json_control.h"
+#include "json_oracle.h"
+#include "shortest.h"
+
+namespace structgen {
+namespace {
+constexpr uint64_t AT_LEAST = 64;  // fewer values are not asked for one by one
+}  // namespace
+
+bool JsonControl::has_many(GoalId goal, uint64_t many) {
+  const Formula f = goals_[goal].combined;
+  Many &known = many_[f];
+  if (many <= known.has) return true;
+  if (many >= known.lacks) return false;
+  const uint64_t more = std::bit_ceil(std::max(many, AT_LEAST));
+  if (oracle_->has_many(f, more)) {
+    many_[f].has = more;
+    return true;
+  }
+  const bool has = more > many && oracle_->has_many(f, many);
+  if (has) many_[f].has = many;
+  else many_[f].lacks = many;
+  return has;
+}
+
+bool JsonControl::has_no_last_item(ArrayControl *a, uint64_t count) {
+  return a->simple && a->max == UNBOUNDED && item_allowed(a, count);
+}
+
+bool JsonControl::has_many_keys(ObjectControl *o, const ObjectView &view, uint32_t first, uint32_t last, uint64_t many,
+                                bool whole_keys) {
+  if (!o->simple) return false;
+  prepare(o);
+  const KeyUniverse &u = *o->universe;
+  const bool open = first < last;  // a key is being read, one of these or an extra one
+  uint64_t owed = 1 + open;
+  for (uint32_t w = 0; w < u.words(); ++w) owed += static_cast<uint64_t>(std::popcount(o->required[w] & ~view.seen[w]));
+  if (o->impossible || (o->max != UNBOUNDED && view.count + owed > o->max)) return false;
+  if (o->extra != RegexSpace::EMPTY && o->patterns.empty()) return true;
+  for (uint32_t i = 0; i < u.keys.size(); ++i) {
+    charge();
+    if (!bit(o->usable.data(), i) || bit(view.seen, i) ) continue;
+    if (schema_.options.ordered && !bit(o->required.data(), i)) continue;  // it may be passed by
+    // The key that is being read may be this one: then its value is still to come.
+    KeyControl *k = key(o, i);
+    if (!k->possible || !k->child) continue;
+    if (whole_keys && first <= i && i < last ? free_strings(k->child) : has_many(k->child->goal, many)) return true;
+  }
+  return false;
+}
+
+ValueControl *JsonControl::other_than(const ValueControl *value_, const std::vector<std::string> &texts) {
+  const Formula f = shortest().other_than(goals_[value_->goal].combined, texts);
+  return can_hold(f) ? value(intern({f}, formulas_.leaf(0))) : nullptr;
+}
+
+void JsonControl::leave_unproven() { oracle_->leave_unproven(); }
+
+}  // namespace structgen
