@@ -13,7 +13,7 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MOST_ALIKE = 64;          // items that are left out
+constexpr size_t MOST_ALIKE = 4;           // items that are left out: what is asked of their parts grows with the subsets
 constexpr size_t LONGEST_ALIKE = 16'384;   // bytes of an item that is read again
 
 // Is the number that is being read past its decimal digits, at an exponent?

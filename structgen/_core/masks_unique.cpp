@@ -123,7 +123,7 @@ void Masks::without_alike(Vocabulary::Node at, const Node *node, const Ahead &ah
     return;
   }
   std::bitset<256> bytes;
-  if (!spelled) bytes.set();
+  if (!spelled) bytes = a_.candidates(node);
   for (const std::string &rest : ahead.rests) bytes.set(rest.empty() ? '"' : static_cast<uint8_t>(escape_json(rest)[0]));
   const auto follow_all = [&](bool space) {
     for (int b = 0; b < 256; ++b) {

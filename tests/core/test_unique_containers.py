@@ -36,7 +36,9 @@ def containers(draw, depth):
         schema, values = inner()
         most, unique = draw.randint(1, 2), draw.random() < 0.3
         rows = [list(row) for n in range(most + 1) for row in itertools.product(values, repeat=n)]
-        rows = [row for row in rows if not unique or len({json.dumps(v, sort_keys=True) for v in row}) == len(row)]
+        rows = [
+            row for row in rows if not unique or len({json.dumps(v, sort_keys=True) for v in row}) == len(row)
+        ]
         return {"type": "array", "items": schema, "maxItems": most, "uniqueItems": unique}, rows
     properties, required, found = {}, [], [{}]
     for name in draw.sample(["a", "b", "ab"], draw.randint(1, 2)):
@@ -47,7 +49,12 @@ def containers(draw, depth):
             found = with_it
         else:
             found = found + with_it
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}, found
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }, found
 
 
 def arrays(draw):
@@ -95,7 +102,61 @@ def test_what_may_come_next_is_what_some_text_goes_on_with(seed):
         # Where the proof was given up, texts count as begun that are not.
         proven = matcher.unproven == 0
         assert allowed == following if proven else allowed >= following, (schema, start)
-        assert all(matcher.accepts([i]) == (t in allowed) for i, t in enumerate(tokens) if i > 255 or t in allowed)
+        assert all(
+            matcher.accepts([i]) == (t in allowed) for i, t in enumerate(tokens) if i > 255 or t in allowed
+        )
         assert matcher.is_complete() == (start in whole)
         rest = matcher.witness()
-        assert rest is not None or (matcher.unproven and matcher.search_failure), (schema, start, matcher.search_failure)
+        assert rest is not None or (matcher.unproven and matcher.search_failure), (
+            schema,
+            start,
+            matcher.search_failure,
+        )
+
+
+@pytest.mark.parametrize(
+    ("items", "begun", "refused", "rest"),
+    [
+        ({"required": ["n"], "properties": {"n": {"type": "string"}}}, '[{"n":"x"},{"n":"x', '"', 'a"}]'),
+        ({"required": ["n"], "properties": {"n": {"type": "integer"}}}, '[{"n":1},{"n":', None, "0}]"),
+        ({"required": ["n"], "properties": {"n": {"type": "integer"}}}, '[{"n":0},{"n":', "0", "1}]"),
+        ({"required": ["n"], "properties": {"n": {"maxLength": 0}}}, '[{"n":""},{"n":', '"', "0}]"),
+        ({"required": ["n"], "properties": {"n": {"enum": [1, 2]}}}, '[{"n":1},{"n":', "1", "2}]"),
+    ],
+)
+def test_the_value_of_a_closed_object_may_not_be_one_that_is_there(items, begun, refused, rest):
+    schema = {
+        "type": "array",
+        "uniqueItems": True,
+        "items": {"type": "object", "additionalProperties": False, **items},
+    }
+    matcher = sg.Matcher(sg.json_schema(schema, whitespace="compact"), BYTES)
+    assert all(matcher.advance(byte) for byte in begun.encode())
+    assert refused is None or not matcher.advance(ord(refused))
+    assert matcher.unproven == 0
+    assert matcher.witness_text() == rest.encode()
+
+
+def test_items_of_a_long_array_of_closed_objects_are_told_apart():
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "string"}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    constraint = sg.json_schema({"type": "array", "uniqueItems": True, "items": schema})
+    items = [{"n": f"item {i}"} for i in range(200)]
+    matcher = sg.Matcher(constraint, BYTES)
+    assert all(matcher.advance(byte) for byte in (json.dumps(items)[:-1] + ', {"n": "item 150').encode())
+    assert not matcher.advance(ord('"'))
+    assert matcher.advance(ord("0"))
+    assert matcher.unproven == 0
+
+
+def test_no_item_follows_where_all_are_there():
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "object", "maxProperties": 1}}
+    schema["items"] |= {"properties": {"n": {"const": 1}}, "additionalProperties": False}
+    matcher = sg.Matcher(sg.json_schema(schema, whitespace="compact"), BYTES)
+    assert all(matcher.advance(byte) for byte in b'[{},{"n":1}')
+    assert not matcher.advance(ord(","))
+    assert matcher.witness_text() == b"]"
