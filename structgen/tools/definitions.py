@@ -24,6 +24,8 @@ from structgen.types import BoundCall, OutputType, output_type
 from structgen.types.functions import arguments_model, is_function
 from structgen.types.schemas import describing_schema, generating_schema
 
+from .callability import check_can_be_called
+
 __all__ = ["Tool", "ToolCall", "names_of", "read_tool", "read_tools"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -36,6 +38,7 @@ _OPENING = frozenset(
 )  # fmt: skip
 """Keywords by which an object may have more keys than its `properties`."""
 _REFERENCES_JOIN = 2019
+_CONST = 6
 _BESIDE_REFERENCES = frozenset({"$schema", "$id", "id", "$defs", "definitions", "title", "description"})
 _KEYS = frozenset({"name", "description", "type", "strict", "function"})
 """What a definition without parameters may have."""
@@ -144,7 +147,9 @@ def read_tool(given: Any, where: str = "tool") -> Tool:
             f"its parameters are {with_kind(described)}, not a schema", where=where, hint=_FORM
         )
     name = _checked_name(inner["name"], where)
-    return Tool(name, str(inner.get("description") or ""), _closed(described, name), None, dict(described))
+    parameters = _closed(described, name)
+    check_can_be_called(parameters, name)
+    return Tool(name, str(inner.get("description") or ""), parameters, None, dict(described))
 
 
 def _of_function(function: Callable[..., Any]) -> Tool:
@@ -165,7 +170,9 @@ def _of_function(function: Callable[..., Any]) -> Tool:
 def _closed(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The schema of the arguments: of its values the objects, and of their keys those that it speaks of."""
     schema = _of_objects(parameters, name)
-    if not _OPENING & schema.keys() and not _needs_more_keys(schema):
+    draft = draft_of(str(schema.get("$schema", "")))
+    opening = _OPENING - {"const"} if draft is not None and draft.number < _CONST else _OPENING
+    if not opening & schema.keys() and not _needs_more_keys(schema):
         schema["additionalProperties"] = False
     return schema
 

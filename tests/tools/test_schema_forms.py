@@ -110,6 +110,23 @@ def check_round_trips(schema: Any, format: str, seeds: int = 3) -> list[dict[str
         ({"type": "object", "enum": [1, "a", [{}]]}, "#/enum"),
         ({"type": "object", "const": [], "properties": {"a": {}}}, "#/const"),
         (False, "the schema false"),
+        ({"const": {"b": 1}, "required": ["a"]}, "#"),
+        ({"enum": [{"a": 1}], "const": {"a": 2}}, "#"),
+        ({"enum": [{"a": 1}], "maxProperties": 0}, "#"),
+        ({"properties": {"a": False}, "minProperties": 1, "additionalProperties": False}, "#"),
+        (
+            {"properties": {"a": {"minLength": 3, "maxLength": 1, "type": "string"}}, "required": ["a"]},
+            "#/properties/a",
+        ),
+        (
+            {
+                "properties": {"a": {"type": "object", "required": ["b"], "properties": {"b": False}}},
+                "required": ["a"],
+            },
+            "#",
+        ),
+        ({"allOf": [{"type": "array"}]}, "#"),
+        ({"not": {"type": "object"}}, "#"),
     ],
 )
 def test_a_tool_that_can_never_be_called_is_refused(parameters: Any, where: str, choice: str) -> None:
@@ -144,6 +161,7 @@ def test_a_tool_that_can_never_be_called_is_refused(parameters: Any, where: str,
         ),
         ({}, [{}], [{"a": 1}]),
         ({"properties": {}}, [{}], [{"a": 1}]),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "const": {"a": 1}}, [{}], [{"a": 1}]),
     ],
 )
 def test_members_of_root_parameters(
