@@ -149,6 +149,9 @@ const Node *Automaton::differing(Reader &r, const Node *n, Avoid avoid) {
     // The outermost array first: its answer is one for those inside, too, which are looked at while it is read again.
     const ItemsAhead ahead = items_ahead(n, above, avoid == Avoid::DeadEnds ? Until::Now : Until::Never);
     if (ahead.empty()) return n;
+    // subtle: what is read again tells no verdicts apart, which the frame wants to know when the item ends.
+    const ItemControl *item = ahead[0].first->child.item;
+    if (avoid == Avoid::All && (!item->verdicts.empty() || !item->counted.empty())) return n;
     n = read_again(r, n, ahead[0].first, ahead[0].second);
     if (!n || avoid == Avoid::DeadEnds) return n;
     above = ahead[0].first->depth;

@@ -160,3 +160,30 @@ def test_no_item_follows_where_all_are_there():
     assert all(matcher.advance(byte) for byte in b'[{},{"n":1}')
     assert not matcher.advance(ord(","))
     assert matcher.witness_text() == b"]"
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"contains": {"properties": {"n": {"const": 3}}}},
+        {"contains": {"properties": {"n": {"const": 2}}}, "minContains": 0, "maxContains": 0},
+        {
+            "anyOf": [
+                {"contains": {"properties": {"n": {"const": 3}}}},
+                {"items": {"properties": {"n": {"const": 1}}}},
+            ]
+        },
+    ],
+)
+def test_completions_know_what_else_the_items_decide(beside):
+    items = {"properties": {"n": {"enum": [1, 2, 3]}}, "required": ["n"], "additionalProperties": False}
+    schema = {"uniqueItems": True, "type": "array", "maxItems": 2, "minItems": 2, "items": items, **beside}
+    schema["items"]["type"] = "object"
+    matcher = sg.Matcher(sg.json_schema(schema, whitespace="compact"), BYTES)
+    assert all(matcher.advance(byte) for byte in b'[{"n":1},{"n":')
+    rest = matcher.witness()
+    if rest is None:
+        assert matcher.search_failure  # the search tries few values where verdicts matter
+    else:
+        assert all(matcher.advance(token) for token in rest)
+        assert matcher.is_complete()
