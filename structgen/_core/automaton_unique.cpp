@@ -1,8 +1,9 @@
-// Items that are containers, in arrays whose items must differ.
+// `uniqueItems` where the items are objects or arrays.
 //
-// The control of an array leaves out the scalars that are there. A container is compared when it ends: what has been read
-// of it may be how one that is there begins, too, with no other way to go on. Mostly enough freedom is left to end as
-// another value. Where that does not show, the item is read again with the values left out that it may become.
+// The schema of an item leaves out the scalars that the array already has. A container is compared with earlier ones only
+// when it ends. Before that, its text can be a prefix of an earlier item that has no other completion: a dead end. Usually
+// the item can still become many other values, which is cheap to see (`has_many`). Otherwise the earlier items that the
+// text can still become are removed from the item's schema, and the text is read again under that schema.
 #include <algorithm>
 
 #include "automaton.h"
@@ -13,10 +14,10 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MOST_ALIKE = 4;           // items that are left out: what is asked of their parts grows with the subsets
-constexpr size_t LONGEST_ALIKE = 16'384;   // bytes of an item that is read again
+constexpr size_t MOST_ALIKE = 4;          // earlier items removed from a schema; the cost grows with the number of subsets
+constexpr size_t LONGEST_ALIKE = 16'384;  // bytes of an item that is read again
 
-// Is the number that is being read past its decimal digits, at an exponent?
+// Has the exponent of the number that is being read started?
 bool in_exponent(const TextLink *trace) {
   for (const TextLink *l = trace; l; l = l->previous) {
     charge();
@@ -33,7 +34,7 @@ bool Automaton::has_containers(const Node *array) {
   return array->kind == Node::Array && array->control.array->unique && array->items && array->items->containers;
 }
 
-// Lower bounds: what they say no to may have as many values.
+// These functions give lower bounds: false means "not known".
 bool Automaton::scalar_has_many(const Node *n, uint64_t many) {
   RegexSpace &space = text_.regex();
   if (n->kind == Node::String) {
@@ -50,7 +51,7 @@ bool Automaton::scalar_has_many(const Node *n, uint64_t many) {
     return space.count_texts(rest) >= many;
   }
   if (n->roots || in_exponent(n->trace)) return false;
-  // Other digits make another number, unless they are zeros.
+  // Appending different digits gives different numbers, except for zeros.
   const CodeRange digit[] = {{'1', '9'}};
   return space.count_texts(space.intersect(text_.re(n->text), space.repeat(space.text_class(digit), 0, -1))) >= many;
 }
@@ -70,9 +71,10 @@ bool Automaton::frames_have_many(const Node *n, const Node *array, uint64_t many
 }
 
 bool Automaton::has_many(const Node *n, const Node *array, uint64_t many, Until until) {
-  // Strings without a limit have two quotes, and a frame's freedom does not end without a bracket or a whole key.
+  // Until::Closed: a string without a limit needs two quotes, and an open frame a bracket or a whole key, before few values
+  // are left.
   const auto value_has_many = [&](const ValueControl *v) {
-    return until == Until::Closed ? JsonControl::free_strings(v) : n->json->has_many(v->goal, many);
+    return until == Until::Closed ? JsonControl::only_free_strings(v) : n->json->has_many(v->goal, many);
   };
   switch (n->kind) {
     case Node::Value:
@@ -109,7 +111,7 @@ std::vector<const Node *> Automaton::arrays_to_differ(const Node *n, int32_t abo
   for (const Node *p = n->parent; p && p->depth > above; p = p->parent)
     if (has_containers(p)) {
       ArrayControl *a = p->control.array;
-      // Where the frame may hold without it, an item that comes twice is no fault.
+      // Where other branches of the schema allow equal items, a repeated item is no dead end.
       if (!a->loose || !p->json->array_alive(p->json->after_repeat(a), p->count)) arrays.push_back(p);
     }
   return {arrays.rbegin(), arrays.rend()};
@@ -123,7 +125,7 @@ Automaton::ItemsAhead Automaton::items_ahead(const Node *n, int32_t above, Until
   for (const Node *array : arrays) many += array->count;
   bool differs = true;  // in all arrays so far
   for (const Node *array : arrays) {
-    // Most of the time this is cheaper to know than which items are alike.
+    // Usually true, and cheaper than comparing items.
     if (until != Until::Never && has_many(n, array, many, until)) {
       differs = false;
       continue;
@@ -146,10 +148,10 @@ Automaton::ItemsAhead Automaton::items_ahead(const Node *n, int32_t above, Until
 const Node *Automaton::differing(Reader &r, const Node *n, Avoid avoid) {
   if (!n->traced) return n;
   for (int32_t above = r.differs_above;;) {
-    // The outermost array first: its answer is one for those inside, too, which are looked at while it is read again.
+    // The outermost array first: reading its item again checks the arrays inside it as well.
     const ItemsAhead ahead = items_ahead(n, above, avoid == Avoid::DeadEnds ? Until::Now : Until::Never);
     if (ahead.empty()) return n;
-    // subtle: what is read again tells no verdicts apart, which the frame wants to know when the item ends.
+    // subtle: the state after reading again has no verdicts, which some frames need when the item ends.
     const ItemControl *item = ahead[0].first->child.item;
     if (avoid == Avoid::All && (!item->verdicts.empty() || !item->counted.empty())) return n;
     n = read_again(r, n, ahead[0].first, ahead[0].second);
@@ -161,7 +163,8 @@ const Node *Automaton::differing(Reader &r, const Node *n, Avoid avoid) {
 const Node *Automaton::read_again(Reader &r, const Node *n, const Node *array, const SeenItems &alike) {
   const std::string text = item_text(n->trace, array);
   JsonControl &json = *array->json;
-  if (alike.size() > MOST_ALIKE || text.size() > LONGEST_ALIKE) {
+  // In order, keys that only an earlier item has would count as declared ones, which come first.
+  if (json.schema().options.ordered || alike.size() > MOST_ALIKE || text.size() > LONGEST_ALIKE) {
     json.leave_unproven();
     return n;
   }

@@ -212,7 +212,7 @@ class JsonControl {
   // may follow. `first`, `last`: the keys of the universe that the one which is being read may be.
   bool has_many(GoalId goal, uint64_t many);
   bool has_no_last_item(ArrayControl *frame, uint64_t count);
-  // `whole_keys`: until one has been read with its value, even if its key has begun.
+  // `whole_keys`: until one has been read with its value, even if its key has started.
   bool has_many_keys(ObjectControl *frame, const ObjectView &view, uint32_t first, uint32_t last, uint64_t many,
                      bool whole_keys);
   // The value when it may be none of these, which are JSON; null when there is no other.
@@ -222,6 +222,8 @@ class JsonControl {
   static bool free_strings(const ValueControl *item) {
     return item->first.test('"') && item->string.re == RegexSpace::ANY_TEXT && item->string.max == UNBOUNDED && item->string.roots.empty();
   }
+  // The value is a string, and its quotes say where it ends.
+  static bool only_free_strings(const ValueControl *value) { return value->first.count() == 1 && free_strings(value); }
   // A value for the item that counts for a `contains` that still wants some; null when none does.
   ValueControl *helpful(ArrayControl *frame, uint64_t count);
   std::vector<bool> object_verdicts(ObjectControl *frame, const ObjectView &view);

@@ -1,4 +1,4 @@
-// How many different values a part of a text can still become, and which are left when some are taken.
+// `uniqueItems`: are there surely many different values of a schema, and which are left without some of them?
 #include <bit>
 
 #include "json_control.h"
@@ -7,7 +7,7 @@
 
 namespace structgen {
 namespace {
-constexpr uint64_t AT_LEAST = 64;  // fewer values are not asked for one by one
+constexpr uint64_t AT_LEAST = 64;  // values of the first question, whose answer serves smaller ones
 }  // namespace
 
 bool JsonControl::has_many(GoalId goal, uint64_t many) {
@@ -39,15 +39,15 @@ bool JsonControl::has_many_keys(ObjectControl *o, const ObjectView &view, uint32
   uint64_t owed = 1 + open;
   for (uint32_t w = 0; w < u.words(); ++w) owed += static_cast<uint64_t>(std::popcount(o->required[w] & ~view.seen[w]));
   if (o->impossible || (o->max != UNBOUNDED && view.count + owed > o->max)) return false;
-  if (o->extra != RegexSpace::EMPTY && o->patterns.empty()) return true;
+  if (o->extra != RegexSpace::EMPTY && o->patterns.empty() && extra_keys_left(*o, view) == UINT64_MAX) return true;
   for (uint32_t i = 0; i < u.keys.size(); ++i) {
     charge();
-    if (!bit(o->usable.data(), i) || bit(view.seen, i) ) continue;
-    if (schema_.options.ordered && !bit(o->required.data(), i)) continue;  // it may be passed by
+    if (!bit(o->usable.data(), i) || bit(view.seen, i)) continue;
+    if (schema_.options.ordered && !bit(o->required.data(), i)) continue;  // a later key may come first
     // The key that is being read may be this one: then its value is still to come.
     KeyControl *k = key(o, i);
     if (!k->possible || !k->child) continue;
-    if (whole_keys && first <= i && i < last ? free_strings(k->child) : has_many(k->child->goal, many)) return true;
+    if (whole_keys && first <= i && i < last ? only_free_strings(k->child) : has_many(k->child->goal, many)) return true;
   }
   return false;
 }

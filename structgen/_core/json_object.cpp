@@ -432,7 +432,7 @@ bool JsonControl::allowed_keys(ObjectControl *o, const ObjectView &view, uint64_
     }
     extra = extra && !stop;
   }
-  if (schema_.options.ordered && o->min > view.count + 1 + owed && extra_keys_left(*o, view) != UINT64_MAX) {
+  if (schema_.options.ordered && o->min > view.count + owed && extra_keys_left(*o, view) != UINT64_MAX) {
     // Skipping keys may leave too few for minProperties.
     for (uint32_t r = 0; r < u.keys.size(); ++r) {
       uint32_t i = u.by_rank[r];

@@ -45,7 +45,7 @@ class JsonOracle {
   std::optional<Formula> array_verdicts(ArrayControl *frame, const Verdicts &on, uint64_t count);
   // `include`: with this key, too.
   std::optional<RestOfObject> rest_of_object(ObjectControl *frame, const ObjectView &view, const Include *include);
-  bool has_many(Formula f, uint64_t many);  // different values; false: it could not be told
+  bool has_many(Formula f, uint64_t many);  // different values; false: not known
   uint64_t unproven() const { return unproven_; }
   void leave_unproven() { ++unproven_; }
 

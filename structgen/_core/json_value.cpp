@@ -153,11 +153,11 @@ std::string digits_of(std::string_view number) {
 
 // An exponent may move the point.
 bool number_may_become(std::string_view part, std::string_view whole) {
-  const std::string begun = digits_of(part);
+  const std::string read = digits_of(part);
   std::string digits = digits_of(whole);
   if (!digits.empty() && part.starts_with('-') != whole.starts_with('-')) return false;
-  if (digits.size() < begun.size()) digits.append(begun.size() - digits.size(), '0');
-  return digits.starts_with(begun);
+  if (digits.size() < read.size()) digits.append(read.size() - digits.size(), '0');
+  return digits.starts_with(read);
 }
 
 // Compares a JSON text that may end anywhere with a whole one.
@@ -278,7 +278,7 @@ ItemValue::Kind kind_of_value(std::string_view json) {
 ItemValue read_value(std::string_view json) { return ValueReader(json).value(); }
 
 bool may_become(std::string_view part, std::string_view whole, std::set<std::string> *rests) {
-  charge(4 + part.size() / 8 + whole.size() / 8);
+  charge(4 + part.size() / 2 + whole.size() / 2);
   whole.remove_prefix(std::min(whole.find_first_not_of(" \t\r\n"), whole.size()));
   return Comparison(part, rests).value(whole) != Comparison::Differs;
 }

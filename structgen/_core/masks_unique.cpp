@@ -80,8 +80,8 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
   return changed;
 }
 
-// The containers that what is being read may become before a bracket or two quotes are read: tokens that hold those have been
-// looked at.
+// The earlier items that the text can become without a bracket or two more quotes. Tokens that contain those are checked
+// one by one in `without_repeats`.
 Masks::Ahead Masks::items_ahead(const Node *node, const Ahead *before) {
   Ahead out;
   out.between = Automaton::has_containers(node);
@@ -89,22 +89,22 @@ Masks::Ahead Masks::items_ahead(const Node *node, const Ahead *before) {
   return out;
 }
 
-// Takes out the tokens below a trie node that lead to where nothing else is left.
+// Clears the tokens below a trie node that lead into a dead end.
 void Masks::without_alike(Vocabulary::Node at, const Node *node, const Ahead &ahead) {
   check_stack("a token is too long");
-  bool nothing = true;
+  bool safe = true;  // no dead end is near
   const auto follow = [&](Vocabulary::Node to, std::string_view bytes, bool space) {
     const Arena::Mark mark = r_->arena.mark();
     const Node *next = node;
     for (size_t i = 0; i < bytes.size() && next; ++i) next = a_.step(*r_, next, static_cast<uint8_t>(bytes[i]));
     if (!next) {
-      nothing = false;
+      safe = false;
       for (Vocabulary::Node k = to; k < v_.end(to); ++k)
         for (uint32_t id : v_.ids(k)) clear(id);
     } else if (space) {
       without_alike(to, next, ahead);
     } else if (const Ahead after = items_ahead(next, &ahead); !after.none()) {
-      nothing = false;
+      safe = false;
       without_alike(to, next, after);
     }
     r_->arena.release(mark);
@@ -113,7 +113,7 @@ void Masks::without_alike(Vocabulary::Node at, const Node *node, const Ahead &ah
   const bool spelled = inside && node->escape == 0 && a_.encoding(node) != Encoding::AllEscapes &&
                        (node->kind == Node::Key || text_.escape(node->text) == 0);
   if (spelled && node->kind == Node::String && JsonControl::free_strings(node->control.value)) {
-    // Only where it ends as an earlier one did, nothing may be left.
+    // A dead end can only follow a string that equals the one of an earlier item.
     for (const std::string &rest : ahead.rests) {
       const std::string bytes = escape_json(rest) + '"';
       Vocabulary::Node to = at;
@@ -135,7 +135,7 @@ void Masks::without_alike(Vocabulary::Node at, const Node *node, const Ahead &ah
     }
   };
   follow_all(false);
-  if (!nothing) follow_all(true);  // white space changes nothing
+  if (!safe) follow_all(true);  // white space leads to the same state
 }
 
 }  // namespace structgen

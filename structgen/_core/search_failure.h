@@ -6,14 +6,14 @@
 
 namespace structgen {
 
-// The bounds of the search, the one that tells the user most first.
+// The bounds of the search, the most informative one first.
 enum class SearchFailure : uint8_t { Length, Different, Keys, Grammar, Nesting, Stack, Attempts, Choices, Nothing };
 
 // What the caller reads; null for `Nothing`.
 constexpr const char *text_of(SearchFailure why) {
   switch (why) {
     case SearchFailure::Length: return "the shortest one may be longer than a search writes (16 MiB)";
-    case SearchFailure::Different: return "items that must differ are too many, or too long, to be told apart";
+    case SearchFailure::Different: return "there are too many items that must differ, or they are too long to compare";
     case SearchFailure::Keys: return "an object may need more keys than the search writes (20,000 of no given name)";
     case SearchFailure::Grammar: return "the text of a grammar was not completed within the bounds of its search";
     case SearchFailure::Nesting: return "the shortest one may be nested 200 levels deeper than the text so far";

@@ -24,11 +24,15 @@ bool is_there(const Node &array, std::string_view value) {
 }  // namespace
 
 const Node *WitnessSearch::read_value_of(const Node *n, std::string_view compact) {
+  const size_t before = out_.size();
   bool inside = false, escaped = false;
   for (char c : compact) {
     if (!inside) n = read_space_before(n, c);
     if (n) n = read(n, {&c, 1});
-    if (!n) return nullptr;
+    if (!n) {
+      out_.resize(before);
+      return nullptr;
+    }
     if (!inside) inside = c == '"';
     else if (escaped) escaped = false;
     else if (c == '\\') escaped = true;
@@ -89,9 +93,7 @@ const Node *WitnessSearch::closing(const Node *n, const ValueControl *v, const s
     std::string text;
     steps_ += WHOLE;
     if (!json.can_hold(wanted) || !json.shortest().text(wanted, &text)) continue;
-    const size_t before = out_.size();
     if (const Node *m = read_value_of(n, text)) return m;
-    out_.resize(before);
   }
   return nullptr;
 }
@@ -110,9 +112,7 @@ const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, con
     steps_ += WHOLE;
     if (spent()) return nullptr;
     if (is_there(*array, *one)) continue;  // many scalars are compared only when they end
-    const size_t here = out_.size();
     if (const Node *m = read_value_of(n, *one)) return m;
-    out_.resize(here);
   }
   for (;;) {
     charge();

@@ -27,9 +27,9 @@ _SECONDS = 0.05
 
 def check_can_be_called(parameters: Mapping[str, Any], name: str) -> None:
     """Raise `ConstraintError` if no arguments satisfy the schema."""
-    if _surely_has_value(parameters) or len(str(parameters)) > _MOST_CHARACTERS:
-        return
     try:
+        if _surely_has_value(parameters) or len(str(parameters)) > _MOST_CHARACTERS:
+            return
         with call_limits(cpu_seconds=_SECONDS):
             Matcher(part_of_schema(dict(parameters), ()), Vocabulary.of_bytes())
     except (EmptyConstraint, UnsatisfiableSchema) as empty:
@@ -39,7 +39,7 @@ def check_can_be_called(parameters: Mapping[str, Any], name: str) -> None:
             where=f"the parameters of {name}, {pointer}",
             hint='Write {"type": "object", "properties": {}} for a tool without parameters.',
         ) from empty
-    except StructgenError:
+    except (StructgenError, RecursionError):
         return  # what is wrong with the schema is said where it is compiled
 
 

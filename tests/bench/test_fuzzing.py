@@ -15,7 +15,7 @@ from bench.fuzzing.core import altered
 from bench.fuzzing.corpus import Corpus, Finding
 from bench.fuzzing.minimizing import smallest
 from bench.fuzzing.mutation import MOST, WORDS, mutated
-from bench.fuzzing.process import Limits, Worker
+from bench.fuzzing.process import Limits, Outcome, Worker
 from bench.fuzzing.seeds import seeds
 from bench.fuzzing.walking import Broken, check_matcher, vocabularies
 from bench.fuzzing.writing import written
@@ -156,3 +156,14 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
     second, _ = run("ltl", tmp_path, seconds=1, seed=40, limits=Limits(), say=said.append)
     assert Corpus(tmp_path, "ltl").figures().inputs == inputs + second.inputs
     assert second.features > 0
+
+
+def test_a_finding_that_was_fixed_hides_no_other_of_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Corpus(tmp_path, "ltl").report(Finding("a law", "true", "true", "as it was before", 1))
+    monkeypatch.setattr(
+        Worker, "meet", lambda _, text: Outcome("fine") if text == "true" else Outcome("finding", "a law")
+    )
+    _, findings = run("ltl", tmp_path, seconds=1, seed=2, limits=Limits(), say=lambda _: None)
+    assert [(one.kind, one.text != "true", one.seed) for one in findings] == [("a law", True, 2)]

@@ -90,16 +90,16 @@ def test_what_may_come_next_is_what_some_text_goes_on_with(seed):
     tokens = vocabulary(draw, texts)
     table = sg.Vocabulary.from_tokens([*tokens, None], [len(tokens)])
     whole = {text.encode() for text in texts}
-    begun = {text[:i] for text in whole for i in range(len(text) + 1)}
+    started = {text[:i] for text in whole for i in range(len(text) + 1)}
     constraint = sg.json_schema(schema, whitespace="compact")
-    starts = sorted(begun)
+    starts = sorted(started)
     for start in [b"", *draw.sample(starts, min(len(starts), 60))]:
         matcher = sg.Matcher(constraint, table)
         assert all(matcher.advance(byte) for byte in start), (schema, start)
         mask = matcher.mask()
         allowed = {t for i, t in enumerate(tokens) if mask[i // 32] >> (i % 32) & 1}
-        following = {t for t in tokens if start + t in begun}
-        # Where the proof was given up, texts count as begun that are not.
+        following = {t for t in tokens if start + t in started}
+        # Without a proof, more is allowed than some text goes on with.
         proven = matcher.unproven == 0
         assert allowed == following if proven else allowed >= following, (schema, start)
         assert all(
@@ -115,7 +115,7 @@ def test_what_may_come_next_is_what_some_text_goes_on_with(seed):
 
 
 @pytest.mark.parametrize(
-    ("items", "begun", "refused", "rest"),
+    ("items", "started", "refused", "rest"),
     [
         ({"required": ["n"], "properties": {"n": {"type": "string"}}}, '[{"n":"x"},{"n":"x', '"', 'a"}]'),
         ({"required": ["n"], "properties": {"n": {"type": "integer"}}}, '[{"n":1},{"n":', None, "0}]"),
@@ -124,14 +124,14 @@ def test_what_may_come_next_is_what_some_text_goes_on_with(seed):
         ({"required": ["n"], "properties": {"n": {"enum": [1, 2]}}}, '[{"n":1},{"n":', "1", "2}]"),
     ],
 )
-def test_the_value_of_a_closed_object_may_not_be_one_that_is_there(items, begun, refused, rest):
+def test_the_value_of_a_closed_object_may_not_be_one_that_is_there(items, started, refused, rest):
     schema = {
         "type": "array",
         "uniqueItems": True,
         "items": {"type": "object", "additionalProperties": False, **items},
     }
     matcher = sg.Matcher(sg.json_schema(schema, whitespace="compact"), BYTES)
-    assert all(matcher.advance(byte) for byte in begun.encode())
+    assert all(matcher.advance(byte) for byte in started.encode())
     assert refused is None or not matcher.advance(ord(refused))
     assert matcher.unproven == 0
     assert matcher.witness_text() == rest.encode()
@@ -187,3 +187,74 @@ def test_completions_know_what_else_the_items_decide(beside):
     else:
         assert all(matcher.advance(token) for token in rest)
         assert matcher.is_complete()
+
+
+def closed(**properties):
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "pieces"),
+    [
+        (
+            {"uniqueItems": True, "items": {"anyOf": [closed(n={"const": 1}), {"type": "string"}]}},
+            '[{"n":1},',
+            [],
+        ),
+        ({"uniqueItems": True, "items": {"type": ["array", "string"], "maxItems": 0}}, "[[],", ["[]"]),
+        (
+            {"uniqueItems": True, "items": closed(n={"anyOf": [{"type": "string"}, {"const": 0}]})},
+            '[{"n":0},{"n":',
+            [],
+        ),
+        ({"uniqueItems": True, "items": closed(n={"enum": [True, "a"]})}, '[{"n":true},{"n":', ["tr", 'e"']),
+        (
+            {"uniqueItems": True, "items": closed(n={"type": ["string", "array"], "maxItems": 0})},
+            '[{"n":[]},{',
+            ['"n":['],
+        ),
+        (
+            {"items": {"type": "array", "items": {"type": "boolean"}}, "not": {"uniqueItems": True}},
+            "[[],[",
+            ["]]"],
+        ),
+        ({"items": {"type": "object"}, "not": {"uniqueItems": True}}, "[{},{", ["}]", "},"]),
+    ],
+)
+def test_masks_are_single_steps_where_an_item_may_repeat(schema, text, pieces):
+    tokens = [*(bytes([b]) for b in range(256)), *(piece.encode() for piece in pieces)]
+    table = sg.Vocabulary.from_tokens([*tokens, None], [len(tokens)])
+    matcher = sg.Matcher(sg.json_schema({"type": "array", **schema}, whitespace="compact"), table)
+    assert all(matcher.advance(byte) for byte in text.encode())
+    mask = matcher.mask()
+    for token in range(len(tokens)):
+        assert mask[token // 32] >> (token % 32) & 1 == matcher.accepts([token]), tokens[token]
+
+
+def test_a_value_that_cannot_be_read_leaves_nothing_in_a_completion():
+    items = closed(a={"enum": [0, 1]}, b={"enum": [1, None]})
+    schema = {"type": "array", "items": items, "maxItems": 3, "not": {"uniqueItems": True}}
+    matcher = sg.Matcher(sg.json_schema(schema, whitespace="compact"), BYTES)
+    assert all(matcher.advance(byte) for byte in b'[{"a":1,"b":1},{"a":0,"b":1')
+    rest = matcher.witness_text()
+    if rest is None:
+        assert matcher.search_failure
+    else:
+        assert all(matcher.advance(byte) for byte in rest), rest
+        assert matcher.is_complete()
+
+
+def test_the_last_key_in_order_may_not_come_while_keys_are_owed():
+    properties = {"a": {"const": None}, "b": {"type": "integer"}, "c": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "required": ["c"], "minProperties": 2}
+    matcher = sg.Matcher(
+        sg.json_schema(schema | {"additionalProperties": False}, whitespace="compact", ordered=True), BYTES
+    )
+    assert all(matcher.advance(byte) for byte in b'{"')
+    assert not matcher.advance(ord("c"))
+    assert matcher.advance(ord("b"))

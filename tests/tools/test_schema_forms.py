@@ -354,3 +354,10 @@ def test_arrays_of_every_draft_round_trip(form: str, draft: str | None, format: 
         assert format == "pythonic" and "format whose arguments are JSON" in str(error)
     except ConstraintError as error:  # a list of `items` is no schema from 2020-12 on
         assert draft in (None, "draft/2020-12") and "items in a list" in form, error
+
+
+def test_deeply_nested_parameters_can_be_read() -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(900):
+        deep = {"type": "object", "properties": {"a": deep}, "required": ["a"]}
+    assert read_tools([{"name": "deep", "parameters": deep}])[0].name == "deep"
