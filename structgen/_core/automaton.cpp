@@ -159,7 +159,7 @@ bool Automaton::take_item(Reader &r, const Node *array, ArrayControl **control, 
   const bool apart = kind != ItemValue::Container &&
                      !(kind == ItemValue::String && JsonControl::free_strings(array->child.item->child));
   if (r.blind && r.arena.contains(array) && (array->count > 1 || kind == ItemValue::Container)) r.repeats = true;
-  if (r.blind && !apart && !array->control.array->loose) return true;
+  if (r.blind && !apart) return true;
   r.leaned = true;
   const ItemValue value = read_value(text);
   for (const SeenItem *s = array->items; s; s = s->previous)

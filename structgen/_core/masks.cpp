@@ -319,10 +319,12 @@ void Masks::extra_kinds(Vocabulary::Node at, const Node *n, Fragment &f) {
       each_token(exit, [&](uint32_t id) { clear(id); });
       if (!after) continue;
       from_exit(exit, after);
-      // A token that holds a second key may hold this one again.
+      // As in `key_below`.
       each_token(exit, [&](uint32_t id) {
         const std::string_view t = v_.token(id);
-        if (std::count(t.begin(), t.end(), '"') > 2 && !token_allowed(n, id, skip)) clear(id);
+        if (std::count(t.begin() + static_cast<std::ptrdiff_t>(skip), t.end(), '"') <= 1) return;
+        if (token_allowed(n, id, skip)) set(id);
+        else clear(id);
       });
     }
   }
@@ -399,11 +401,12 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
                 continue;
               }
               from_exit(e.node, after);
-              // A token that holds a second key may hold this one again.
+              // `after` has the key as far as it had been read before: a token with a second key is read by itself.
               for (uint32_t id : v_.ids_within(e.node)) {
                 const std::string_view t = v_.token(id);
-                if (std::count(t.begin() + static_cast<std::ptrdiff_t>(skip), t.end(), '"') > 1 && !token_allowed(n, id, skip))
-                  clear(id);
+                if (std::count(t.begin() + static_cast<std::ptrdiff_t>(skip), t.end(), '"') <= 1) continue;
+                if (token_allowed(n, id, skip)) set(id);
+                else clear(id);
               }
             }
           }

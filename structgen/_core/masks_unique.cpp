@@ -38,8 +38,14 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
   if (within_loose_array(node)) {
     // Where only a repeated item helps, any other must not end.
     const std::string_view ends = inside ? "\"" : "\",]} \t\r\n";
-    for (uint32_t id = 0; id < v_.size(); ++id)
-      if (v_.token(id).find_first_of(ends) != std::string::npos) check(id);
+    for (uint32_t id = 0; id < v_.size(); ++id) {
+      const std::string_view t = v_.token(id);
+      if (t.find_first_of(ends) != t.npos) check(id);
+      // A repeated item can also be what allows the array to end in the same token.
+      if (t.find(']') == t.npos || (changed ? *changed : *mask).test(id) || !token_allowed(node, id, 0)) continue;
+      if (!changed) changed = new_mask(*mask);
+      changed->data()[id >> 5] |= 1u << (id & 31);
+    }
   }
   if (node->kind == Node::String && node->parent->kind == Node::Array && node->parent->control.array->unique &&
       node->parent->items) {
@@ -125,17 +131,19 @@ void Masks::without_alike(Vocabulary::Node at, const Node *node, const Ahead &ah
   std::bitset<256> bytes;
   if (!spelled) bytes = a_.candidates(node);
   for (const std::string &rest : ahead.rests) bytes.set(rest.empty() ? '"' : static_cast<uint8_t>(escape_json(rest)[0]));
+  // Between tokens of JSON, white space leads to the same state.
+  const bool between = node->kind == Node::Value || node->kind == Node::Object || node->kind == Node::Array;
   const auto follow_all = [&](bool space) {
     for (int b = 0; b < 256; ++b) {
       charge();
       const char byte = static_cast<char>(b);
-      if (!bytes.test(static_cast<size_t>(b)) || space != (!inside && is_space(static_cast<uint8_t>(b)))) continue;
+      if (!bytes.test(static_cast<size_t>(b)) || space != (between && is_space(static_cast<uint8_t>(b)))) continue;
       const Vocabulary::Node to = v_.child(at, static_cast<uint8_t>(b));
       if (to != Vocabulary::NONE) follow(to, {&byte, 1}, space);
     }
   };
   follow_all(false);
-  if (!safe) follow_all(true);  // white space leads to the same state
+  if (!safe) follow_all(true);
 }
 
 }  // namespace structgen

@@ -164,3 +164,26 @@ def test_ten_thousand_keys(pattern: str) -> None:
         (few, languages), (many, languages_later) = sizes
         assert many < 15 * few
         assert languages_later <= languages + 10_000
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": "object"}, {"type": "object", "patternProperties": {"^e": {}, "x$": {"type": "string"}}}],
+)
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("{", ['"e1":"","":"', '"e1":1,"":"', '"e1":"","":1', '"e1":"","e1":1', '"e2', '"}a.5']),
+        ('{"', ['e1":"","":"', 'e1":"","e1":1', '":"","":1', "e2"]),
+        ('{"e', ['1":"","e":"', '1":"","e1":1', '":"","":1', '":"","e":1']),
+        ('{"a":1,', ['"e1":"","":"', '"e1":"","a":1', '"":1,"":1', '"e2']),
+    ],
+)
+def test_tokens_that_hold_two_keys(schema: dict[str, Any], text: str, pieces: list[str]) -> None:
+    tokens = [*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in pieces)]
+    vocabulary = Vocabulary.from_tokens([*tokens, None], [len(tokens)])
+    matcher = Matcher(json_schema(schema, whitespace="compact"), vocabulary)
+    assert all(matcher.advance(byte) for byte in text.encode())
+    mask = matcher.mask()
+    for token, piece in enumerate(tokens):
+        assert (mask[token // 32] >> (token % 32)) & 1 == matcher.accepts([token]), piece

@@ -212,6 +212,11 @@ def closed(**properties):
             '[{"n":0},{"n":',
             [],
         ),
+        (
+            {"uniqueItems": True, "items": {"type": "array", "items": {"minimum": 1}, "maxItems": 1}},
+            "[[1],",
+            ["[1 ", "[1\n"],
+        ),
         ({"uniqueItems": True, "items": closed(n={"enum": [True, "a"]})}, '[{"n":true},{"n":', ["tr", 'e"']),
         (
             {"uniqueItems": True, "items": closed(n={"type": ["string", "array"], "maxItems": 0})},
@@ -223,13 +228,12 @@ def closed(**properties):
             "[[],[",
             ["]]"],
         ),
-        ({"items": {"type": "object"}, "not": {"uniqueItems": True}}, "[{},{", ["}]", "},"]),
     ],
 )
 def test_masks_are_single_steps_where_an_item_may_repeat(schema, text, pieces):
     tokens = [*(bytes([b]) for b in range(256)), *(piece.encode() for piece in pieces)]
     table = sg.Vocabulary.from_tokens([*tokens, None], [len(tokens)])
-    matcher = sg.Matcher(sg.json_schema({"type": "array", **schema}, whitespace="compact"), table)
+    matcher = sg.Matcher(sg.json_schema({"type": "array", **schema}), table)
     assert all(matcher.advance(byte) for byte in text.encode())
     mask = matcher.mask()
     for token in range(len(tokens)):
