@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "json_control.h"
+#include "json_value.h"
 
 namespace structgen {
 namespace {
@@ -32,7 +33,8 @@ const std::vector<std::string> *JsonControl::few_values(SchemaId id) {
       auto [it, fresh] = few_values_.try_emplace(id);
       if (fresh) {
         for (const std::string &s : n.strings) it->second.push_back('"' + s);
-        for (const std::string &d : n.numbers) it->second.push_back('#' + d);
+        // Constants of the schema and values that have been read are spelled in different ways.
+        for (const std::string &d : n.numbers) it->second.push_back('#' + read_value(d).text);
         for (int i = 0; i < 3; ++i)
           if (n.literals >> i & 1) it->second.emplace_back(LITERALS[i]);
       }

@@ -262,3 +262,14 @@ def test_the_last_key_in_order_may_not_come_while_keys_are_owed():
     assert all(matcher.advance(byte) for byte in b'{"')
     assert not matcher.advance(ord("c"))
     assert matcher.advance(ord("b"))
+
+
+@pytest.mark.parametrize("values", [[1, 2], [1, 10], [0, 1.5], [100, 1000], ["a", "ab"], [False, True]])
+def test_values_that_count_are_compared_with_those_that_are_there(values):
+    few, many = values
+    items = {"type": "array", "items": {"enum": values}, "contains": {"const": many}}
+    constraint = sg.json_schema({"type": "array", "uniqueItems": True, "items": items}, whitespace="compact")
+    text = json.dumps([[few, many], [few, few, many], [many], [few, few, few, many]], separators=(",", ":"))
+    matcher = sg.Matcher(constraint, BYTES)
+    assert all(matcher.advance(byte) for byte in text.encode())
+    assert matcher.is_complete()
