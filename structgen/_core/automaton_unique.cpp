@@ -60,12 +60,11 @@ bool Automaton::frames_have_many(const Node *n, const Node *array, uint64_t many
   const Node *below = nullptr;
   for (const Node *f = n; f != array; below = f, f = f->parent) {
     charge();
-    const bool key = below && below->kind == Node::Key;
-    if (f->kind == Node::Array ? f->json->has_no_last_item(f->control.array, f->count)
-                               : f->kind == Node::Object &&
-                                     f->json->has_many_keys(f->control.object, view(f), key ? below->lo : 0,
-                                                            key ? below->hi : 0, many, until == Until::Closed))
-      return true;
+    if (f->kind == Node::Array && f->json->has_no_last_item(f->control.array, f->count)) return true;
+    if (f->kind != Node::Object) continue;
+    std::optional<JsonControl::OpenKey> open;
+    if (below && below->kind == Node::Key) open = {below->lo, below->hi};
+    if (f->json->has_many_keys(f->control.object, view(f), open, many, until == Until::Closed)) return true;
   }
   return false;
 }

@@ -209,11 +209,14 @@ class JsonControl {
   bool alive_after_item(ArrayControl *after, uint64_t count, bool reading);
   ArrayControl *after_repeat(ArrayControl *frame);
   // Are there surely as many different values (json_distinct.cpp)? Of an array or object that is open: by items or keys that
-  // may follow. `first`, `last`: the keys of the universe that the one which is being read may be.
+  // may follow. `open`: a key is being read, which may be one of these of the universe, or an extra one.
   bool has_many(GoalId goal, uint64_t many);
   bool has_no_last_item(ArrayControl *frame, uint64_t count);
   // `whole_keys`: until one has been read with its value, even if its key has started.
-  bool has_many_keys(ObjectControl *frame, const ObjectView &view, uint32_t first, uint32_t last, uint64_t many,
+  struct OpenKey {
+    uint32_t first, last;
+  };
+  bool has_many_keys(ObjectControl *frame, const ObjectView &view, std::optional<OpenKey> open, uint64_t many,
                      bool whole_keys);
   // The value when it may be none of these, which are JSON; null when there is no other.
   ValueControl *other_than(const ValueControl *value, const std::vector<std::string> &texts);

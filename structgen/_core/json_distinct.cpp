@@ -30,13 +30,12 @@ bool JsonControl::has_no_last_item(ArrayControl *a, uint64_t count) {
   return a->simple && a->max == UNBOUNDED && item_allowed(a, count);
 }
 
-bool JsonControl::has_many_keys(ObjectControl *o, const ObjectView &view, uint32_t first, uint32_t last, uint64_t many,
+bool JsonControl::has_many_keys(ObjectControl *o, const ObjectView &view, std::optional<OpenKey> open, uint64_t many,
                                 bool whole_keys) {
   if (!o->simple) return false;
   prepare(o);
   const KeyUniverse &u = *o->universe;
-  const bool open = first < last;  // a key is being read, one of these or an extra one
-  uint64_t owed = 1 + open;
+  uint64_t owed = 1 + open.has_value();
   for (uint32_t w = 0; w < u.words(); ++w) owed += static_cast<uint64_t>(std::popcount(o->required[w] & ~view.seen[w]));
   if (o->impossible || (o->max != UNBOUNDED && view.count + owed > o->max)) return false;
   if (o->extra != RegexSpace::EMPTY && o->patterns.empty() && extra_keys_left(*o, view) == UINT64_MAX) return true;
@@ -47,7 +46,7 @@ bool JsonControl::has_many_keys(ObjectControl *o, const ObjectView &view, uint32
     // The key that is being read may be this one: then its value is still to come.
     KeyControl *k = key(o, i);
     if (!k->possible || !k->child) continue;
-    if (whole_keys && first <= i && i < last ? only_free_strings(k->child) : has_many(k->child->goal, many)) return true;
+    if (whole_keys && open && open->first <= i && i < open->last ? only_free_strings(k->child) : has_many(k->child->goal, many)) return true;
   }
   return false;
 }

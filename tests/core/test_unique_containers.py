@@ -217,6 +217,14 @@ def closed(**properties):
             "[[1],",
             ["[1 ", "[1\n"],
         ),
+        (
+            {
+                "uniqueItems": True,
+                "items": {"type": "object", "additionalProperties": {"const": 1}, "maxProperties": 1},
+            },
+            '[{"x":1},{"x',
+            ['":1', "y"],
+        ),
         ({"uniqueItems": True, "items": closed(n={"enum": [True, "a"]})}, '[{"n":true},{"n":', ["tr", 'e"']),
         (
             {"uniqueItems": True, "items": closed(n={"type": ["string", "array"], "maxItems": 0})},
