@@ -183,6 +183,16 @@ class BatchedSession(Session):
             self._read_hidden = self._read_hidden[index]
         self._pack()
 
+    def fork(self, rows: Sequence[int]) -> BatchedSession:
+        """A session of its own, with copies of these rows."""
+        self._check_decided()
+        other = copy.copy(self)
+        other._cache = copy.copy(self._cache)
+        other._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
+        other._undecided = {}
+        other.select(rows)  # subtle: it writes to nothing that both hold
+        return other
+
     def join(self, other: BatchedSession) -> None:
         """See `JoiningSession.join`. Of the shorter of the two the slots before its tokens are empty."""
         self._check_decided()

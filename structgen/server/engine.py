@@ -5,8 +5,8 @@ What: a `Ticket` is one request: rows with one prompt. It waits for its place, i
 (`structgen.sampling.running`), and each time they went on `changed` is called in this thread. Its texts are whole
 snapshots, so a client that reads slowly makes nothing pile up.
 `call` lets other threads run something between two passes: samplers that drive the model themselves share it with the
-batch that way, a pass each in turn. Such a pass takes the place of the prompts of its round, so that the rows that run
-wait for one or the other.
+batch that way, a pass each in turn. Such a pass takes the place of the prompts of its round and of its pause, so that
+the rows that run wait for one or the other; the next round has those if there are any.
 Invariant: every ticket that was taken ends, by its texts or by an `error`, but those that were cancelled.
 """
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 _GIVE_BACK_SECONDS = 20.0
 _ALONE = 8
 """Times `prompt_tokens` that a sampler reads in one pass where no row runs."""
-_LONG_CALL, _LEAST_PART = 2.0, 4
+_LONG_CALL, _LEAST_PART = 1.25, 4
 """A sampler's pass of more than `_LONG_CALL` rounds of the batch halves its tokens, to `_LEAST_PART` at least."""
 _PAUSE = 0.2
 """Of the time of the round before,"""
@@ -110,8 +110,8 @@ def computes_here(model: Any) -> bool:
 class Engine:
     """Of one model. `start` it, `close` it.
 
-    is_in_the_way  is there work that runs only when the processors are idle? Then the thread pauses between two rounds,
-                   for a fifth of a round, 25 ms at most.
+    is_in_the_way  is there work that runs only when the processors are idle? Then the thread pauses before rounds
+                   without a call, for a fifth of a round, 25 ms at most.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Engine:
         self._call_tokens = settings.prompt_tokens
         """The most tokens of one sampler pass while rows run."""
         self._has_called = False
-        """Whether the last round ran a call. Waiting prompts then go before the next call."""
+        """Whether the last round ran a call. Waiting prompts and pauses then go before the next call."""
         self._of: dict[int, tuple[Ticket, int]] = {}
         self._closing = False
         self._given_back = time.monotonic()
@@ -211,12 +211,17 @@ class Engine:
                     break
                 new, self._new = self._new, deque()
                 gone, self._gone = self._gone, deque()
-                prompts_first = self._has_called and (bool(new) or self.batch.has_prompts)
-                call = self._calls.popleft() if self._calls and not prompts_first else None
+                is_crowded = self._pauses and self._is_in_the_way()
+                others_first = self._has_called and (is_crowded or bool(new) or self.batch.has_prompts)
+                call = self._calls.popleft() if self._calls and not others_first else None
                 self._has_called = call is not None
             self._round_since = time.monotonic()
             self._give_back()
-            self._pause()
+            if is_crowded and call is None:
+                # Why: a model's threads hardly leave a processor by themselves, so those who wait until the processors
+                # are idle would wait without an end; and whoever got one in the middle of a pass would keep everybody
+                # waiting. A pause is a delay that is known.
+                time.sleep(min(_MOST_PAUSE, _PAUSE * self._last_round))
             before = time.perf_counter()
             try:
                 self._round(new, gone, call)
@@ -281,15 +286,6 @@ class Engine:
         self.batch.drop(rows)
         for row in rows:
             self._of.pop(id(row), None)
-
-    def _pause(self) -> None:
-        """Leave the processors to those who wait until they are idle, if there are any.
-
-        Why: a model's threads hardly leave a processor by themselves, so they would wait without an end; and whoever
-        got one in the middle of a pass would keep everybody waiting. A pause is a delay that is known.
-        """
-        if self._pauses and self._is_in_the_way():
-            time.sleep(min(_MOST_PAUSE, _PAUSE * self._last_round))
 
     def _give_back(self) -> None:
         """Let the system have what the allocator holds and nobody uses: the batch's cache grows and shrinks, and what

@@ -2,14 +2,17 @@
 
 Why: samplers (`structgen.sample`) drive sessions of their own, step by step; run in the engine's thread they would keep
 everybody waiting until they are through, in a thread of their own two passes would run at once.
-What: a forward pass gets at most `part()` tokens over all rows, or one token per row if there are more rows. The batch
-runs a step after each pass, so a sampler delays others no more than the prefill of a prompt does.
-Cost: a thread switch a pass; and each waits for one pass of the other.
+What: a forward pass gets at most `part()` tokens, or one token of each of a few rows. The batch runs a step after each
+pass, so a sampler delays others no more than the prefill of a prompt does.
+Cost: a thread switch a pass; and each waits for one pass of the other. While rows move between groups (see
+`_SharedSession`) the model's cache of some of them is there twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,9 @@ __all__ = ["SharedModel"]
 
 Run = Callable[[Callable[[], Any]], Any]
 Part = Callable[[], int]
+
+_LEAST_ROWS, _ROW_TOKENS = 8, 4
+"""A pass over fewer rows takes hardly less time; a row costs as much as so many tokens of a prompt, at least."""
 
 
 class SharedModel:
@@ -52,47 +58,119 @@ class SharedModel:
         heads = [list(prompt[:first]) for prompt in prompts]
         session = self._run(lambda: self._model.start(heads))
         kind = _SharedScoringSession if hasattr(session, "append_scored") else _SharedSession
-        shared = kind(session, self._run, self._part)
+        shared = kind(session, len(prompts), self._run, self._part)
         shared.append([list(prompt[first:]) for prompt in prompts])
         return shared
 
 
 class _SharedSession:
-    """A session whose methods run on the model's thread; what is no method is looked up and set as it is."""
+    """A session whose methods run on the model's thread; what is no method is looked up as it is.
 
-    def __init__(self, session: Any, run: Run, part: Part) -> None:
-        object.__setattr__(self, "_session", session)
-        object.__setattr__(self, "_run", run)
-        object.__setattr__(self, "_part", part)
+    Where sessions of the model can be forked, more rows than one pass may read are kept in several sessions: `_groups`,
+    in order.
+    """
+
+    def __init__(self, session: Any, rows: int, run: Run, part: Part) -> None:
+        self._groups, self._sizes = [session], [rows]
+        self._run, self._part = run, part
 
     def append(self, tokens: Sequence[Sequence[int]]) -> None:
         """See `ModelSession.append`; a part at a time."""
-        for part in self._parts(tokens):
-            self._run(lambda part=part: self._session.append(part))
+        for session, _, part in self._parts(tokens):
+            self._run(functools.partial(session.append, part))
 
-    def _parts(self, tokens: Sequence[Sequence[int]]) -> Iterator[list[list[int]]]:
-        at, longest = 0, max(map(len, tokens), default=0)
-        while at < longest:
-            rows = sum(len(row) > at for row in tokens)
-            end = at + max(1, self._part() // rows)
-            yield [list(row[at:end]) for row in tokens]
-            at = end
+    def logits(self) -> NDArray[np.float32]:
+        """See `ModelSession.logits`."""
+        found = [self._run(session.logits) for session in self._groups]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def select(self, rows: Sequence[int]) -> None:
+        """See `ModelSession.select`."""
+        most = self._most_rows()
+        if len(self._groups) == 1 and len(rows) <= most:
+            session = self._groups[0]
+            self._run(lambda: session.select(rows))
+            self._sizes = [len(rows)]
+        else:
+            self._regroup(rows, most)
+
+    def rollback(self, row: int, n: int) -> None:
+        """See `ModelSession.rollback`."""
+        group, place = self._places()[row]
+        session = self._groups[group]
+        self._run(lambda: session.rollback(place, n))
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._session, name)
-        if not callable(found):
-            return found
-        return lambda *given, **named: self._run(lambda: found(*given, **named))
+        found = getattr(self._groups[0], name)
+        if callable(found):
+            raise AttributeError(f"a shared session has no {name}")
+        return found
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._session, name, value)
+    def _parts(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[Any, int, list[list[int]]]]:
+        """What is read in one pass each: a session, the number of its first row, and what its rows are given."""
+        most = self._most_rows()
+        if max(self._sizes) > most and any(tokens):
+            self._regroup(range(len(tokens)), most)
+        first = 0
+        for session, size in zip(self._groups, self._sizes, strict=True):
+            mine = tokens[first : first + size]
+            at, longest = 0, max(map(len, mine))
+            while at < longest:
+                end = at + max(1, self._part() // sum(len(row) > at for row in mine))
+                yield session, first, [list(row[at:end]) for row in mine]
+                at = end
+            first += size
+
+    def _most_rows(self) -> int:
+        """Of one group."""
+        if not hasattr(self._groups[0], "fork"):
+            return sys.maxsize
+        return max(_LEAST_ROWS, self._part() // _ROW_TOKENS)
+
+    def _regroup(self, rows: Sequence[int], most: int) -> None:
+        """Let copies of these rows take the place of all that there are, a group at a time."""
+        places = self._places()
+        wanted = [[places[row] for row in rows[at : at + most]] for at in range(0, len(rows), most)]
+        left, self._groups = dict(enumerate(self._groups)), []
+        self._sizes = list(map(len, wanted))
+        while wanted:
+            taken = wanted.pop(0)
+            self._groups.append(self._run(functools.partial(_gathered, left, taken)))
+            needed = {group for one in wanted for group, _ in one}
+            left = {group: session for group, session in left.items() if group in needed}
+
+    def _places(self) -> list[tuple[int, int]]:
+        """The group of each row, and its place there."""
+        return [(group, place) for group, size in enumerate(self._sizes) for place in range(size)]
 
 
 class _SharedScoringSession(_SharedSession):
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
         """See `ScoringSession.append_scored`; a part at a time."""
-        parts = self._parts(tokens)
-        scored = [self._run(lambda part=part: self._session.append_scored(part)) for part in parts]
-        if not scored:
-            return [logits[:0] for logits in self.logits()[:, None]]
-        return [np.concatenate(logits) for logits in zip(*scored, strict=True)]
+        scored: list[list[NDArray[np.float32]]] = [[] for _ in tokens]
+        for session, first, part in self._parts(tokens):
+            found = self._run(functools.partial(session.append_scored, part))
+            for row, logits in enumerate(found, first):
+                scored[row].append(logits)
+        if not all(scored):
+            scored = [
+                logits or [none[:0]] for logits, none in zip(scored, self.logits()[:, None], strict=True)
+            ]
+        return [np.concatenate(logits) for logits in scored]
+
+
+def _gathered(sessions: Mapping[int, Any], places: Sequence[tuple[int, int]]) -> Any:
+    """A session with copies of rows of several, each told by its session and its place there."""
+    joined: Any = None
+    order: list[int] = []
+    for number in dict.fromkeys(group for group, _ in places):
+        mine = [at for at, (group, _) in enumerate(places) if group == number]
+        fork = sessions[number].fork([places[at][1] for at in mine])
+        order += mine
+        if joined is None:
+            joined = fork
+        else:
+            joined.join(fork)
+    if order != sorted(order):
+        joined.select(np.argsort(order).tolist())
+    return joined

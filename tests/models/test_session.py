@@ -154,6 +154,8 @@ def test_any_sequence_of_operations(name: str, seed: int) -> None:
     operations = ["append", "scored", "rollback", "select", "join", "look"]
     if getattr(session, "reads_trees", False):
         operations += ["trees", "trees"]
+    if hasattr(session, "fork"):
+        operations.append("fork")
     for _ in range(14):
         operation = rng.choice(operations)
         if operation in ("append", "scored"):
@@ -181,6 +183,13 @@ def test_any_sequence_of_operations(name: str, seed: int) -> None:
             chosen = [int(i) for i in rng.integers(0, len(rows), size=rng.integers(1, 5))]
             session.select(chosen)
             rows = [list(rows[i]) for i in chosen]
+        elif operation == "fork":  # what one of both reads is not read by the other
+            chosen = [int(i) for i in rng.integers(0, len(rows), size=rng.integers(1, 5))]
+            new = [run(5) for _ in chosen]
+            fork = session.fork(chosen)
+            fork.append(new)
+            if rng.random() < 0.5:
+                session, rows = fork, [[*rows[i], *more] for i, more in zip(chosen, new, strict=True)]
         elif operation == "join":
             others = [[2, *run(12)] for _ in range(rng.integers(1, 3))]
             session.join(start_session(model(name), SIZE, others))

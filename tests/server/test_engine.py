@@ -62,8 +62,7 @@ def test_it_pauses_a_fifth_of_a_round_and_25_ms_at_most(
 ) -> None:
     clock.tick = took
     rounds(model, 4, True)
-    assert clock.slept[0] == 0  # there was no round
-    assert clock.slept[1:] == pytest.approx([pause] * 3)
+    assert clock.slept == pytest.approx([pause] * 3)  # a call and a pause are never in one round
 
 
 def test_it_does_not_pause_for_nobody(model: Any, clock: Clock) -> None:
@@ -148,7 +147,7 @@ def test_samplers_read_few_tokens_where_others_run(model: Any) -> None:
     it._adapt_call_tokens(0.25, 0.1)
     assert it.prompt_part() == 4
     it._adapt_call_tokens(9.0, 0.1)
-    it._adapt_call_tokens(0.15, 0.1)
+    it._adapt_call_tokens(0.11, 0.1)
     assert it.prompt_part() == 4
     it._adapt_call_tokens(0.05, 0.1)
     it._adapt_call_tokens(0.05, 0.1)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from structgen.models.session import BatchedSession
 from structgen.sampling.samplers import SMC, Exact, sampler_of
 from structgen.server.errors import ApiError
 from structgen.server.sampler_fields import SamplerAsked
@@ -85,6 +86,56 @@ def test_passes_are_cut_in_parts(part: int) -> None:
     expected = plain.append_scored([[2, 3], [4] * 9, []])
     assert all(np.array_equal(logits, right) for logits, right in zip(scored, expected, strict=True))
     assert np.array_equal(session.logits(), plain.logits())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_in_groups_are_rows_of_one_session(
+    model: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is done to rows that are kept in several sessions, they have the logits of those in one; no pass reads
+    more than one group."""
+    rng = np.random.default_rng(seed)
+    part = 64
+
+    def some(count: int) -> list[int]:
+        return [int(token) for token in rng.integers(2, 250, size=count)]
+
+    passes: list[int] = []
+    forward = BatchedSession._forward
+
+    def recorded(self: Any, ids: Any, *given: Any, **named: Any) -> Any:
+        passes.append(len(ids))
+        return forward(self, ids, *given, **named)
+
+    monkeypatch.setattr(BatchedSession, "_forward", recorded)
+    shared = SharedModel(model, model.vocabulary, lambda function: function(), lambda: part, [0])
+    prompt = some(5)
+    session, plain = shared.start([prompt]), model.start([prompt])
+    for step in range(14):
+        part = int(rng.choice([3, 32, 40, 256]))
+        rows = len(plain.logits())
+        kind = rng.choice(["select", "append", "scored", "rollback"]) if step else "select"
+        if kind == "select":
+            chosen = [int(row) for row in rng.integers(0, rows, size=rng.integers(1, 30))]
+            session.select(chosen)
+            plain.select(chosen)
+        elif kind == "rollback":
+            row = int(rng.integers(rows))
+            session.rollback(row, 1)
+            plain.rollback(row, 1)
+        else:
+            new = [some(int(rng.integers(1, 4)) if rng.random() < 0.8 else 0) for _ in range(rows)]
+            passes.clear()
+            if kind == "append":
+                session.append(new)
+            else:
+                found = session.append_scored(new)
+            assert max(passes, default=0) <= max(8, part // 4)
+            right = plain.append_scored(new)
+            if kind == "scored":
+                for one, other in zip(found, right, strict=True):
+                    np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(session.logits(), plain.logits(), rtol=1e-3, atol=1e-3)
 
 
 def test_the_rows_of_a_sampler_are_what_takes_memory() -> None:
