@@ -53,7 +53,7 @@ _LONG_KINDS, _LONG_TOKENS = 3, 250
 """Of the hostile kinds so many last for as long as a text of so many tokens does."""
 _WARM_SECONDS = 5.0
 _SETTLE_SECONDS = 1.0
-_ANSWER_SECONDS = 60.0
+_ANSWER_SECONDS = 150.0
 
 
 def _nested(salt: int) -> dict[str, Any]:

@@ -25,8 +25,8 @@ __all__ = ["SharedModel"]
 Run = Callable[[Callable[[], Any]], Any]
 Part = Callable[[], int]
 
-_LEAST_ROWS, _ROW_TOKENS = 8, 4
-"""A pass over fewer rows takes hardly less time; a row costs as much as so many tokens of a prompt, at least."""
+_LEAST_ROWS, _ROW_TOKENS = 16, 2
+"""A pass over fewer rows takes little less time; a row costs as much as so many tokens of a prompt, at least."""
 
 
 class SharedModel:
