@@ -57,19 +57,18 @@ class Arena {
     return new (allocate(sizeof(T))) T{std::forward<Args>(args)...};
   }
 
+  // Makes room in a segment of its own, so that steps which are undone one by one need not open one each.
+  void prepare() {
+    if (segments_.empty() || frozen_ == segments_.size() || used_ + ROOM_BYTES > segments_.back()->size) open(ROOM_BYTES);
+  }
+
   Mark mark() const { return {static_cast<uint32_t>(segments_.size()), used_}; }
   void release(Mark m) {
     if (m.segments == segments_.size()) {
       if (frozen_ < segments_.size()) used_ = m.used;
-      return;
+    } else {
+      drop_segments(m);
     }
-    const Uncounted own;
-    // Keep one spare segment so that a walk at a segment's edge does not allocate each time.
-    if (segments_.size() > m.segments + 1 || frozen_ > m.segments) spare_.reset();
-    else spare_ = std::move(segments_.back());
-    segments_.resize(m.segments);
-    if (frozen_ > segments_.size()) frozen_ = segments_.size();
-    used_ = m.used;
   }
 
   // A second arena over the same memory; both continue in fresh segments.
@@ -103,7 +102,21 @@ class Arena {
     size_t size;
   };
 
-  void open(size_t at_least) {
+  static constexpr size_t ROOM_BYTES = 512, SPARE_BYTES = size_t{64} << 10;
+
+  [[gnu::noinline]] void drop_segments(Mark m) {
+    const Uncounted own;
+    // Keep the last as a spare one, so that a walk at a segment's edge does not allocate each time; not one that others
+    // share, nor a large one that few walks need.
+    const bool is_own = frozen_ < segments_.size(), is_one = segments_.size() == m.segments + 1;
+    if (is_own && (is_one || segments_.back()->size <= SPARE_BYTES)) spare_ = std::move(segments_.back());
+    else spare_.reset();
+    segments_.resize(m.segments);
+    if (frozen_ > segments_.size()) frozen_ = segments_.size();
+    used_ = m.used;
+  }
+
+  [[gnu::noinline]] void open(size_t at_least) {
     const Uncounted own;
     if (spare_ && spare_->size >= at_least) {
       segments_.push_back(std::move(spare_));

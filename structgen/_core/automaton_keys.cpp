@@ -206,7 +206,7 @@ const Node *Automaton::step_key(Reader &r, const Node *n, uint8_t b) {
   const KeyTree *seen = n->seen;
   if (d.kind == Decoded::Pending) text = without_seen(r, n->parent, text, length, &seen);
   if (d.kind == Decoded::Pending && text == TextSpace::DEAD &&
-      !any_continues(u, n, [&](std::string_view c) { return escape_can_be(d.escape, c, mode, text_.vocabulary().spellable()); }))
+      !any_continues(u, n, [&](std::string_view c) { return text_.escape_can_be(d.escape, c, mode); }))
     return nullptr;
   for (int k = 0; k < d.size; ++k) {
     const uint8_t c = d.bytes[k];

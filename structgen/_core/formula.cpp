@@ -61,7 +61,12 @@ void FormulaSpace::absorb(std::vector<Formula> *flat, Kind inner) const {
   flat->swap(left);
 }
 
-Formula FormulaSpace::leaf(uint32_t id) { return intern(Kind::Leaf, id, {}); }
+Formula FormulaSpace::leaf(uint32_t id) {
+  if (id < leaves_.size() && leaves_[id] != FALSE) return leaves_[id];
+  const Formula made = intern(Kind::Leaf, id, {});
+  if (id >= leaves_.size()) leaves_.resize(size_t{id} + 1, FALSE);
+  return leaves_[id] = made;
+}
 
 Formula FormulaSpace::conjunction(std::vector<Formula> parts) {
   charge(1 + parts.size() / 4);

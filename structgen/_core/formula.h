@@ -64,7 +64,7 @@ class FormulaSpace {
   // Nothing is lost where a leaf turns true.
   bool is_monotone(Formula f) const { return nodes_[f].monotone; }
   size_t size() const { return nodes_.size(); }
-  size_t memory() const { return nodes_.size() * (sizeof(Node) + 24) + parts_.size() * 4; }
+  size_t memory() const { return nodes_.size() * (sizeof(Node) + 24) + (parts_.size() + leaves_.size()) * 4; }
 
  private:
   struct Node {
@@ -79,6 +79,7 @@ class FormulaSpace {
   std::vector<Node> nodes_;
   std::vector<Formula> parts_;
   std::unordered_map<Hash128, Formula, HashOf128> index_;
+  std::vector<Formula> leaves_;  // by their number; FALSE where none was asked for
 };
 
 template <class Value, class OfLeaf, class OfWhole>

@@ -29,6 +29,15 @@ size_t usable(void *p) {
 #endif
 }
 
+// Counts what a request for `n` bytes takes, or what `p` has where it was not said how much was asked for. glibc is not
+// asked where it need not be: its answer follows from `n`, give or take 16 bytes.
+#if defined(__GLIBC__) && defined(__cpp_sized_deallocation)
+int64_t taken(size_t n, void *) { return static_cast<int64_t>(std::max<size_t>(n + 23, 32) & ~size_t{15}) - 8; }
+#else
+int64_t taken(size_t, void *p) { return static_cast<int64_t>(usable(p)); }
+#endif
+int64_t held(void *p) { return static_cast<int64_t>(usable(p)); }
+
 }  // namespace
 
 void HeapCharge::begin() {
@@ -71,23 +80,27 @@ void *operator new(size_t n) {
   structgen::work::meter.left -= static_cast<int64_t>(1 + n / structgen::BYTES_PER_UNIT);
   void *p = std::malloc(n ? n : 1);
   if (!p) throw std::bad_alloc();
-  structgen::net += static_cast<int64_t>(structgen::usable(p));
+  structgen::net += structgen::taken(n, p);
   return p;
 }
 void *operator new[](size_t n) { return operator new(n); }
 void *operator new(size_t n, const std::nothrow_t &) noexcept {
   void *p = std::malloc(n ? n : 1);
-  if (p) structgen::net += static_cast<int64_t>(structgen::usable(p));
+  if (p) structgen::net += structgen::taken(n, p);
   return p;
 }
 void *operator new[](size_t n, const std::nothrow_t &tag) noexcept { return operator new(n, tag); }
 void operator delete(void *p) noexcept {
   if (!p) return;
-  structgen::net -= static_cast<int64_t>(structgen::usable(p));
+  structgen::net -= structgen::held(p);
   std::free(p);
 }
 void operator delete[](void *p) noexcept { operator delete(p); }
-void operator delete(void *p, size_t) noexcept { operator delete(p); }
-void operator delete[](void *p, size_t) noexcept { operator delete(p); }
+void operator delete(void *p, size_t n) noexcept {
+  if (!p) return;
+  structgen::net -= structgen::taken(n, p);
+  std::free(p);
+}
+void operator delete[](void *p, size_t n) noexcept { operator delete(p, n); }
 void operator delete(void *p, const std::nothrow_t &) noexcept { operator delete(p); }
 void operator delete[](void *p, const std::nothrow_t &) noexcept { operator delete(p); }

@@ -420,7 +420,7 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
     (few ? leaves.few : leaves.open).push_back(l);
     leaves.bytes.set(byte);
   }
-  made->dense = count > v_.words();
+  made->dense = count > v_.many();
   if (made->dense) {
     made->bits.assign(v_.words(), 0);
     for (auto &ids : inside)

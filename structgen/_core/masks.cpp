@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "bits.h"
 #include "stack.h"
 
 namespace structgen {
@@ -83,6 +84,7 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
   reader.blind = true;
   r_ = &reader;
   Arena::Mark mark = arena.mark();
+  arena.prepare();
   auto made = new_mask(text_.mask_pool());
   out_ = made->data();
   below(Vocabulary::ROOT, node);
@@ -159,11 +161,11 @@ void Masks::rests(const RestTrie &trie, const Node *after, uint64_t least, uint6
 }
 
 void Masks::inside(const Fragment &f) {
-  charge(f.dense ? v_.words() / 16 : f.ids.size() / 4);
-  if (f.dense)
-    for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w];
-  else
+  charge(f.bits.empty() ? f.ids.size() / 4 : v_.words() / 16);
+  if (f.bits.empty())
     for (uint32_t id : f.ids) set(id);
+  else
+    add_bits(out_, f.bits.data(), v_.words());
 }
 
 // Tokens that stay inside a string whose length is bounded.

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "masks_walk.h"
+#include "bits.h"
 #include "stack.h"
 
 namespace structgen {
@@ -32,7 +33,7 @@ void Masks::add(bool dense, const std::vector<uint32_t> &bits, const std::vector
   charge(dense ? v_.words() / 16 : ids.size() / 4);
   count(1 + (dense ? v_.words() / WORDS_PER_UNIT : ids.size() / IDS_PER_UNIT));
   if (dense)
-    for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= bits[w];
+    add_bits(out_, bits.data(), v_.words());
   else
     for (uint32_t id : ids) set(id);
 }
@@ -370,16 +371,16 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
     }
     made->whole.push_back(begin);
     if (f.leaves_any()) made->leaving.push_back({begin, &f});
-    most += f.dense ? v_.words() + 1 : f.ids.size();
+    most += f.dense ? v_.many() + 1 : f.ids.size();
     parts.push_back(&f);
   }
-  made->dense = most > v_.words();
+  made->dense = most > v_.many();
   if (made->dense) {
     made->bits.resize(v_.words());
     for (const Lexemes::Fragment *f : parts) {
       charge(f->dense ? v_.words() / 16 : f->ids.size() / 4);
       if (f->dense)
-        for (uint32_t w = 0; w < v_.words(); ++w) made->bits[w] |= f->bits[w];
+        add_bits(made->bits.data(), f->bits.data(), v_.words());
       else
         for (uint32_t id : f->ids) made->bits[id >> 5] |= 1u << (id & 31);
     }

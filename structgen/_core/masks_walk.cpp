@@ -4,6 +4,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "bits.h"
+
 namespace structgen {
 namespace {
 
@@ -100,7 +102,7 @@ Masks::Apart::Apart(Masks &masks) : m_(masks), agenda_(std::exchange(masks.agend
 }
 
 Masks::Apart::~Apart() {
-  for (size_t w = 0; w < own_.size(); ++w) out_[w] |= own_[w];
+  add_bits(out_, own_.data(), own_.size());
   m_.out_ = out_;
   m_.agenda_ = agenda_;
 }

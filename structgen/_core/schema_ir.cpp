@@ -183,17 +183,17 @@ JsonOptions read_options(nb::dict options) {
   return o;
 }
 
-// What the reading of a part of a schema meets where that part has another shape, as one kind of error.
-template <class Read>
-auto checked(const std::string &part, const Read &read) {
-  const std::string message = "malformed IR: " + part + " has another shape than the core expects";
+// What the reading of a part of a schema meets where that part has another shape, as one kind of error. `part()` names it.
+template <class Part, class Read>
+auto checked(const Part &part, const Read &read) {
+  auto malformed = [&] { return std::invalid_argument("malformed IR: " + part() + " has another shape than the core expects"); };
   try {
     return read();
   } catch (const nb::cast_error &) {
-    throw std::invalid_argument(message);
+    throw malformed();
   } catch (nb::python_error &error) {
     for (PyObject *shape : {PyExc_TypeError, PyExc_LookupError, PyExc_ValueError, PyExc_ArithmeticError})
-      if (error.matches(shape)) throw std::invalid_argument(message);
+      if (error.matches(shape)) throw malformed();
     throw;
   }
 }
@@ -224,7 +224,7 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
       auto it = HANDLERS.find(text_of(key));
       if (it == HANDLERS.end())
         throw std::invalid_argument("the core does not know the keyword " + std::string(text_of(key)) + " at " + n.pointer);
-      checked("the keyword " + std::string(it->first) + " at " + n.pointer, [&] { it->second(reader, n, value); });
+      checked([&] { return "the keyword " + std::string(it->first) + " at " + n.pointer; }, [&] { it->second(reader, n, value); });
     }
     if (n.values.size() > space.limits().listed_containers)
       throw LimitError("enum lists " + std::to_string(n.values.size()) + " arrays and objects at " + n.pointer + "; " +
@@ -282,7 +282,7 @@ class MissingControls {
 };
 
 Schema checked_schema(const IrPart &ir, TextSpace &space, RegexCache &cache) {
-  return checked("the JSON Schema", [&] { return read_schema(ir.value(), space, cache); });
+  return checked([] { return std::string("the JSON Schema"); }, [&] { return read_schema(ir.value(), space, cache); });
 }
 
 Re without_missing_controls(Re re, nb::handle ir, TextSpace &space) {

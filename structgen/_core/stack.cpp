@@ -35,11 +35,14 @@ Bounds bounds_of_thread() {
 
 }  // namespace
 
-bool stack_is_short() {
+STRUCTGEN_TLS StackRoom stack_room{0, 0};
+
+bool stack_is_short_at(uintptr_t here) {
   thread_local const Bounds bounds = bounds_of_thread();
-  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   // Outside the bounds runs a fiber, of whose stack nothing is known.
-  return here >= bounds.lowest && here < bounds.highest && here - bounds.lowest < RESERVE;
+  if (here < bounds.lowest || here >= bounds.highest) return false;
+  if (bounds.highest - bounds.lowest > RESERVE) stack_room = {bounds.lowest + RESERVE, bounds.highest - bounds.lowest - RESERVE};
+  return here - bounds.lowest < RESERVE;
 }
 
 }  // namespace structgen

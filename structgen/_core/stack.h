@@ -5,14 +5,28 @@
 // So those functions also ask here, and stop with their own answer or with a `LimitError`.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "regex.h"
+#include "work.h"
 
 namespace structgen {
 
+// The part of the running thread's stack that may be used, as far as it was asked for.
+struct StackRoom {
+  uintptr_t lowest, bytes;
+};
+extern STRUCTGEN_TLS StackRoom stack_room;
+
+// The same where the stack pointer is not there: it asks for the bounds of the thread.
+bool stack_is_short_at(uintptr_t here);
+
 // Fewer bytes than any function without recursion needs, with all that it calls.
-bool stack_is_short();
+inline bool stack_is_short() {
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  return here - stack_room.lowest >= stack_room.bytes && stack_is_short_at(here);
+}
 
 // Throws `LimitError` where the stack is short. `what` says what is too deep or too long for it.
 inline void check_stack(const char *what) {

@@ -14,6 +14,7 @@ namespace structgen {
 namespace {
 
 constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked rather than looked at as a whole
+constexpr size_t MOST_ESCAPES = 1024;
 constexpr int64_t UNKNOWN_NEEDS = std::numeric_limits<int64_t>::max();
 
 // Control characters can be written as escapes, so only bytes from 0x20 on depend on the vocabulary.
@@ -62,7 +63,7 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
       n += (c & 0xc0) != 0x80;
       escaped |= c == '\\' || c < 0x20 || c == '"';
     }
-    token_characters_[id] = n;
+    token_characters_[id] = t.empty() ? UINT32_MAX : n;
     if (escaped) escaped_tokens_.push_back(id);
     longest_characters_ = std::max(longest_characters_, n);
   }
@@ -294,6 +295,10 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
   for (auto &[end, most] : made->ends) most = longest_end_[end] - 1;
   ids.shrink_to_fit();
   counts.shrink_to_fit();
+  if (ids.size() > v.many()) {
+    made->bits.assign(v.words(), 0);
+    for (uint32_t id : ids) made->bits[id >> 5] |= 1u << (id & 31);
+  }
   return made;
 }
 
@@ -318,13 +323,24 @@ const RestTrie &TextSpace::rests(Fragment &fragment) {
   return *fragment.rests;
 }
 
+bool TextSpace::escape_can_be(uint32_t escape, std::string_view character, Escapes mode) {
+  auto &known = escapes_[mode == Escapes::All];
+  uint32_t code = 0;
+  for (char c : character) code = code << 8 | static_cast<uint8_t>(c);
+  const uint64_t asked = uint64_t{escape} << 32 | code;
+  if (const auto it = known.find(asked); it != known.end()) return it->second;
+  if (known.size() >= MOST_ESCAPES) known.clear();
+  const bool can = structgen::escape_can_be(escape, character, mode, vocabulary_->spellable());
+  known.emplace(asked, can);
+  return can;
+}
+
 const std::vector<uint32_t> &TextSpace::at_most_characters(uint32_t n) {
   n = std::min(n, longest_characters_);
   if (at_most_.size() <= n) at_most_.resize(longest_characters_ + 1);
   if (!at_most_[n]) {
     auto bits = std::make_unique<std::vector<uint32_t>>(vocabulary_->words(), 0);
-    for (uint32_t id = 0; id < vocabulary_->size(); ++id)
-      if (!vocabulary_->token(id).empty() && token_characters_[id] <= n) (*bits)[id >> 5] |= 1u << (id & 31);
+    for (uint32_t id = 0; id < vocabulary_->size(); ++id) (*bits)[id >> 5] |= uint32_t{token_characters_[id] <= n} << (id & 31);
     for (uint32_t id : escaped_tokens_) (*bits)[id >> 5] &= ~(1u << (id & 31));
     fragment_bytes_ += bits->size() * 4;
     at_most_[n] = std::move(bits);

@@ -57,8 +57,8 @@ struct Exit {
 
 struct Fragment {
   bool dense = false;
-  std::vector<uint32_t> bits;  // dense: one bit per token id
-  std::vector<uint32_t> ids;   // sparse, with the characters each adds to the text
+  std::vector<uint32_t> bits;  // one bit per token id: where it is dense, and where there are many `ids`
+  std::vector<uint32_t> ids;   // not dense, with the characters each adds to the text
   std::vector<uint32_t> characters;
   std::vector<Exit> exits;
   std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
@@ -122,6 +122,8 @@ class TextSpace {
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
   const std::vector<uint32_t> &at_most_characters(uint32_t n);
   uint32_t characters(uint32_t id) const { return token_characters_[id]; }
+  // As the function of json_text.h, with the tokens' bytes.
+  bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode);
   uint32_t longest_characters() const { return longest_characters_; }
   // Ids of tokens with a backslash or control byte: their characters are not their bytes'.
   const std::vector<uint32_t> &escaped_tokens() const { return escaped_tokens_; }
@@ -177,6 +179,7 @@ class TextSpace {
   std::unordered_map<TextState, bool> spellable_;
   std::vector<uint32_t> token_characters_;
   std::vector<uint32_t> escaped_tokens_;
+  std::unordered_map<uint64_t, bool> escapes_[2];  // by what is asked for, for either policy
   std::unique_ptr<EndingTokens> ending_tokens_[2];
   std::vector<std::unique_ptr<std::vector<uint32_t>>> at_most_;
   uint32_t longest_characters_ = 0;
