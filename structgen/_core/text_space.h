@@ -121,7 +121,6 @@ class TextSpace {
 
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
   const std::vector<uint32_t> &at_most_characters(uint32_t n);
-  uint32_t characters(uint32_t id) const { return token_characters_[id]; }
   // As the function of json_text.h, with the tokens' bytes.
   bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode);
   uint32_t longest_characters() const { return longest_characters_; }
@@ -177,7 +176,7 @@ class TextSpace {
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
   std::unordered_map<Re, int64_t> reach_;
   std::unordered_map<TextState, bool> spellable_;
-  std::vector<uint32_t> token_characters_;
+  std::vector<uint32_t> token_characters_;  // UINT32_MAX where the token has no text
   std::vector<uint32_t> escaped_tokens_;
   std::unordered_map<uint64_t, bool> escapes_[2];  // by what is asked for, for either policy
   std::unique_ptr<EndingTokens> ending_tokens_[2];
