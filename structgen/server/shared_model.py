@@ -11,7 +11,6 @@ Cost: a thread switch a pass; and each waits for one pass of the other. While ro
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -67,7 +66,8 @@ class _SharedSession:
     """A session whose methods run on the model's thread; what is no method is looked up as it is.
 
     Where sessions of the model can be forked, more rows than one pass may read are kept in several sessions: `_groups`,
-    in order.
+    in order. Others read their rows one by one, or anew each time, so a pass takes as long as the rows that are given
+    tokens.
     """
 
     def __init__(self, session: Any, rows: int, run: Run, part: Part) -> None:
@@ -87,7 +87,7 @@ class _SharedSession:
     def select(self, rows: Sequence[int]) -> None:
         """See `ModelSession.select`."""
         most = self._most_rows()
-        if len(self._groups) == 1 and len(rows) <= most:
+        if not self._can_fork or (len(self._groups) == 1 and len(rows) <= most):
             session = self._groups[0]
             self._run(lambda: session.select(rows))
             self._sizes = [len(rows)]
@@ -109,22 +109,26 @@ class _SharedSession:
     def _parts(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[Any, int, list[list[int]]]]:
         """What is read in one pass each: a session, the number of its first row, and what its rows are given."""
         most = self._most_rows()
-        if max(self._sizes) > most and any(tokens):
+        if self._can_fork and max(self._sizes) > most and any(tokens):
             self._regroup(range(len(tokens)), most)
         first = 0
         for session, size in zip(self._groups, self._sizes, strict=True):
-            mine = tokens[first : first + size]
-            at, longest = 0, max(map(len, mine))
-            while at < longest:
-                end = at + max(1, self._part() // sum(len(row) > at for row in mine))
-                yield session, first, [list(row[at:end]) for row in mine]
-                at = end
+            for begin in range(first, first + size, most):
+                read = range(begin, min(begin + most, first + size))
+                at, longest = 0, max(len(tokens[row]) for row in read)
+                while at < longest:
+                    end = at + max(1, self._part() // sum(len(tokens[row]) > at for row in read))
+                    rows = range(first, first + size)
+                    yield session, first, [list(tokens[row][at:end]) if row in read else [] for row in rows]
+                    at = end
             first += size
 
+    @property
+    def _can_fork(self) -> bool:
+        return hasattr(self._groups[0], "fork")
+
     def _most_rows(self) -> int:
-        """Of one group."""
-        if not hasattr(self._groups[0], "fork"):
-            return sys.maxsize
+        """Of one pass, and of one group."""
         return max(_LEAST_ROWS, self._part() // _ROW_TOKENS)
 
     def _regroup(self, rows: Sequence[int], most: int) -> None:

@@ -88,6 +88,21 @@ def test_passes_are_cut_in_parts(part: int) -> None:
     assert np.array_equal(session.logits(), plain.logits())
 
 
+def test_sessions_that_cannot_be_forked_read_some_of_their_rows_at_a_time() -> None:
+    model = Recorded()
+    shared = SharedModel(model, model.vocabulary, lambda function: function(), lambda: 32, [0])
+    session = shared.start([[row] for row in range(40)])
+    model.passes.clear()
+    new = [[row] * (row % 3) for row in range(40)]
+    scored = session.append_scored(new)
+    assert [len(logits) for logits in scored] == [len(row) for row in new]
+    assert max(sum(map(bool, one)) for one in model.passes) <= 16
+    plain = model.start([[row] for row in range(40)])
+    for one, other in zip(scored, plain.append_scored(new), strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(session.logits(), plain.logits())
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_in_groups_are_rows_of_one_session(
     model: Any, seed: int, monkeypatch: pytest.MonkeyPatch
