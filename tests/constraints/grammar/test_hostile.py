@@ -424,3 +424,13 @@ def test_other_constraints_repeated_in_a_grammar() -> None:
     assert complete(matcher)
     matcher = read(lark('start: "b" start | @x start | "."', constraints={"x": regex("a+")}), b"aab" * 5)
     assert complete(matcher)
+
+
+def test_patterns_that_look_ahead_are_compared_a_bounded_number_of_times() -> None:
+    few, many = (
+        'start: "x"\n' + f"%ignore /(?!a{b})[a{b}]+/\n" * count for b, count in (("b", 20), ("c", 300))
+    )
+    lark(few)
+    with pytest.raises(LimitExceeded, match="look ahead") as caught:
+        lark(many)
+    assert caught.value.limit == "terminal_comparisons"
