@@ -57,7 +57,7 @@ class Arena {
     return new (allocate(sizeof(T))) T{std::forward<Args>(args)...};
   }
 
-  // Makes room in a segment of its own, so that steps which are undone one by one need not open one each.
+  // Opens a segment that is not shared, so that a walk which undoes each step does not open one for each step.
   void prepare() {
     if (segments_.empty() || frozen_ == segments_.size() || used_ + ROOM_BYTES > segments_.back()->size) open(ROOM_BYTES);
   }
@@ -106,8 +106,8 @@ class Arena {
 
   [[gnu::noinline]] void drop_segments(Mark m) {
     const Uncounted own;
-    // Keep the last as a spare one, so that a walk at a segment's edge does not allocate each time; not one that others
-    // share, nor a large one that few walks need.
+    // The last segment becomes the spare one, so that a walk at a segment's edge does not allocate each time. Segments
+    // that forks share, and large ones, are released.
     const bool is_own = frozen_ < segments_.size(), is_one = segments_.size() == m.segments + 1;
     if (is_own && (is_one || segments_.back()->size <= SPARE_BYTES)) spare_ = std::move(segments_.back());
     else spare_.reset();

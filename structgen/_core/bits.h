@@ -16,7 +16,7 @@ void each_bit(const Word *set, size_t from, size_t words, const Visit &visit) {
       visit(static_cast<uint32_t>(w * BITS + static_cast<size_t>(std::countr_zero(rest))));
 }
 
-// Adds those of `bits`, which is another set.
+// Adds the numbers of `bits`. The sets must not overlap in memory.
 inline void add_bits(uint32_t *__restrict to, const uint32_t *__restrict bits, size_t words) {
   for (size_t w = 0; w < words; ++w) to[w] |= bits[w];
 }

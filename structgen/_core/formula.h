@@ -79,7 +79,7 @@ class FormulaSpace {
   std::vector<Node> nodes_;
   std::vector<Formula> parts_;
   std::unordered_map<Hash128, Formula, HashOf128> index_;
-  std::vector<Formula> leaves_;  // by their number; FALSE where none was asked for
+  std::vector<Formula> leaves_;  // by id; FALSE until `leaf` is called with it
 };
 
 template <class Value, class OfLeaf, class OfWhole>

@@ -29,8 +29,8 @@ size_t usable(void *p) {
 #endif
 }
 
-// Counts what a request for `n` bytes takes, or what `p` has where it was not said how much was asked for. glibc is not
-// asked where it need not be: its answer follows from `n`, give or take 16 bytes.
+// Bytes of a block that was requested with size `n`. With glibc they follow from `n`, up to 16 bytes (a page for large
+// blocks), which saves a call of the allocator. `held` is for the rare deletes without a size.
 #if defined(__GLIBC__) && defined(__cpp_sized_deallocation)
 int64_t taken(size_t n, void *) { return static_cast<int64_t>(std::max<size_t>(n + 23, 32) & ~size_t{15}) - 8; }
 #else

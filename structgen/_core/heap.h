@@ -5,8 +5,8 @@
 // what its thread's sum changed by to an account of its program and of the space. Memory that belongs to a matcher
 // and dies with it (arenas, masks) is allocated by `std::malloc` and is not part of these accounts.
 //
-// Complete on Linux, where the standard library is linked into the module, but for up to 16 bytes of a block. Elsewhere
-// memory that the standard library allocates inside itself (long strings) is not seen when it is allocated.
+// On Linux all of it is counted, since the standard library is linked into the module; the size of a block is known up
+// to 16 bytes. Elsewhere memory that the standard library allocates inside itself (long strings) is not counted.
 #pragma once
 
 #include <atomic>

@@ -13,13 +13,13 @@
 
 namespace structgen {
 
-// The part of the running thread's stack that may be used, as far as it was asked for.
+// The part of the running thread's stack that may be used; empty until its bounds are known.
 struct StackRoom {
   uintptr_t lowest, bytes;
 };
 extern STRUCTGEN_TLS StackRoom stack_room;
 
-// The same where the stack pointer is not there: it asks for the bounds of the thread.
+// The slow path, for an address outside of `stack_room`: looks up the bounds of the thread's stack.
 bool stack_is_short_at(uintptr_t here);
 
 // Fewer bytes than any function without recursion needs, with all that it calls.

@@ -57,8 +57,8 @@ struct Exit {
 
 struct Fragment {
   bool dense = false;
-  std::vector<uint32_t> bits;  // one bit per token id: where it is dense, and where there are many `ids`
-  std::vector<uint32_t> ids;   // not dense, with the characters each adds to the text
+  std::vector<uint32_t> bits;  // one bit per token id, if the fragment is dense or has many `ids`
+  std::vector<uint32_t> ids;   // if it is not dense, with the characters that each adds to the text
   std::vector<uint32_t> characters;
   std::vector<Exit> exits;
   std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
@@ -121,7 +121,7 @@ class TextSpace {
 
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
   const std::vector<uint32_t> &at_most_characters(uint32_t n);
-  // As the function of json_text.h, with the tokens' bytes.
+  // Like the function in json_text.h, for the bytes of the vocabulary; cached.
   bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode);
   uint32_t longest_characters() const { return longest_characters_; }
   // Ids of tokens with a backslash or control byte: their characters are not their bytes'.
@@ -178,7 +178,7 @@ class TextSpace {
   std::unordered_map<TextState, bool> spellable_;
   std::vector<uint32_t> token_characters_;  // UINT32_MAX where the token has no text
   std::vector<uint32_t> escaped_tokens_;
-  std::unordered_map<uint64_t, bool> escapes_[2];  // by what is asked for, for either policy
+  std::unordered_map<uint64_t, bool> escapes_[2];  // by escape and character, for each policy
   std::unique_ptr<EndingTokens> ending_tokens_[2];
   std::vector<std::unique_ptr<std::vector<uint32_t>>> at_most_;
   uint32_t longest_characters_ = 0;

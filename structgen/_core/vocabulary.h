@@ -35,7 +35,7 @@ class Vocabulary {
 
   uint32_t size() const { return size_; }
   uint32_t words() const { return (size_ + 31) / 32; }
-  // Sets of more tokens are read in less time as bits than one by one.
+  // A set of more tokens is added to a mask faster as a bitmask than as a list.
   uint32_t many() const { return words() / 8; }
   const std::vector<uint32_t> &eos_ids() const { return eos_ids_; }
   bool is_eos(uint32_t id) const;

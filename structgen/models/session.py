@@ -184,13 +184,13 @@ class BatchedSession(Session):
         self._pack()
 
     def fork(self, rows: Sequence[int]) -> BatchedSession:
-        """A session of its own, with copies of these rows."""
+        """Return a new session with copies of these rows."""
         self._check_decided()
         other = copy.copy(self)
         other._cache = copy.copy(self._cache)
         other._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
         other._undecided = {}
-        other.select(rows)  # subtle: it writes to nothing that both hold
+        other.select(rows)  # subtle: `select` replaces what both sessions hold and writes into none of it.
         return other
 
     def join(self, other: BatchedSession) -> None:

@@ -4,9 +4,9 @@ Why: the event loop must never wait for a forward pass, and a model is used by o
 What: a `Ticket` is one request: rows with one prompt. It waits for its place, its rows join the running batch
 (`structgen.sampling.running`), and each time they went on `changed` is called in this thread. Its texts are whole
 snapshots, so a client that reads slowly makes nothing pile up.
-`call` lets other threads run something between two passes: samplers that drive the model themselves share it with the
-batch that way, a pass each in turn. Such a pass takes the place of the prompts of its round and of its pause, so that
-the rows that run wait for one or the other; the next round has those if there are any.
+`call` lets other threads run something between two passes. Samplers that drive the model themselves share it with the
+batch that way: each makes a pass in turn. A round with such a pass has no prefill and no pause, so running rows wait for
+one of the three at most. The next round has the prefill or the pause, if there is one.
 Invariant: every ticket that was taken ends, by its texts or by an `error`, but those that were cancelled.
 """
 
@@ -211,16 +211,15 @@ class Engine:
                     break
                 new, self._new = self._new, deque()
                 gone, self._gone = self._gone, deque()
-                is_crowded = self._pauses and self._is_in_the_way()
-                others_first = self._has_called and (is_crowded or bool(new) or self.batch.has_prompts)
+                should_yield = self._pauses and self._is_in_the_way()
+                others_first = self._has_called and (should_yield or bool(new) or self.batch.has_prompts)
                 call = self._calls.popleft() if self._calls and not others_first else None
                 self._has_called = call is not None
             self._round_since = time.monotonic()
             self._give_back()
-            if is_crowded and call is None:
-                # Why: a model's threads hardly leave a processor by themselves, so those who wait until the processors
-                # are idle would wait without an end; and whoever got one in the middle of a pass would keep everybody
-                # waiting. A pause is a delay that is known.
+            if should_yield and call is None:
+                # Why: isolated matchers run only on an idle processor, which the model's threads hardly leave. Without
+                # a pause they would starve; in the middle of a pass they would delay it by an unknown time.
                 time.sleep(min(_MOST_PAUSE, _PAUSE * self._last_round))
             before = time.perf_counter()
             try:

@@ -24,8 +24,10 @@ __all__ = ["SharedModel"]
 Run = Callable[[Callable[[], Any]], Any]
 Part = Callable[[], int]
 
-_LEAST_ROWS, _ROW_TOKENS = 16, 2
-"""A pass over fewer rows takes little less time; a row costs as much as so many tokens of a prompt, at least."""
+_MIN_ROWS = 16
+"""Rows that every pass may read: a pass over fewer rows takes nearly as long."""
+_TOKENS_PER_ROW = 2
+"""Tokens of a prompt that cost about as much as one row of a pass."""
 
 
 class SharedModel:
@@ -63,11 +65,10 @@ class SharedModel:
 
 
 class _SharedSession:
-    """A session whose methods run on the model's thread; what is no method is looked up as it is.
+    """A session whose methods run on the model's thread. Attributes that are not callable are looked up directly.
 
-    Where sessions of the model can be forked, more rows than one pass may read are kept in several sessions: `_groups`,
-    in order. Others read their rows one by one, or anew each time, so a pass takes as long as the rows that are given
-    tokens.
+    Sessions that can fork are split into `_groups` of at most as many rows as one pass may read. The others read their
+    rows one by one, or reread them: there a pass costs as much as the rows that get tokens.
     """
 
     def __init__(self, session: Any, rows: int, run: Run, part: Part) -> None:
@@ -107,7 +108,7 @@ class _SharedSession:
         return found
 
     def _parts(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[Any, int, list[list[int]]]]:
-        """What is read in one pass each: a session, the number of its first row, and what its rows are given."""
+        """Yield the passes to make: a session, the number of its first row, and the new tokens of its rows."""
         most = self._most_rows()
         if self._can_fork and max(self._sizes) > most and any(tokens):
             self._regroup(range(len(tokens)), most)
@@ -128,11 +129,11 @@ class _SharedSession:
         return hasattr(self._groups[0], "fork")
 
     def _most_rows(self) -> int:
-        """Of one pass, and of one group."""
-        return max(_LEAST_ROWS, self._part() // _ROW_TOKENS)
+        """Return the most rows of one pass, and of one group."""
+        return max(_MIN_ROWS, self._part() // _TOKENS_PER_ROW)
 
     def _regroup(self, rows: Sequence[int], most: int) -> None:
-        """Let copies of these rows take the place of all that there are, a group at a time."""
+        """Replace all rows by copies of these, one new group at a time."""
         places = self._places()
         wanted = [[places[row] for row in rows[at : at + most]] for at in range(0, len(rows), most)]
         left, self._groups = dict(enumerate(self._groups)), []
@@ -144,7 +145,7 @@ class _SharedSession:
             left = {group: session for group, session in left.items() if group in needed}
 
     def _places(self) -> list[tuple[int, int]]:
-        """The group of each row, and its place there."""
+        """Return the group of each row, and its index in that group."""
         return [(group, place) for group, size in enumerate(self._sizes) for place in range(size)]
 
 
@@ -164,17 +165,17 @@ class _SharedScoringSession(_SharedSession):
 
 
 def _gathered(sessions: Mapping[int, Any], places: Sequence[tuple[int, int]]) -> Any:
-    """A session with copies of rows of several, each told by its session and its place there."""
-    joined: Any = None
+    """Return a session with copies of rows of several sessions. `places`: the session of each row, and its index there."""
+    gathered: Any = None
     order: list[int] = []
     for number in dict.fromkeys(group for group, _ in places):
         mine = [at for at, (group, _) in enumerate(places) if group == number]
         fork = sessions[number].fork([places[at][1] for at in mine])
         order += mine
-        if joined is None:
-            joined = fork
+        if gathered is None:
+            gathered = fork
         else:
-            joined.join(fork)
+            gathered.join(fork)
     if order != sorted(order):
-        joined.select(np.argsort(order).tolist())
-    return joined
+        gathered.select(np.argsort(order).tolist())
+    return gathered

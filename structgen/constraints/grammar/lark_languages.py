@@ -3,8 +3,8 @@
 Why: which keywords a name's pattern finds, and what a look-ahead can meet, are questions of emptiness.
 Invariant: an answer is proven; where the engine's budget ends first, languages count as meeting one another and as
 not including one another, which makes the callers refuse.
-Cost: a compilation for each expression, remembered, and one search for each question. Patterns that look ahead ask as
-many as the third power of their number, so questions are counted.
+Cost: a compilation for each expression, remembered, and one search for each question. The number of queries
+grows with the third power of the number of patterns that look ahead, so it has a limit.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from structgen.errors import LimitExceeded
 __all__ = ["Languages"]
 
 _Answer = TypeVar("_Answer")
-_MOST_QUESTIONS = 100_000
-"""Of one grammar; they take about a second. Grammars with a hundred terminals ask a few thousand."""
+_MAX_QUERIES = 100_000
+"""For one grammar; so many take about a second. Grammars with a hundred terminals need a few thousand."""
 
 
 class Languages:
@@ -31,7 +31,7 @@ class Languages:
         self._error = _core.LimitError
         self._space = _core.RegexSpace()
         self._known: dict[RE, int] = {}
-        self._asked = 0
+        self._queries = 0
 
     def meet(self, one: RE, other: RE) -> bool:
         """May a text be in both?"""
@@ -52,10 +52,10 @@ class Languages:
         return self._known[expression]
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
-        self._asked += 1
-        if self._asked > _MOST_QUESTIONS:
+        self._queries += 1
+        if self._queries > _MAX_QUERIES:
             raise LimitExceeded(
-                f"the terminals of the grammar ask for more than {_MOST_QUESTIONS:,} comparisons of two of them "
+                f"comparing the terminals of the grammar takes more than {_MAX_QUERIES:,} comparisons "
                 "(limit terminal_comparisons)",
                 limit="terminal_comparisons",
                 hint="Use fewer patterns that look ahead, or fewer terminals that overlap.",
