@@ -5,8 +5,8 @@ What: a `Ticket` is one request: rows with one prompt. It waits for its place, i
 (`structgen.sampling.running`), and each time they went on `changed` is called in this thread. Its texts are whole
 snapshots, so a client that reads slowly makes nothing pile up.
 `call` lets other threads run something between two passes. Samplers that drive the model themselves share it with the
-batch that way: each makes a pass in turn. A round with such a pass has no prefill and no pause, so running rows wait for
-one of the three at most. The next round has the prefill or the pause, if there is one.
+batch that way: each makes a pass in turn. A round with such a pass has no prefill and no pause, so running rows do not
+wait for these as well. The next round has the prefill and the pause, if there are any.
 Invariant: every ticket that was taken ends, by its texts or by an `error`, but those that were cancelled.
 """
 

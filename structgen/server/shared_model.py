@@ -165,7 +165,12 @@ class _SharedScoringSession(_SharedSession):
 
 
 def _gathered(sessions: Mapping[int, Any], places: Sequence[tuple[int, int]]) -> Any:
-    """Return a session with copies of rows of several sessions. `places`: the session of each row, and its index there."""
+    """Return a session with copies of rows of several sessions.
+
+    Args:
+        sessions: By number.
+        places: The number of the session of each row, and the row's index in that session.
+    """
     gathered: Any = None
     order: list[int] = []
     for number in dict.fromkeys(group for group, _ in places):
