@@ -13,6 +13,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,14 +40,36 @@ _MASK_BYTES_PER_VOCABULARY = 12 << 20
 """Memory of masks, of all programs on a vocabulary, past which the programs used longest ago are let go."""
 _PROGRAM_BYTES_PER_VOCABULARY = 256 << 20
 """The same for what the programs have made, the newest apart: a search can leave hundreds of megabytes behind."""
+_SMALL = 1 << 20
+_LOOK_EVERY = 8
+"""What the programs hold is added up for each large new one, and for one in so many small ones: it takes as long as the
+compilation of a small schema."""
 _LET_GO_AT_ONCE = 4
 _NAMED = 8
 """Characters that an error lists."""
-_programs: weakref.WeakKeyDictionary[Vocabulary, dict[Constraint, _core.Program]] = (
-    weakref.WeakKeyDictionary()
-)
-"""The one used last comes last. Threads share it without a lock: each change is one step, as each copy is.
-Not an `OrderedDict`, which hashes all constraints to go through the programs."""
+
+
+class _Programs(dict[Constraint, _core.Program]):
+    """The programs of a vocabulary; the one used last comes last.
+
+    Threads share it without a lock: each change is one step, as each copy is. Not an `OrderedDict`, which hashes all
+    constraints to go through the programs.
+    """
+
+    made = 0
+    """How many were put in, or nearly so: threads may count at once."""
+
+    def let_go(self) -> None:
+        """Let programs go, those used longest ago first, until the others hold no more than they may."""
+        held = sum(one.memory for one in list(self.values()))
+        for oldest in list(self) if held > _PROGRAM_BYTES_PER_VOCABULARY else ():
+            gone = self.pop(oldest, None)
+            held -= gone.memory if gone is not None else 0
+            if held <= _PROGRAM_BYTES_PER_VOCABULARY:
+                break
+
+
+_programs: weakref.WeakKeyDictionary[Vocabulary, _Programs] = weakref.WeakKeyDictionary()
 
 
 def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.Program:
@@ -55,7 +78,7 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
     Raises `UnsatisfiableSchema` or `EmptyConstraint` where no text can satisfy it, `LimitExceeded` where a
     limit of the core is met.
     """
-    known = _programs.setdefault(vocabulary, {})
+    known = _programs.setdefault(vocabulary, _Programs())
     program = known.get(constraint)
     if program is not None:
         known[constraint] = known.pop(constraint, program)
@@ -69,15 +92,12 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
         raise _unspelled(constraint, vocabulary, parts) or empty_constraint(
             constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
         )
-    held = sum(one.memory for one in list(known.values()))
-    for oldest in list(known) if held > _PROGRAM_BYTES_PER_VOCABULARY else ():
-        gone = known.pop(oldest, None)
-        held -= gone.memory if gone is not None else 0
-        if held <= _PROGRAM_BYTES_PER_VOCABULARY:
-            break
+    known.made += 1
+    if known.made % _LOOK_EVERY == 0 or program.memory > _SMALL:
+        known.let_go()
     known[constraint] = program
     # A program in use keeps its masks anyway, so a few at a time are let go.
-    for oldest in list(known)[:_LET_GO_AT_ONCE]:
+    for oldest in list(islice(known, _LET_GO_AT_ONCE)):
         if len(known) > _PROGRAMS_PER_VOCABULARY or (
             len(known) > 1 and vocabulary.engine.mask_memory > _MASK_BYTES_PER_VOCABULARY
         ):

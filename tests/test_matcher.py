@@ -95,7 +95,20 @@ def test_programs_are_let_go_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) 
     largest = max(Matcher(one, vocabulary)._program.memory for one in schemas)
     assert len(matcher_module._programs[vocabulary]) == len(schemas)
     monkeypatch.setattr(matcher_module, "_PROGRAM_BYTES_PER_VOCABULARY", 2 * largest)
-    Matcher(sg.regex("last"), vocabulary)
-    kept = matcher_module._programs[vocabulary]
-    assert list(kept) == [*schemas[-len(kept) + 1 :], sg.regex("last")]
-    assert sum(one.memory for one in kept.values()) <= 3 * largest
+    small = [sg.regex(f"last{i}") for i in range(matcher_module._LOOK_EVERY)]
+    for one in small:
+        Matcher(one, vocabulary)
+    kept = list(matcher_module._programs[vocabulary])
+    assert set(small) < set(kept) < {*schemas, *small}
+    assert kept == [*schemas, *small][-len(kept) :]
+    assert sum(one.memory for one in matcher_module._programs[vocabulary].values()) <= 3 * largest
+
+
+def test_a_large_program_makes_others_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = Vocabulary.of_bytes()
+    monkeypatch.setattr(matcher_module, "_SMALL", 1000)
+    monkeypatch.setattr(matcher_module, "_PROGRAM_BYTES_PER_VOCABULARY", 0)
+    schemas = [sg.json_schema({"enum": [f"{letter}{i}" for i in range(100)]}) for letter in "abc"]
+    for one in schemas:
+        Matcher(one, vocabulary)
+        assert list(matcher_module._programs[vocabulary]) == [one]

@@ -40,6 +40,9 @@ def main_thread_is_here() -> None:
 def work_done() -> int:
     """Units of work that calls of this thread have charged (`work.h`)."""
 
+def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of these pairs; raises `KeyError` with the first key that stands twice."""
+
 class RegexSpace:
     EMPTY: ClassVar[int]
     EPSILON: ClassVar[int]

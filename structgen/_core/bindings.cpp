@@ -6,6 +6,7 @@ namespace nb = nanobind;
 namespace structgen {
 void bind_canvas(nb::module_ &m);
 void bind_engine(nb::module_ &m);
+void bind_json(nb::module_ &m);
 void bind_lark(nb::module_ &m);
 void bind_lowering(nb::module_ &m);
 void bind_numbers(nb::module_ &m);
@@ -22,6 +23,7 @@ NB_MODULE(_native, m) {
   structgen::bind_numbers(m);
   structgen::bind_engine(m);
   structgen::bind_canvas(m);
+  structgen::bind_json(m);
   structgen::bind_lark(m);
   structgen::bind_lowering(m);
   structgen::bind_sampling(m);

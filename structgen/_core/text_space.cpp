@@ -1,6 +1,7 @@
 #include "text_space.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <deque>
 #include <limits>
@@ -352,8 +353,11 @@ const EndingTokens &TextSpace::ending_tokens(bool lines) {
   auto &slot = ending_tokens_[lines];
   if (slot) return *slot;
   slot = std::make_unique<EndingTokens>();
+  std::array<bool, 256> marks{};  // most tokens have none of these bytes
+  for (unsigned char c : std::string_view("\",]}\n")) marks[c] = true;
   for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
     const std::string_view t = vocabulary_->token(id);
+    if (std::none_of(t.begin(), t.end(), [&](unsigned char c) { return marks[c]; })) continue;
     const size_t quote = t.find('"'), bracket = t.find_last_of(lines ? "]}\n" : "]}");
     const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
     if (bracket != t.npos || two) slot->all.push_back(id);

@@ -14,9 +14,10 @@ from json import JSONDecodeError, JSONDecoder
 from pathlib import PurePath
 from typing import Any, NoReturn, get_origin
 
+from structgen._core import unique_object
 from structgen.errors import LimitExceeded, SchemaInvalid, show_place
 
-from .unique_keys import RepeatedKey, found_in, unique_object
+from .unique_keys import found_in
 
 __all__ = ["TEXT_LIMIT", "parse_schema"]
 
@@ -57,8 +58,8 @@ def parse_schema(schema: Any) -> Any:
         return _DECODER.decode(schema)
     except JSONDecodeError as error:
         raise _not_json(schema, error) from None
-    except RepeatedKey as error:
-        repeated = found_in(schema, error)
+    except KeyError as error:
+        repeated = found_in(schema, error.args[0])
         raise SchemaInvalid(
             f"the key {repeated.key!r:.200} stands twice in one object of the schema's text",
             pointer=repeated.pointer,

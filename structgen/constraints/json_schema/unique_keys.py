@@ -4,19 +4,20 @@ Why: readers differ in which of two equal keys they take, so a schema that was r
 enforced (RFC 8259, section 4).
 Invariant: what is returned is what `json.loads` returns; a text with a repeated key raises, and the message names the
 key and the pointer of its object.
-Cost: one more look at each object; the pointer is only computed for the error.
+Cost: one call of the core for each object; the pointer is only computed for the error.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
+
+from structgen._core import unique_object
 
 from .pointers import escape, shorten
 from .reading import read_text
 
-__all__ = ["RepeatedKey", "found_in", "loads_unique", "unique_object"]
+__all__ = ["RepeatedKey", "found_in", "loads_unique"]
 
 
 class RepeatedKey(ValueError):
@@ -28,17 +29,8 @@ class RepeatedKey(ValueError):
         self.pointer = pointer
 
 
-def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs (an ``object_pairs_hook``); raises `RepeatedKey` without a pointer."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        raise RepeatedKey(next(key for key, count in counts.items() if count > 1))
-    return made
-
-
-def found_in(text: str | bytes, repeated: RepeatedKey) -> RepeatedKey:
-    """The same error with the pointer of the first object in which a key stands twice."""
+def found_in(text: str | bytes, key: str) -> RepeatedKey:
+    """The error about the first object of `text` in which a key stands twice; about `key` if none is found."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
     pending = [read_text(data.removeprefix(b"\xef\xbb\xbf")).root]
     while pending:
@@ -50,12 +42,12 @@ def found_in(text: str | bytes, repeated: RepeatedKey) -> RepeatedKey:
                 return RepeatedKey(str(child.path[-1]), shorten(f"#{pointer}"))
             seen.add(child.path[-1])
         pending.extend(reversed(value.children))
-    return repeated
+    return RepeatedKey(key)
 
 
 def loads_unique(text: str | bytes | bytearray, **options: Any) -> Any:
     """`json.loads` of a text in which no object has a key twice; raises `RepeatedKey`, a `ValueError`."""
     try:
         return json.loads(text, object_pairs_hook=unique_object, **options)
-    except RepeatedKey as repeated:
-        raise found_in(bytes(text) if isinstance(text, bytearray) else text, repeated) from None
+    except KeyError as repeated:
+        raise found_in(bytes(text) if isinstance(text, bytearray) else text, repeated.args[0]) from None
