@@ -194,9 +194,10 @@ void RegexSpace::Impl::merge_machines(std::vector<Re> &xs) {
   xs = std::move(kept);
 }
 
-Re RegexSpace::Impl::alternate(std::vector<Re> xs) {
+Re RegexSpace::Impl::alternate(const std::vector<Re> &xs) {
   charge(1 + xs.size());
   std::vector<Re> flat;
+  flat.reserve(xs.size());
   bool loops = false;
   for (Re x : xs) {
     charge();
@@ -286,17 +287,18 @@ Re RegexSpace::Impl::distribute(const std::vector<Re> &xs) {
     products = std::move(longer);
   }
   std::vector<Re> sum;
-  for (auto &p : products) sum.push_back(intersect(std::move(p)));
-  return alternate(std::move(sum));
+  for (const auto &p : products) sum.push_back(intersect(p));
+  return alternate(sum);
 }
 
-Re RegexSpace::Impl::intersect(std::vector<Re> xs) {
+Re RegexSpace::Impl::intersect(const std::vector<Re> &xs) {
   charge(1 + xs.size());
+  if (std::find(xs.begin(), xs.end(), EMPTY) != xs.end()) return EMPTY;
   std::vector<Re> flat;
+  flat.reserve(xs.size());
   bool loops = false;
   for (Re x : xs) {
     charge();
-    if (x == EMPTY) return EMPTY;
     if (x == ANY_TEXT) continue;
     loops |= nodes[x].loops;
     if (nodes[x].kind == ReKind::Intersect) {
@@ -403,7 +405,7 @@ Re RegexSpace::repeat(Re a, int64_t lo, int64_t hi) { return impl_->repeat(a, lo
 Re RegexSpace::intersect(std::span<const Re> xs) {
   std::vector<Re> own;
   for (Re x : xs) own.push_back(impl_->scope(x));
-  return impl_->intersect(std::move(own));
+  return impl_->intersect(own);
 }
 Re RegexSpace::intersect(Re a, Re b) {
   const Re both[] = {a, b};

@@ -9,6 +9,7 @@
 // only the look-behinds in `r` change.
 //
 // Cost: the sum of the parts' classes; a class with many ranges, its ranges.
+#include <array>
 #include <cstring>
 
 #include "regex_nodes.h"
@@ -20,26 +21,36 @@ constexpr Step NOWHERE[] = {{RegexSpace::EMPTY, 0}};
 constexpr size_t STEPS_PER_CHUNK = 8'192;
 constexpr size_t UNITED_PER_ROW = 256;  // parts of unions gone through that count as one more state
 
-void put(std::vector<Step> &out, size_t from, Re to) {
-  if (out.empty() || out.back().to != to) out.push_back({to, static_cast<uint8_t>(from)});
-}
+// Steps being made, on the stack: derivatives are made so often that their allocations show.
+class StepList {
+ public:
+  // `from` rises from call to call.
+  void put(size_t from, Re to) {
+    if (size_ == 0 || steps_[size_ - 1].to != to) steps_[size_++] = {to, static_cast<uint8_t>(from)};
+  }
+  void clear() { size_ = 0; }
+  operator Steps() const { return {steps_.data(), size_}; }
 
-// Calls `target(targets)` for each run of bytes on which no part changes.
+ private:
+  std::array<Step, 256> steps_;  // at most one for each byte
+  size_t size_ = 0;
+};
+
+// Calls `target(targets)` for each run of bytes on which no part changes. `parts` are what is left of them.
 template <class Target>
-std::vector<Step> sweep(const std::vector<Steps> &parts, Target target) {
-  std::vector<size_t> at(parts.size(), 0);
+StepList sweep(std::span<Steps> parts, Target target) {
   std::vector<Re> targets(parts.size());
-  std::vector<Step> out;
+  StepList out;
   for (size_t from = 0; from < 256;) {
     size_t next = 256;
     for (size_t i = 0; i < parts.size(); ++i) {
-      const Steps s = parts[i];
-      while (at[i] + 1 < s.size() && s[at[i] + 1].from <= from) ++at[i];
-      targets[i] = s[at[i]].to;
-      if (at[i] + 1 < s.size()) next = std::min<size_t>(next, s[at[i] + 1].from);
+      Steps &s = parts[i];
+      while (s.size() > 1 && s[1].from <= from) s = s.subspan(1);
+      targets[i] = s[0].to;
+      if (s.size() > 1) next = std::min<size_t>(next, s[1].from);
     }
     charge(1 + parts.size());
-    put(out, from, target(targets));
+    out.put(from, target(targets));
     from = next;
   }
   return out;
@@ -47,7 +58,7 @@ std::vector<Step> sweep(const std::vector<Steps> &parts, Target target) {
 
 }  // namespace
 
-Steps RegexSpace::Impl::keep(const std::vector<Step> &made) {
+Steps RegexSpace::Impl::keep(Steps made) {
   if (step_chunks.empty() || step_chunk_used + made.size() > STEPS_PER_CHUNK) {
     step_chunks.emplace_back(new Step[STEPS_PER_CHUNK]);
     step_chunk_used = 0;
@@ -63,7 +74,7 @@ Steps RegexSpace::Impl::class_steps(Re r) {
   const uint8_t pending = nodes[r].pending;
   // By reference: a deque's elements stay where they are while new ranges are interned.
   const std::vector<CodeRange> &all = ranges[nodes[r].index];
-  std::vector<Step> out;
+  StepList out;
   size_t at = 0;  // ranges before it lie wholly below the current block
   auto block = [&](uint32_t lo, uint32_t hi, uint32_t base, uint8_t more) {
     while (at < all.size() && all[at].hi < lo) ++at;
@@ -77,36 +88,36 @@ Steps RegexSpace::Impl::class_steps(Re r) {
   if (pending > 0) {
     const uint8_t more = pending - 1;
     const uint32_t size = 1u << (6 * more);
-    put(out, 0, EMPTY);
+    out.put(0, EMPTY);
     for (uint32_t b = 0x80; b < 0xc0; ++b) {
       const uint32_t lo = (b & 0x3f) * size;
-      put(out, b, spellable.test(b) ? block(lo, lo + size - 1, lo, more) : EMPTY);
+      out.put(b, spellable.test(b) ? block(lo, lo + size - 1, lo, more) : EMPTY);
     }
-    put(out, 0xc0, EMPTY);
+    out.put(0xc0, EMPTY);
     return keep(out);
   }
   // The class holds spellable first bytes only. ASCII: the edges of the ranges.
-  put(out, 0, EMPTY);
+  out.put(0, EMPTY);
   for (; at < all.size() && all[at].lo < 0x80; ++at) {
     charge();
     if (all[at].lo == 0) out.clear();
-    put(out, all[at].lo, EPSILON);
+    out.put(all[at].lo, EPSILON);
     if (all[at].hi >= 0x80) break;
-    put(out, all[at].hi + 1, EMPTY);
+    out.put(all[at].hi + 1, EMPTY);
   }
-  put(out, 0x80, EMPTY);
+  out.put(0x80, EMPTY);
   if (!all.empty() && all.back().hi >= 0x80) {
-    for (uint32_t b = 0xc2; b < 0xe0; ++b) put(out, b, block((b & 0x1f) << 6, (b & 0x1f) << 6 | 0x3f, (b & 0x1f) << 6, 1));
+    for (uint32_t b = 0xc2; b < 0xe0; ++b) out.put(b, block((b & 0x1f) << 6, (b & 0x1f) << 6 | 0x3f, (b & 0x1f) << 6, 1));
     for (uint32_t b = 0xe0; b < 0xf0; ++b) {
       const uint32_t base = (b & 0x0f) << 12;
       // Below these bounds a form would be overlong.
-      put(out, b, block(std::max(base, 0x800u), base | 0xfff, base, 2));
+      out.put(b, block(std::max(base, 0x800u), base | 0xfff, base, 2));
     }
     for (uint32_t b = 0xf0; b < 0xf5; ++b) {
       const uint32_t base = (b & 7) << 18;
-      put(out, b, block(std::max(base, 0x10000u), base | 0x3ffff, base, 3));
+      out.put(b, block(std::max(base, 0x10000u), base | 0x3ffff, base, 3));
     }
-    put(out, 0xf5, EMPTY);
+    out.put(0xf5, EMPTY);
   }
   return keep(out);
 }
@@ -125,9 +136,9 @@ Steps RegexSpace::Impl::machine_steps(Re r) {
   } else {
     for (size_t b = 0; b < 128; ++b) step(b);
   }
-  std::vector<Step> out;
-  for (size_t b = 0; b < 128; ++b) put(out, b, to[b]);
-  put(out, 128, EMPTY);
+  StepList out;
+  for (size_t b = 0; b < 128; ++b) out.put(b, to[b]);
+  out.put(128, EMPTY);
   return keep(out);
 }
 
@@ -142,33 +153,35 @@ Steps RegexSpace::Impl::derive(Re r) {
     case ReKind::Class: return class_steps(r);
     case ReKind::Machine: return machine_steps(r);
     case ReKind::Literals: {
-      std::vector<Step> out;
+      StepList out;
       size_t next = 0;
       for (uint32_t i = 0; i < n.count; i += 2) {
         const Re byte = part(r, i);
-        if (byte != next) put(out, next, EMPTY);
-        put(out, byte, part(r, i + 1));
+        if (byte != next) out.put(next, EMPTY);
+        out.put(byte, part(r, i + 1));
         next = byte + 1;
       }
-      if (next < 256) put(out, next, EMPTY);
+      if (next < 256) out.put(next, EMPTY);
       return keep(out);
     }
     case ReKind::Concat: {
       const Re head = part(r, 0), tail = part(r, 1);
-      std::vector<Steps> from{steps(head)};
+      Steps from[3] = {steps(head)};
+      size_t count = 1;
       const bool moves = nodes[tail].behind, skips = nodes[head].nullable;
-      if (moves) from.push_back(advance(tail));
-      if (skips) from.push_back(steps(tail));
-      return keep(sweep(from, [&](const std::vector<Re> &to) {
-        Re whole = concat(to[0], moves ? to[1] : tail);
-        return skips ? alternate({whole, to.back()}) : whole;
+      if (moves) from[count++] = advance(tail);
+      if (skips) from[count++] = steps(tail);
+      return keep(sweep({from, count}, [&](const std::vector<Re> &to) {
+        const Re whole = concat(to[0], moves ? to[1] : tail);
+        if (!skips || to.back() == EMPTY) return whole;
+        return whole == EMPTY ? to.back() : alternate({whole, to.back()});
       }));
     }
     case ReKind::Alternate:
     case ReKind::Intersect:
     case ReKind::Difference: {
-      std::vector<Steps> from;
-      for (Re p : all_parts(r)) from.push_back(steps(p));
+      std::vector<Steps> from(n.count);
+      for (uint32_t i = 0; i < n.count; ++i) from[i] = steps(part(r, i));
       return keep(sweep(from, [&](const std::vector<Re> &to) {
         work += to.size();
         if (n.kind == ReKind::Alternate) return alternate(to);
@@ -181,16 +194,19 @@ Steps RegexSpace::Impl::derive(Re r) {
       // What is nullable now can be repeated here as often as the lower bound asks.
       const int64_t lo = n.lo == 0 || nodes[body].nullable ? 0 : n.lo - 1, hi = n.hi < 0 ? -1 : n.hi - 1;
       const Re rest = moves ? EMPTY : repeat(body, lo, hi);
-      std::vector<Steps> from{steps(body)};
-      if (moves) from.push_back(advance(body));
-      return keep(sweep(from, [&](const std::vector<Re> &to) {
+      Steps from[2] = {steps(body)};
+      if (moves) from[1] = advance(body);
+      return keep(sweep({from, moves ? size_t{2} : 1}, [&](const std::vector<Re> &to) {
         return to[0] == EMPTY ? EMPTY : concat(to[0], moves ? repeat(to[1], lo, hi) : rest);
       }));
     }
     case ReKind::Loop:
     case ReKind::Guard:
     case ReKind::Source: return steps(unrolled.at(r));
-    case ReKind::Scope: return keep(sweep({steps(part(r, 0))}, [&](const std::vector<Re> &to) { return scope(to[0]); }));
+    case ReKind::Scope: {
+      Steps from = steps(part(r, 0));
+      return keep(sweep({&from, 1}, [&](const std::vector<Re> &to) { return scope(to[0]); }));
+    }
   }
   return NOWHERE;
 }

@@ -14,8 +14,10 @@ namespace structgen {
 
 // The distinct derivatives that are not EMPTY, each with its first byte.
 std::vector<std::pair<uint8_t, Re>> RegexSpace::Impl::successors(Re r) {
+  const Steps all = steps(r);
   std::vector<std::pair<uint8_t, Re>> out;
-  for (Step s : steps(r)) {
+  out.reserve(all.size());
+  for (Step s : all) {
     if (s.to == EMPTY) continue;
     if (std::none_of(out.begin(), out.end(), [&](auto &o) { return o.second == s.to; })) out.emplace_back(s.from, s.to);
   }

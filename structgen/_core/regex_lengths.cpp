@@ -137,7 +137,9 @@ const Lengths &RegexSpace::Impl::lengths_of(Re root) {
 // By structure: one part may lose its bound where the lengths of all others are fixed, or within the bound anyway.
 RegexSpace::Impl::Bounded RegexSpace::Impl::bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known) {
   constexpr int MAX_DEPTH = 64;
+  const ReKind kind = nodes[r].kind;
   if (!nodes[r].plain || depth > MAX_DEPTH) return std::nullopt;
+  if (kind != ReKind::Repeat && kind != ReKind::Concat && kind != ReKind::Alternate) return std::nullopt;
   if (const auto it = known.find(r); it != known.end()) return it->second;
   const Bounded made = make_bounded_by_length(r, depth, known);
   known.emplace(r, made);
@@ -188,7 +190,7 @@ RegexSpace::Impl::Bounded RegexSpace::Impl::make_bounded_by_length(Re r, int dep
         if (!l.known || meets(l, plus(inner->second, 1), -1)) return std::nullopt;
       }
       all[which - 1] = inner->first;
-      return std::pair{alternate(std::move(all)), inner->second};
+      return std::pair{alternate(all), inner->second};
     }
     default: return std::nullopt;
   }

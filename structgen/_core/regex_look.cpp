@@ -104,7 +104,7 @@ Re RegexSpace::Impl::make_closed(Re r, Re after) {
     case ReKind::Alternate: {
       std::vector<Re> all = all_parts(r);
       for (Re &x : all) x = close(x, after);
-      return alternate(std::move(all));
+      return alternate(all);
     }
     case ReKind::Repeat: return loop(part(r, 0), nodes[r].lo, nodes[r].hi, after);
     case ReKind::LookAhead: return intersect({condition(r), after});
@@ -129,12 +129,12 @@ Re RegexSpace::Impl::make_condition(Re r) {
       std::vector<Re> all;
       for (; nodes[r].kind == ReKind::Concat && nodes[r].open; r = part(r, 1)) all.push_back(condition(part(r, 0)));
       all.push_back(condition(r));
-      return intersect(std::move(all));
+      return intersect(all);
     }
     case ReKind::Alternate: {
       std::vector<Re> all = all_parts(r);
       for (Re &x : all) x = condition(x);
-      return alternate(std::move(all));
+      return alternate(all);
     }
     case ReKind::Repeat: return nodes[r].lo == 0 ? ANY_TEXT : condition(part(r, 0));
     case ReKind::LookAhead: {
@@ -179,12 +179,12 @@ Re RegexSpace::Impl::make_nonempty(Re r, Re after) {
         before = intersect({before, condition(element)});
         rest = part(rest, 1);
       }
-      return alternate(std::move(some));
+      return alternate(some);
     }
     case ReKind::Alternate: {
       std::vector<Re> all = all_parts(r);
       for (Re &x : all) x = nonempty(x, after);
-      return alternate(std::move(all));
+      return alternate(all);
     }
     case ReKind::Repeat: {
       const Re body = part(r, 0);
@@ -238,7 +238,7 @@ Re RegexSpace::Impl::make_now(Re r) {
       const bool either = nodes[r].kind == ReKind::Alternate;
       std::vector<Re> all = all_parts(r);
       for (Re &x : all) x = now(x);
-      return either ? alternate(std::move(all)) : intersect(std::move(all));
+      return either ? alternate(all) : intersect(all);
     }
     case ReKind::Loop: {
       const Re after = now(part(r, 1));

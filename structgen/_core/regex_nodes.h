@@ -157,8 +157,8 @@ struct RegexSpace::Impl {
   // regex_build.cpp
   Re make_class(std::vector<CodeRange> r, uint8_t pending);
   Re concat(Re a, Re b);
-  Re alternate(std::vector<Re> xs);
-  Re intersect(std::vector<Re> xs);
+  Re alternate(const std::vector<Re> &xs);
+  Re intersect(const std::vector<Re> &xs);
   Re difference(Re all, Re r);
   Re complement(Re r) { return difference(ANY_TEXT, r); }
   Re power_of_class(Re a);
@@ -182,7 +182,7 @@ struct RegexSpace::Impl {
   Steps class_steps(Re r);
   Steps machine_steps(Re r);
   Steps moved(Re r);
-  Steps keep(const std::vector<Step> &made);
+  Steps keep(Steps made);
   const Row &row(Re r);
 
   // regex_look.cpp

@@ -34,7 +34,7 @@ Re RegexSpace::Impl::unfold(Re r) {
   std::vector<structgen::Source::Edge> edges = sources[index]->edges(static_cast<uint64_t>(nodes[r].lo));
   std::vector<Re> ways;
   for (auto [text, to] : edges) ways.push_back(concat(text, source_leaf(index, to)));
-  return alternate(std::move(ways));
+  return alternate(ways);
 }
 
 Re RegexSpace::unfolding(const std::shared_ptr<Source> &source, uint64_t state) {
