@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from structgen import _core
-from structgen.errors import OptionError, Stopped, with_kind
+from structgen.errors import LimitExceeded, OptionError, Stopped, with_kind
 
 __all__ = ["StopFlag", "call_limits"]
 
@@ -27,7 +27,9 @@ def call_limits(
     """Limit what the native core does inside a ``with`` block, in this thread.
 
     The limits hold for everything that runs in the core: compiling constraints, masks, advancing, completions,
-    explanations, canvases. Blocks nest; the tightest limit counts. Python code is not interrupted.
+    explanations, canvases. Blocks nest; the tightest limit counts. Reading schemas and patterns, which is Python code,
+    ends with them, too; other Python code is not interrupted. Do not `await` inside the block: other tasks of the
+    thread would run under its limits, and what other threads do for the task would not.
 
     Args:
         cpu_seconds: CPU time of this thread, in seconds, from the beginning of the block.
@@ -62,6 +64,14 @@ def call_limits(
             yield
         except _core.Stopped:
             raise Stopped("the call was stopped by its flag") from None
+        except _core.LimitError as error:
+            if error.limit != "call_seconds":
+                raise
+            raise LimitExceeded(
+                error.message,
+                limit="call_seconds",
+                hint="Allow the calls more time, or simplify the constraint.",
+            ) from None
 
 
 def _at_most_decades(seconds: float | None) -> float | None:

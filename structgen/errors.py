@@ -44,6 +44,7 @@ pickling (worker processes) and `str(error)` always ends with the hint.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 __all__ = [
@@ -87,6 +88,8 @@ __all__ = [
 ]
 
 _SHOWN = 72
+_LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
+"""In messages of the native core."""
 
 
 def a_kind(value: object) -> str:
@@ -334,7 +337,8 @@ class OptionError(ConstraintError):
 class LimitExceeded(StructgenError):
     """A documented limit on time or memory was reached; `limit` names it, the hint says what to do.
 
-    `limit` is the option that sets the limit, or else one of the names under "Limits" in docs/core.md.
+    `limit` is the option that sets the limit, or else one of the names under "Limits" in docs/core.md. The message
+    ends with it, too.
     """
 
     def __init__(
@@ -347,8 +351,11 @@ class LimitExceeded(StructgenError):
         pattern: str | None = None,
         position: int = 0,
     ) -> None:
+        named = _LIMIT_NAME.search(message)
+        if named is None and limit:
+            message = f"{message} (limit {limit})"
         super().__init__(message, where=where, hint=hint)
-        self.limit = limit
+        self.limit = limit or (named[1] if named else "")
         self.pattern = pattern
         self.position = position
 

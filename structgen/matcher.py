@@ -13,7 +13,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,10 +39,10 @@ _MASK_BYTES_PER_VOCABULARY = 12 << 20
 """Memory of masks, of all programs on a vocabulary, past which the programs used longest ago are let go."""
 _PROGRAM_BYTES_PER_VOCABULARY = 256 << 20
 """The same for what the programs have made, the newest apart: a search can leave hundreds of megabytes behind."""
-_SMALL = 1 << 20
 _LOOK_EVERY = 8
-"""What the programs hold is added up for each large new one, and for one in so many small ones: it takes as long as the
-compilation of a small schema."""
+"""What the programs hold is added up for each eighth new one, as it takes as long as compiling a small schema,"""
+_LOOK_AFTER = 8 << 20
+"""and where the memory of the vocabulary's space has changed by so many bytes since the last time."""
 _LET_GO_AT_ONCE = 4
 _NAMED = 8
 """Characters that an error lists."""
@@ -57,7 +56,9 @@ class _Programs(dict[Constraint, _core.Program]):
     """
 
     made = 0
-    """How many were put in, or nearly so: threads may count at once."""
+    """How many were put in. Threads may count at once, so it can be less."""
+    space_memory = 0
+    """What the vocabulary's space held when the programs' memory was last added up, in bytes."""
 
     def let_go(self) -> None:
         """Let programs go, those used longest ago first, until the others hold no more than they may."""
@@ -93,11 +94,12 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
             constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
         )
     known.made += 1
-    if known.made % _LOOK_EVERY == 0 or program.memory > _SMALL:
+    if known.made % _LOOK_EVERY == 0 or abs(vocabulary.engine.memory - known.space_memory) > _LOOK_AFTER:
         known.let_go()
+        known.space_memory = vocabulary.engine.memory
     known[constraint] = program
     # A program in use keeps its masks anyway, so a few at a time are let go.
-    for oldest in list(islice(known, _LET_GO_AT_ONCE)):
+    for oldest in list(known)[:_LET_GO_AT_ONCE]:
         if len(known) > _PROGRAMS_PER_VOCABULARY or (
             len(known) > 1 and vocabulary.engine.mask_memory > _MASK_BYTES_PER_VOCABULARY
         ):

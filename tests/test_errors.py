@@ -8,6 +8,7 @@ import re
 import pytest
 
 from structgen import errors
+from structgen.errors import LimitExceeded, Stopped
 
 ALL = [getattr(errors, name) for name in errors.__all__ if name not in ("a_kind", "show_place", "with_kind")]
 
@@ -74,3 +75,20 @@ def test_long_lines_are_cut_around_the_place() -> None:
 def test_wrong_arguments_in_words() -> None:
     assert [errors.a_kind(value) for value in (None, 5, "x", [])] == ["None", "an int", "a str", "a list"]
     assert [errors.with_kind(value) for value in (None, 5)] == ["None", "5, an int"]
+
+
+def test_messages_name_their_limit() -> None:
+    named = LimitExceeded("groups are nested more than 200 deep", limit="pattern_depth", hint="Flatten it.")
+    assert str(named) == "groups are nested more than 200 deep (limit pattern_depth)\nFlatten it."
+    assert pickle.loads(pickle.dumps(named)).limit == "pattern_depth"
+    of_core = LimitExceeded("too much (limit call_steps)")
+    assert (of_core.limit, str(of_core)) == ("call_steps", "too much (limit call_steps)")
+
+
+def test_errors_of_the_core_are_kinds_of_ours() -> None:
+    from structgen import _core
+
+    assert issubclass(_core.LimitError, LimitExceeded) and issubclass(_core.Stopped, Stopped)
+    with pytest.raises(LimitExceeded) as caught:
+        _core.RegexSpace(max_nodes=100).compile(("literals", tuple(f"{i * 7919}" for i in range(1000))))
+    assert caught.value.limit == "regex_nodes"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -104,11 +107,43 @@ def test_programs_are_let_go_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) 
     assert sum(one.memory for one in matcher_module._programs[vocabulary].values()) <= 3 * largest
 
 
-def test_a_large_program_makes_others_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_grow_while_they_are_used_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are small when they are compiled."""
     vocabulary = Vocabulary.of_bytes()
-    monkeypatch.setattr(matcher_module, "_SMALL", 1000)
-    monkeypatch.setattr(matcher_module, "_PROGRAM_BYTES_PER_VOCABULARY", 0)
-    schemas = [sg.json_schema({"enum": [f"{letter}{i}" for i in range(100)]}) for letter in "abc"]
-    for one in schemas:
-        Matcher(one, vocabulary)
-        assert list(matcher_module._programs[vocabulary]) == [one]
+    monkeypatch.setattr(matcher_module, "_LOOK_EVERY", 1 << 30)
+    monkeypatch.setattr(matcher_module, "_LOOK_AFTER", 1 << 20)
+    monkeypatch.setattr(matcher_module, "_PROGRAM_BYTES_PER_VOCABULARY", 4 << 20)
+    rng = random.Random(0)
+    for i in range(8):
+        matcher = Matcher(sg.regex(f"[ab]*a[ab]{{90}}c{i}"), vocabulary)
+        for _ in range(700):
+            matcher.advance(ord(rng.choice("ab")))
+        kept = matcher_module._programs[vocabulary]
+        assert sum(one.memory for one in kept.values()) <= (4 << 20) + 2 * matcher._program.memory
+    assert matcher._program.memory > 1 << 20
+    assert len(kept) < 8
+
+
+def test_threads_compile_at_once() -> None:
+    """Each change of the programs kept is one step, as each copy is."""
+    vocabulary = Vocabulary.of_bytes()
+    failed: list[BaseException] = []
+
+    def compile_some(thread: int) -> None:
+        try:
+            for i in range(300):
+                Matcher(sg.regex(f"{thread}x{i}"), vocabulary)
+        except BaseException as error:
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=compile_some, args=(i,)) for i in range(4)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed

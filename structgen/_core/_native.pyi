@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-class LimitError(RuntimeError): ...
-class Stopped(RuntimeError): ...
+from structgen import errors
+
+class LimitError(errors.LimitExceeded): ...
+class Stopped(errors.Stopped): ...
 
 class StopFlag:
     """Ends the calls of the core that run under it, in any thread."""
@@ -39,6 +41,9 @@ def main_thread_is_here() -> None:
 
 def work_done() -> int:
     """Units of work that calls of this thread have charged (`work.h`)."""
+
+def charge(units: int) -> None:
+    """Count work that Python does; raises `LimitError` or `Stopped` where the thread's `CallLimits` say so."""
 
 def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The dict of these pairs; raises `KeyError` with the first key that stands twice."""

@@ -1,6 +1,8 @@
 // What Python's reader of JSON calls for each object of a text.
 #include <nanobind/nanobind.h>
 
+#include "work.h"
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -13,6 +15,7 @@ void bind_json(nb::module_ &m) {
       [](nb::list pairs) {
         nb::object made = nb::steal(PyDict_New());
         if (!made.is_valid()) throw nb::python_error();
+        charge(4 + pairs.size());
         for (nb::handle pair : pairs) {
           if (!PyTuple_Check(pair.ptr()) || PyTuple_GET_SIZE(pair.ptr()) != 2)
             throw nb::type_error("a pair is a tuple of a key and a value");

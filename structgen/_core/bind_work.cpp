@@ -50,8 +50,10 @@ class CallLimits {
 }  // namespace
 
 void bind_work(nb::module_ &m) {
-  nb::exception<LimitError>(m, "LimitError", PyExc_RuntimeError);
-  nb::exception<Stopped>(m, "Stopped", PyExc_RuntimeError);
+  // Kinds of the package's own errors: what no caller catches is one of them all the same.
+  const nb::module_ errors = nb::module_::import_("structgen.errors");
+  nb::exception<LimitError>(m, "LimitError", errors.attr("LimitExceeded"));
+  nb::exception<Stopped>(m, "Stopped", errors.attr("Stopped"));
   nb::register_exception_translator(
       [](const std::exception_ptr &p, void *type) {
         try {
@@ -81,6 +83,8 @@ void bind_work(nb::module_ &m) {
       .def("__exit__", [](CallLimits &self, nb::args) { self.exit(); });
 
   m.def("work_done", &work::done);
+  // For what Python reads: it ends where a call of the core would.
+  m.def("charge", [](uint64_t units) { charge(units); }, "units"_a);
   // Called in the child of a fork: its only thread is the main one.
   m.def("main_thread_is_here", [] { main_thread = PyThread_get_thread_ident(); });
 

@@ -65,7 +65,8 @@ void HeapCharge::check() {
   for (const HeapCharge *c = current_charge; c; c = c->outer_) {
     const int64_t held = c->bytes() + (c->program_ ? c->program_->bytes.load(std::memory_order_relaxed) : 0);
     if (held > 0 && static_cast<size_t>(held) > c->most_)
-      throw CallLimit("this constraint holds " + std::to_string(held >> 20) + " MiB (limit program_bytes)");
+      throw CallLimit("this constraint holds " + std::to_string(held >> 10) + " KiB, more than " +
+                      std::to_string(c->most_ >> 10) + " (limit program_bytes)");
   }
 }
 

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, get_args
 
-from structgen.errors import ModelError
+from structgen.errors import ModelError, OptionError
 
 from .inputs import InputError, load_model
 
@@ -160,7 +160,11 @@ def _settings(arguments: argparse.Namespace) -> Any:
 
     keys = list(arguments.api_key)
     if (from_environment := os.environ.get(_KEY_VARIABLE)) is not None:
-        keys += [key for key in from_environment.split(",") if key.strip()]
+        found = [key for key in from_environment.split(",") if key.strip()]
+        if not found:
+            # subtle: a variable that another one was to fill; without a key the server would be open.
+            raise OptionError(f"{_KEY_VARIABLE} has no key in it", hint="Unset it to let everybody in.")
+        keys += found
     named = Path(arguments.model).name if arguments.model else _EMBEDDED
     chosen = given(_LIMITS)
     if "default_tokens" not in chosen and "max_tokens" in chosen:

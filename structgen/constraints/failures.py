@@ -8,7 +8,6 @@ to blame.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -22,9 +21,6 @@ __all__ = ["empty_constraint", "limit_exceeded", "with_limits_told"]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-_LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
-
 
 _RAISED = "Raise it: vocabulary.with_limits({name}=...)."
 _FIXED_HINTS = {
@@ -63,12 +59,13 @@ def with_limits_told(
     return told
 
 
-def limit_exceeded(error: Exception, where: str | None = None, hint: str = _RAISED) -> LimitExceeded:
+def limit_exceeded(error: _core.LimitError, where: str | None = None, hint: str = _RAISED) -> LimitExceeded:
     """What the core says of a limit, with its name and how to raise it: `hint`, with {name} in it."""
-    named = _LIMIT_NAME.search(str(error))
-    name = named[1] if named else ""
+    name = error.limit
     hint = _FIXED_HINTS.get(name, hint)
-    return LimitExceeded(str(error), limit=name, where=where, hint=hint.format(name=name) if name else None)
+    return LimitExceeded(
+        error.message, limit=name, where=where, hint=hint.format(name=name) if name else None
+    )
 
 
 def empty_constraint(

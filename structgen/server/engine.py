@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from structgen.errors import GenerationError, StructgenError
 from structgen.sampling.row import Row
@@ -102,6 +102,21 @@ class Ticket:
         self.finish[place] = finish
 
 
+class _Call(NamedTuple):
+    """A function for the model's thread; see `Engine.call`."""
+
+    function: Callable[[], Any]
+    future: Future[Any]
+    reads: bool
+
+
+def _told(error: Exception) -> GenerationError:
+    """The error of a request that ends because of `error`: at the end of the server, or after a fault in it."""
+    if isinstance(error, ShuttingDown):
+        return ShuttingDown(str(error))
+    return GenerationError(f"the server could not go on: {error}")
+
+
 def computes_here(model: Any) -> bool:
     """Does a model keep this machine's processors busy, not another device?"""
     return getattr(getattr(model, "device", None), "type", "cpu") == "cpu"
@@ -134,7 +149,7 @@ class Engine:
         self._wake = threading.Condition()
         self._new: deque[Ticket] = deque()
         self._gone: deque[Ticket] = deque()
-        self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._calls: deque[_Call] = deque()
         self._call_tokens = settings.prompt_tokens
         """The most tokens of one sampler pass while rows run."""
         self._has_called = False
@@ -173,11 +188,16 @@ class Engine:
         """Nobody wants it any more; its rows leave at the next round."""
         self._put(self._gone, ticket)
 
-    def call(self, function: Callable[[], T]) -> T:
-        """Run a function on the model's thread, between two passes; what it gives or raises."""
-        future: Future[T] = Future()
-        self._put(self._calls, (function, future))
-        return future.result()
+    def call(self, function: Callable[[], T], /, *, reads: bool = False) -> T:
+        """Run a function on the model's thread, between two passes; what it gives or raises.
+
+        Args:
+            function: Called once.
+            reads: Is it a forward pass of a sampler? How long that takes decides how many tokens the next one gets.
+        """
+        made: _Call = _Call(function, Future(), reads)
+        self._put(self._calls, made)
+        return made.future.result()  # type: ignore[no-any-return]
 
     def close(self, seconds: float = 10.0) -> None:
         """End the thread; what is under way ends with an error."""
@@ -226,6 +246,8 @@ class Engine:
                 self._round(new, gone, call)
             except Exception as error:  # subtle: without this thread nothing would ever be answered again
                 logger.exception("a round failed")
+                if call is not None and not call.future.done():
+                    call.future.set_exception(_told(error))
                 self._fail_all(error)
             self._last_round = time.perf_counter() - before
             self._round_since = None
@@ -235,7 +257,7 @@ class Engine:
         self,
         new: deque[Ticket],
         gone: deque[Ticket],
-        call: tuple[Callable[[], Any], Future[Any]] | None,
+        call: _Call | None,
     ) -> None:
         for ticket in new:
             for place, row in enumerate(ticket.rows):
@@ -245,17 +267,16 @@ class Engine:
             self._forget(ticket.rows)
         began = time.monotonic()
         if call is not None:
-            function, future = call
             try:
-                future.set_result(function())
+                call.future.set_result(call.function())
             except BaseException as error:
-                future.set_exception(error)
+                call.future.set_exception(error)
         if self.batch.is_idle:
             return
         called = time.monotonic()
         told: dict[int, Ticket] = {}
         changed = self.batch.step(prompts=call is None)
-        if call is not None:
+        if call is not None and call.reads and changed:  # rows that only wait for masks make no measure
             self._adapt_call_tokens(called - began, time.monotonic() - called)
         for row in changed:
             known = self._of.get(id(row))
@@ -300,20 +321,13 @@ class Engine:
             tickets = {id(ticket): ticket for ticket in (*self._new, *(one for one, _ in self._of.values()))}
             self._new.clear()
             calls, self._calls = self._calls, deque()
-        is_end = isinstance(error, ShuttingDown)
-
-        def told() -> GenerationError:
-            return (ShuttingDown if is_end else GenerationError)(
-                str(error) if is_end else f"the server could not go on: {error}"
-            )
-
-        for _, future in calls:
-            future.set_exception(told())
+        for call in calls:
+            call.future.set_exception(_told(error))
         for ticket in tickets.values():
             self.batch.drop(ticket.rows)
             for place, row in enumerate(ticket.rows):
                 self._of.pop(id(row), None)
                 if ticket.finish[place] is None:
-                    row.error = told()
+                    row.error = _told(error)
                     ticket.finish[place] = "failed"
             ticket.changed()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,12 @@ from structgen.vocabulary import Vocabulary
 
 __all__ = ["SharedModel"]
 
-Run = Callable[[Callable[[], Any]], Any]
+
+class Run(Protocol):
+    def __call__(self, function: Callable[[], Any], /, *, reads: bool = False) -> Any:
+        """Run a function on the model's thread. `reads`: it is a forward pass, whose duration counts."""
+
+
 Part = Callable[[], int]
 
 _MIN_ROWS = 16
@@ -57,7 +62,7 @@ class SharedModel:
         """A session over prompts, which are read in parts."""
         first = max(1, self._part() // max(1, len(prompts)))
         heads = [list(prompt[:first]) for prompt in prompts]
-        session = self._run(lambda: self._model.start(heads))
+        session = self._run(lambda: self._model.start(heads), reads=True)
         kind = _SharedScoringSession if hasattr(session, "append_scored") else _SharedSession
         shared = kind(session, len(prompts), self._run, self._part)
         shared.append([list(prompt[first:]) for prompt in prompts])
@@ -67,9 +72,11 @@ class SharedModel:
 class _SharedSession:
     """A session whose methods run on the model's thread. Attributes that are not callable are looked up directly.
 
-    Sessions that can fork are split into `_groups` of at most as many rows as one pass may read. The others read their
-    rows one by one, or reread them: there a pass costs as much as the rows that get tokens.
+    Sessions that can fork are split into `_groups` of at most as many rows as one pass may read. The others stay whole
+    and get tokens for a few rows at a time: those of the package read such rows one by one, or read rows again.
     """
+
+    reads_trees = False  # there is no `append_trees`
 
     def __init__(self, session: Any, rows: int, run: Run, part: Part) -> None:
         self._groups, self._sizes = [session], [rows]
@@ -78,7 +85,7 @@ class _SharedSession:
     def append(self, tokens: Sequence[Sequence[int]]) -> None:
         """See `ModelSession.append`; a part at a time."""
         for session, _, part in self._parts(tokens):
-            self._run(functools.partial(session.append, part))
+            self._run(functools.partial(session.append, part), reads=True)
 
     def logits(self) -> NDArray[np.float32]:
         """See `ModelSession.logits`."""
@@ -88,10 +95,10 @@ class _SharedSession:
     def select(self, rows: Sequence[int]) -> None:
         """See `ModelSession.select`."""
         most = self._most_rows()
-        if not self._can_fork or (len(self._groups) == 1 and len(rows) <= most):
+        if not self._can_fork or not rows or (len(self._groups) == 1 and len(rows) <= most):
             session = self._groups[0]
             self._run(lambda: session.select(rows))
-            self._sizes = [len(rows)]
+            self._groups, self._sizes = [session], [len(rows)]
         else:
             self._regroup(rows, most)
 
@@ -102,8 +109,9 @@ class _SharedSession:
         self._run(lambda: session.rollback(place, n))
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._groups[0], name)
-        if callable(found):
+        # subtle: without `_groups`, as while it is copied, a look-up of `_groups` would come here.
+        found = None if name.startswith("_") else getattr(self._groups[0], name)
+        if name.startswith("_") or callable(found):
             raise AttributeError(f"a shared session has no {name}")
         return found
 
@@ -126,7 +134,7 @@ class _SharedSession:
 
     @property
     def _can_fork(self) -> bool:
-        return hasattr(self._groups[0], "fork")
+        return hasattr(self._groups[0], "fork") and hasattr(self._groups[0], "join")
 
     def _most_rows(self) -> int:
         """Return the most rows of one pass, and of one group."""
@@ -136,11 +144,11 @@ class _SharedSession:
         """Replace all rows by copies of these, one new group at a time."""
         places = self._places()
         wanted = [[places[row] for row in rows[at : at + most]] for at in range(0, len(rows), most)]
-        left, self._groups = dict(enumerate(self._groups)), []
-        self._sizes = list(map(len, wanted))
+        left, self._groups, self._sizes = dict(enumerate(self._groups)), [], []
         while wanted:
             taken = wanted.pop(0)
             self._groups.append(self._run(functools.partial(_gathered, left, taken)))
+            self._sizes.append(len(taken))
             needed = {group for one in wanted for group, _ in one}
             left = {group: session for group, session in left.items() if group in needed}
 
@@ -154,14 +162,13 @@ class _SharedScoringSession(_SharedSession):
         """See `ScoringSession.append_scored`; a part at a time."""
         scored: list[list[NDArray[np.float32]]] = [[] for _ in tokens]
         for session, first, part in self._parts(tokens):
-            found = self._run(functools.partial(session.append_scored, part))
+            found = self._run(functools.partial(session.append_scored, part), reads=True)
             for row, logits in enumerate(found, first):
                 scored[row].append(logits)
-        if not all(scored):
-            scored = [
-                logits or [none[:0]] for logits, none in zip(scored, self.logits()[:, None], strict=True)
-            ]
-        return [np.concatenate(logits) for logits in scored]
+        one = next((logits[0] for logits in scored if logits), None)
+        if one is None:
+            one = self.logits()
+        return [np.concatenate(logits or [one[:0]]) for logits in scored]
 
 
 def _gathered(sessions: Mapping[int, Any], places: Sequence[tuple[int, int]]) -> Any:

@@ -280,7 +280,7 @@ def test_huge_schemas(schema: Any, inside: str, outside: str) -> None:
     ("schema", "message"),
     [
         ('{"const": 1e10001}', "exponent beyond 10000"),
-        ('{"const": ' + "9" * DEEP + "}", "too long"),
+        ('{"const": ' + "9" * DEEP + "}", "the schema's text contains an integer"),
         ('{"const": 0.' + "9" * DEEP + "}", "more than 1000 digits"),
         ({"pattern": ".{1000000000}"}, "limits=RegexLimits"),
         ({"multipleOf": 10**40 + 1}, "18 digits"),

@@ -131,6 +131,63 @@ def test_a_flag_ends_a_compilation() -> None:
         Matcher(sg.json_schema(schema), Vocabulary.of_bytes())
 
 
+LONG_PATTERN = "".join(f"(?:a|[b{chr(0x4E00 + i)}])" for i in range(20_000))
+LARGE_GRAMMAR = (
+    "start: "
+    + " | ".join(f"r{i}" for i in range(500))
+    + "".join(f'\nr{i}: "a{i}" K{i}\nK{i}: /k{i}(?![a-z])/' for i in range(500))
+)
+READINGS: dict[str, Callable[[], Any]] = {
+    "a schema": lambda: sg.json_schema({"properties": {f"a{i}": {"type": "string"} for i in range(100_000)}}),
+    "a schema's text": lambda: sg.json_schema("[" + '{"a": 1},' * 100_000 + "1]"),
+    "a pattern": lambda: sg.regex(LONG_PATTERN),
+    "a pattern of a schema": lambda: sg.json_schema({"pattern": LONG_PATTERN}),
+    "a grammar": lambda: sg.lark(LARGE_GRAMMAR),
+    "an example": lambda: sg.json_schema({"minimum": 1}).example(seed=1),
+    "a minimal value": lambda: sg.json_schema({"enum": ["x" * i for i in range(2000)]}).minimal(),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_what_reads_ends_with_the_limits_too(reading: str) -> None:
+    """Whatever the call, the error is the package's own, inside of the block and outside."""
+    flag = sg.StopFlag()
+    flag.set()
+    ways = [({"seconds": 0}, LimitExceeded), ({"cpu_seconds": 0}, LimitExceeded), ({"stop": flag}, Stopped)]
+    for limits, kind in ways:
+        inside: list[BaseException] = []
+
+        def read(limits: Any = limits, inside: list[BaseException] = inside) -> None:
+            with sg.call_limits(**limits):
+                try:
+                    READINGS[reading]()
+                except sg.StructgenError as error:
+                    inside.append(error)
+                    raise
+
+        with pytest.raises(kind) as outside:
+            read()
+        assert isinstance(inside[0], kind)
+        if kind is LimitExceeded:
+            assert outside.value.limit == "call_seconds" and outside.value.hint
+
+
+def test_patterns_with_large_classes_are_read_quickly_or_refused() -> None:
+    """A pattern of 20 kB took 18 s to read, since each `\\p{L}` was closed under case anew."""
+    for pattern in (
+        r"(?i:\p{L})" * 2000,
+        r"(?:\p{Lu}|\P{Lu})" * 1000,
+        "(?i)" + "".join(rf"[\p{{L}}{chr(0x4E00 + i)}]" for i in range(5000)),
+        "(?i)" + "".join(rf"[^\w{chr(0x4E00 + i)}]" for i in range(5000)),
+    ):
+        start = time.process_time()
+        try:
+            sg.regex(pattern, dialect="ecma")
+        except LimitExceeded as error:
+            assert error.limit == "class_ranges"
+        assert time.process_time() - start < 30  # it takes up to two seconds
+
+
 def test_a_flag_ends_masks_in_other_threads() -> None:
     flag = sg.StopFlag()
     flag.set()

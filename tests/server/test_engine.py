@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from structgen._core import StopFlag
 from structgen.constraints.regex import regex
-from structgen.errors import LimitExceeded
+from structgen.errors import GenerationError, LimitExceeded
 from structgen.matcher import Matcher
 from structgen.server import engine
 from structgen.server.engine import Engine, Ticket, computes_here
@@ -104,6 +106,34 @@ def test_a_step_that_does_not_end_is_seen(model: Any) -> None:
     let_go.set()
     waiting.join(60)
     until(lambda: it.stalled_seconds is None)
+    it.close()
+
+
+def test_only_passes_beside_rows_that_read_decide_how_many_tokens_the_next_one_gets(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = Engine(model, ServerSettings(model_name=NAME))
+    it.batch._seats = [object()]  # type: ignore[list-item]
+    measured: list[float] = []
+    monkeypatch.setattr(it, "_adapt_call_tokens", lambda *seconds: measured.append(min(seconds)))
+    for changed, reads, expected in [([], True, 0), ([object()], False, 0), ([object()], True, 1)]:
+        monkeypatch.setattr(it.batch, "step", lambda *, prompts, changed=changed: changed)
+        call = engine._Call(lambda: 1, Future(), reads)
+        it._round(deque(), deque(), call)
+        assert call.future.result() == 1
+        assert len(measured) == expected
+
+
+def test_a_call_in_a_round_that_fails_ends_with_an_error(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Engine(model, ServerSettings(model_name=NAME))
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(it, "_round", fails)
+    it.start()
+    with pytest.raises(GenerationError, match="out of memory"):
+        it.call(lambda: 1)
     it.close()
 
 

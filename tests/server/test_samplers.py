@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_passes_are_cut_in_parts(part: int) -> None:
     model = Recorded()
     turns: list[str] = []
 
-    def run(function: Any) -> Any:
+    def run(function: Any, reads: bool = False) -> Any:
         turns.append("turn")  # another one may go before each
         return function()
 
@@ -88,9 +89,26 @@ def test_passes_are_cut_in_parts(part: int) -> None:
     assert np.array_equal(session.logits(), plain.logits())
 
 
+def test_a_session_of_several_groups_can_lose_all_its_rows(model: Any) -> None:
+    shared = SharedModel(model, model.vocabulary, lambda function, reads=False: function(), lambda: 32, [0])
+    session = shared.start([[1, 2]])
+    session.select([0] * 40)
+    assert session.logits().shape[0] == 40
+    session.select([])
+    assert session.logits().shape[0] == 0
+
+
+def test_a_shared_session_can_be_copied_and_reads_no_trees(model: Any) -> None:
+    shared = SharedModel(model, model.vocabulary, lambda function, reads=False: function(), lambda: 32, [0])
+    session = shared.start([[1, 2]])
+    assert np.array_equal(copy.copy(session).logits(), session.logits())
+    assert not session.reads_trees
+    assert not hasattr(session, "append_trees")
+
+
 def test_sessions_that_cannot_be_forked_read_some_of_their_rows_at_a_time() -> None:
     model = Recorded()
-    shared = SharedModel(model, model.vocabulary, lambda function: function(), lambda: 32, [0])
+    shared = SharedModel(model, model.vocabulary, lambda function, reads=False: function(), lambda: 32, [0])
     session = shared.start([[row] for row in range(40)])
     model.passes.clear()
     new = [[row] * (row % 3) for row in range(40)]
@@ -123,7 +141,7 @@ def test_rows_in_groups_are_rows_of_one_session(
         return forward(self, ids, *given, **named)
 
     monkeypatch.setattr(BatchedSession, "_forward", recorded)
-    shared = SharedModel(model, model.vocabulary, lambda function: function(), lambda: part, [0])
+    shared = SharedModel(model, model.vocabulary, lambda function, reads=False: function(), lambda: part, [0])
     prompt = some(5)
     session, plain = shared.start([prompt]), model.start([prompt])
     for step in range(14):
@@ -200,7 +218,9 @@ def test_others_have_their_turns_while_a_sampler_reads_its_prompt(
     engine, steps = bounded.service.engine, []
     call = engine.call
     monkeypatch.setattr(
-        engine, "call", lambda function: (steps.append(engine.batch.is_idle), call(function))[1]
+        engine,
+        "call",
+        lambda function, reads=False: (steps.append(engine.batch.is_idle), call(function, reads=reads))[1],
     )
     asked = chat(
         messages=[{"role": "user", "content": "a b c d " * 20}],

@@ -179,6 +179,15 @@ def test_bad_options_are_told(arguments: list[str], told: str, capsys: pytest.Ca
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("value", ["", " ", ","])
+def test_a_variable_without_a_key_does_not_open_the_server(
+    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STRUCTGEN_API_KEY", value)
+    assert main(["serve", "--port", "0"]) == 2
+    assert "STRUCTGEN_API_KEY has no key in it" in capsys.readouterr().err
+
+
 def test_the_model_is_loaded_on_a_thread_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else OpenMP keeps its threads beside those of the thread that serves, and all of them wait asleep."""
     seen: list[Any] = []

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NoReturn
 
 from structgen.constraints.expressions import (
@@ -92,14 +93,16 @@ class _Judge:
             return False
         following = self.follow([entry.name for entry in scanner.entries])
         texts = concat([forbidden, TEXT])
-        if following is None or any(
-            self.languages.meet(_allowed(scanner, concat([one, TEXT])), texts) for one in following
+        if following is None or self._meets(
+            following, lambda one: _allowed(scanner, concat([one, TEXT])), texts
         ):
             self.refuse(scanner.name, "a shorter match may be taken, and another terminal follow it")
         return True
 
     def takes_over(self, other: Scanner, forbidden: RE) -> bool:
         """Where a text begins with a forbidden one: is every match of this, the longest, at least as long?"""
+        if self.languages.apart(other.language, forbidden):
+            return True
         if self.languages.includes(other.language, forbidden):
             return True
         return not self.languages.meet(concat([other.language, ANY, TEXT]), forbidden)
@@ -114,11 +117,20 @@ class _Judge:
             if not self.languages.meet(concat([lexemes, ANY, TEXT]), forbidden):
                 continue
             following = self.follow([entry.name])
-            if following is None or any(
-                self.languages.meet(concat([lexemes, one, TEXT]), texts) for one in following
-            ):
+            if following is None or self._meets(following, partial(_between, lexemes), texts):
                 return False
         return True
+
+    def _meets(self, following: list[RE], after: Callable[[RE], RE], texts: RE) -> bool:
+        """May a text be in `texts` and in `after(one)`, for one of those that follow? Mostly one question for all shows
+        that none is."""
+        if len(following) > 1 and not self.languages.meet(after(alternate(following)), texts):
+            return False
+        return any(self.languages.meet(after(one), texts) for one in following)
+
+
+def _between(before: RE, one: RE) -> RE:
+    return concat([before, one, TEXT])
 
 
 def _allowed(scanner: Scanner, rest: RE) -> RE:
@@ -138,15 +150,18 @@ def guard_ordered(
     judge = _Judge(languages, follow, refuse)
     result = list(scanners)
     for scanner in reversed(scanners):
+        languages.subject = f"the terminal {scanner.host}"
         forbidden = judge.forbidden(scanner)
         if forbidden is None:
             continue
-        texts = concat([forbidden, TEXT])
+        texts = languages.followed(forbidden)
         goes_on = languages.meet(texts, scanner.language)
         lost = [_allowed(scanner, concat([ANY, TEXT]))] if judge.shorter(scanner, forbidden) else []
         first: list[Scanner] = []
         for other in result[result.index(scanner) + 1 :]:
-            if not languages.meet(concat([other.language, TEXT]), texts):
+            if languages.apart(other.language, forbidden):
+                continue
+            if not languages.meet(languages.followed(other.language), texts):
                 continue
             only = intersect([other.language, texts])
             longer = languages.meet(only, TEXT)
@@ -188,10 +203,13 @@ def guard_longest(
     judge = _Judge(languages, follow, refuse)
     result: list[Scanner] = []
     for terminal in terminals:
+        languages.subject = f"the terminal {terminal.host}"
         forbidden = judge.forbidden(terminal)
         if forbidden is None:
             continue
-        others = [one for one in terminals if one is not terminal]
+        others = [
+            one for one in terminals if one is not terminal and not languages.apart(one.language, forbidden)
+        ]
         if not contextual and languages.includes(alternate([one.language for one in others]), forbidden):
             continue  # a longer match always wins
         judge.shorter(terminal, forbidden)

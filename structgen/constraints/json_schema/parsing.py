@@ -9,6 +9,7 @@ Source: RFC 8259.
 from __future__ import annotations
 
 import re
+import sys
 from decimal import Decimal, InvalidOperation
 from json import JSONDecodeError, JSONDecoder
 from pathlib import PurePath
@@ -77,10 +78,10 @@ def parse_schema(schema: Any) -> Any:
             limit="number_exponent",
             hint="Use a smaller exponent.",
         ) from None
-    except ValueError as error:
+    except ValueError:
         # The interpreter refuses integers of thousands of digits (sys.set_int_max_str_digits).
         raise LimitExceeded(
-            f"the schema's text contains a number that is too long: {error}",
+            f"the schema's text contains an integer of more than {sys.get_int_max_str_digits():,} digits",
             limit="number_digits",
             hint="Write it with fewer digits.",
         ) from None

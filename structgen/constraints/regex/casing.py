@@ -10,7 +10,8 @@ Source: Unicode CaseFolding (simple); CPython's re, which joins the characters w
 
 from __future__ import annotations
 
-from functools import cache
+from bisect import bisect_left
+from functools import cache, lru_cache
 
 from structgen.constraints.expressions import Ranges, normalise_ranges
 
@@ -42,6 +43,7 @@ def variants(character: str, dialect: str, ascii_only: bool = False) -> str:
     return _groups(dialect).get(character, character)
 
 
+@lru_cache(maxsize=64)
 def close_ranges(ranges: Ranges, dialect: str, ascii_only: bool = False) -> Ranges:
     """The ranges with the case variants of all that is in them."""
     result = list(ranges)
@@ -51,13 +53,20 @@ def close_ranges(ranges: Ranges, dialect: str, ascii_only: bool = False) -> Rang
             if any(low <= ord(one) <= high for low, high in ranges for one in same):
                 result.extend((ord(one), ord(one)) for one in same)
         return normalise_ranges(result)
-    groups = _groups(dialect)
+    points, variants_of = _cased_points(dialect)
+    added: set[int] = set()
     for low, high in ranges:
-        for first, last in CASED_BLOCKS:
-            for point in range(max(low, first), min(high, last) + 1):
-                same = groups.get(chr(point), "")
-                result.extend((ord(one), ord(one)) for one in same)
+        for place in range(bisect_left(points, low), bisect_left(points, high + 1)):
+            added.update(variants_of[place])
+    result.extend((one, one) for one in added)
     return normalise_ranges(result)
+
+
+@cache
+def _cased_points(dialect: str) -> tuple[list[int], list[tuple[int, ...]]]:
+    """The characters that have variants, in order, and all of each one's."""
+    groups = sorted(_groups(dialect).items())
+    return [ord(one) for one, _ in groups], [tuple(map(ord, same)) for _, same in groups]
 
 
 @cache

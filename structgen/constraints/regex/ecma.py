@@ -14,11 +14,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from structgen.constraints.expressions import RE, Ranges, character_class, negate_ranges, normalise_ranges
+from structgen.constraints.expressions import RE, Ranges, character_class, normalise_ranges
 from structgen.errors import OptionError
 
-from .casing import close_ranges
-from .parser import END, START, Flags, Parser
+from .parser import END, START, Flags, Parser, negated
 from .unicode import ASCII_DIGIT, ASCII_WORD, ECMA_SPACE, property_ranges
 
 __all__ = ["EcmaParser", "StrictEcmaParser", "ecma_flags"]
@@ -144,7 +143,8 @@ class EcmaParser(Parser):
                 item: RE = self.character(chr(member))
             else:
                 if self.flags.ignore_case and letter in "pP":
-                    member = close_ranges(member, "ecma")
+                    member = self.close(member, position)
+                self.spend(len(member) // 16, position)
                 item = character_class(member)
             self.add(item, after - position)
 
@@ -179,7 +179,7 @@ class EcmaParser(Parser):
             return ord(letter), position + 2
         if letter in "dswDSW":
             members = self._set(letter.lower())
-            return (members if letter.islower() else negate_ranges(members)), position + 2
+            return (members if letter.islower() else negated(members)), position + 2
         if letter in _SIMPLE:
             return _SIMPLE[letter], position + 2
         if letter == "b" and in_class:
@@ -242,7 +242,7 @@ class EcmaParser(Parser):
                 hint="Known are general categories (L, Lu, ...), Script=..., Script_Extensions=... and the "
                 "binary properties of ECMA-262.",
             )
-        return (negate_ranges(members) if self.pattern[position + 1] == "P" else members), found.end()
+        return (negated(members) if self.pattern[position + 1] == "P" else members), found.end()
 
     def _name_reference(self, position: int, in_class: bool) -> None:
         r"""``\k<name>``."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
+from structgen._core import charge
 from structgen.constraints.expressions import (
     ANY,
     NOTHING,
@@ -34,7 +35,7 @@ from structgen.errors import LimitExceeded, RegexSyntaxError, RegexUnsupported
 
 from .casing import close_ranges, variants
 
-__all__ = ["DEFAULT_LIMITS", "END", "NO_FLAGS", "START", "Flags", "Parser", "RegexLimits"]
+__all__ = ["DEFAULT_LIMITS", "END", "NO_FLAGS", "START", "Flags", "Parser", "RegexLimits", "negated"]
 
 START: RE = ("look", False, True, ANY)
 """No character before."""
@@ -42,6 +43,11 @@ END: RE = ("look", True, True, ANY)
 """No character after."""
 
 _NEWLINE: RE = ("literal", "\n")
+_CLASSES = 256
+"""Classes that are remembered; one can have hundreds of ranges, and take 100 kB."""
+_CHARGED_AT_ONCE = 64
+_UNITS = 75
+"""Units of work (of 20 ns) that an item of a pattern takes, and a range of a class."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class RegexLimits:
     """Groups around an anchor, a word boundary or a look-around."""
     count: int = 1_000_000
     """The number in a quantifier."""
+    class_ranges: int = 10_000_000
+    """Ranges of characters of all classes together; ``\\w`` has 770."""
 
 
 DEFAULT_LIMITS = RegexLimits()
@@ -117,6 +125,9 @@ class Parser:
         self.last = _NOTHING
         self.captures = 0
         self.has_looks = False
+        self.ranges = 0
+        self.closed: dict[tuple[int, bool], tuple[Ranges, Ranges]] = {}
+        """Ranges by identity, as escapes have the same ones each time; with the other cases of what is in them."""
         self.run = _VERBOSE_RUN if flags.verbose else _RUN
         if len(pattern) > limits.length:
             raise LimitExceeded(
@@ -132,7 +143,11 @@ class Parser:
         pattern = self.pattern
         length = len(pattern)
         handlers = self.handlers
+        items = 0
         while self.position < length:
+            items += 1
+            if not items % _CHARGED_AT_ONCE:
+                charge(_CHARGED_AT_ONCE * _UNITS)
             handler = handlers.get(pattern[self.position])
             if handler is None:
                 self._literal_run()
@@ -410,7 +425,7 @@ class Parser:
         known = self.class_cache.get(key)
         if known is None:
             known = self._read_class(self.position, found.end())
-            if len(self.class_cache) >= 4096:
+            if len(self.class_cache) >= _CLASSES:
                 self.class_cache.clear()
             self.class_cache[key] = known
         self.add(known, len(text))
@@ -418,8 +433,8 @@ class Parser:
     def _read_class(self, start: int, stop: int) -> RE:
         pattern = self.pattern
         position = start + 1
-        negated = pattern[position] == "^"
-        position += negated
+        negated_class = pattern[position] == "^"
+        position += negated_class
         ranges: list[tuple[int, int]] = []
         while position < stop - 1:
             first, after = self.class_atom(position)
@@ -443,10 +458,32 @@ class Parser:
             else:
                 ranges.append((first, last))
             position = after_last
+        self.spend((5 if negated_class else 1) * len(ranges), start)  # what is between them takes longer
         result = normalise_ranges(ranges)
         if self.flags.ignore_case:
-            result = close_ranges(result, self.dialect, self.flags.ascii)
-        return character_class(negate_ranges(result) if negated else result)
+            result = self.close(result, start)
+        return character_class(negate_ranges(result) if negated_class else result)
+
+    def close(self, ranges: Ranges, position: int) -> Ranges:
+        """The ranges of a class and the other cases of what is in them."""
+        key = (id(ranges), self.flags.ascii)
+        if key not in self.closed:
+            self.spend(4 * len(ranges), position)
+            self.closed[key] = ranges, close_ranges(ranges, self.dialect, self.flags.ascii)
+        return self.closed[key][1]
+
+    def spend(self, ranges: int, position: int) -> None:
+        """Count ranges of characters that a class has, of which a short escape can stand for hundreds."""
+        charge(_UNITS * ranges)
+        self.ranges += ranges
+        if self.ranges > self.limits.class_ranges:
+            raise LimitExceeded(
+                f"the classes of the pattern have more than {self.limits.class_ranges:,} ranges of characters",
+                limit="class_ranges",
+                hint="Use fewer different classes with \\w, \\W or \\p{...} in them, or narrower ones.",
+                pattern=self.pattern,
+                position=position,
+            )
 
     def class_atom(self, position: int) -> tuple[int | Ranges, int]:
         """One member of a class, as a code point or a set, and the position after it."""
@@ -533,4 +570,10 @@ def _any_case(character: str, dialect: str, ascii_only: bool) -> RE:
 
 @lru_cache(maxsize=16)
 def _negated(ranges: Ranges) -> RE:
-    return character_class(negate_ranges(ranges))
+    return character_class(negated(ranges))
+
+
+@lru_cache(maxsize=64)
+def negated(ranges: Ranges) -> Ranges:
+    """`negate_ranges`, remembered: patterns repeat escapes that stand for hundreds of ranges."""
+    return negate_ranges(ranges)

@@ -13,10 +13,10 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from structgen.constraints.expressions import RE, Ranges, character_class, negate_ranges
+from structgen.constraints.expressions import RE, Ranges, character_class
 from structgen.errors import OptionError
 
-from .parser import END, START, Flags, Parser
+from .parser import END, START, Flags, Parser, negated
 from .unicode import ASCII_DIGIT, ASCII_SPACE, ASCII_WORD, python_class
 
 __all__ = ["PythonParser", "python_flags"]
@@ -155,7 +155,11 @@ class PythonParser(Parser):
             self.add(self.character(chr(int(digits, 8))), 1 + len(digits))
         else:
             member, after = self.class_escape(position)
-            item = self.character(chr(member)) if isinstance(member, int) else character_class(member)
+            if isinstance(member, int):
+                item: RE = self.character(chr(member))
+            else:
+                self.spend(len(member) // 16, position)
+                item = character_class(member)
             self.add(item, after - position)
 
     def _add_reference(self, position: int) -> None:
@@ -188,7 +192,7 @@ class PythonParser(Parser):
             self.fail("a backslash ends the pattern", position, hint="Write two for the character.")
         if letter in "dswDSW":
             members = self._set(letter.lower())
-            return (members if letter.islower() else negate_ranges(members)), position + 2
+            return (members if letter.islower() else negated(members)), position + 2
         if letter in _SIMPLE:
             return ord(_SIMPLE[letter]), position + 2
         if letter in _HEX_LENGTHS:

@@ -13,6 +13,7 @@ import pytest
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.grammar.constraint import LexerRule, ebnf, gbnf, lark
+from structgen.constraints.grammar.lark_languages import Languages
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint, GrammarError, LimitExceeded
@@ -434,3 +435,25 @@ def test_patterns_that_look_ahead_are_compared_a_bounded_number_of_times() -> No
     with pytest.raises(LimitExceeded, match="look ahead") as caught:
         lark(many)
     assert caught.value.limit == "terminal_comparisons"
+    assert caught.value.where is not None and caught.value.where.startswith("the terminal ")
+
+
+def test_keywords_that_look_ahead_are_compared_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keywords are told apart by their first bytes, and one question is about all that may follow."""
+    asked = []
+    count = Languages._count
+    monkeypatch.setattr(Languages, "_count", lambda self: (asked.append(1), count(self))[1])
+    sizes = []
+    for n in (20, 80):
+        rules = "".join(f"K{i}: /kw{i}(?![a-z0-9])/\n" for i in range(n))
+        asked.clear()
+        lark(
+            "start: ("
+            + "|".join(f"K{i}" for i in range(n))
+            + "|NAME)+\n"
+            + rules
+            + "NAME: /[a-z][a-z0-9]*/\n"
+            '%ignore " "\n'
+        )
+        sizes.append(len(asked))
+    assert sizes[1] < 6 * sizes[0]
