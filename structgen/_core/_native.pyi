@@ -45,8 +45,8 @@ def work_done() -> int:
 def charge(units: int) -> None:
     """Count work that Python does; raises `LimitError` or `Stopped` where the thread's `CallLimits` say so."""
 
-def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The dict of these pairs; raises `KeyError` with the first key that stands twice."""
+def has_repeated_keys(text: str, decoded: Any) -> bool:
+    """Does an object of a JSON text have a key twice? `decoded` is what `json` made of the text."""
 
 class RegexSpace:
     EMPTY: ClassVar[int]

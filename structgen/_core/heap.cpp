@@ -29,8 +29,9 @@ size_t usable(void *p) {
 #endif
 }
 
-// Bytes of a block that was requested with size `n`. With glibc they follow from `n`, up to 16 bytes (a page for large
-// blocks), which saves a call of the allocator. `held` is for the rare deletes without a size.
+// `taken`: bytes of a block that was requested with size `n`. With glibc they follow from `n`, up to 16 bytes (a page
+// for large blocks), which saves a call of the allocator. `held`: bytes of a block whose requested size is unknown, as
+// in the rare deletes without a size.
 #if defined(__GLIBC__) && defined(__cpp_sized_deallocation)
 int64_t taken(size_t n, void *) { return static_cast<int64_t>(std::max<size_t>(n + 23, 32) & ~size_t{15}) - 8; }
 #else

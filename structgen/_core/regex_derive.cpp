@@ -36,7 +36,7 @@ class StepList {
   size_t size_ = 0;
 };
 
-// Calls `target(targets)` for each run of bytes on which no part changes. `parts` are what is left of them.
+// Calls `target(targets)` for each run of bytes on which no part changes. Consumes `parts`.
 template <class Target>
 StepList sweep(std::span<Steps> parts, Target target) {
   std::vector<Re> targets(parts.size());

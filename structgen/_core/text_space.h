@@ -121,7 +121,7 @@ class TextSpace {
 
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
   const std::vector<uint32_t> &at_most_characters(uint32_t n);
-  // Like the function in json_text.h, for the bytes of the vocabulary; cached.
+  // `structgen::escape_can_be` (json_text.h) with the bytes that the vocabulary can spell. The answers are cached.
   bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode);
   uint32_t longest_characters() const { return longest_characters_; }
   // Ids of tokens with a backslash or control byte: their characters are not their bytes'.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structgen.constraints.json_schema.unique_keys import loads_unique
+from structgen.constraints.json_schema.unique_keys import RepeatedKey, loads_unique
 from structgen.errors import with_kind
 
 from .errors import ApiError, bad_request
@@ -32,6 +32,8 @@ def parse_body(data: bytes) -> dict[str, Any]:
         body = loads_unique(text, parse_constant=_no_constant)
     except RecursionError:
         raise bad_request(None, "the body is nested too deep") from None
+    except RepeatedKey as error:
+        raise bad_request(None, f"the body is ambiguous: {error}") from None
     except ValueError as error:  # JSON, UTF-8, and numbers of too many digits
         raise bad_request(None, f"the body is not JSON: {error}") from None
     if not isinstance(body, dict):

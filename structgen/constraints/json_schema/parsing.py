@@ -15,10 +15,9 @@ from json import JSONDecodeError, JSONDecoder
 from pathlib import PurePath
 from typing import Any, NoReturn, get_origin
 
-from structgen._core import unique_object
 from structgen.errors import LimitExceeded, SchemaInvalid, show_place
 
-from .unique_keys import found_in
+from .unique_keys import repeated_key
 
 __all__ = ["TEXT_LIMIT", "parse_schema"]
 
@@ -34,7 +33,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise SchemaInvalid(f"the schema's text contains {name}, which is not JSON")
 
 
-_DECODER = JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=unique_object)
+_DECODER = JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
 
 
 def parse_schema(schema: Any) -> Any:
@@ -56,16 +55,9 @@ def parse_schema(schema: Any) -> Any:
             hint="Pass a parsed schema, or a smaller one.",
         )
     try:
-        return _DECODER.decode(schema)
+        decoded = _DECODER.decode(schema)
     except JSONDecodeError as error:
         raise _not_json(schema, error) from None
-    except KeyError as error:
-        repeated = found_in(schema, error.args[0])
-        raise SchemaInvalid(
-            f"the key {repeated.key!r:.200} stands twice in one object of the schema's text",
-            pointer=repeated.pointer,
-            hint="Readers differ in which of the two counts: remove one.",
-        ) from None
     except RecursionError:
         raise LimitExceeded(
             "the schema's text is nested too deep",
@@ -85,6 +77,13 @@ def parse_schema(schema: Any) -> Any:
             limit="number_digits",
             hint="Write it with fewer digits.",
         ) from None
+    if (repeated := repeated_key(schema, decoded)) is not None:
+        raise SchemaInvalid(
+            f"the key {repeated.key!r:.200} stands twice in one object of the schema's text",
+            pointer=repeated.pointer,
+            hint="Readers differ in which of the two counts: remove one.",
+        )
+    return decoded
 
 
 def _refuse_strange(schema: Any) -> None:

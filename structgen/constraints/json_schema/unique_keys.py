@@ -4,7 +4,8 @@ Why: readers differ in which of two equal keys they take, so a schema that was r
 enforced (RFC 8259, section 4).
 Invariant: what is returned is what `json.loads` returns; a text with a repeated key raises, and the message names the
 key and the pointer of its object.
-Cost: one call of the core for each object; the pointer is only computed for the error.
+Cost: the core counts the keys of the text and of what was decoded, a tenth of the time of decoding it; which key it is
+is only looked for where the numbers differ.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from structgen._core import unique_object
+from structgen._core import has_repeated_keys
 
 from .pointers import escape, shorten
 from .reading import read_text
 
-__all__ = ["RepeatedKey", "found_in", "loads_unique"]
+__all__ = ["RepeatedKey", "loads_unique", "repeated_key"]
 
 
 class RepeatedKey(ValueError):
@@ -29,10 +30,16 @@ class RepeatedKey(ValueError):
         self.pointer = pointer
 
 
-def found_in(text: str | bytes, key: str) -> RepeatedKey:
-    """The error about the first object of `text` in which a key stands twice; about `key` if none is found."""
-    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
-    pending = [read_text(data.removeprefix(b"\xef\xbb\xbf")).root]
+def repeated_key(text: str, decoded: Any) -> RepeatedKey | None:
+    """The error about the first object of `text` in which a key stands twice; None if there is none.
+
+    Args:
+        text: Well-formed JSON.
+        decoded: What `json` made of it, without hooks for objects.
+    """
+    if not has_repeated_keys(text, decoded):
+        return None
+    pending = [read_text(text.encode("utf-8", "surrogatepass")).root]
     while pending:
         value = pending.pop()
         seen: set[str | int] = set()
@@ -42,12 +49,27 @@ def found_in(text: str | bytes, key: str) -> RepeatedKey:
                 return RepeatedKey(str(child.path[-1]), shorten(f"#{pointer}"))
             seen.add(child.path[-1])
         pending.extend(reversed(value.children))
-    return RepeatedKey(key)
+    # Such a text is not read to its end here: it is very deep, or has halves of surrogate pairs.
+    try:
+        json.loads(text, object_pairs_hook=_refuse_repeated)
+    except RepeatedKey as error:
+        return error
+    raise AssertionError("no key stands twice, although there are fewer members than keys")
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise RepeatedKey(key)
+        seen.add(key)
 
 
 def loads_unique(text: str | bytes | bytearray, **options: Any) -> Any:
     """`json.loads` of a text in which no object has a key twice; raises `RepeatedKey`, a `ValueError`."""
-    try:
-        return json.loads(text, object_pairs_hook=unique_object, **options)
-    except KeyError as repeated:
-        raise found_in(bytes(text) if isinstance(text, bytearray) else text, repeated.args[0]) from None
+    if not isinstance(text, str):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
+    decoded = json.loads(text, **options)
+    if (error := repeated_key(text, decoded)) is not None:
+        raise error
+    return decoded
