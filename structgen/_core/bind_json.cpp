@@ -1,7 +1,6 @@
 // A question about a JSON text that Python has decoded.
 #include <nanobind/nanobind.h>
 
-#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +16,15 @@ namespace {
 size_t keys_in(std::string_view text) {
   size_t keys = 0;
   for (size_t i = text.find('"'); i != text.npos; i = text.find('"', i)) {
-    for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\';
-    for (++i; i < text.size() && std::strchr(" \t\r\n", text[i]);) ++i;
+    bool escaped = true;
+    while (escaped && i != text.npos) {
+      i = text.find('"', i + 1);
+      escaped = false;
+      for (size_t at = i; i != text.npos && text[at - 1] == '\\'; --at) escaped = !escaped;
+    }
+    if (i == text.npos) break;
+    do ++i;
+    while (i < text.size() && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r'));
     keys += i < text.size() && text[i] == ':';
   }
   return keys;

@@ -110,7 +110,7 @@ class _Call(NamedTuple):
     reads: bool
 
 
-def _told(error: Exception) -> GenerationError:
+def _ended_by(error: Exception) -> GenerationError:
     """The error of a request that ends because of `error`: at the end of the server, or after a fault in it."""
     if isinstance(error, ShuttingDown):
         return ShuttingDown(str(error))
@@ -247,7 +247,7 @@ class Engine:
             except Exception as error:  # subtle: without this thread nothing would ever be answered again
                 logger.exception("a round failed")
                 if call is not None and not call.future.done():
-                    call.future.set_exception(_told(error))
+                    call.future.set_exception(_ended_by(error))
                 self._fail_all(error)
             self._last_round = time.perf_counter() - before
             self._round_since = None
@@ -322,12 +322,12 @@ class Engine:
             self._new.clear()
             calls, self._calls = self._calls, deque()
         for call in calls:
-            call.future.set_exception(_told(error))
+            call.future.set_exception(_ended_by(error))
         for ticket in tickets.values():
             self.batch.drop(ticket.rows)
             for place, row in enumerate(ticket.rows):
                 self._of.pop(id(row), None)
                 if ticket.finish[place] is None:
-                    row.error = _told(error)
+                    row.error = _ended_by(error)
                     ticket.finish[place] = "failed"
             ticket.changed()

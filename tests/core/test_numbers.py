@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structgen._core._native import NumberMachine, RegexSpace, number_language
+from structgen.errors import LimitExceeded
 
 ALPHABET = "01259-.e+"
 BYTES = b"0123456789-+.eE"
@@ -433,7 +434,7 @@ def test_multiples_must_be_positive(text: str) -> None:
     ],
 )
 def test_limits_name_themselves(bounds: Bounds, message: str) -> None:
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(LimitExceeded, match=message):
         NumberMachine().language(**bounds)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from structgen._core import LimitError
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import GenerationError, LimitExceeded, SchemaInvalid
 from structgen.server.errors import ShuttingDown, failed, of_error
@@ -47,11 +48,11 @@ def test_statuses(error: GenerationError, before: int, midway: int) -> None:
 def test_clients_get_hints_that_they_can_follow(hint: str, told: str) -> None:
     error = LimitExceeded("too much", limit="call_steps", hint=hint)
     for api in (of_error(error, "response_format"), failed(error)):
-        assert api.message == f"too much\n{told}"
+        assert api.message == f"too much (limit call_steps)\n{told}"
     assert error.hint == hint
 
 
 def test_limits_of_the_core_have_hints_for_clients() -> None:
     for name in ("call_steps", "mask_steps", "call_seconds"):
-        error = limit_exceeded(ValueError(f"it takes too much (limit {name})"))
+        error = limit_exceeded(LimitError(f"it takes too much (limit {name})"))
         assert failed(error).message.endswith("\nSend a smaller or simpler one.")
