@@ -154,7 +154,7 @@ class MovingMatcher:
                 fresh = spec.renewed(self._now)
                 if fresh is None or not all(map(fresh.advance, tokens)):
                     return False
-        except (LimitExceeded, _core.LimitError, _core.Stopped):
+        except (LimitExceeded, _core.Stopped):
             return False
         self._now = fresh
         return True

@@ -18,7 +18,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from structgen._core import LimitError
 from structgen.errors import StructgenError
 from structgen.sampling.ahead import common
 from structgen.sampling.drafting import Place
@@ -225,7 +224,7 @@ class RunAhead:
         parts = (context, reader.drafters, self._chances, self._ends)
         try:
             grown = grow(*parts, size=size, depth=depth, branching=False, least=least)
-        except (LimitError, StructgenError):
+        except StructgenError:
             return DraftTree()  # of a guess nobody has to know
         self._remember(place.prefix, grown)
         return grown.tree

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from structgen._core import LimitError
 from structgen.errors import OptionError, StructgenError
 from structgen.sampling.law import StepLaw
 from structgen.sampling.streams import uniform_stream
@@ -260,7 +259,7 @@ class Run:
                 ):  # what one row has need not be worth it for all, and growing takes time
                     most = min(most, 2 + int(1.5 * self._reads))
                     depth = min(depth, most)
-            with suppress(LimitError, StructgenError):  # of a guess nobody has to know
+            with suppress(StructgenError):  # of a guess nobody has to know
                 known.grown = grow(*parts, size=most, depth=depth, branching=branching, least=least)
         return known.grown
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen._core import LimitError
 from structgen.errors import StructgenError
 
 from .drafters import Context, RowDrafter
@@ -125,7 +124,7 @@ def grow_sampled(
             context.drafted = len(tokens) - base
             if len(tree) == size:
                 return grown
-    except (LimitError, StructgenError):
+    except StructgenError:
         return grown  # of a guess nobody has to know; what was drawn so far counts
     finally:
         if len(tokens) > base:
