@@ -40,7 +40,7 @@ _MASK_BYTES_PER_VOCABULARY = 12 << 20
 _PROGRAM_BYTES_PER_VOCABULARY = 256 << 20
 """The same for what the programs have made, the newest apart: a search can leave hundreds of megabytes behind."""
 _LOOK_EVERY = 8
-"""What the programs hold is added up for each eighth new one, as it takes as long as compiling a small schema,"""
+"""The memory of the programs is added up for each eighth new one, as it takes as long as a small schema,"""
 _LOOK_AFTER = 8 << 20
 """and where the memory of the vocabulary's space has changed by so many bytes since the last time."""
 _LET_GO_AT_ONCE = 4
@@ -60,8 +60,8 @@ class _Programs(dict[Constraint, _core.Program]):
     space_memory = 0
     """What the vocabulary's space held when the programs' memory was last added up, in bytes."""
 
-    def let_go(self) -> None:
-        """Let programs go, those used longest ago first, until the others hold no more than they may."""
+    def evict(self) -> None:
+        """Remove the programs used longest ago, until the others hold `_PROGRAM_BYTES_PER_VOCABULARY` at most."""
         held = sum(one.memory for one in list(self.values()))
         for oldest in list(self) if held > _PROGRAM_BYTES_PER_VOCABULARY else ():
             gone = self.pop(oldest, None)
@@ -95,7 +95,7 @@ def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.
         )
     known.made += 1
     if known.made % _LOOK_EVERY == 0 or abs(vocabulary.engine.memory - known.space_memory) > _LOOK_AFTER:
-        known.let_go()
+        known.evict()
         known.space_memory = vocabulary.engine.memory
     known[constraint] = program
     # A program in use keeps its masks anyway, so a few at a time are let go.

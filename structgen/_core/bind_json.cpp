@@ -12,7 +12,7 @@ using namespace nb::literals;
 namespace structgen {
 namespace {
 
-// Keys of all objects of a well-formed text: strings that a colon follows.
+// The number of keys of all objects of a well-formed text. A key is a string that is followed by a colon.
 size_t keys_in(std::string_view text) {
   size_t keys = 0;
   for (size_t i = text.find('"'); i != text.npos; i = text.find('"', i)) {
@@ -55,20 +55,20 @@ size_t members_in(PyObject *value) {
 }  // namespace
 
 void bind_json(nb::module_ &m) {
-  // Of two members with one key the decoder keeps the last, so that a dict has fewer members than the text has keys.
-  // Counting takes a third of the time of a hook that looks at each object while it is decoded.
+  // The decoder keeps the last of two members with the same key, so the dicts then have fewer members than the text has
+  // keys. Counting takes a third of the time of a hook that looks at each object while it is decoded.
   m.def(
       "has_repeated_keys",
       [](nb::str text, nb::handle decoded) {
         Py_ssize_t size = 0;
         const char *utf8 = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
         nb::object encoded;
-        if (!utf8) {  // halves of surrogate pairs
-            PyErr_Clear();
-            encoded = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogatepass"));
-            if (!encoded.is_valid()) throw nb::python_error();
-            utf8 = PyBytes_AS_STRING(encoded.ptr());
-            size = PyBytes_GET_SIZE(encoded.ptr());
+        if (!utf8) {  // the text has a half of a surrogate pair
+          PyErr_Clear();
+          encoded = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogatepass"));
+          if (!encoded.is_valid()) throw nb::python_error();
+          utf8 = PyBytes_AS_STRING(encoded.ptr());
+          size = PyBytes_GET_SIZE(encoded.ptr());
         }
         charge(static_cast<uint64_t>(size) / 16);
         return keys_in({utf8, static_cast<size_t>(size)}) != members_in(decoded.ptr());

@@ -50,7 +50,7 @@ class CallLimits {
 }  // namespace
 
 void bind_work(nb::module_ &m) {
-  // Kinds of the package's own errors: what no caller catches is one of them all the same.
+  // Subclasses of the package's errors, so that an error of the core that nothing converts is a `StructgenError`, too.
   const nb::module_ errors = nb::module_::import_("structgen.errors");
   nb::exception<LimitError>(m, "LimitError", errors.attr("LimitExceeded"));
   nb::exception<Stopped>(m, "Stopped", errors.attr("Stopped"));
@@ -83,7 +83,7 @@ void bind_work(nb::module_ &m) {
       .def("__exit__", [](CallLimits &self, nb::args) { self.exit(); });
 
   m.def("work_done", &work::done);
-  // For what Python reads: it ends where a call of the core would.
+  // Python code that reads schemas and patterns calls it, so that `CallLimits` end it.
   m.def("charge", [](uint64_t units) { charge(units); }, "units"_a);
   // Called in the child of a fork: its only thread is the main one.
   m.def("main_thread_is_here", [] { main_thread = PyThread_get_thread_ident(); });

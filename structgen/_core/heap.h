@@ -6,7 +6,8 @@
 // and dies with it (arenas, masks) is allocated by `std::malloc` and is not part of these accounts.
 //
 // On Linux all of it is counted, since the standard library is linked into the module; the size of a block is known up
-// to 16 bytes, and a large one's up to a page. Elsewhere memory that the standard library allocates inside itself (long strings) is not counted.
+// to 16 bytes, and a large one's up to a page. Elsewhere memory that the standard library allocates inside itself (long
+// strings) is not counted.
 #pragma once
 
 #include <atomic>

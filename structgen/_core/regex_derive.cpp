@@ -21,7 +21,7 @@ constexpr Step NOWHERE[] = {{RegexSpace::EMPTY, 0}};
 constexpr size_t STEPS_PER_CHUNK = 8'192;
 constexpr size_t UNITED_PER_ROW = 256;  // parts of unions gone through that count as one more state
 
-// Steps being made, on the stack: derivatives are made so often that their allocations show.
+// Steps under construction, on the stack. Derivatives are made so often that allocations for them are noticeable.
 class StepList {
  public:
   // `from` rises from call to call.

@@ -183,7 +183,7 @@ JsonOptions read_options(nb::dict options) {
   return o;
 }
 
-// What the reading of a part of a schema meets where that part has another shape, as one kind of error. `part()` returns its name.
+// Reads a part of a schema. If the part has another shape than expected, throws an error with its name, `part()`.
 template <class Part, class Read>
 auto checked(const Part &part, const Read &read) {
   auto malformed = [&] { return std::invalid_argument("malformed IR: " + part() + " has another shape than the core expects"); };

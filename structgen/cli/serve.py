@@ -162,8 +162,8 @@ def _settings(arguments: argparse.Namespace) -> Any:
     if (from_environment := os.environ.get(_KEY_VARIABLE)) is not None:
         found = [key for key in from_environment.split(",") if key.strip()]
         if not found:
-            # subtle: a variable that another one was to fill; without a key the server would be open.
-            raise OptionError(f"{_KEY_VARIABLE} has no key in it", hint="Unset it to let everybody in.")
+            # Why: a deployment whose secret is missing sets an empty variable, and would start an open server.
+            raise OptionError(f"{_KEY_VARIABLE} has no key in it", hint="Unset it to serve without a key.")
         keys += found
     named = Path(arguments.model).name if arguments.model else _EMBEDDED
     chosen = given(_LIMITS)

@@ -276,7 +276,9 @@ class Engine:
         called = time.monotonic()
         told: dict[int, Ticket] = {}
         changed = self.batch.step(prompts=call is None)
-        if call is not None and call.reads and changed:  # rows that only wait for masks make no measure
+        if (
+            call is not None and call.reads and changed
+        ):  # a round in which all rows wait for masks is no measure
             self._adapt_call_tokens(called - began, time.monotonic() - called)
         for row in changed:
             known = self._of.get(id(row))

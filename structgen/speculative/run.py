@@ -259,7 +259,7 @@ class Run:
                 ):  # what one row has need not be worth it for all, and growing takes time
                     most = min(most, 2 + int(1.5 * self._reads))
                     depth = min(depth, most)
-            with suppress(StructgenError):  # of a guess nobody has to know
+            with suppress(StructgenError):  # a guess that fails is dropped
                 known.grown = grow(*parts, size=most, depth=depth, branching=branching, least=least)
         return known.grown
 

@@ -4,8 +4,8 @@ Why: which keywords a name's pattern finds, and what a look-ahead can meet, are 
 Invariant: an answer is proven; where the engine's budget ends first, languages count as meeting one another and as
 not including one another, which makes the callers refuse.
 Cost: a compilation for each expression, remembered, and one search for each question. Terminals that begin with
-different bytes, as most keywords do, are told apart without one (`apart`). Patterns that look ahead and begin alike
-ask questions by the third power of their number, so the number of questions has a limit.
+different bytes, as most keywords do, are distinguished without a search (`apart`). The number of questions grows with
+the third power of the number of patterns that look ahead and begin alike, so it has a limit.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _Answer = TypeVar("_Answer")
 _MAX_QUERIES = 100_000
 """For one grammar; so many take about three seconds. The ready grammars ask up to 2,408."""
 _BEGINNING = 8
-"""Bytes by which terminals are told apart,"""
+"""`apart` compares at most so many first bytes,"""
 _STATES = 8
-"""as long as so few states of the automaton are possible after them."""
+"""and stops where more states of the automaton than these are possible after them."""
 
 
 class Languages:
@@ -36,8 +36,8 @@ class Languages:
         self._error = _core.LimitError
         self._space = _core.RegexSpace()
         self._known: dict[int, tuple[RE, int]] = {}
-        """By identity: hashing an expression takes as long as compiling it. The expression is kept, so that no
-        other one gets its identity."""
+        """Compiled expressions by `id`, since hashing an expression takes as long as compiling it. The expression is
+        kept, so that its `id` is not used again."""
         self._followed: dict[int, RE] = {}
         self._beginnings: dict[int, tuple[int, ...]] = {}
         self._queries = 0
@@ -61,7 +61,7 @@ class Languages:
 
     def followed(self, language: RE) -> RE:
         """The texts that begin with a text of `language`."""
-        self._compiled(language)  # keeps it, and with it its identity
+        self._compiled(language)  # keeps `language`, so that its `id` is not used again
         if id(language) not in self._followed:
             self._followed[id(language)] = concat([language, TEXT])
         return self._followed[id(language)]

@@ -122,8 +122,10 @@ class _Judge:
         return True
 
     def _meets(self, following: list[RE], after: Callable[[RE], RE], texts: RE) -> bool:
-        """May a text be in `texts` and in `after(one)`, for one of those that follow? Mostly one question for all shows
-        that none is."""
+        """May a text be in `texts` and in `after(one)`, for a terminal that may follow?
+
+        In most grammars the answer is no, and one question about the union of all of them shows it.
+        """
         if len(following) > 1 and not self.languages.meet(after(alternate(following)), texts):
             return False
         return any(self.languages.meet(after(one), texts) for one in following)

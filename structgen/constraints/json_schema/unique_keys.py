@@ -31,7 +31,7 @@ class RepeatedKey(ValueError):
 
 
 def repeated_key(text: str, decoded: Any) -> RepeatedKey | None:
-    """The error about the first object of `text` in which a key stands twice; None if there is none.
+    """Return the error about the first object of `text` that has a key twice, or None.
 
     Args:
         text: Well-formed JSON.

@@ -143,8 +143,8 @@ class EcmaParser(Parser):
                 item: RE = self.character(chr(member))
             else:
                 if self.flags.ignore_case and letter in "pP":
-                    member = self.close(member, position)
-                self.spend(len(member) // 16, position)
+                    member = self.close_under_case(member, position)
+                self.count_ranges(len(member) // 16, position)
                 item = character_class(member)
             self.add(item, after - position)
 

@@ -126,8 +126,8 @@ class Parser:
         self.captures = 0
         self.has_looks = False
         self.ranges = 0
-        self.closed: dict[tuple[int, bool], tuple[Ranges, Ranges]] = {}
-        """Ranges by identity, as escapes have the same ones each time; with the other cases of what is in them."""
+        self.case_closures: dict[tuple[int, bool], tuple[Ranges, Ranges]] = {}
+        """By `id` of the ranges of an escape, which are one object: the ranges, and those with the other cases."""
         self.run = _VERBOSE_RUN if flags.verbose else _RUN
         if len(pattern) > limits.length:
             raise LimitExceeded(
@@ -458,22 +458,23 @@ class Parser:
             else:
                 ranges.append((first, last))
             position = after_last
-        self.spend((5 if negated_class else 1) * len(ranges), start)  # what is between them takes longer
+        self.count_ranges((5 if negated_class else 1) * len(ranges), start)  # negation takes longer
         result = normalise_ranges(ranges)
         if self.flags.ignore_case:
-            result = self.close(result, start)
+            self.count_ranges(4 * len(result), start)
+            result = close_ranges(result, self.dialect, self.flags.ascii)
         return character_class(negate_ranges(result) if negated_class else result)
 
-    def close(self, ranges: Ranges, position: int) -> Ranges:
-        """The ranges of a class and the other cases of what is in them."""
+    def close_under_case(self, ranges: Ranges, position: int) -> Ranges:
+        """Add the other cases of the characters that an escape stands for."""
         key = (id(ranges), self.flags.ascii)
-        if key not in self.closed:
-            self.spend(4 * len(ranges), position)
-            self.closed[key] = ranges, close_ranges(ranges, self.dialect, self.flags.ascii)
-        return self.closed[key][1]
+        if key not in self.case_closures:
+            self.count_ranges(4 * len(ranges), position)
+            self.case_closures[key] = ranges, close_ranges(ranges, self.dialect, self.flags.ascii)
+        return self.case_closures[key][1]
 
-    def spend(self, ranges: int, position: int) -> None:
-        """Count ranges of characters that a class has, of which a short escape can stand for hundreds."""
+    def count_ranges(self, ranges: int, position: int) -> None:
+        """Count ranges of characters against the limit. A short escape can stand for hundreds of ranges."""
         charge(_UNITS * ranges)
         self.ranges += ranges
         if self.ranges > self.limits.class_ranges:

@@ -158,7 +158,7 @@ class PythonParser(Parser):
             if isinstance(member, int):
                 item: RE = self.character(chr(member))
             else:
-                self.spend(len(member) // 16, position)
+                self.count_ranges(len(member) // 16, position)
                 item = character_class(member)
             self.add(item, after - position)
 
