@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from structgen.errors import TypeNotSupported
 
-__all__ = ["BoundCall", "arguments_model", "bind", "is_function"]
+__all__ = ["BoundCall", "arguments_model", "arguments_of", "bind", "is_function"]
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,20 @@ def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     return create_model(_name(function), __config__=config, __doc__=inspect.getdoc(function), **fields)
 
 
+def arguments_of(validated: Any) -> Any:
+    """The arguments that an arguments model holds, by parameter; what is no such model comes back as it is."""
+    if not isinstance(validated, BaseModel):
+        return validated
+    return {
+        field.alias: getattr(validated, name)
+        for name, field in type(validated).model_fields.items()
+        if name in validated.model_fields_set
+    }
+
+
 def bind(function: Callable[..., Any], validated: BaseModel) -> BoundCall:
     """The call that a validated arguments model stands for."""
-    names = inspect.signature(function).parameters
-    given = {
-        name: getattr(validated, field_name)
-        for name, field_name in zip(names, type(validated).model_fields, strict=True)
-        if field_name in validated.model_fields_set
-    }
-    return BoundCall(function, given)
+    return BoundCall(function, arguments_of(validated))
 
 
 def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:

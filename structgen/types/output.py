@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, ForwardRef, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
@@ -32,12 +32,14 @@ from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
 
 from .blame import FAULTS, not_supported, show
+from .core_schemas import SchemaIndex
 from .describe import describe_schema
-from .functions import arguments_model, bind, is_function
+from .functions import arguments_model, arguments_of, bind, is_function
 from .labels import labels_of
+from .open_containers import rooted
 from .raw_text import Text, text_constraint
 from .schemas import describing_schema, generating_schema
-from .views import GrowingView
+from .views import GrowingText, GrowingValue, GrowingView, OnItem
 
 __all__ = ["OutputType", "constraint_for_type", "output_type"]
 
@@ -50,9 +52,11 @@ class OutputType:
     constraint: Constraint
     validate: Callable[[str], Any]
     """From a whole text to the value; raises `OutputInvalid`."""
-    growing: Callable[[], Callable[[str], Any]]
+    growing: Callable[[], GrowingValue]
     """A new reader for one growing text: given the text so far, what there is of the value (None before there
     is anything). It reads only what is new."""
+    growing_items: Callable[[OnItem], GrowingValue] | None = field(default=None, repr=False)
+    """The same, reporting each finished item of an array; None where the text is not JSON."""
     is_free_text: bool = False
     """Every text is a value, so text that was cut off is one, too."""
     description: str = field(default="", repr=False)
@@ -91,7 +95,7 @@ def _build(annotation: Any) -> OutputType:
     if isinstance(annotation, Constraint):
         return _from_constraint(annotation)
     if annotation is str:
-        return _text_type("str", Text(), str, is_free_text=True)
+        return _text_type("str", Text(), str, str, is_free_text=True)
     if isinstance(annotation, (str, ForwardRef)):  # pydantic would evaluate it, whoever wrote it
         raise TypeNotSupported(
             f"{annotation!r:.60} is a text, not a type",
@@ -105,7 +109,7 @@ def _build(annotation: Any) -> OutputType:
         model = arguments_model(annotation)
         adapter: TypeAdapter[Any] = _adapter(model)
         return _json_type(
-            model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), dict[str, Any]
+            model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), arguments_of
         )
     if isinstance(annotation, (dict, list, tuple, set, bytes, int, float)):
         raise TypeNotSupported(
@@ -124,10 +128,10 @@ def _from_constraint(constraint: Constraint) -> OutputType:
             name="JSON value",
             constraint=constraint,
             validate=_checked("JSON value", json.loads),
-            growing=lambda: GrowingView(Any),
+            **_growing(_adapter(Any)),
             schema=constraint.source,
         )
-    return _text_type(constraint.describe(), constraint, str, constraint.instructions())
+    return _text_type(constraint.describe(), constraint, str, str, constraint.instructions())
 
 
 def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
@@ -136,7 +140,7 @@ def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
         name=show(annotation),
         constraint=choice(labels),
         validate=labels.__getitem__,
-        growing=lambda: lambda text: None,
+        growing=lambda: GrowingText(None, labels.__getitem__),
         description=f"Answer with one of: {listed}.",
     )
 
@@ -149,14 +153,19 @@ def _from_pydantic(annotation: Any) -> OutputType:
     if constraint is not None:
         validate = adapter.validate_python if _is_text(annotation) else adapter.validate_strings
         said = _described_text(schema, adapter)
-        return _text_type(name, constraint, _checked(name, validate), said, schema=json.dumps(schema))
-    return _json_type(annotation, adapter, adapter.validate_json, annotation)
+        return _text_type(
+            name, constraint, _checked(name, validate), _shown_text(adapter), said, schema=json.dumps(schema)
+        )
+    return _json_type(annotation, adapter, adapter.validate_json)
 
 
 def _json_type(
-    annotation: Any, adapter: TypeAdapter[Any], parse: Callable[[str], Any], shape: Any
+    annotation: Any,
+    adapter: TypeAdapter[Any],
+    parse: Callable[[str], Any],
+    appearance: Callable[[Any], Any] | None = None,
 ) -> OutputType:
-    """`parse` makes the value of a whole text, partial values have the type `shape`."""
+    """`parse` makes the value of a whole text; `appearance` changes how partial values of `adapter` appear."""
     name = show(annotation)
     schema = _generating(annotation, adapter)
     try:
@@ -171,7 +180,7 @@ def _json_type(
         name=name,
         constraint=constraint,
         validate=_checked(name, parse),
-        growing=lambda: GrowingView(shape),
+        **_growing(adapter, appearance),
         description=describe_schema(describing_schema(adapter)),
         schema=constraint.source,
     )
@@ -181,13 +190,40 @@ def _text_type(
     name: str,
     constraint: Constraint,
     validate: Callable[[str], Any],
+    appearance: Callable[[str], Any] | None,
     description: str = "",
     is_free_text: bool = False,
     schema: str | None = None,
 ) -> OutputType:
     return OutputType(
-        name, constraint, validate, lambda: lambda text: text or None, is_free_text, description, schema
+        name=name,
+        constraint=constraint,
+        validate=validate,
+        growing=lambda: GrowingText(appearance, validate),
+        is_free_text=is_free_text,
+        description=description,
+        schema=schema,
     )
+
+
+def _growing(adapter: TypeAdapter[Any], appearance: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+    """The two ways to read a growing JSON text; the type is looked through when the first text grows."""
+
+    @cache
+    def index() -> SchemaIndex:
+        return SchemaIndex(adapter)
+
+    return {
+        "growing": lambda: GrowingView(index(), show=appearance),
+        "growing_items": lambda on_item: GrowingView(index(), show=appearance, on_item=on_item),
+    }
+
+
+def _shown_text(adapter: TypeAdapter[Any]) -> Callable[[str], Any] | None:
+    """How a text that is not finished appears; None where it has no value before its end (a date)."""
+    index = SchemaIndex(adapter)
+    roots = index.text_roots(index.root)
+    return None if roots is None else lambda text: rooted(text, roots)
 
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
