@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import diffusion, ltl, monitors
-    from .api import generate, run, stream
+    from .api import generate, run, stream, stream_items
     from .beam_finding import beam
     from .constraints.base import Constraint
     from .constraints.choice import choice
@@ -138,6 +138,7 @@ _HOMES = {
     "sample_async": "posterior_sampling",
     "special": "constraints.composition",
     "stream": "api",
+    "stream_items": "api",
     "text": "constraints.composition",
     "tools": "tools",
     "with_processors": "models",
@@ -213,6 +214,7 @@ __all__ = [
     "sample_async",
     "special",
     "stream",
+    "stream_items",
     "text",
     "tools",
     "with_processors",

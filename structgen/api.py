@@ -17,6 +17,7 @@ from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
 from structgen.sampling.conditions import Potential, Product
 from structgen.sampling.options import make_options
 from structgen.speculative.defaults import drafting_of
+from structgen.streams import ItemStream, Stream
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
     "run_batch",
     "run_encoded",
     "stream",
+    "stream_items",
 ]
 
 T = TypeVar("T")
@@ -160,44 +162,71 @@ def stream(
     describe: bool = False,
     cancel: Cancel | None = None,
     **options: Any,
-) -> Iterator[Any]:
+) -> Stream[Any]:
     """Partial values as they grow, each different from the one before; the last one is whole and validated.
 
     Raises as `generate` does, after the last partial value. Dropping the iterator stops the generation.
+    `Stream.is_complete` says which parts of the last partial value are finished.
     """
-    check_model(model)
     kind = _kind(output)
+    return Stream(kind, _steps(model, prompt, kind, describe, cancel, options))
+
+
+def stream_items(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any,
+    *,
+    path: str | Sequence[str | int] = (),
+    describe: bool = False,
+    cancel: Cancel | None = None,
+    **options: Any,
+) -> ItemStream[Any]:
+    """The items of a list, one by one, each validated as soon as the model has finished it.
+
+    Args:
+        model: The model.
+        prompt: The prompt.
+        output: A type that is a list (``list[Person]``), or has one at `path`.
+        path: Where the list is, as ``"order.items"``; empty where the output itself is the list.
+        describe: Add the fields of the type and their descriptions to the prompt.
+        cancel: Called between tokens; generation stops when it returns True.
+        **options: Those of `SamplingOptions`.
+
+    Raises:
+        OptionError: `output` has no list at `path`.
+        OutputInvalid: While iterating, where a validator refuses an item.
+        Truncated: While iterating, after the items that are finished.
+    """
+    kind = _kind(output)
+    return ItemStream(kind, _steps(model, prompt, kind, describe, cancel, options), path)
+
+
+def _steps(
+    model: LanguageModel,
+    prompt: Prompt,
+    kind: OutputType,
+    describe: bool,
+    cancel: Cancel | None,
+    options: dict[str, Any],
+) -> Iterator[Any]:
+    """The generation step by step: each has the text so far, the last one the generation."""
+    check_model(model)
     options.setdefault("exact_weight", False)
     chosen = make_options(options)
     asked = described(prompt, kind) if describe else prompt
     if answers_itself(model):
-        return _partial_values(kind, model.answer_steps(asked, kind, chosen, cancel=cancel))
+        return model.answer_steps(asked, kind, chosen, cancel=cancel)
     ids = model.encode(asked)
     matcher = open_matcher(kind.constraint, model.vocabulary)
     drafting = drafting_of(model, chosen)
-    steps = generate_steps(model, [ids], [matcher], chosen, cancel=cancel, drafting=drafting)
-    return _partial_values(kind, steps)
+    return generate_steps(model, [ids], [matcher], chosen, cancel=cancel, drafting=drafting)
 
 
 def _kind(output: Any) -> OutputType:
     if isinstance(output, Potential | Product):
         raise OptionError("masks alone know nothing of potentials", hint="structgen.sample(...) takes them.")
     return output_type(output)
-
-
-def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:
-    growing, last = kind.growing(), None
-    for step in steps:
-        result = None if step.generation is None else Result[Any](kind, step.generation)
-        if result is not None and result.error is None:
-            yield result.value
-            return
-        partial = growing(step.text)
-        if partial is not None and partial != last:
-            last = partial
-            yield partial
-        if result is not None and result.error is not None:
-            raise result.error
 
 
 def answers_itself(model: Any) -> TypeGuard[AnsweringModel]:

@@ -15,7 +15,7 @@ import functools
 import inspect
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
 
 import jinja2
@@ -28,6 +28,7 @@ from structgen.progress import ProgressBar
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
 from structgen.sampling.options import OPTION_NAMES, make_options
+from structgen.streams import AsyncStream, ItemStream, Stream
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ __all__ = ["PromptFunction", "prompt"]
 
 R = TypeVar("R")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-_END = object()
 _INSTANCE = "_structgen_instance"
 """What templates of methods call `self`, which is a word of Jinja's own."""
 _VALUE_ONLY: dict[str, Any] = {"exact_weight": False}
@@ -131,19 +131,21 @@ class PromptFunction(Generic[R]):
         finally:
             stop.set()
 
-    def stream(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    def stream(self, *args: Any, **kwargs: Any) -> Stream[Any]:
         """Partial values as they grow; the last one is whole and validated."""
         return self._stream(None, args, kwargs)
 
-    async def astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    def astream(self, *args: Any, **kwargs: Any) -> AsyncStream[Any]:
         """The same as `stream`, for ``async for``."""
-        stop = threading.Event()
-        values = self._stream(stop.is_set, args, kwargs)
-        try:
-            while (value := await asyncio.to_thread(next, values, _END)) is not _END:
-                yield value
-        finally:
-            stop.set()
+        return AsyncStream(lambda cancel: self._stream(cancel, args, kwargs))
+
+    def stream_items(self, *args: Any, **kwargs: Any) -> ItemStream[Any]:
+        """The items of a function that returns a list, each validated as soon as it is finished."""
+        return self._stream_items(None, args, kwargs)
+
+    def astream_items(self, *args: Any, **kwargs: Any) -> AsyncStream[Any]:
+        """The same as `stream_items`, for ``async for``."""
+        return AsyncStream(lambda cancel: self._stream_items(cancel, args, kwargs))
 
     def map(
         self,
@@ -232,10 +234,19 @@ class PromptFunction(Generic[R]):
 
     def _stream(
         self, cancel: api.Cancel | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Iterator[Any]:
+    ) -> Stream[Any]:
         kwargs, given = self._split(kwargs)
         options = {**self._given, **given}
         return api.stream(self.model, self.render(*args, **kwargs), self.output, cancel=cancel, **options)
+
+    def _stream_items(
+        self, cancel: api.Cancel | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> ItemStream[Any]:
+        kwargs, given = self._split(kwargs)
+        options = {**self._given, **given}
+        return api.stream_items(
+            self.model, self.render(*args, **kwargs), self.output, cancel=cancel, **options
+        )
 
     def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The function's own arguments and the sampling options; a parameter hides an option of its name."""

@@ -6,6 +6,7 @@ was cut off never passes for a value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
@@ -81,6 +82,18 @@ class Result(Generic[T]):
         """What there is of the value, unvalidated; the value itself where it is whole."""
         value, error = self._outcome
         return value if error is None else self.output.partial(self.text)
+
+    def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
+        """Whether the part of `partial` at `path` is finished; of a whole value every part is.
+
+        Args:
+            path: Field names, keys and indices: ``"items.0.name"`` or ``("items", 0, "name")``; empty for the whole.
+        """
+        if self.error is None:
+            return True
+        growing = self.output.growing()
+        growing(self.text)
+        return growing.is_complete(path)
 
     @property
     def text(self) -> str:

@@ -57,6 +57,10 @@ class Builder:
         """What Python calls the member of that key or index."""
         return key
 
+    def slots_named(self, name: str) -> list[Slot]:
+        """Where a member that Python calls `name` stands; several keys may be written for it, or none."""
+        return [self.slot(name)]
+
     def add(self, key: Any, value: Any, fits: bool) -> None:
         """Take a finished member."""
         declared = self.declares(key)
@@ -186,6 +190,10 @@ class _Record(Builder):
 
     def name(self, key: str) -> str:
         return self._names.get(key, key)
+
+    def slots_named(self, name: str) -> list[Slot]:
+        keys = [key for key, field in self._names.items() if name in (key, field)]
+        return [self.slot(key) for key in keys or [name] if self.declares(key)]
 
     def _add(self, key: str, value: Any) -> None:
         self._put(self.given, self.extras, key, value)

@@ -41,7 +41,7 @@ from .raw_text import Text, text_constraint
 from .schemas import describing_schema, generating_schema
 from .views import GrowingText, GrowingValue, GrowingView, OnItem
 
-__all__ = ["OutputType", "constraint_for_type", "output_type"]
+__all__ = ["OutputType", "constraint_for_type", "output_type", "refusal"]
 
 
 @dataclass(frozen=True)
@@ -246,28 +246,33 @@ def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
     def validate(text: str) -> Any:
         try:
             return parse(text)
-        except ValidationError as error:
-            found = error.errors()
-            for one in found:
-                # subtle: a validator's own error knows the frames around it, and pydantic's error, which holds it,
-                # is invisible to the garbage collector: matchers and results in those frames would stay for ever.
-                own = one.get("ctx", {}).get("error")
-                if isinstance(own, BaseException):
-                    own.__traceback__ = None
-            problems = [f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in found]
-            raise OutputInvalid(
-                f"the output is well formed but not a valid {name}: {'; '.join(problems[:3])}",
-                text=text,
-                hint="A Python validator refused it, or a limit that JSON Schema cannot state.",
-            ) from error
         except (ValueError, RecursionError) as error:
-            raise OutputInvalid(
-                f"the output cannot be read as a {name}: {error}",
-                text=text,
-                hint="It is nested too deeply or holds a number with too many digits; bound them in the schema.",
-            ) from error
+            raise refusal(name, text, error) from error
 
     return validate
+
+
+def refusal(name: str, text: str, error: Exception) -> OutputInvalid:
+    """The error of a text that was to be a `name`, from what its validation raised."""
+    if not isinstance(error, ValidationError):
+        return OutputInvalid(
+            f"the output cannot be read as a {name}: {error}",
+            text=text,
+            hint="It is nested too deeply or holds a number with too many digits; bound them in the schema.",
+        )
+    found = error.errors()
+    for one in found:
+        # subtle: a validator's own error knows the frames around it, and pydantic's error, which holds it,
+        # is invisible to the garbage collector: matchers and results in those frames would stay for ever.
+        own = one.get("ctx", {}).get("error")
+        if isinstance(own, BaseException):
+            own.__traceback__ = None
+    problems = [f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in found]
+    return OutputInvalid(
+        f"the output is well formed but not a valid {name}: {'; '.join(problems[:3])}",
+        text=text,
+        hint="A Python validator refused it, or a limit that JSON Schema cannot state.",
+    )
 
 
 def _is_text(annotation: Any) -> bool:

@@ -24,8 +24,8 @@ from .open_containers import MISSING, Builder, builder_for, rooted
 
 __all__ = ["GrowingText", "GrowingValue", "GrowingView", "OnItem"]
 
-OnItem = Callable[[tuple[Any, ...], Any, Exception | None], None]
-"""Called with the path of an array, an item of it that is finished, and the error of its validation."""
+OnItem = Callable[[tuple[Any, ...], int, Any, Exception | None], None]
+"""Called after each finished item of an array: the array's path, the item's index, the item, its validation's error."""
 
 
 class GrowingValue(Protocol):
@@ -120,6 +120,21 @@ class GrowingView:
                 return False
         return False
 
+    def holds_array(self, path: Sequence[str]) -> bool:
+        """Whether the type may have an array at `path`."""
+        slots = [self._index.root]
+        for step in path:
+            inner = []
+            for slot in slots:
+                for container in self._index.containers(slot, True):
+                    inner += builder_for(self._index, container, True).slots_named(step)
+                for container in self._index.containers(slot, False):
+                    inner += (
+                        [builder_for(self._index, container, False).slot(int(step))] if step.isdigit() else []
+                    )
+            slots = inner
+        return any(self._index.containers(slot, False) for slot in slots)
+
     # -- what the reader reports
 
     def on_open(self, is_object: bool, start: int) -> None:
@@ -171,7 +186,7 @@ class GrowingView:
         if self._on_item is not None and not frame.is_object:
             *outer, (_, best) = self._chain()
             value, error = results[best.slot(frame.key).key]
-            self._on_item(tuple(builder.name(one.key) for one, builder in outer), value, error)
+            self._on_item(tuple(builder.name(one.key) for one, builder in outer), frame.key, value, error)
         frame.finished.add(frame.key)
         frame.key = None if frame.is_object else frame.key + 1
 
