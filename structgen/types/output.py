@@ -22,7 +22,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Annotated, Any, ForwardRef, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -38,6 +38,7 @@ from .functions import arguments_model, arguments_of, bind, is_function
 from .labels import labels_of
 from .open_containers import rooted
 from .raw_text import Text, text_constraint
+from .readable import Unreadable, check_readable
 from .schemas import describing_schema, generating_schema
 from .views import GrowingText, GrowingValue, GrowingView, OnItem
 
@@ -78,12 +79,12 @@ def output_type(annotation: Any) -> OutputType:
     """The output type that an annotation (or a constraint, or a function) stands for."""
     if isinstance(annotation, OutputType):
         return annotation
+    declared = _Declared(annotation)
     try:
-        return _cached(annotation)
-    except TypeError as error:
-        if "unhashable" not in str(error):
-            raise
-        return _build(annotation)
+        hash(declared)
+    except TypeError:  # metadata without a hash
+        return _build(declared)
+    return _cached(declared)
 
 
 def constraint_for_type(annotation: Any) -> Constraint:
@@ -91,7 +92,32 @@ def constraint_for_type(annotation: Any) -> Constraint:
     return output_type(annotation).constraint
 
 
-def _build(annotation: Any) -> OutputType:
+class _Declared:
+    """An annotation as it is declared: `int | str` equals `str | int` for Python, but is another type here."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation = annotation
+        self._key = _as_declared(annotation)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Declared) and self._key == other._key
+
+
+def _as_declared(annotation: Any) -> Any:
+    """Parts in their order, values with their types."""
+    if get_origin(annotation) is Literal:
+        return Literal, tuple((type(value), value) for value in get_args(annotation))
+    if get_origin(annotation) is Annotated:
+        return Annotated, _as_declared(annotation.__origin__), annotation.__metadata__
+    inner = get_args(annotation)
+    return (get_origin(annotation), tuple(map(_as_declared, inner))) if inner else annotation
+
+
+def _build(declared: _Declared) -> OutputType:
+    annotation = declared.annotation
     if isinstance(annotation, Constraint):
         return _from_constraint(annotation)
     if annotation is str:
@@ -152,6 +178,7 @@ def _from_pydantic(annotation: Any) -> OutputType:
     constraint = text_constraint(schema, f"the type {name}")
     if constraint is not None:
         validate = adapter.validate_python if _is_text(annotation) else adapter.validate_strings
+        _check_readable(annotation, adapter, constraint, validate)
         said = _described_text(schema, adapter)
         return _text_type(
             name, constraint, _checked(name, validate), _shown_text(adapter), said, schema=json.dumps(schema)
@@ -176,6 +203,7 @@ def _json_type(
             where=error.where,
             hint=error.hint,
         ) from error
+    _check_readable(annotation, adapter, constraint, parse)
     return OutputType(
         name=name,
         constraint=constraint,
@@ -238,6 +266,17 @@ def _generating(annotation: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
         return generating_schema(adapter)
     except FAULTS as error:
         raise not_supported(annotation, error) from error
+
+
+def _check_readable(
+    annotation: Any, adapter: TypeAdapter[Any], constraint: Constraint, parse: Callable[[str], Any]
+) -> None:
+    try:
+        check_readable(adapter.core_schema, constraint, parse)
+    except Unreadable as error:
+        raise TypeNotSupported(
+            f"{show(annotation)} cannot be an output type: {error}", hint=error.hint
+        ) from error
 
 
 def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
