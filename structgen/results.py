@@ -58,7 +58,7 @@ class Result(Generic[T]):
                 f"no token continues {generation.text[-60:]!r} ({generation.retries} steps back did not help{said})",
                 hint="Look at what the monitors say there: it may be nothing, or nothing that the constraint allows."
                 if refused
-                else "Raise max_retries, try another seed, or simplify the constraint.",
+                else "Raise max_backtracks, try another seed, or simplify the constraint.",
                 **about,
             )
         return GenerationError("generation was cancelled", **about)

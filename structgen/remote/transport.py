@@ -248,6 +248,7 @@ class Transport:
         fault = RemoteError(
             f"the server answers {status}: {_said(bytes(content))}",
             status=status,
+            body=bytes(content[:_MOST_ERROR_BYTES]).decode("utf-8", "replace"),
             where=self.url,
             hint=_HINTS.get(status, _REDIRECTED if 300 <= status < 400 else None),
         )
