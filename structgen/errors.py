@@ -33,6 +33,7 @@ fault is, sees it, and is told what to do.
     ├── ModelError                   a model cannot be loaded or run
     │   └── RemoteError              status, body; a server that runs one cannot be reached, or answers with an error
     ├── LanguageServerMissing        no program that analyses a language is installed
+    ├── PackageMissing               an optional package is not installed (also an `ImportError`)
     └── GenerationError              text, result; generation started but cannot end well
         ├── DeadEnd                  no token continues the text
         ├── Truncated                the token budget ended before the text was complete
@@ -68,6 +69,7 @@ __all__ = [
     "ModelError",
     "OptionError",
     "OutputInvalid",
+    "PackageMissing",
     "PromptError",
     "ReferenceNotFound",
     "RegexError",
@@ -416,6 +418,10 @@ class RemoteError(ModelError):
 
 class LanguageServerMissing(StructgenError):
     """No program that analyses a language is installed; the hint names the command that installs one."""
+
+
+class PackageMissing(StructgenError, ImportError):
+    """An optional package is not installed; the hint is the command that installs it."""
 
 
 class GenerationError(StructgenError):

@@ -19,14 +19,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
-from transformers import LogitsProcessor
 
 from structgen.constraints.base import Constraint
 from structgen.errors import OptionError, VocabularyError, VocabularyMismatch
+from structgen.extras import needed
 from structgen.matcher import Matcher, fill_masks
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
+
+with needed("ConstraintProcessor", extra="transformers"):
+    import torch
+    from transformers import LogitsProcessor
 
 __all__ = ["ConstraintProcessor"]
 

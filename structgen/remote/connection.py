@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from structgen.errors import OptionError, with_kind
+from structgen.extras import require
 
 from .answering import Budget
 from .dialects import DIALECTS, dialect_named
@@ -61,8 +62,9 @@ def connect(
     headers          sent with each request
     extra_body       fields put into the body of each request for an answer
 
-    The server is first asked something by the first call. Raises `OptionError`.
+    The first call sends the first request. Raises `OptionError`, and `PackageMissing` without the extra ``remote``.
     """
+    require("structgen.connect()", "remote", "httpx2", "httpcore2")
     budget = Budget(_whole("attempts", attempts), _positive("seconds", seconds), _tokens(tokens))
     if model is not None and (not isinstance(model, str) or not model):
         raise OptionError(f"model is {with_kind(model)}; it is the name of a model on the server")

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structgen.errors import GenerationError, OptionError, RemoteError
+from structgen.extras import needed
 
 __all__ = ["MOST_BYTES", "BrokenOff", "Cancelled", "Deadline", "Transport"]
 
@@ -260,12 +261,8 @@ class Transport:
     def _opened(self) -> Any:
         with self._lock:
             if self._client is None:
-                try:
+                with needed("a remote model", extra="remote"):
                     from .timed import timed_client
-                except ImportError:
-                    raise RemoteError(
-                        "remote models need the package httpx2", hint="pip install 'structgen-lm[remote]'"
-                    ) from None
                 self._client = timed_client()
             return self._client
 
