@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 from structgen.errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated
 from structgen.notebook import card, code, pairs
 from structgen.sampling import Finish, Generation, Timing
-from structgen.types import OutputType
+from structgen.types import OutputType, output_type
 
 __all__ = ["Result"]
 
@@ -26,6 +26,15 @@ class Result(Generic[T]):
 
     output: OutputType
     generation: Generation
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled. Monitors hold connections and only matter while text is generated, so they are left out."""
+        self._outcome  # noqa: B018  (validators run once, here, so that the copy has an equal value)
+        state = self.__dict__.copy()
+        watched = getattr(self.output.constraint, "as_condition", None)
+        if watched is not None:
+            state["output"] = output_type(watched()[0])
+        return state
 
     @cached_property
     def _outcome(self) -> tuple[T | None, StructgenError | None]:

@@ -105,6 +105,13 @@ class RemoteModel:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {**self.__dict__, "_lock": None, "_weaker": self._weaker.copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
     def __repr__(self) -> str:
         return f"<model {self._model or '(the only one)'} at {self.url}>"
 

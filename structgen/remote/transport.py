@@ -109,6 +109,13 @@ class Transport:
         self._lock = threading.Lock()
         self._client: Any = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the connections, which a copy opens again; the key is a part of it."""
+        return {**self.__dict__, "_lock": None, "_client": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
     def get(self, path: str, deadline: Deadline) -> Any:
         """The JSON at `path`."""
         return _json(b"".join(self._patiently("GET", path, None, deadline, whole=True)), self.url)

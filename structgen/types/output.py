@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, ForwardRef, get_args, get_origin
 
@@ -60,6 +60,21 @@ class OutputType:
     schema: str | None = field(default=None, repr=False)
     """A JSON Schema of the value, as JSON, for engines that read schemas themselves; None where there is none."""
 
+    source: Any = field(default=None, repr=False, compare=False)
+    """What `output_type` was given."""
+
+    # It never changes, so copies are the same object.
+
+    def __copy__(self) -> OutputType:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OutputType:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made from, as its functions hold pydantic's validators."""
+        return output_type, (self.source,)
+
     @property
     def is_json(self) -> bool:
         """Is a text of it JSON?"""
@@ -79,7 +94,7 @@ def output_type(annotation: Any) -> OutputType:
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-        return _build(annotation)
+        return _built(annotation)
 
 
 def constraint_for_type(annotation: Any) -> Constraint:
@@ -115,7 +130,11 @@ def _build(annotation: Any) -> OutputType:
     return _from_pydantic(annotation)
 
 
-_cached = lru_cache(maxsize=512)(_build)
+def _built(annotation: Any) -> OutputType:
+    return replace(_build(annotation), source=annotation)
+
+
+_cached = lru_cache(maxsize=512)(_built)
 
 
 def _from_constraint(constraint: Constraint) -> OutputType:
