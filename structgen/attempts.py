@@ -7,13 +7,14 @@ Invariant: the user's messages are unchanged; feedback is added after them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from structgen.errors import PromptError
 
-__all__ = ["Account", "Attempt", "Message", "feedback", "messages_of"]
+__all__ = ["Account", "Attempt", "Message", "attempt_seed", "feedback", "messages_of"]
 
 Message = dict[str, Any]
 _MOST_QUOTED = 4_000
@@ -60,6 +61,13 @@ def messages_of(prompt: Any) -> list[Message]:
         f"a prompt is a text or a list of messages, not {prompt!r:.60}",
         hint='Messages look like {"role": "user", "content": "..."}.',
     )
+
+
+def attempt_seed(seed: int | Sequence[int], attempt: int) -> int:
+    """Return the seed of an attempt, counted from 0: always the same one, and another for each later attempt."""
+    parts: list[Any] = list(seed) if isinstance(seed, (list, tuple)) else [seed]
+    digest = hashlib.sha256(repr([*map(int, parts), attempt]).encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
 
 
 def feedback(text: str, problem: str, was_cut: bool) -> list[Message]:

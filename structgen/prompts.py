@@ -28,7 +28,7 @@ from structgen.errors import OptionError, PromptError, StructgenError
 from structgen.progress import ProgressBar
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
-from structgen.sampling.options import OPTION_NAMES, make_options
+from structgen.sampling.options import OPTION_NAMES, RENAMED_OPTIONS, make_options
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
@@ -263,9 +263,10 @@ class PromptFunction(Generic[R]):
 
     def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The function's own arguments and the sampling options; a parameter hides an option of its name."""
-        options = {
-            k: v for k, v in kwargs.items() if k in OPTION_NAMES and k not in self._signature.parameters
-        }
+        known = {*OPTION_NAMES, *RENAMED_OPTIONS} - set(
+            self._signature.parameters
+        )  # a former name is refused below
+        options = {k: v for k, v in kwargs.items() if k in known}
         return {k: v for k, v in kwargs.items() if k not in options}, options
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
+from structgen.attempts import Account, Attempt
 from structgen.errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated
 from structgen.notebook import card, code, pairs
 from structgen.sampling import Finish, Generation, Timing
 from structgen.types import OutputType, output_type
 
-__all__ = ["Result"]
+__all__ = ["Result", "attempt_of"]
 
 T = TypeVar("T")
 
@@ -48,6 +49,15 @@ class Result(Generic[T]):
         except OutputInvalid as error:
             error.result = self
             return None, error
+
+    @cached_property
+    def account(self) -> Account:
+        """Every attempt: its text, what was wrong with it, tokens and seconds (`structgen.remote.Account`)."""
+        return Account([attempt_of(self)])
+
+    def fail(self, error: GenerationError) -> None:
+        """Have `value` raise this error, which says more than what it would raise by itself."""
+        self.__dict__["_outcome"] = (None, error)
 
     def _failure(self) -> StructgenError:
         generation = self.generation
@@ -150,3 +160,13 @@ class Result(Generic[T]):
     def __repr__(self) -> str:
         shown = repr(self.error) if self.error is not None else repr(self.value)
         return f"<Result {self.finish}: {shown}, {len(self.tokens)} tokens>"
+
+
+def attempt_of(result: Result[Any]) -> Attempt:
+    """Return a local answer as an attempt."""
+    error, tokens = result.error, len(result.tokens)
+    if isinstance(error, Truncated):
+        problem = f"the answer was cut off after {tokens} tokens"
+    else:
+        problem = "" if error is None else error.message
+    return Attempt(result.text, problem, tokens, result.timing.total, "mask")

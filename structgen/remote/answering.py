@@ -10,13 +10,12 @@ Cost: one request an attempt.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from structgen.attempts import Account, Attempt, Message, feedback
+from structgen.attempts import Account, Attempt, Message, attempt_seed, feedback
 from structgen.errors import OptionError, OutputInvalid, RemoteError, StructgenError, Truncated
 from structgen.sampling import Finish, Generation, SamplingOptions, Timing
 from structgen.types import OutputType
@@ -347,5 +346,4 @@ def _seed(seed: Any, attempt: int) -> int:
     parts = list(seed) if isinstance(seed, (list, tuple)) else [seed]
     if len(parts) == 1 and not attempt and int(parts[0]) < 2**63:
         return int(parts[0])
-    digest = hashlib.sha256(repr([*map(int, parts), attempt]).encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+    return attempt_seed(seed, attempt)

@@ -19,7 +19,7 @@ import numpy as np
 
 from structgen.errors import OptionError
 
-__all__ = ["OPTION_NAMES", "SamplingOptions", "make_options", "row_seed"]
+__all__ = ["OPTION_NAMES", "RENAMED_OPTIONS", "SamplingOptions", "make_options", "row_seed"]
 
 Seed = int | Sequence[int]
 
@@ -72,7 +72,7 @@ class SamplingOptions:
     attempts: int | None = None
     """How many answers the model may give until one is valid. From the second on it is shown its last answer and what
     is wrong with it: a validator's message, or that the answer was cut off. None: 1 for a local model, and for a server
-    what `structgen.connect` was given. Asking again changes the distribution of the answers (docs/generation.md)."""
+    what `structgen.connect` was given. Asking again changes the distribution of the answers (docs/tutorial.md)."""
 
     def __post_init__(self) -> None:
         for name, whole, low, high, wanted in _RANGES:
@@ -123,6 +123,11 @@ class SamplingOptions:
 
 OPTION_NAMES = tuple(field.name for field in fields(SamplingOptions))
 
+RENAMED_OPTIONS = {
+    "max_retries": "max_retries is called max_backtracks now: steps back at dead ends. attempts=n asks the model again."
+}
+"""Former names, each with what to write now."""
+
 
 def make_options(given: dict[str, Any], base: SamplingOptions | None = None) -> SamplingOptions:
     """Options from keyword arguments over a base; an unknown name is an error that lists the known ones."""
@@ -143,7 +148,7 @@ def _known(given: dict[str, Any]) -> None:
         if name not in OPTION_NAMES:
             raise OptionError(
                 f"unknown sampling option {name!r}; the options are {', '.join(OPTION_NAMES)}",
-                hint=_HINTS.get(name, _STOP if name.startswith("stop") else None),
+                hint=RENAMED_OPTIONS.get(name, _STOP if name.startswith("stop") else None),
             )
 
 
@@ -155,9 +160,6 @@ def _is_between(value: Any, whole: bool, low: float, high: float) -> bool:
 _STOP = (
     'A text that ends at a string is a constraint: structgen.text("STOP") + structgen.choice(["STOP", ""]).'
 )
-_HINTS = {
-    "max_retries": "max_retries is called max_backtracks now: steps back at dead ends. attempts=n asks the model again."
-}
 _INFINITY = float("inf")
 _SMALL = 1e-300
 _RANGES: tuple[tuple[str, bool, float, float, str], ...] = (
