@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 
+from structgen import reasking
 from structgen.errors import OptionError, PromptError, a_kind
 from structgen.matcher import open_matcher
+from structgen.reasking import Asked
 from structgen.results import Result
-from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
+from structgen.sampling import Generation, SamplingOptions, generate_steps, generate_tokens
 from structgen.sampling.conditions import Potential, Product
 from structgen.sampling.options import make_options
 from structgen.speculative.defaults import drafting_of
@@ -75,7 +77,8 @@ def generate(
     """The model's answer to `prompt` as a value of type `output`.
 
     `describe` adds the fields of the type and their descriptions to the prompt. The options are those of
-    `SamplingOptions`. Raises `Truncated`, `DeadEnd` or `OutputInvalid` where there is no valid value.
+    `SamplingOptions`; ``attempts=3`` shows the model what a validator refused and draws again, at most twice. Raises
+    `Truncated`, `DeadEnd` or `OutputInvalid` where there is no valid value.
     """
     options.setdefault("exact_weight", False)  # nobody sees the weight
     result: Result[Any] = run(model, prompt, output, describe=describe, **options)
@@ -127,14 +130,14 @@ def run_batch(
     *,
     cancel: Cancel | None = None,
 ) -> list[Result[Any]]:
-    """One result per prompt, drawn together in one batch."""
+    """One result per prompt, drawn together in one batch; `attempts` of the options draws failed ones again."""
     check_model(model)
     return run_encoded(model, [encoded(model, prompt) for prompt in prompts], output, options, cancel=cancel)
 
 
 def encoded(model: LanguageModel, prompt: Prompt) -> Any:
-    """What `run_encoded` takes: the tokens of a prompt; for a model behind a server the prompt as it is."""
-    return prompt if answers_itself(model) else model.encode(prompt)
+    """What `run_encoded` takes: a prompt with its tokens; for a model behind a server the prompt as it is."""
+    return prompt if answers_itself(model) else Asked(prompt, model.encode(prompt))
 
 
 def run_encoded(
@@ -148,10 +151,13 @@ def run_encoded(
     """The same for prompts that were given to `encoded`."""
     if answers_itself(model):
         return model.answers(prompts, output, options, cancel=cancel)
-    matchers = [open_matcher(output.constraint, model.vocabulary) for _ in prompts]
-    drafting = drafting_of(model, options)
-    generations = generate_tokens(model, prompts, matchers, options, cancel=cancel, drafting=drafting)
-    return [Result(output, generation) for generation in generations]
+
+    def draw(ids: Sequence[Sequence[int]], each: Sequence[SamplingOptions]) -> Sequence[Generation]:
+        matchers = [open_matcher(output.constraint, model.vocabulary) for _ in ids]
+        drafting = drafting_of(model, each)
+        return generate_tokens(model, ids, matchers, each, cancel=cancel, drafting=drafting)
+
+    return reasking.answers(model, prompts, output, options, draw)
 
 
 def stream(
@@ -164,6 +170,8 @@ def stream(
     **options: Any,
 ) -> Stream[Any]:
     """Partial values as they grow, each different from the one before; the last one is whole and validated.
+
+    Where ``attempts`` allows another attempt, the values start again after an answer that is not valid.
 
     Raises as `generate` does, after the last partial value. Dropping the iterator stops the generation.
     `Stream.is_complete` says which parts of the last partial value are finished.
@@ -217,10 +225,15 @@ def _steps(
     asked = described(prompt, kind) if describe else prompt
     if answers_itself(model):
         return model.answer_steps(asked, kind, chosen, cancel=cancel)
-    ids = model.encode(asked)
-    matcher = open_matcher(kind.constraint, model.vocabulary)
-    drafting = drafting_of(model, chosen)
-    return generate_steps(model, [ids], [matcher], chosen, cancel=cancel, drafting=drafting)
+    first = Asked(asked, model.encode(asked))
+    matchers = [open_matcher(kind.constraint, model.vocabulary)]  # an impossible constraint shows here
+
+    def draw(ids: Sequence[int], each: SamplingOptions) -> Iterator[Any]:
+        matcher = matchers.pop() if matchers else open_matcher(kind.constraint, model.vocabulary)
+        drafting = drafting_of(model, each)
+        return generate_steps(model, [ids], [matcher], each, cancel=cancel, drafting=drafting)
+
+    return reasking.steps(model, first, kind, chosen, draw)
 
 
 def _kind(output: Any) -> OutputType:

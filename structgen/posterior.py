@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OutputInvalid
+from structgen.extras import needed
 from structgen.notebook import bar, card, plain, table
 from structgen.sampling.drawing import Account, Draw
 from structgen.sampling.law import log_sum_exp
@@ -149,7 +150,8 @@ class Posterior(Generic[T], Sequence[T]):
     def plot(self, rows: int = 10, axes: Any = None) -> Any:
         """The weightiest texts as bars; needs matplotlib. Returns the axes."""
         if axes is None:
-            from matplotlib import pyplot
+            with needed("Posterior.plot()", extra="plot"):
+                from matplotlib import pyplot
 
             _, axes = pyplot.subplots(figsize=(7, 0.5 + 0.35 * min(rows, len(self.merged))))
         shown = self.merged[:rows][::-1]

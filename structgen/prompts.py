@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import inspect
 import sys
 import threading
@@ -27,7 +28,7 @@ from structgen.errors import OptionError, PromptError, StructgenError
 from structgen.progress import ProgressBar
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
-from structgen.sampling.options import OPTION_NAMES, make_options
+from structgen.sampling.options import OPTION_NAMES, RENAMED_OPTIONS, make_options
 from structgen.streams import AsyncStream, ItemStream, Stream
 from structgen.types import OutputType, output_type
 
@@ -209,10 +210,33 @@ class PromptFunction(Generic[R]):
 
     def with_options(self, **options: Any) -> PromptFunction[R]:
         """The same function with other sampling options."""
+        return self._with_given({**self._given, **options})
+
+    def _with_given(self, options: dict[str, Any]) -> PromptFunction[R]:
         changed = object.__new__(type(self))
-        changed.__dict__.update(self.__dict__, _given={**self._given, **options})
+        changed.__dict__.update(self.__dict__, _given=options)
         make_options(changed._given)
         return changed
+
+    # It never changes, so copies are the same object. Like a function it is pickled by its name: the process that reads
+    # it imports the module, and with it the model; weights are never a part of a pickle.
+
+    def __copy__(self) -> PromptFunction[R]:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PromptFunction[R]:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        module, name = self.__module__, self._name
+        origin = _named(module, name)
+        if origin is None or origin.__wrapped__ is not self.__wrapped__:  # type: ignore[attr-defined]
+            raise PromptError(
+                f"{self._name} cannot be pickled: another process does not find it as {name} in {module}",
+                hint="Define it at the top level of a module, with its model, as functions have to be.",
+            )
+        options = None if self._given == origin._given else self._given
+        return _restored, (module, name, options, self._receiver)
 
     def _options(self, defaults: dict[str, Any], options: dict[str, Any]) -> SamplingOptions:
         """The options of a call, over those of the decorator, over the defaults of this way to call."""
@@ -250,9 +274,10 @@ class PromptFunction(Generic[R]):
 
     def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The function's own arguments and the sampling options; a parameter hides an option of its name."""
-        options = {
-            k: v for k, v in kwargs.items() if k in OPTION_NAMES and k not in self._signature.parameters
-        }
+        known = {*OPTION_NAMES, *RENAMED_OPTIONS} - set(
+            self._signature.parameters
+        )  # a former name is refused below
+        options = {k: v for k, v in kwargs.items() if k in known}
         return {k: v for k, v in kwargs.items() if k not in options}, options
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -275,6 +300,32 @@ class PromptFunction(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<prompt function {self._name}{self._signature}>"
+
+
+def _named(module: str, name: str) -> PromptFunction[Any] | None:
+    """The prompt function of this name in a module that may have to be imported."""
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError:
+        return None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, PromptFunction) else None
+
+
+def _restored(
+    module: str, name: str, options: dict[str, Any] | None, receiver: dict[str, Any]
+) -> PromptFunction[Any]:
+    """The prompt function that was pickled."""
+    found = _named(module, name)
+    if found is None:
+        raise PromptError(
+            f"{module} has no prompt function {name}",
+            hint="A prompt function is pickled by its name, so the module must be the same here.",
+        )
+    for instance in receiver.values():
+        found = found.__get__(instance)
+    return found if options is None else found._with_given(options)
 
 
 def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]) -> Any:

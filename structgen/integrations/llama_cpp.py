@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from structgen.api import described
 from structgen.errors import ModelError, OptionError, OutputInvalid, Truncated, VocabularyError, a_kind
+from structgen.extras import needed
 from structgen.matcher import Matcher
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
@@ -53,7 +54,8 @@ def logits_processor(constraint: Any, llama: Any, *, vocabulary: Vocabulary | No
     and any number one after another. Raises `OptionError` where the `Llama` has a draft model: it shows processors
     tokens that are not in the text.
     """
-    from llama_cpp import LogitsProcessorList
+    with needed("logits_processor()", extra="llama-cpp"):
+        from llama_cpp import LogitsProcessorList
 
     _check(llama)
     if getattr(llama, "draft_model", None) is not None:
@@ -167,7 +169,8 @@ class ConstraintProcessor:
 
 def _ends(llama: Any) -> list[int]:
     """The tokens at which llama.cpp stops."""
-    from llama_cpp import llama_model_get_vocab, llama_vocab_is_eog
+    with needed("reading the vocabulary of a Llama", extra="llama-cpp"):
+        from llama_cpp import llama_model_get_vocab, llama_vocab_is_eog
 
     native = llama_model_get_vocab(llama.model)
     return [token for token in range(llama.n_vocab()) if llama_vocab_is_eog(native, token)]

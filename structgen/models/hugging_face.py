@@ -55,6 +55,11 @@ class HuggingFaceModel:
         self._template = dict(template or {})
 
     @property
+    def is_chat(self) -> bool:
+        """Whether a prompt that is a text is a user's message."""
+        return self._is_chat
+
+    @property
     def device(self) -> torch.device:
         """Where the model is."""
         device: torch.device = self.model.device

@@ -138,7 +138,10 @@ class Monitored(Constraint):
         return id(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise CombinationError("a monitored constraint holds connections, so it cannot be pickled")
+        raise CombinationError(
+            "a monitored constraint holds connections, so it cannot be pickled",
+            hint="Make it in the process that uses it.",
+        )
 
     def describe(self) -> str:
         watching = ", ".join(monitor.name for monitor in self.monitors)

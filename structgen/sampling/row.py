@@ -445,7 +445,7 @@ class Row:
         has read of a draft only is taken back by the loop in any case.
         """
         last = max(self._laws, default=-1)
-        while self._drawn and (to is not None or self.retries - self._repairs < self.options.max_retries):
+        while self._drawn and (to is not None or self.retries - self._repairs < self.options.max_backtracks):
             self.retries += 1
             position = self._drawn.pop()
             while to is not None and position > to:

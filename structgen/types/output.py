@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin
 
@@ -65,6 +65,21 @@ class OutputType:
     schema: str | None = field(default=None, repr=False)
     """A JSON Schema of the value, as JSON, for engines that read schemas themselves; None where there is none."""
 
+    source: Any = field(default=None, repr=False, compare=False)
+    """What `output_type` was given."""
+
+    # It never changes, so copies are the same object.
+
+    def __copy__(self) -> OutputType:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OutputType:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made from, as its functions hold pydantic's validators."""
+        return output_type, (self.source,)
+
     @property
     def is_json(self) -> bool:
         """Is a text of it JSON?"""
@@ -83,7 +98,7 @@ def output_type(annotation: Any) -> OutputType:
     try:
         hash(declared)
     except TypeError:  # metadata without a hash
-        return _build(declared)
+        return _built(declared)
     return _cached(declared)
 
 
@@ -145,7 +160,11 @@ def _build(declared: _Declared) -> OutputType:
     return _from_pydantic(annotation)
 
 
-_cached = lru_cache(maxsize=512)(_build)
+def _built(declared: _Declared) -> OutputType:
+    return replace(_build(declared), source=declared.annotation)
+
+
+_cached = lru_cache(maxsize=512)(_built)
 
 
 def _from_constraint(constraint: Constraint) -> OutputType:
