@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from structgen import api
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Operand
 from structgen.errors import OptionError, OutputInvalid, PromptError
 from structgen.results import Result
 from structgen.sampling.options import make_options
@@ -98,7 +98,7 @@ def run_tools(
     max_calls: int | None = None,
     reasoning: ReasoningChoice = False,
     max_reasoning: int | None = None,
-    answer: Constraint | str | None = None,
+    answer: Operand | None = None,
     max_text: int | None = None,
     order: OrderFormulas | None = None,
     earlier: Sequence[str | ToolCall] = (),

@@ -21,12 +21,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Annotated, Any, ForwardRef, get_args, get_origin
+from functools import lru_cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, ForwardRef, Union, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Constraint, is_type
 from structgen.constraints.choice import choice
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
@@ -98,6 +100,11 @@ def _build(annotation: Any) -> OutputType:
             hint="Give the type itself; for texts take structgen.choice() or structgen.regex(), for a schema in JSON "
             "structgen.json_schema().",
         )
+    if get_origin(annotation) in (Union, UnionType) and any(
+        isinstance(p, Constraint) for p in get_args(annotation)
+    ):
+        # Python makes a union of `Literal["a"] | constraint` before the constraint is consulted.
+        return _from_constraint(reduce(or_, map(constraint_for_type, get_args(annotation))))
     labels = labels_of(annotation)
     if labels is not None:
         return _from_labels(annotation, labels)
@@ -107,13 +114,16 @@ def _build(annotation: Any) -> OutputType:
         return _json_type(
             model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), dict[str, Any]
         )
-    if isinstance(annotation, (dict, list, tuple, set, bytes, int, float)):
+    if not is_type(annotation) and type(annotation).__module__ not in _TYPING:
         raise TypeNotSupported(
             f"{annotation!r:.60} is a value, not a type",
             hint="Wrap a schema in structgen.json_schema(), a list of texts in structgen.choice().",
         )
     return _from_pydantic(annotation)
 
+
+_TYPING = ("typing", "typing_extensions", "types")
+"""Modules whose objects stand for types without being one: Any, NewType, TypeVar, ..."""
 
 _cached = lru_cache(maxsize=512)(_build)
 

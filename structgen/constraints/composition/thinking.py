@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.base import Constraint, Operand, as_constraint
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body
@@ -63,7 +63,7 @@ class Reasoning(Composition):
 
 
 def reasoning(
-    answer: Constraint | str,
+    answer: Operand,
     *,
     open: str | Special | None = "<think>",
     close: str | Special = "</think>",
