@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .constraints.base import Constraint
     from .constraints.choice import choice
     from .constraints.composition import (
+        ReasoningOptions,
         dispatch,
         forbid,
         ltl_over,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from .shelf import grammar, grammars
     from .speculative import Speculation
     from .tools import run_tools, tools
-    from .types import BoundCall, constraint_for_type
+    from .types import BoundCall, Thinking, constraint_for_type
     from .vocabulary import Vocabulary
 
 __version__ = "0.1.0"
@@ -91,12 +92,14 @@ _HOMES = {
     "RPG": "models",
     "Rejection": "sampling",
     "RemoteModel": "remote",
+    "ReasoningOptions": "constraints.composition",
     "Result": "results",
     "SMC": "sampling",
     "SamplingOptions": "sampling",
     "Speculation": "speculative",
     "StopFlag": "core_calls",
     "StructgenError": "errors",
+    "Thinking": "types",
     "Truncated": "errors",
     "TypeNotSupported": "errors",
     "Vocabulary": "vocabulary",
@@ -164,6 +167,7 @@ __all__ = [
     "PlanFormat",
     "Posterior",
     "PromptFunction",
+    "ReasoningOptions",
     "Rejection",
     "RemoteModel",
     "Result",
@@ -171,6 +175,7 @@ __all__ = [
     "Speculation",
     "StopFlag",
     "StructgenError",
+    "Thinking",
     "Truncated",
     "TypeNotSupported",
     "Vocabulary",

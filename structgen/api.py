@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 
+from structgen.constraints.composition import CappedReasoning
 from structgen.errors import OptionError, PromptError, a_kind
 from structgen.matcher import open_matcher
 from structgen.results import Result
@@ -145,6 +146,7 @@ def run_encoded(
 ) -> list[Result[Any]]:
     """The same for prompts that were given to `encoded`."""
     if answers_itself(model):
+        _check_answerable(output)
         return model.answers(prompts, output, options, cancel=cancel)
     matchers = [open_matcher(output.constraint, model.vocabulary) for _ in prompts]
     drafting = drafting_of(model, options)
@@ -171,6 +173,7 @@ def stream(
     chosen = make_options(options)
     asked = described(prompt, kind) if describe else prompt
     if answers_itself(model):
+        _check_answerable(kind)
         return _partial_values(kind, model.answer_steps(asked, kind, chosen, cancel=cancel))
     ids = model.encode(asked)
     matcher = open_matcher(kind.constraint, model.vocabulary)
@@ -203,6 +206,15 @@ def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:
 def answers_itself(model: Any) -> TypeGuard[AnsweringModel]:
     """Is it a model behind a server?"""
     return hasattr(model, "answer_steps")
+
+
+def _check_answerable(output: OutputType) -> None:
+    """Refuse what only a loop over tokens can keep, for a model behind a server."""
+    if isinstance(output.constraint, CappedReasoning):
+        raise OptionError(
+            "a model behind a server cannot count the tokens of reasoning (max_tokens)",
+            hint="Load the model here: structgen.load(). Or leave out max_tokens and set the server's own limit.",
+        )
 
 
 def check_model(model: Any, needs_logits: str = "") -> None:

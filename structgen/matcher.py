@@ -152,6 +152,12 @@ class Matcher:
 
     __slots__ = ("_native", "_program", "constraint", "vocabulary")
 
+    def __new__(cls, constraint: Any, vocabulary: Vocabulary) -> Matcher:
+        # A constraint may be more than an automaton; then it names the subclass that matches it.
+        named = getattr(constraint_of(constraint), "matcher_class", None) if cls is Matcher else None
+        kind: type[Matcher] = cls if named is None else named()
+        return object.__new__(kind)
+
     def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
         """Open the constraint, or that of a type, at the beginning of a text.
 
@@ -174,6 +180,11 @@ class Matcher:
         made._program = program
         made._native = _core.Matcher(program)
         return made
+
+    @property
+    def spells_specials(self) -> bool:
+        """Whether the text of a result names its special tokens, because the constraint reads them there."""
+        return getattr(self.constraint, "spells_specials", False)
 
     @property
     def native(self) -> _core.Matcher:
@@ -390,6 +401,9 @@ def fill_masks(matchers: Iterable[Matcher], out: NDArray[np.int32], threads: int
         _core.fill_masks([matcher.native for matcher in listed], out, threads)
     except _core.LimitError as error:
         raise limit_exceeded(error) from None
+    for row, matcher in enumerate(listed):
+        if type(matcher).fill is not Matcher.fill:  # the automaton alone allows more
+            matcher.fill(out, row)
 
 
 def _check_vocabulary(vocabulary: object) -> None:

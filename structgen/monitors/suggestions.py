@@ -90,8 +90,8 @@ def expression_of(given: Any, language: Language, *, spaces: str = " \t") -> RE 
     if isinstance(given, Rest):
         return given.expression
     if isinstance(given, Constraint) or is_type(given):
-        given = constraint_of(given)
-        expression = given.regular()
+        suggested: Constraint = constraint_of(given)
+        expression = suggested.regular()
         if expression is None:
             raise OptionError(
                 f"a monitor suggested {given!r:.60}, which is no regular language",

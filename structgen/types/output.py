@@ -2,6 +2,7 @@
 
 What, in the order in which a type is looked at:
     a constraint                       its text as a str; for a JSON Schema the parsed value
+    reasoning, Thinking[...]           reasoning, then the answer (`thinking`)
     str                                free text, until the model ends it
     Literal, Enum, bool, None, unions  one of the labels, unquoted (`labels`)
     a function                         a call with validated arguments (`functions`)
@@ -30,6 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from structgen.constraints.base import Constraint, is_type
 from structgen.constraints.choice import choice
+from structgen.constraints.composition import CappedReasoning, Reasoning
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
 
@@ -39,6 +41,7 @@ from .functions import arguments_model, bind, is_function
 from .labels import labels_of
 from .raw_text import Text, text_constraint
 from .schemas import describing_schema, generating_schema
+from .thinking import answer_of, as_reasoning, growing_thinking, thinking_of
 from .views import GrowingView
 
 __all__ = ["OutputType", "constraint_for_type", "output_type"]
@@ -59,6 +62,8 @@ class OutputType:
     """Every text is a value, so text that was cut off is one, too."""
     description: str = field(default="", repr=False)
     """What the prompt may tell the model about the form of the answer."""
+    spells_specials: bool = False
+    """Special tokens stand in the text that is validated, each by the text that names it."""
     schema: str | None = field(default=None, repr=False)
     """A JSON Schema of the value, as JSON, for engines that read schemas themselves; None where there is none."""
 
@@ -76,6 +81,11 @@ def output_type(annotation: Any) -> OutputType:
     """The output type that an annotation (or a constraint, or a function) stands for."""
     if isinstance(annotation, OutputType):
         return annotation
+    reasoning = (
+        annotation if isinstance(annotation, Reasoning | CappedReasoning) else as_reasoning(annotation)
+    )
+    if reasoning is not None:  # not kept: equal constraints may stand for answers of different types
+        return _from_reasoning(reasoning)
     try:
         return _cached(annotation)
     except TypeError as error:
@@ -140,6 +150,20 @@ def _from_constraint(constraint: Constraint) -> OutputType:
     return _text_type(constraint.describe(), constraint, str, constraint.instructions())
 
 
+def _from_reasoning(reasoning: Reasoning | CappedReasoning) -> OutputType:
+    answer = output_type(answer_of(reasoning))
+    begin, end = reasoning.markers
+    said = f"First reason{f' after {begin}' if begin else ''}, write {end}, then answer."
+    return OutputType(
+        name=f"Thinking[{answer.name}]",
+        constraint=reasoning,
+        validate=thinking_of(reasoning, answer.validate),
+        growing=lambda: growing_thinking(reasoning, answer.growing()),
+        description=f"{said}\n\n{answer.description}" if answer.description else said,
+        spells_specials=True,
+    )
+
+
 def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
     listed = ", ".join(labels)
     return OutputType(
@@ -196,7 +220,13 @@ def _text_type(
     schema: str | None = None,
 ) -> OutputType:
     return OutputType(
-        name, constraint, validate, lambda: lambda text: text or None, is_free_text, description, schema
+        name,
+        constraint,
+        validate,
+        lambda: lambda text: text or None,
+        is_free_text,
+        description,
+        schema=schema,
     )
 
 
