@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from . import diffusion, ltl, monitors
     from .api import generate, run, stream
     from .beam_finding import beam
+    from .classification import Classification, classify
     from .constraints.base import Constraint
     from .constraints.choice import choice
     from .constraints.composition import (
@@ -77,6 +78,7 @@ _HOMES = {
     "Action": "constraints.plans",
     "AdaptiveRejection": "sampling",
     "BoundCall": "types",
+    "Classification": "classification",
     "Constraint": "constraints.base",
     "DeadEnd": "errors",
     "Exact": "sampling",
@@ -109,6 +111,7 @@ _HOMES = {
     "check": "constraints.json_schema",
     "call_limits": "core_calls",
     "choice": "constraints.choice",
+    "classify": "classification",
     "code": "monitors",
     "connect": "remote",
     "constraint_for_type": "types",
@@ -156,6 +159,7 @@ __all__ = [
     "Action",
     "AdaptiveRejection",
     "BoundCall",
+    "Classification",
     "Constraint",
     "DeadEnd",
     "Exact",
@@ -186,6 +190,7 @@ __all__ = [
     "call_limits",
     "check",
     "choice",
+    "classify",
     "code",
     "connect",
     "constraint_for_type",
