@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     )
     from .shelf import grammar, grammars
     from .speculative import Speculation
-    from .tools import run_tools, tools
+    from .tools import run_tools, run_tools_async, tools
     from .types import BoundCall, Thinking, constraint_for_type
     from .vocabulary import Vocabulary
 
@@ -140,6 +140,7 @@ _HOMES = {
     "repeat": "constraints.composition",
     "run": "api",
     "run_tools": "tools",
+    "run_tools_async": "tools",
     "sample": "posterior_sampling",
     "sample_async": "posterior_sampling",
     "special": "constraints.composition",
@@ -219,6 +220,7 @@ __all__ = [
     "repeat",
     "run",
     "run_tools",
+    "run_tools_async",
     "sample",
     "sample_async",
     "special",
