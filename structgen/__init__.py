@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from . import diffusion, ltl, monitors
     from .api import generate, run, stream, stream_items
     from .beam_finding import beam
+    from .classification import Classification, classify
     from .constraints.base import Constraint
     from .constraints.choice import choice
     from .constraints.composition import (
+        ReasoningOptions,
         dispatch,
         forbid,
         ltl_over,
@@ -64,8 +66,8 @@ if TYPE_CHECKING:
     )
     from .shelf import grammar, grammars
     from .speculative import Speculation
-    from .tools import run_tools, tools
-    from .types import BoundCall, constraint_for_type
+    from .tools import run_tools, run_tools_async, tools
+    from .types import BoundCall, Thinking, constraint_for_type
     from .vocabulary import Vocabulary
 
 __version__ = "0.1.0"
@@ -76,6 +78,7 @@ _HOMES = {
     "Action": "constraints.plans",
     "AdaptiveRejection": "sampling",
     "BoundCall": "types",
+    "Classification": "classification",
     "Constraint": "constraints.base",
     "DeadEnd": "errors",
     "Exact": "sampling",
@@ -91,12 +94,14 @@ _HOMES = {
     "RPG": "models",
     "Rejection": "sampling",
     "RemoteModel": "remote",
+    "ReasoningOptions": "constraints.composition",
     "Result": "results",
     "SMC": "sampling",
     "SamplingOptions": "sampling",
     "Speculation": "speculative",
     "StopFlag": "core_calls",
     "StructgenError": "errors",
+    "Thinking": "types",
     "Truncated": "errors",
     "TypeNotSupported": "errors",
     "Vocabulary": "vocabulary",
@@ -106,6 +111,7 @@ _HOMES = {
     "check": "constraints.json_schema",
     "call_limits": "core_calls",
     "choice": "constraints.choice",
+    "classify": "classification",
     "code": "monitors",
     "connect": "remote",
     "constraint_for_type": "types",
@@ -134,6 +140,7 @@ _HOMES = {
     "repeat": "constraints.composition",
     "run": "api",
     "run_tools": "tools",
+    "run_tools_async": "tools",
     "sample": "posterior_sampling",
     "sample_async": "posterior_sampling",
     "special": "constraints.composition",
@@ -154,6 +161,7 @@ __all__ = [
     "Action",
     "AdaptiveRejection",
     "BoundCall",
+    "Classification",
     "Constraint",
     "DeadEnd",
     "Exact",
@@ -165,6 +173,7 @@ __all__ = [
     "PlanFormat",
     "Posterior",
     "PromptFunction",
+    "ReasoningOptions",
     "Rejection",
     "RemoteModel",
     "Result",
@@ -172,6 +181,7 @@ __all__ = [
     "Speculation",
     "StopFlag",
     "StructgenError",
+    "Thinking",
     "Truncated",
     "TypeNotSupported",
     "Vocabulary",
@@ -182,6 +192,7 @@ __all__ = [
     "call_limits",
     "check",
     "choice",
+    "classify",
     "code",
     "connect",
     "constraint_for_type",
@@ -210,6 +221,7 @@ __all__ = [
     "repeat",
     "run",
     "run_tools",
+    "run_tools_async",
     "sample",
     "sample_async",
     "special",

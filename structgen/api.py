@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 
 from structgen import reasking
+from structgen.constraints.composition import CappedReasoning
 from structgen.errors import OptionError, PromptError, a_kind
 from structgen.matcher import open_matcher
 from structgen.reasking import Asked
@@ -150,6 +151,7 @@ def run_encoded(
 ) -> list[Result[Any]]:
     """The same for prompts that were given to `encoded`."""
     if answers_itself(model):
+        _check_answerable(output)
         return model.answers(prompts, output, options, cancel=cancel)
 
     def draw(ids: Sequence[Sequence[int]], each: Sequence[SamplingOptions]) -> Sequence[Generation]:
@@ -224,6 +226,7 @@ def _steps(
     chosen = make_options(options)
     asked = described(prompt, kind) if describe else prompt
     if answers_itself(model):
+        _check_answerable(kind)
         return model.answer_steps(asked, kind, chosen, cancel=cancel)
     first = Asked(asked, model.encode(asked))
     matchers = [open_matcher(kind.constraint, model.vocabulary)]  # an impossible constraint shows here
@@ -245,6 +248,15 @@ def _kind(output: Any) -> OutputType:
 def answers_itself(model: Any) -> TypeGuard[AnsweringModel]:
     """Is it a model behind a server?"""
     return hasattr(model, "answer_steps")
+
+
+def _check_answerable(output: OutputType) -> None:
+    """Refuse what only a loop over tokens can keep, for a model behind a server."""
+    if isinstance(output.constraint, CappedReasoning):
+        raise OptionError(
+            "a model behind a server cannot count the tokens of reasoning (max_tokens)",
+            hint="Load the model here: structgen.load(). Or leave out max_tokens and set the server's own limit.",
+        )
 
 
 def check_model(model: Any, needs_logits: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from structgen.api import check_model
 from structgen.errors import DeadEnd, LimitExceeded, OptionError, OutputInvalid
 from structgen.progress import ProgressBar
-from structgen.requests import is_number, limits_of, opening, unknown_option, whole_number
+from structgen.requests import is_number, limits_of, opening, unknown_option, whole_number, written
 from structgen.sampling.beams import Beam, beam_search
 from structgen.sampling.conditions import Condition, Potential, Product
 from structgen.sampling.drawing import Task
@@ -130,7 +130,7 @@ def _stopped(task: Task) -> LimitExceeded:
 
 
 def _found(model: LanguageModel, kind: OutputType, one: Beam) -> Found:
-    text = model.decode(one.tokens)
+    text = written(model, kind, one.tokens)
     try:
         value = kind.validate(text)
     except OutputInvalid:

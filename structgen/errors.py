@@ -34,6 +34,7 @@ fault is, sees it, and is told what to do.
     │   └── RemoteError              status, body; a server that runs one cannot be reached, or answers with an error
     ├── LanguageServerMissing        no program that analyses a language is installed
     ├── PackageMissing               an optional package is not installed (also an `ImportError`)
+    ├── ToolTimeout                  a tool that a model called gave no result in time
     └── GenerationError              text, result; generation started but cannot end well
         ├── DeadEnd                  no token continues the text
         ├── Truncated                the token budget ended before the text was complete
@@ -80,6 +81,7 @@ __all__ = [
     "SchemaInvalid",
     "Stopped",
     "StructgenError",
+    "ToolTimeout",
     "Truncated",
     "TypeNotSupported",
     "UnsatisfiableFormula",
@@ -447,6 +449,10 @@ class DeadEnd(GenerationError):
 
 class Truncated(GenerationError):
     """The token budget ended before the text was complete; `text` and `result` hold the partial output."""
+
+
+class ToolTimeout(StructgenError, TimeoutError):
+    """A tool that a model called gave no result in time (`run_tools(..., timeout=)`)."""
 
 
 class OutputInvalid(GenerationError):

@@ -167,9 +167,12 @@ class Vocabulary:
 
     def spelled(self, ids: Iterable[int]) -> str:
         """The text of tokens in which special tokens stand by the text that names them."""
+        return self.spelled_bytes(ids).decode("utf-8", "replace")
+
+    def spelled_bytes(self, ids: Iterable[int]) -> bytes:
+        """The same as bytes."""
         names = self._special_texts
-        parts = [names[i].encode() if i in names else self.token_bytes(i) or b"" for i in ids]
-        return b"".join(parts).decode("utf-8", "replace")
+        return b"".join(names[i].encode() if i in names else self.token_bytes(i) or b"" for i in ids)
 
     def encode(self, text: str | bytes) -> list[int] | None:
         """Tokens that spell exactly `text`, as the tokenizer splits it in the middle of a text.

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from structgen.api import check_model, run
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Constraint, Operand
 from structgen.diffusion.json_grammar import Note
 from structgen.errors import DeadEnd, OptionError, Truncated, with_kind
 from structgen.matcher import Matcher
@@ -65,7 +65,7 @@ def infill(
     template: str,
     *,
     within: Constraint | None = None,
-    constraints: Mapping[str, Constraint | str] | None = None,
+    constraints: Mapping[str, Operand] | None = None,
     prompt: str | None = None,
     method: Method = "auto",
     particles: int = 8,
@@ -73,7 +73,7 @@ def infill(
     max_tokens: int = 64,
     marks: tuple[str, str] = ("{{", "}}"),
     options: Mapping[str, Any] | None = None,
-    **holes: Constraint | str,
+    **holes: Operand,
 ) -> Infilling:
     r"""Fill the holes of a template.
 

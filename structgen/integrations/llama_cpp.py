@@ -93,6 +93,13 @@ def generate(
         raise OptionError(
             "generate() takes no stop, stream, grammar, response_format or tools: the type says it all"
         )
+    if kind.spells_specials and vocabulary_of(llama).specials.keys() & set(
+        getattr(kind.constraint, "markers", ())
+    ):
+        raise OptionError(
+            "the reasoning's markers are special tokens, which llama-cpp-python leaves out of the text it returns",
+            hint="Load the file with structgen.load(), or give other markers: sg.reasoning(..., open='[', close=']').",
+        )
     given = options.pop("logits_processor", None)
     processors = logits_processor(kind.constraint, llama)
     processors = processors if given is None else processors.extend(given)

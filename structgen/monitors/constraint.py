@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from structgen.constraints.base import IR, Constraint, as_constraint
+from structgen.constraints.base import IR, Constraint, Operand, as_constraint
 from structgen.constraints.composition import text
 from structgen.constraints.expressions import RE, TEXT
 from structgen.errors import CombinationError, OptionError, with_kind
@@ -200,7 +200,7 @@ class _Judge:
 
 
 def monitored(
-    constraint: Constraint | str | None = None,
+    constraint: Operand | None = None,
     monitors: Monitor | Sequence[Monitor] = (),
     *,
     language: str | Language = "text",

@@ -135,6 +135,7 @@ class Row:
         """The last text that was finished with a fault: tokens, scores, its end, and the faults."""
         self._matcher: Any = Unconstrained() if matcher is None else matcher
         self._vocabulary = vocabulary
+        self._spells_specials: bool = getattr(matcher, "spells_specials", False)
         self._unproven_before = int(getattr(matcher, "unproven", 0))
         self._eos = frozenset(vocabulary.eos_ids)
         self._steps: list[tuple[float, float] | None] = []
@@ -192,6 +193,8 @@ class Row:
     @property
     def data(self) -> bytes:
         """The bytes of the text so far."""
+        if self._spells_specials:
+            return bytes(self._vocabulary.spelled_bytes(self.tokens))
         return bytes(self._vocabulary.decode(self.tokens))
 
     @property

@@ -2,6 +2,7 @@
 
 What, in the order in which a type is looked at:
     a constraint                       its text as a str; for a JSON Schema the parsed value
+    reasoning, Thinking[...]           reasoning, then the answer (`thinking`)
     str                                free text, until the model ends it
     Literal, Enum, bool, None, unions  one of the labels, unquoted (`labels`)
     a function                         a call with validated arguments (`functions`)
@@ -21,13 +22,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin
+from functools import cache, lru_cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, ForwardRef, Literal, Union, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Constraint, is_type
 from structgen.constraints.choice import choice
+from structgen.constraints.composition import CappedReasoning, Reasoning
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
 
@@ -40,6 +44,7 @@ from .open_containers import rooted
 from .raw_text import Text, text_constraint
 from .readable import Unreadable, check_readable
 from .schemas import describing_schema, generating_schema
+from .thinking import GrowingThinking, answer_of, as_reasoning, thinking_of
 from .views import GrowingText, GrowingValue, GrowingView, OnItem
 
 __all__ = ["OutputType", "constraint_for_type", "output_type", "refusal"]
@@ -62,6 +67,8 @@ class OutputType:
     """Every text is a value, so text that was cut off is one, too."""
     description: str = field(default="", repr=False)
     """What the prompt may tell the model about the form of the answer."""
+    spells_specials: bool = False
+    """Special tokens stand in the text that is validated, each by the text that names it."""
     schema: str | None = field(default=None, repr=False)
     """A JSON Schema of the value, as JSON, for engines that read schemas themselves; None where there is none."""
 
@@ -94,6 +101,11 @@ def output_type(annotation: Any) -> OutputType:
     """The output type that an annotation (or a constraint, or a function) stands for."""
     if isinstance(annotation, OutputType):
         return annotation
+    reasoning = (
+        annotation if isinstance(annotation, Reasoning | CappedReasoning) else as_reasoning(annotation)
+    )
+    if reasoning is not None:  # not kept: equal constraints may stand for answers of different types
+        return replace(_from_reasoning(reasoning), source=annotation)
     declared = _Declared(annotation)
     try:
         hash(declared)
@@ -143,6 +155,11 @@ def _build(declared: _Declared) -> OutputType:
             hint="Give the type itself; for texts take structgen.choice() or structgen.regex(), for a schema in JSON "
             "structgen.json_schema().",
         )
+    if get_origin(annotation) in (Union, UnionType) and any(
+        isinstance(p, Constraint) for p in get_args(annotation)
+    ):
+        # Python makes a union of `Literal["a"] | constraint` before the constraint is consulted.
+        return _from_constraint(reduce(or_, map(constraint_for_type, get_args(annotation))))
     labels = labels_of(annotation)
     if labels is not None:
         return _from_labels(annotation, labels)
@@ -152,12 +169,16 @@ def _build(declared: _Declared) -> OutputType:
         return _json_type(
             model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), arguments_of
         )
-    if isinstance(annotation, (dict, list, tuple, set, bytes, int, float)):
+    if not is_type(annotation) and type(annotation).__module__ not in _TYPING:
         raise TypeNotSupported(
             f"{annotation!r:.60} is a value, not a type",
             hint="Wrap a schema in structgen.json_schema(), a list of texts in structgen.choice().",
         )
     return _from_pydantic(annotation)
+
+
+_TYPING = ("typing", "typing_extensions", "types")
+"""Modules whose objects stand for types without being one: Any, NewType, TypeVar, ..."""
 
 
 def _built(declared: _Declared) -> OutputType:
@@ -177,6 +198,33 @@ def _from_constraint(constraint: Constraint) -> OutputType:
             schema=constraint.source,
         )
     return _text_type(constraint.describe(), constraint, str, str, constraint.instructions())
+
+
+def _from_reasoning(reasoning: Reasoning | CappedReasoning) -> OutputType:
+    answer = output_type(answer_of(reasoning))
+    begin, end = reasoning.markers
+    items = answer.growing_items
+    said = f"First reason{f' after {begin}' if begin else ''}, write {end}, then answer."
+    return OutputType(
+        name=f"Thinking[{answer.name}]",
+        constraint=reasoning,
+        validate=thinking_of(reasoning, answer.validate),
+        growing=lambda: GrowingThinking(reasoning, answer.growing()),
+        growing_items=None
+        if items is None
+        else lambda on_item: GrowingThinking(reasoning, items(_inside(on_item))),
+        description=f"{said}\n\n{answer.description}" if answer.description else said,
+        spells_specials=True,
+    )
+
+
+def _inside(on_item: OnItem) -> OnItem:
+    """The same for arrays inside of the answer, which is the `value` of a `Thinking`."""
+
+    def report(path: tuple[Any, ...], index: int, item: Any, error: Exception | None) -> None:
+        on_item(("value", *path), index, item, error)
+
+    return report
 
 
 def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:

@@ -39,6 +39,10 @@ class GrowingValue(Protocol):
         """Whether the part at `path` is finished, so that no more text changes it."""
         ...
 
+    def holds_array(self, path: Sequence[str]) -> bool:
+        """Whether the type may have an array at `path`."""
+        ...
+
 
 class _Frame:
     """An open container: all that it may become, side by side."""
@@ -258,6 +262,10 @@ class GrowingText:
     def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
         """Whether the text has ended."""
         return self._is_whole
+
+    def holds_array(self, path: Sequence[str]) -> bool:
+        """No text holds arrays."""
+        return False
 
 
 _ANY = SchemaIndex(TypeAdapter(Any)).root
