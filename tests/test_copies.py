@@ -191,7 +191,7 @@ def test_a_monitored_constraint_says_why_it_is_not_pickled() -> None:
         sg.regex("[a-z]+"),
         sg.json_schema({"type": "integer"}),
     ],
-    ids=str,
+    ids=lambda given: str(given).partition(" at 0x")[0],
 )
 @copies
 def test_output_types(given: Any, copied: Callable[[Any], Any]) -> None:
