@@ -72,7 +72,7 @@ class _Row:
         try:
             ids = self._encoded(said)
         except StructgenError as error:
-            self._stop(error)
+            self.stop(error)
             return None
         options = self.options
         if options.seed is not None:
@@ -90,12 +90,13 @@ class _Row:
     def take(self, generation: Generation) -> None:
         """Count an attempt. One that could not start leaves the answer before it as the result."""
         if generation.finish == "failed" and generation.error is not None:
-            self._stop(generation.error)
+            self.stop(generation.error)
             return
         self.result = Result(self.result.output, generation)
         self.account.attempts.append(attempt_of(self.result))
 
-    def _stop(self, error: StructgenError) -> None:
+    def stop(self, error: StructgenError) -> None:
+        """Ask no more, for the reason of an error."""
         self.stopped = f"the model could not be asked again: {error.message}"
 
     def ended(self) -> Result[Any]:
@@ -137,7 +138,12 @@ def answers(
         prepared = [(row, next_one) for row in still_open if (next_one := row.prepare()) is not None]
         if not prepared:
             continue
-        drawn = draw([ids for _, (ids, _) in prepared], [each for _, (_, each) in prepared])
+        try:
+            drawn = draw([ids for _, (ids, _) in prepared], [each for _, (_, each) in prepared])
+        except StructgenError as error:  # the answers that there are stay
+            for row, _ in prepared:
+                row.stop(error)
+            continue
         for (row, _), generation in zip(prepared, drawn, strict=True):
             row.take(generation)
     for place, row in rows.items():

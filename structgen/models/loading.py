@@ -71,6 +71,11 @@ def load(
                 path, dtype=kind, local_files_only=is_local
             )
             model = model.to(place)
+    except ImportError as error:  # a package that this one model needs
+        raise ModelError(
+            f"cannot load the model {str(path)!r}: {_first_line(error)}",
+            hint="Install the package that the message names.",
+        ) from error
     except (
         OSError,
         ValueError,
