@@ -67,7 +67,19 @@ REFUSALS: list[tuple[str, str]] = [
             "[{'type': 'x', 'loc': ('body', 'response_format', 'type'), 'msg': 'no', 'input': {'image': 1}}]"
         ),
     ),
+    (
+        "constraint",
+        page("In context=('properties', 'max_tokens'), 'pattern' is not permitted", param="response_format"),
+    ),
     # About the rest of the request.
+    (
+        "other",
+        page(
+            "the shortest text that satisfies it takes 125 tokens, 5 are left (max_tokens)",
+            param="structured_outputs",
+        ),
+    ),
+    ("other", page("the schema and the prompt exceed the context length", param="response_format")),
     (
         "other",
         page(
