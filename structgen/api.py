@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 from structgen import reasking
 from structgen.errors import OptionError, PromptError, a_kind
 from structgen.matcher import open_matcher
-from structgen.reasking import Asked
+from structgen.reasking import EncodedPrompt
 from structgen.results import Result
 from structgen.sampling import Generation, SamplingOptions, generate_steps, generate_tokens
 from structgen.sampling.conditions import Potential, Product
@@ -135,7 +135,7 @@ def run_batch(
 
 def encoded(model: LanguageModel, prompt: Prompt) -> Any:
     """What `run_encoded` takes: a prompt with its tokens; for a model behind a server the prompt as it is."""
-    return prompt if answers_itself(model) else Asked(prompt, model.encode(prompt))
+    return prompt if answers_itself(model) else EncodedPrompt(prompt, model.encode(prompt))
 
 
 def run_encoded(
@@ -180,7 +180,7 @@ def stream(
     asked = described(prompt, kind) if describe else prompt
     if answers_itself(model):
         return _partial_values(kind, model.answer_steps(asked, kind, chosen, cancel=cancel))
-    first = Asked(asked, model.encode(asked))
+    first = EncodedPrompt(asked, model.encode(asked))
     matchers = [open_matcher(kind.constraint, model.vocabulary)]  # an impossible constraint shows here
 
     def draw(ids: Sequence[int], each: SamplingOptions) -> Iterator[Any]:

@@ -207,7 +207,7 @@ def test_a_prompt_that_cannot_grow_keeps_the_answer_before() -> None:
 
     result = sg.run(Full("3", context_length=50), "?", Even, attempts=3)
     assert result.text == "3" and isinstance(result.error, OutputInvalid)
-    assert "could not be asked again" in str(result.error.hint)
+    assert "o further attempt was possible" in str(result.error.hint)
     with pytest.raises(OutputInvalid, match="no valid answer in 1 attempt;"):
         list(sg.stream(Full("3", context_length=50), "?", Even, attempts=3))
 

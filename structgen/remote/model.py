@@ -158,7 +158,7 @@ class RemoteModel:
     def answer_steps(
         self, prompt: Any, output: OutputType, options: SamplingOptions, *, cancel: Cancel | None = None
     ) -> Iterator[RemoteStep]:
-        """The answer as it grows; where it has to be asked for again, it begins anew."""
+        """The answer as it grows; after a wrong answer it starts again from nothing."""
         messages = messages_of(prompt)
         _check_options(options)
         return self._steps(messages, options, output, cancel, streaming=True)
