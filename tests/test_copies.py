@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import enum
+import functools
 import inspect
 import pickle
 from collections.abc import Callable, Iterator
@@ -273,10 +274,15 @@ def test_posteriors_beams_and_infillings(copied: Callable[[Any], Any]) -> None:
     assert copied(infilling) == infilling
 
 
+@functools.cache
+def vocabulary_of(name: str) -> sg.Vocabulary:
+    return BYTES if name == "bytes" else sg.Vocabulary.from_tokenizer(tokenizer_path(name))
+
+
 @pytest.mark.parametrize("name", ["bytes", *NAMES])
 @copies
 def test_vocabularies(name: str, copied: Callable[[Any], Any]) -> None:
-    vocabulary = BYTES if name == "bytes" else sg.Vocabulary.from_tokenizer(tokenizer_path(name))
+    vocabulary = vocabulary_of(name)
     limited = vocabulary.with_limits(mask_steps=1234)
     for one in (vocabulary, limited):
         other = copied(one)

@@ -208,6 +208,22 @@ def test_each_constraint_warns_once(start: Start) -> None:
     assert issubclass(errors.ConstraintNotSent, UserWarning)
 
 
+def test_where_warnings_are_errors_every_call_raises(start: Start) -> None:
+    refuses = lambda body: "no structured outputs" if "structured_outputs" in body else ""  # noqa: E731
+    world = start(enforces=ALL, refuses=refuses, says=["Hello!"] * 9)
+    with sg.connect(world.url, model="small", dialect="vllm") as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(errors.ConstraintNotSent):
+                sg.generate(model, "?", Literal["a"])
+    world = start(says=["Hello!"] * 3 + ["a"] * 9)
+    with sg.connect(world.url) as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(errors.ConstraintNotSent):
+                sg.generate(model, "?", Literal["a"])
+
+
 def test_weaken_false_raises(start: Start) -> None:
     world = start(enforces=ALL, refuses=lambda body: "no schema" if "json" in str(body) else "")
     both = sg.regex("[a-z]{2}") & sg.regex("a.*")
