@@ -106,8 +106,8 @@ def wrap(
 ) -> HuggingFaceModel:
     """A `transformers` causal language model and its tokenizer, already loaded, as a structgen model.
 
-    `eos_ids` replaces the ends of text that the model and the tokenizer declare; `size` confirms the number of scores of
-    a model that pads them by more than 8,192. For the rest see `load`.
+    `eos_ids` replaces the ends of text that the model and the tokenizer declare; `size` confirms the number of scores
+    of a model that pads them by more than 8,192. For the rest see `load`.
     """
     from .hugging_face import HuggingFaceModel
 
