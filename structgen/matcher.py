@@ -298,6 +298,20 @@ class Matcher:
         other._native = self._native.fork()
         return other
 
+    # A shallow copy would move with the original, and the core's state cannot be written down.
+
+    def __copy__(self) -> Matcher:
+        return self.fork()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Matcher:
+        return self.fork()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise OptionError(
+            "a matcher cannot be pickled",
+            hint="Send its constraint, its vocabulary and the tokens it has read, and make it again from them.",
+        )
+
     def reset(self) -> None:
         """Back to the beginning."""
         self._native.reset()
