@@ -114,6 +114,8 @@ def constraints() -> dict[str, Any]:
         "special": sg.special("<|call|>") + letters,
         "dispatch": sg.dispatch({"<call>": sg.json_schema({"type": "integer"}) + "</call>"}),
         "reasoning": sg.reasoning(letters),
+        "capped reasoning": sg.reasoning(letters, max_tokens=20),
+        "reasoning about a type": sg.reasoning(Person),
         "ltl_over": sg.ltl_over({"a": "a", "b": "b"}, "F b"),
         "plan": sg.plan(["go", "stop"], "F stop", max_steps=3),
         "tools": sg.tools([add]),
@@ -163,7 +165,7 @@ def test_every_constructor_is_tried() -> None:
         for name in sg.__all__
         if inspect.isfunction(one := getattr(sg, name)) and one.__module__.startswith(homes)
     }
-    assert functions - made - not_made <= {"run_tools"}
+    assert functions - made - not_made <= {"run_tools", "run_tools_async"}
 
 
 def test_a_monitored_constraint_says_why_it_is_not_pickled() -> None:
