@@ -7,7 +7,7 @@ of a trained model's probability; "all" adds up every tokenization, as `structge
 Where one label is the beginning of another ("no", "none"), the end of the text counts as well: otherwise the shorter
 label could never lose.
 Invariant: probabilities sum to 1, and are a function of prompt and labels alone (up to the rounding of the model).
-Cost: one pass over the prompt, and one for each `_ROWS` distinct beginnings of several tokens; no label is generated.
+Cost: one pass over the prompt, and one for each `_NODES` distinct beginnings; labels of one token need no second pass.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from structgen.constraints.choice import choice
 from structgen.errors import DeadEnd, LimitExceeded, OptionError, with_kind
 from structgen.matcher import Matcher
 from structgen.notebook import bar, card, plain, table
-from structgen.sampling.prefixes import Prefix, PrefixReader
+from structgen.sampling.prefixes import Prefix, PrefixReader, law_of
 from structgen.types import OutputType, output_type
 from structgen.types.labels import labels_of
 
@@ -37,8 +37,10 @@ __all__ = ["Classification", "classify"]
 
 T = TypeVar("T")
 Tokenizations = Literal["canonical", "all"]
+_NODES = 64
+"""Beginnings of labels that are read in one forward pass, as a tree."""
 _ROWS = 16
-"""Beginnings of labels that are read in one forward pass."""
+"""The same for models that read no trees, as rows with a copy of the prompt's cache each."""
 _MOST_BEGINNINGS = 4_096
 """Of all tokenizations of all labels."""
 _LOG_NEGLIGIBLE = math.log(1e-9)
@@ -306,6 +308,18 @@ def _paths_of(data: bytes, spelling: Mapping[bytes, list[int]], room: int) -> It
                 growing.append((end, (*path, token)))
 
 
+class _Started:
+    """A model that hands out a session that has read the prompt already."""
+
+    context_length = None
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def start(self, prompts: Any) -> Any:
+        return self._session
+
+
 class _Scorer:
     """Log probabilities of paths of tokens after one prompt."""
 
@@ -313,22 +327,42 @@ class _Scorer:
         self, model: LanguageModel, prompt: Sequence[int], wanted: Mapping[Prefix, set[int]]
     ) -> None:
         """`wanted`: after each beginning the tokens whose probabilities may be needed."""
+        _check_room(len(prompt) + max(map(len, wanted)), model.context_length)
         self._wanted = wanted
-        self._reader = PrefixReader(model, prompt, lanes=max(1, min(_ROWS, len(wanted) - 1)))
         self._known: dict[Prefix, dict[int, float]] = {}
+        self._session: Any = model.start([list(prompt)])
+        self._keep((), self._session.logits()[0])
+        self._reader: PrefixReader | None = None
+        if not getattr(self._session, "reads_trees", False):
+            started: Any = _Started(self._session)
+            self._reader = PrefixReader(started, prompt, lanes=max(1, min(_ROWS, len(wanted) - 1)))
 
     def read(self, beginnings: Iterable[Prefix]) -> None:
-        """Read the distributions after these, as far as they are not known, in as few passes as there are lanes for."""
+        """Read the distributions after these, as far as they are not known, in as few passes as memory allows."""
         new = sorted({one for one in beginnings if one not in self._known})
-        if () in new:
-            new.remove(())
-            self._read([()])  # the pass over the prompt alone tells it
-        for start in range(0, len(new), _ROWS):
-            self._read(new[start : start + _ROWS])
+        read, size = (self._read_tree, _NODES) if self._reader is None else (self._read_rows, _ROWS)
+        for start in range(0, len(new), size):
+            read(new[start : start + size])
 
-    def _read(self, part: list[Prefix]) -> None:
+    def _read_tree(self, part: list[Prefix]) -> None:
+        """One pass over a tree of all beginnings, which share what they have in common."""
+        nodes = sorted({one[:length] for one in part for length in range(1, len(one) + 1)}, key=len)
+        places = {one: place for place, one in enumerate(nodes)}
+        tree = [one[-1] for one in nodes], [places.get(one[:-1], -1) for one in nodes]
+        (found,) = self._session.append_trees([[]], [tree])
+        for one in part:
+            self._keep(one, found[places[one]])
+        self._session.keep(0, [])
+
+    def _read_rows(self, part: list[Prefix]) -> None:
+        """One pass over several rows, for sessions that read no trees."""
+        assert self._reader is not None
         for lane, law in self._reader.read(dict(enumerate(part))).items():
-            self._known[part[lane]] = {token: float(law.log_p[token]) for token in self._wanted[part[lane]]}
+            self._keep(part[lane], law.log_p)
+
+    def _keep(self, beginning: Prefix, logits: Any) -> None:
+        log_p = law_of(logits, 1.0).log_p
+        self._known[beginning] = {token: float(log_p[token]) for token in self._wanted.get(beginning, ())}
 
     def log_p(self, path: Prefix, ends: Sequence[int] = ()) -> float:
         """log P(path), with one of the ends after it if there are any; -inf if a beginning was not read."""
@@ -369,6 +403,15 @@ def _likelihoods(
             and scorer.log_p(path[:length]) >= floors[text]
         )
     return {text: _log_sum(scorer.log_p(path, ends) for path in several) for text, several in paths.items()}
+
+
+def _check_room(tokens: int, context_length: int | None) -> None:
+    if context_length is not None and tokens > context_length:
+        raise LimitExceeded(
+            f"the prompt and the longest label are {tokens} tokens, more than the model's context of {context_length}",
+            limit="context_length",
+            hint="Shorten the prompt.",
+        )
 
 
 def _beginnings(path: Prefix, ends: Sequence[int]) -> list[Prefix]:
