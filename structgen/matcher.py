@@ -74,12 +74,13 @@ class _Programs(dict[Constraint, _core.Program]):
 _programs: weakref.WeakKeyDictionary[Vocabulary, _Programs] = weakref.WeakKeyDictionary()
 
 
-def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.Program:
-    """The automaton of `constraint` over `vocabulary`, from a bounded cache (least recently used goes first).
+def compile_constraint(constraint: Any, vocabulary: Vocabulary) -> _core.Program:
+    """The automaton of a constraint or a type over `vocabulary`, from a bounded cache (least recently used goes first).
 
     Raises `UnsatisfiableSchema` or `EmptyConstraint` where no text can satisfy it, `LimitExceeded` where a
     limit of the core is met.
     """
+    constraint = constraint_of(constraint)
     known = _programs.setdefault(vocabulary, _Programs())
     program = known.get(constraint)
     if program is not None:
@@ -379,9 +380,11 @@ class Matcher:
             return False
 
 
-def open_matcher(constraint: Constraint, vocabulary: Vocabulary) -> Matcher:
-    """The matcher of a constraint at its beginning; some kinds of constraints are more than an automaton and make their
-    own (see `structgen.monitors`)."""
+def open_matcher(constraint: Any, vocabulary: Vocabulary) -> Matcher:
+    """The matcher of a constraint or a type at its beginning.
+
+    Some kinds of constraints are more than an automaton and make their own (see `structgen.monitors`).
+    """
     make = getattr(constraint, "open_matcher", None)
     return Matcher(constraint, vocabulary) if make is None else make(vocabulary)
 
