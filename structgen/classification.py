@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from structgen.api import check_model, described
 from structgen.constraints.base import Literal as LiteralText
 from structgen.constraints.choice import choice
-from structgen.errors import DeadEnd, OptionError, with_kind
+from structgen.errors import DeadEnd, LimitExceeded, OptionError, with_kind
 from structgen.matcher import Matcher
 from structgen.notebook import bar, card, plain, table
 from structgen.sampling.path_scores import all_paths, likelihoods, log_sum
@@ -39,6 +39,8 @@ __all__ = ["Classification", "classify"]
 
 T = TypeVar("T")
 Tokenizations = Literal["canonical", "all"]
+_MOST_TOKENS = 512
+"""Of one label."""
 _FORM = (
     'Give a list of texts, a dict from texts to descriptions, or a type: an Enum, Literal["a", "b"] or bool.'
 )
@@ -149,7 +151,8 @@ def classify(
 
     Raises:
         OptionError: The labels or an option are unusable, or the model is behind a server.
-        LimitExceeded: The prompt is too long, or "all" has more than 4,096 beginnings to read.
+        LimitExceeded: The prompt is too long, a label has more than 512 tokens, or "all" has more than 4,096
+            beginnings to read.
         DeadEnd: The model gives none of the labels a probability above 0.
     """
     check_model(model, "classify()")
@@ -213,9 +216,7 @@ def _read_labels(labels: Any) -> tuple[dict[str, Any], dict[str, str]]:
         given = list(labels)
         for text in given:
             if not isinstance(text, str):
-                raise OptionError(
-                    f"the label {text!r:.40} is {with_kind(text)}; a label is a text", hint=_FORM
-                )
+                raise OptionError(f"a label is {with_kind(text)}; it must be a text", hint=_FORM)
             if given.count(text) > 1:
                 raise OptionError(f"the label {text!r:.40} is there twice")
             if not text:
@@ -257,6 +258,12 @@ def _canonical(text: str, vocabulary: Vocabulary) -> Prefix:
     if tokens is None:
         tokens = Matcher(LiteralText(text), vocabulary).witness() or []
         tokens = [token for token in tokens if token not in vocabulary.eos_ids]
+    if len(tokens) > _MOST_TOKENS:
+        raise LimitExceeded(
+            f"the label {text!r:.40} takes {len(tokens)} tokens, more than {_MOST_TOKENS}",
+            limit="label_tokens",
+            hint="Use short labels, and put long texts into the prompt.",
+        )
     return tuple(tokens)
 
 

@@ -205,7 +205,7 @@ def test_what_is_shown() -> None:
         ([], "there are no labels"),
         ({}, "there are no labels"),
         (["a", ""], "a label is the empty text"),
-        (["a", 3], "the label 3 is"),
+        (["a", 3], "a label is 3, an int; it must be a text"),
         (["a", "a"], "is there twice"),
         ("abc", "labels is 'abc', a str"),
         (3, "labels is 3"),
@@ -236,6 +236,8 @@ def test_bad_calls() -> None:
         sg.classify(ScriptedModel("a", context_length=3), "?", ["a", "abcdef"])
     with pytest.raises(LimitExceeded, match="beginnings in all tokenizations"):
         sg.classify(toy(), "?", ["on" * 30], tokenizations="all")
+    with pytest.raises(LimitExceeded, match="takes 600 tokens, more than 512"):
+        sg.classify(ScriptedModel("a"), "?", ["a" * 600, "b"])
     silent = DistributionModel(BYTES, lambda tokens: [0.0] * 256 + [1.0])
     with pytest.raises(DeadEnd, match="none of the labels any probability"):
         sg.classify(silent, "?", ["a", "b"])
