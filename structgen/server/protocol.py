@@ -16,6 +16,7 @@ from typing import Any, Literal
 from structgen.errors import StructgenError, with_kind
 from structgen.sampling.options import SamplingOptions
 from structgen.serving.requests import Kind
+from structgen.tools.growing import GrowingTurn
 
 from .errors import bad_request
 from .fields import Fields
@@ -61,6 +62,10 @@ class Asked:
     logprobs: bool = False
     details: bool = False
     """Is the answer to say what only we know (`structgen`)?"""
+
+    def reader(self) -> GrowingTurn | None:
+        """Return a reader of one answer, whole or while it is written; None if its text is the answer."""
+        return None if self.tools is None else self.tools.reader()
 
 
 def read_request(body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSettings) -> Asked:

@@ -366,7 +366,11 @@ class Service:
             draw = posterior.draws[place]
             tokens += len(draw.tokens)
             spelled = self._spelled(draw.tokens).decode("utf-8", "replace")
-            text, calls = whole_turn(asked, spelled if asked.tools is not None else posterior.texts[place])
+            reader = asked.reader()
+            text, calls = posterior.texts[place], []
+            if reader is not None:
+                turn = whole_turn(reader, spelled)
+                text, calls = turn.text, turn.calls
             details = {"weight": float(weights[place]), "logprob": _finite(draw.log_prob)}
             choices.append(Choice(text, "tool_calls" if calls else "stop", calls, details=details))
         account = posterior.account

@@ -15,8 +15,8 @@ from typing import Any
 from structgen.errors import StructgenError, with_kind
 from structgen.tools import FORMATS, Tool, ToolFormat, instructions, read_tools
 from structgen.tools.forms import Forms
+from structgen.tools.growing import GrowingTurn
 from structgen.tools.order import formulas_of
-from structgen.tools.reading import AssistantTurn, TurnReader
 
 from .errors import bad_request, message_of
 from .fields import Fields
@@ -45,14 +45,12 @@ class ToolsAsked:
     spec: dict[str, Any]
     """For the compiler."""
     described: bool = True
-    markers: tuple[str, ...] = field(default=())
-    """What calls begin with."""
     forms: Forms = field(default_factory=dict)
     """Of the compiled constraint, which is made elsewhere; known once it is there."""
 
-    def read(self, text: str) -> AssistantTurn:
-        """A whole turn."""
-        return TurnReader(self.format, self.offered, False, self.forms).read(text)
+    def reader(self) -> GrowingTurn:
+        """Return a reader of one turn, whole or while it is written."""
+        return GrowingTurn(self.format, self.offered, self.forms)
 
     def instructions(self) -> str:
         order = self.spec.get("order")
@@ -87,8 +85,7 @@ def read_tools_asked(fields: Fields, own: Fields | None, settings: ServerSetting
     format = FORMATS[name]
     if parallel is False or (parallel is True and format.between is not None):
         spec["parallel"] = parallel
-    opening = format.begin + format.call.partition("$name")[0]
-    return ToolsAsked(offered, format, spec, described, (opening if format.is_framed else format.marker,))
+    return ToolsAsked(offered, format, spec, described)
 
 
 def _choice(given: Any, offered: tuple[Tool, ...]) -> str:
