@@ -32,6 +32,7 @@ fault is, sees it, and is told what to do.
     │   └── VocabularyMismatch       model, tokenizer and matcher disagree about the vocabulary
     ├── ModelError                   a model cannot be loaded or run
     │   └── RemoteError              status; a server that runs one cannot be reached, or answers with an error
+    ├── CoreMissing              the native core is not built, or does not fit this Python
     ├── LanguageServerMissing        no program that analyses a language is installed
     └── GenerationError              text, result; generation started but cannot end well
         ├── DeadEnd                  no token continues the text
@@ -52,6 +53,7 @@ __all__ = [
     "CombinationError",
     "ConcurrentUse",
     "ConstraintError",
+    "CoreMissing",
     "DeadEnd",
     "EmptyConstraint",
     "FormulaError",
@@ -397,6 +399,10 @@ class RemoteError(ModelError):
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.status = status
+
+
+class CoreMissing(StructgenError, ImportError):
+    """The native core is not built, or does not fit this Python or this machine. No module of structgen works then."""
 
 
 class LanguageServerMissing(StructgenError):

@@ -9,6 +9,20 @@ cannot be asked (bad arguments, a file that is not there, a schema that is not a
 Cost: a command imports what it needs; only ``generate`` and ``mask`` load a model or a tokenizer.
 """
 
-from .main import main
+import sys
+from collections.abc import Sequence
+
+from structgen.errors import CoreMissing
+
+try:
+    from .main import main
+except CoreMissing as error:
+    _MESSAGE = f"structgen: {error}"
+
+    def main(arguments: Sequence[str] | None = None) -> int:
+        """Print why no command works; the exit status."""
+        print(_MESSAGE, file=sys.stderr)
+        return 2
+
 
 __all__ = ["main"]

@@ -116,11 +116,16 @@ def run(arguments: argparse.Namespace) -> int:
             f"the server needs {', '.join(missing)}",
             hint="Install them with: pip install 'structgen-lm[server]'",
         )
+    settings = _settings(arguments)
+    with _bound(arguments.host, arguments.port) as door:
+        return _serve(arguments, settings, door)
+
+
+def _serve(arguments: argparse.Namespace, settings: Any, door: socket.socket) -> int:
+    """Load the model and answer until a signal comes."""
     from structgen.server.running import serve
     from structgen.server.service import Service
 
-    settings = _settings(arguments)
-    door = _bound(arguments.host, arguments.port)
     started = time.perf_counter()
     _say(f"loading {arguments.model or 'the embedded model'} ...")
     if arguments.threads is not None:

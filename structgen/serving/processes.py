@@ -30,6 +30,7 @@ __all__ = [
     "environment",
     "is_child",
     "is_ready",
+    "python_command",
     "settle",
     "stand_by",
     "step_aside",
@@ -161,9 +162,18 @@ def step_aside(by: int, pid: int = 0) -> None:
         os.setpriority(os.PRIO_PROCESS, pid, min(LOWEST, has + by))
 
 
+def python_command(program: str) -> list[str]:
+    """Return the command that runs a Python program in such a process; start it in `environment`.
+
+    Why ``-P``: without it Python looks for modules in the working directory first. Started in the source folder the
+    process would import the sources there, which have no native core, instead of what this process has imported.
+    """
+    return [sys.executable, "-P", "-c", program]
+
+
 def environment() -> dict[str, str]:
     """For such a process: where structgen is imported from here it is found there, too; one thread is enough."""
-    paths = os.pathsep.join(path for path in sys.path if path)
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 

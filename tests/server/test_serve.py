@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from structgen.cli import main, serve
+from structgen.serving import pool
 
 from .conftest import until
 
@@ -186,6 +187,18 @@ def test_a_variable_without_a_key_does_not_open_the_server(
     monkeypatch.setenv("STRUCTGEN_API_KEY", value)
     assert main(["serve", "--port", "0"]) == 2
     assert "STRUCTGEN_API_KEY has no key in it" in capsys.readouterr().err
+
+
+def test_a_server_that_could_compile_nothing_does_not_start(
+    model: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve, "load_model", lambda name: model)
+    monkeypatch.setattr(pool, "_COMMAND", [sys.executable, "-c", "raise SystemExit('no such thing')"])
+    assert main(["serve", "--port", "0"]) == 2
+    told = capfd.readouterr().err
+    assert "the server cannot start: the process that compiles constraints does not start" in told
+    assert "no such thing" in told and "structgen doctor" in told
+    assert "served at" not in told and "Traceback" not in told
 
 
 def test_the_model_is_loaded_on_a_thread_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
