@@ -181,9 +181,11 @@ def die_with_parent(parent: int | None = None) -> None:
     """Where the system can, this process is killed when the one that made it dies, whatever it is doing.
 
     `parent` is that one's number where it is known: if it has died before this was called, this process ends now.
-    Ctrl-C in a terminal, which all its processes hear, is left to that one.
+    Ctrl-C in a terminal, which all its processes hear, is left to that one. So is SIGTERM, which service managers send
+    to all processes of a service: the parent still needs this one for the requests that it lets end.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent is not None and os.getppid() != parent:
