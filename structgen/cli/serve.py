@@ -95,6 +95,25 @@ def add_command(commands: Any) -> None:
         help="the form of JSON in answers (default json.dumps: one form, so that much of it need not be drawn)",
     )
     parser.add_argument(
+        "--reasoning",
+        choices=("auto", "off"),
+        default="auto",
+        help="auto: the reasoning of a model that has some comes as reasoning_content; off: as a part of the answer",
+    )
+    parser.add_argument(
+        "--open-objects",
+        action="store_true",
+        help="objects of a response_format may have undeclared keys, as the specification says; by default those that "
+        "declare keys and do not mention others are closed",
+    )
+    parser.add_argument(
+        "--cors-origins",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="origins of web pages that may call the server from a browser, with commas or repeated; *: all",
+    )
+    parser.add_argument(
         "--log-level", choices=("warning", "info", "debug"), default="warning", help="info: every request"
     )
     group = parser.add_argument_group("limits")
@@ -174,6 +193,9 @@ def _settings(arguments: argparse.Namespace) -> Any:
     chosen = given(_LIMITS)
     if "default_tokens" not in chosen and "max_tokens" in chosen:
         chosen["default_tokens"] = min(ServerSettings.default_tokens, chosen["max_tokens"])
+    origins = [one.strip() for given in arguments.cors_origins for one in given.split(",")]
+    chosen["cors_origins"] = tuple(one.rstrip("/") for one in origins if one)
+    chosen |= {"reasoning": arguments.reasoning, "closed_objects": not arguments.open_objects}
     if arguments.tool_format is not None:
         chosen["tool_format"] = arguments.tool_format
     return ServerSettings(

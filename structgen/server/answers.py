@@ -31,6 +31,7 @@ class Choice:
     text: str
     reason: str
     calls: Sequence[GrowingCall] = ()
+    reasoning: str | None = None
     logprobs: list[dict[str, Any]] | None = None
     details: dict[str, Any] | None = None
 
@@ -69,6 +70,8 @@ class Answer:
         shown: dict[str, Any] = {"index": place, "finish_reason": choice.reason}
         if self.is_chat:
             message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
+            if choice.reasoning is not None:
+                message["reasoning_content"] = choice.reasoning
             if choice.calls:
                 message["content"] = choice.text or None
                 message["tool_calls"] = [shown_call(call) for call in choice.calls]
@@ -135,8 +138,8 @@ def choice_of(asked: Asked, ticket: Ticket, place: int, vocabulary: Any) -> Choi
     row, finish = ticket.rows[place], str(ticket.finish[place])
     choice = Choice(ticket.settled[place], _REASONS[finish])
     if (reader := asked.reader()) is not None:
-        turn = whole_turn(reader, choice.text, is_cut_off=finish != "complete")
-        choice.text, choice.calls = turn.text, turn.calls
+        turn = whole_turn(reader, choice.text, is_cut_off=asked.spec is None or finish != "complete")
+        choice.text, choice.calls, choice.reasoning = turn.text, turn.calls, turn.reasoning
         if turn.calls and finish == "complete":
             choice.reason = "tool_calls"
     if asked.logprobs:

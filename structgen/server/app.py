@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from .answers import Answer, choice_of, failure, usage_of
 from .errors import ApiError, bad_request
@@ -97,6 +98,15 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
         return JSONResponse(ApiError(error.status_code, message).body, error.status_code)
 
     app.add_middleware(_Gate, service=service)
+    if origins := service.settings.cors_origins:
+        # Outside of the gate: browsers ask for leave without a key, and must see refusals, too.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["Retry-After"],
+        )
     return app
 
 

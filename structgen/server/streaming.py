@@ -73,7 +73,7 @@ class ChoiceStream:
         self._asked, self._ticket, self._place, self._vocabulary = asked, ticket, place, vocabulary
         self._reader = asked.reader()
         self._read = ""
-        self._sent = ""
+        self._sent = self._thought = ""
         self._calls: list[str] = []
         """Of each call that was sent, the arguments so far."""
         self.has_ended = False
@@ -99,6 +99,11 @@ class ChoiceStream:
     def _grown(self, answer: Answer, text: str, *, ends: bool) -> Iterator[dict[str, Any]]:
         reader = self._reader
         shown = text if reader is None else self._follow(reader, text, ends=ends)
+        if self._reader is not None and (thought := self._reader.reasoning or "") != self._thought:
+            if not thought.startswith(self._thought):
+                raise _went_back()
+            new, self._thought = thought[len(self._thought) :], thought
+            yield answer.chunk(self._place, {"reasoning_content": new})
         if not shown.startswith(self._sent):
             raise _went_back()
         if len(shown) > len(self._sent):
