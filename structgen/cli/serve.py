@@ -64,15 +64,21 @@ _SPEC_LIMITS = (
 
 def add_command(commands: Any) -> None:
     """Add ``serve`` to the commands."""
-    from structgen.constraints.json_schema.whitespace import WhitespaceName
-    from structgen.serving.requests import RequestLimits
-
     parser = commands.add_parser(
         "serve",
         help="an OpenAI-compatible server",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(run=run)
+    parser.fill_later(lambda: _add_arguments(parser))
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    from structgen.constraints.json_schema.whitespace import WhitespaceName
+    from structgen.server.settings import ServerSettings
+    from structgen.serving.requests import RequestLimits
+
     parser.add_argument("--model", metavar="NAME", help="a path or name; the embedded model by default")
     parser.add_argument("--name", metavar="NAME", help="what clients call it; by default the end of its path")
     parser.add_argument("--host", default="127.0.0.1", help="address (default 127.0.0.1: this machine alone)")
@@ -117,12 +123,21 @@ def add_command(commands: Any) -> None:
         "--log-level", choices=("warning", "info", "debug"), default="warning", help="info: every request"
     )
     group = parser.add_argument_group("limits")
-    defaults = {field.name: field.default for field in dataclasses.fields(RequestLimits)}
+    kinds: tuple[Any, ...] = (RequestLimits, ServerSettings)
+    defaults: dict[str, Any] = {
+        field.name: field.default for kind in kinds for field in dataclasses.fields(kind)
+    }
     for name, kind, told in (*_LIMITS, *_SPEC_LIMITS):
-        default = f" (default {defaults[name]})" if name in defaults else ""
+        default = f" (default {_number(defaults[name])})"
         flag = "--" + name.replace("_", "-")
         group.add_argument(flag, type=kind, metavar="N" if kind is int else "X", help=told + default)
-    parser.set_defaults(run=run)
+
+
+def _number(value: float) -> str:
+    """A default as a person reads it; bytes in powers of two."""
+    if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0:
+        return f"{value}: {value >> 20} MiB"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def run(arguments: argparse.Namespace) -> int:
