@@ -13,7 +13,7 @@ from structgen.errors import OutputInvalid
 from structgen.tools import FORMATS, ToolTurn, tools
 from structgen.tools.growing import GrowingTurn
 
-from .test_turn import TWO_CALLS
+from .test_turn import TWO_CALLS, fits
 from .walks import DEFINITION, FUNCTIONS, plain, walk, weather, with_specials
 
 
@@ -114,6 +114,22 @@ def test_calls_or_an_answer_of_a_schema(name: str) -> None:
     for seed in range(6):
         rng = random.Random(seed)
         agrees(turn, walk(turn, plain(), rng), rng)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_answer_of_a_schema_may_hold_what_begins_calls(name: str) -> None:
+    format = FORMATS[name]
+    opening = format.begin + format.call.partition("$name")[0]
+    schema = {"properties": {"name": {"const": f"x{opening}weather"}}, "required": ["name"], "type": "object"}
+    answer = sg.json_schema({**schema, "additionalProperties": False}, whitespace="json.dumps")
+    turn = tools([weather], format=name, answer=answer)
+    written = json.dumps({"name": f"x{opening}weather"}, ensure_ascii=False)
+    text = format.answer[0] + written + format.answer[1]
+    assert fits(turn, text)
+    assert agrees(turn, text, random.Random(0)).text == written
+    called = TWO_CALLS[name] if format.between is None else None
+    if called is not None:
+        assert agrees(turn, called, random.Random(0)).calls
 
 
 def test_arguments_come_while_they_are_written() -> None:
