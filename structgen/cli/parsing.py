@@ -1,4 +1,4 @@
-"""The argument parser of all commands: misspelt names are met with the near ones, and long help is made when needed."""
+"""The argument parser of all commands: it suggests names for misspelt ones, and makes long help when it is needed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         """End with the status 2. A misspelt option is named, too: it may be why another one is missing."""
         strange = self._strange(self._given)
         if strange and message.startswith(("the following arguments are required", "one of the arguments")):
-            message = f"{self._told(strange)}; {message}"
+            message = f"{self._unknown_options(strange)}; {message}"
         super().error(message)
 
     def _filled(self) -> None:
@@ -54,7 +54,9 @@ class Parser(argparse.ArgumentParser):
 
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
         strange = self._strange(unknown)
-        super().error(self._told(strange) if strange else f"unexpected arguments: {' '.join(unknown)}")
+        super().error(
+            self._unknown_options(strange) if strange else f"unexpected arguments: {' '.join(unknown)}"
+        )
 
     def _strange(self, given: Iterable[str]) -> list[str]:
         """The options among these arguments that there are not."""
@@ -70,12 +72,12 @@ class Parser(argparse.ArgumentParser):
                 found.append(name)
         return found
 
-    def _told(self, strange: Sequence[str]) -> str:
-        told = []
+    def _unknown_options(self, strange: Sequence[str]) -> str:
+        messages = []
         for name in strange:
             near = _near(name, [one for one in self._option_string_actions if one.startswith("--")])
-            told.append(f"there is no option {name}{near}")
-        return "; ".join(told)
+            messages.append(f"there is no option {name}{near}")
+        return "; ".join(messages)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = action.choices

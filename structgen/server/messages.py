@@ -1,7 +1,7 @@
 """Messages of a request to what the chat template takes.
 
-Why: templates differ in what they know of tools, so the model is told of them in its system message, in the same form
-that the constraint asks of it; earlier calls and what they gave are shown in that form, too.
+Why: templates differ in what they know of tools, so the system message describes the tools to the model, in the form that
+the constraint requires. Earlier calls and their results are shown in that form, too.
 What: histories are taken as OpenAI's server takes them. A message that a client received is sent back as it is, with
 keys that say nothing to the model, and with arguments that are empty or were cut off.
 Invariant: a message of a client cannot forge a turn (its markers are read as plain text, see `models.hugging_face`).
@@ -51,13 +51,13 @@ def read_messages(fields: Fields, tools: ToolsAsked | None) -> list[dict[str, An
     messages = [_message(one, f"messages[{place}]", format, names) for place, one in enumerate(given)]
     if tools is not None and tools.described:
         try:
-            told = tools.instructions()
+            described = tools.instructions()
         except StructgenError as error:
             raise bad_request("structgen.ltl", message_of(error)) from None
         if messages[0]["role"] == "system":
-            messages[0]["content"] += f"\n\n{told}"
+            messages[0]["content"] += f"\n\n{described}"
         else:
-            messages.insert(0, {"role": "system", "content": told})
+            messages.insert(0, {"role": "system", "content": described})
     return messages
 
 

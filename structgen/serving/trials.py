@@ -235,7 +235,7 @@ class Trials(ABC, Generic[Outcome]):
         worker.kill()
 
     def _start(self, worker: WorkerProcess) -> None:
-        """Start its process. Where that fails, the job that needs it fails, too."""
+        """Start its process. If that fails, the job that needs it fails, too."""
         error: Exception | None = None
         try:
             worker.start()

@@ -117,14 +117,14 @@ def _compared_times(
     """Over the schemas that all handled, as far as there are any."""
     over = f"the {shared:,} schemas that all handled" if shared else "the schemas that all handled"
     drawn = [ridge for ridge in _ridges(summary, dataset, rows) if ridge.bins]
-    told = "CPU time of one thread."
+    note = "CPU time of one thread."
     if drawn:
         yield ridges(f"Time of a mask, over {over}", drawn)
-        told += (
+        note += (
             " Bars count masks, each engine's on a scale of its own; the line is the median, the dotted one the 99th "
             "percentile."
         )
-    yield element("p", told, class_="soft")
+    yield element("p", note, class_="soft")
     yield from _time_tables(rows, over)
 
 
