@@ -38,7 +38,7 @@ def serve(options: str = "", url: str | None = None) -> Iterator[Served]:
     if url is not None:
         yield Served(url, None)
         return
-    command = [sys.executable, "-m", "structgen", "serve", "--port", "0", *options.split()]
+    command = [sys.executable, "-P", "-m", "structgen", "serve", "--port", "0", *options.split()]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     said: list[str] = []
     assert process.stderr is not None

@@ -1,7 +1,5 @@
 """``python -m structgen``: the command line."""
 
-import sys
+from structgen.cli import program
 
-from structgen.cli import main
-
-sys.exit(main())
+program()

@@ -32,6 +32,7 @@ fault is, sees it, and is told what to do.
     │   └── VocabularyMismatch       model, tokenizer and matcher disagree about the vocabulary
     ├── ModelError                   a model cannot be loaded or run
     │   └── RemoteError              status, body; a server that runs one cannot be reached, or answers with an error
+    ├── CoreMissing                  the native core is not built, or does not fit this Python
     ├── LanguageServerMissing        no program that analyses a language is installed
     ├── PackageMissing               an optional package is not installed (also an `ImportError`)
     ├── ToolTimeout                  a tool that a model called gave no result in time
@@ -57,6 +58,7 @@ __all__ = [
     "ConcurrentUse",
     "ConstraintError",
     "ConstraintNotSent",
+    "CoreMissing",
     "DeadEnd",
     "EmptyConstraint",
     "FormulaError",
@@ -416,6 +418,10 @@ class RemoteError(ModelError):
         super().__init__(message, where=where, hint=hint)
         self.status = status
         self.body = body
+
+
+class CoreMissing(StructgenError, ImportError):
+    """The native core is not built, or does not fit this Python or this machine. No module of structgen works then."""
 
 
 class LanguageServerMissing(StructgenError):

@@ -2,8 +2,13 @@
 
 import os
 
-from ._native import *  # noqa: F403
-from ._native import after_fork, before_fork, main_thread_is_here
+try:
+    from ._native import *  # noqa: F403
+    from ._native import after_fork, before_fork, main_thread_is_here
+except ImportError as error:
+    from .missing import core_missing
+
+    raise core_missing(error) from None
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=before_fork, after_in_parent=after_fork, after_in_child=after_fork)

@@ -9,6 +9,43 @@ cannot be asked (bad arguments, a file that is not there, a schema that is not a
 Cost: a command imports what it needs; only ``generate`` and ``mask`` load a model or a tokenizer.
 """
 
-from .main import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from structgen.errors import CoreMissing
+
+__all__ = ["main", "program"]
+
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    try:
+        from .commands import main as run
+    except CoreMissing as error:
+        print(f"structgen: {error}", file=sys.stderr)
+        return 2
+    return run(arguments)
+
+
+def program() -> NoReturn:
+    """Run the command of this process, and end it."""
+    try:
+        status = main()
+    except KeyboardInterrupt:  # while modules were imported
+        print("structgen: interrupted", file=sys.stderr)
+        status = _INTERRUPTED
+    if status == _INTERRUPTED:
+        # subtle: at the usual end of a process libraries in the middle of something report what they leave behind, and
+        # threads that compute are waited for.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)

@@ -1,7 +1,5 @@
 """``python -m structgen.cli``."""
 
-import sys
+from structgen.cli import program
 
-from .main import main
-
-sys.exit(main())
+program()

@@ -30,7 +30,8 @@ _DESCRIPTION = """Tell how each keyword of a JSON Schema is followed, with its J
   limit        a number or a size is beyond what is read
   invalid      the schema breaks the specification
 
-The schema is compiled, too: a schema that no value can satisfy is told.
+Only problems and warnings are shown; --all shows every keyword. The schema is compiled, too: a schema that no value can
+satisfy is reported.
 
 Of a grammar (--lark, --gbnf, --ebnf, --grammar) it tells rules that are not used or have no text, terminals
 that never match, and texts that two terminals match, as warnings with their places.
@@ -52,7 +53,11 @@ def add_command(commands: Any) -> None:
         "schema", metavar="SCHEMA", nargs="?", help="a file, - for standard input, or the JSON itself"
     )
     parser.add_argument("--strict", action="store_true", help="approximate keywords and warnings count as no")
-    parser.add_argument("--problems", action="store_true", help="show only what is not exact")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--all", action="store_true", help="show exact keywords, annotations and notes, too")
+    shown.add_argument(
+        "--problems", action="store_true", help="show only problems and warnings (the default)"
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     add_grammar_arguments(parser)
     add_schema_options(parser)
@@ -77,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(report, failure)
     else:
-        _print_report(report, failure, arguments.problems)
+        _print_report(report, failure, not arguments.all)
     if report.status == "invalid":
         return 2
     if report.problems or failure is not None:
@@ -101,7 +106,7 @@ def _check_grammar(grammar: Any, arguments: argparse.Namespace, options: dict[st
         name,
         starts,
         strict=arguments.strict,
-        problems=arguments.problems,
+        problems=not arguments.all,
         as_json=arguments.json,
     )
 
@@ -142,7 +147,7 @@ def _print_report(report: Any, failure: StructgenError | None, problems_only: bo
             continue
         print(for_the_shell(str(finding)))
     if hidden:
-        print(f"  ({hidden} exact keywords and annotations not shown)")
+        print(f"  ({hidden} exact keyword{'s' * (hidden != 1)} and annotations not shown; --all shows them)")
     for choice in report.choices if report.ok and not problems_only else ():
         print(f"  note: {choice}")
     if failure is not None:

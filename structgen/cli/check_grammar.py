@@ -70,7 +70,7 @@ def _print_findings(report: GrammarReport, name: str, problems: bool) -> None:
         else:
             print(f"{'!' if finding.is_warning else ' '} {_place(name, finding)}: {finding.message}")
     if hidden:
-        print(f"  ({hidden} note{'s' * (hidden != 1)} not shown)")
+        print(f"  ({hidden} note{'s' * (hidden != 1)} not shown; --all shows them)")
     if report.skipped:
         print(f"  note: {report.skipped} pairs of terminals were not compared, for lack of time")
 

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = ["add_command"]
 
+_GROUP = """Measure engines and models on schemas, texts and tasks, as JSONSchemaBench does.
+
+  structgen eval run                    query the engines; the answers go to a new folder
+  structgen eval report FOLDER          write the figures of a run as a page
+  structgen eval compare FOLDER OTHER   show what changed from one run to another
+
+structgen eval COMMAND --help shows the options of each.
+
+exit status: 0 done; 1 compare --strict found items that newly failed; 2 bad arguments, or no run in the folder;
+130 interrupted"""
+
 _DESCRIPTION = """Ask engines what JSONSchemaBench asks: which schemas they take, whether they tell valid instances from
 invalid ones (coverage), what that costs, and what a model writes under them (--generate, --tasks).
 
@@ -70,7 +81,12 @@ _LISTS: dict[str, tuple[str, str, str]] = {
 
 def add_command(commands: Any) -> None:
     """Add ``eval`` and what it does to the commands."""
-    group = commands.add_parser("eval", help="measure engines as JSONSchemaBench does", description=__doc__)
+    group = commands.add_parser(
+        "eval",
+        help="measure engines as JSONSchemaBench does",
+        description=_GROUP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     inner = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(inner)
     eval_reports.add_commands(inner)
@@ -124,8 +140,8 @@ def run(arguments: argparse.Namespace) -> int:
         with Progress(phases) as progress:
             running.run(plan, progress.advance)
     except KeyboardInterrupt:
-        _say(f"stopped; go on with: structgen eval run --output {path} --resume")
-        raise
+        message = f"stopped; go on with: structgen eval run --output {path} --resume"
+        raise KeyboardInterrupt(message) from None
     for line in progress.lines():
         print(line)
     print(f"\nstructgen eval report {path}")

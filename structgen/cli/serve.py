@@ -64,15 +64,21 @@ _SPEC_LIMITS = (
 
 def add_command(commands: Any) -> None:
     """Add ``serve`` to the commands."""
-    from structgen.constraints.json_schema.whitespace import WhitespaceName
-    from structgen.serving.requests import RequestLimits
-
     parser = commands.add_parser(
         "serve",
         help="an OpenAI-compatible server",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(run=run)
+    parser.fill_later(lambda: _add_arguments(parser))
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    from structgen.constraints.json_schema.whitespace import WhitespaceName
+    from structgen.server.settings import ServerSettings
+    from structgen.serving.requests import RequestLimits
+
     parser.add_argument("--model", metavar="NAME", help="a path or name; the embedded model by default")
     parser.add_argument("--name", metavar="NAME", help="what clients call it; by default the end of its path")
     parser.add_argument("--host", default="127.0.0.1", help="address (default 127.0.0.1: this machine alone)")
@@ -95,25 +101,58 @@ def add_command(commands: Any) -> None:
         help="the form of JSON in answers (default json.dumps: one form, so that much of it need not be drawn)",
     )
     parser.add_argument(
+        "--reasoning",
+        choices=("auto", "off"),
+        default="auto",
+        help="auto: the reasoning of a model that has some comes as reasoning_content; off: as a part of the answer",
+    )
+    parser.add_argument(
+        "--open-objects",
+        action="store_true",
+        help="objects of a response_format may have undeclared keys, as the specification says; by default those that "
+        "declare keys and do not mention others are closed",
+    )
+    parser.add_argument(
+        "--cors-origins",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="origins of web pages that may call the server from a browser, with commas or repeated; *: all",
+    )
+    parser.add_argument(
         "--log-level", choices=("warning", "info", "debug"), default="warning", help="info: every request"
     )
     group = parser.add_argument_group("limits")
-    defaults = {field.name: field.default for field in dataclasses.fields(RequestLimits)}
+    kinds: tuple[Any, ...] = (RequestLimits, ServerSettings)
+    defaults: dict[str, Any] = {
+        field.name: field.default for kind in kinds for field in dataclasses.fields(kind)
+    }
     for name, kind, told in (*_LIMITS, *_SPEC_LIMITS):
-        default = f" (default {defaults[name]})" if name in defaults else ""
+        default = f" (default {_number(defaults[name])})"
         flag = "--" + name.replace("_", "-")
         group.add_argument(flag, type=kind, metavar="N" if kind is int else "X", help=told + default)
-    parser.set_defaults(run=run)
+
+
+def _number(value: float) -> str:
+    """A default as a person reads it; bytes in powers of two."""
+    if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0:
+        return f"{value}: {value >> 20} MiB"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Load, bind, serve."""
     require("the server", "server", "fastapi", "uvicorn", "h11", "prometheus_client")
+    settings = _settings(arguments)
+    with _bound(arguments.host, arguments.port) as door:
+        return _serve(arguments, settings, door)
+
+
+def _serve(arguments: argparse.Namespace, settings: Any, door: socket.socket) -> int:
+    """Load the model and answer until a signal comes."""
     from structgen.server.running import serve
     from structgen.server.service import Service
 
-    settings = _settings(arguments)
-    door = _bound(arguments.host, arguments.port)
     started = time.perf_counter()
     _say(f"loading {arguments.model or 'the embedded model'} ...")
     if arguments.threads is not None:
@@ -162,6 +201,9 @@ def _settings(arguments: argparse.Namespace) -> Any:
     chosen = given(_LIMITS)
     if "default_tokens" not in chosen and "max_tokens" in chosen:
         chosen["default_tokens"] = min(ServerSettings.default_tokens, chosen["max_tokens"])
+    origins = [one.strip() for given in arguments.cors_origins for one in given.split(",")]
+    chosen["cors_origins"] = tuple(one.rstrip("/") for one in origins if one)
+    chosen |= {"reasoning": arguments.reasoning, "closed_objects": not arguments.open_objects}
     if arguments.tool_format is not None:
         chosen["tool_format"] = arguments.tool_format
     return ServerSettings(

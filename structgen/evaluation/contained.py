@@ -17,14 +17,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import asdict
 from time import monotonic
 from typing import IO, Any
 
 from structgen.errors import ModelError
-from structgen.serving.processes import end_process, environment, is_ready
+from structgen.serving.processes import end_process, environment, is_ready, python_command
 
 from .engines import is_endpoint
 from .records import Record, record_of
@@ -32,7 +31,7 @@ from .worker import Question, Role, unanswered
 
 __all__ = ["Contained"]
 
-_COMMAND = [sys.executable, "-c", "from structgen.evaluation.worker import main; main()"]
+_COMMAND = python_command("from structgen.evaluation.worker import main; main()")
 _START_SECONDS = 600.0
 _LOOK = 0.05
 _READING = 60.0

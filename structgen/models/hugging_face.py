@@ -81,22 +81,31 @@ class HuggingFaceModel:
         kept = getattr(config, "num_key_value_heads", None) or heads
         return int(2 * config.num_hidden_layers * kept * size * self.dtype.itemsize)
 
-    def encode(self, prompt: Prompt) -> list[int]:
-        """The tokens of a prompt. With a chat template a string is one user message; without, plain text."""
+    def encode(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[int]:
+        """The tokens of a prompt. With a chat template a string is one user message; without, plain text.
+
+        Args:
+            prompt: A text or messages.
+            template: Variables of the chat template, beside those of the model.
+        """
         if isinstance(prompt, str) and not self._is_chat:
             _check_prompt(prompt)
             return list(self.tokenizer.encode(prompt))
         return [
-            i for part in self.written(prompt) for i in self.tokenizer.encode(part, add_special_tokens=False)
+            i
+            for part in self.written(prompt, template=template)
+            for i in self.tokenizer.encode(part, add_special_tokens=False)
         ]
 
-    def written(self, prompt: Prompt) -> list[str]:
+    def written(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[str]:
         """The text of messages as the chat template writes them, in parts that are tokenized one by one."""
         _check_prompt(prompt)
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
         if self._system is not None and not any(message.get("role") == "system" for message in messages):
             messages.insert(0, {"role": "system", "content": self._system})
-        return self._render([self._without_markers(message) for message in messages]).split(_BREAK)
+        return self._render([self._without_markers(message) for message in messages], template or {}).split(
+            _BREAK
+        )
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of tokens, special ones left out."""
@@ -112,7 +121,7 @@ class HuggingFaceModel:
     def _has_template(self) -> bool:
         return bool(getattr(self.tokenizer, "chat_template", None))
 
-    def _render(self, messages: Sequence[Message]) -> str:
+    def _render(self, messages: Sequence[Message], template: Mapping[str, Any]) -> str:
         if not self._has_template:
             raise OptionError(
                 "this tokenizer has no chat template, so it cannot encode messages",
@@ -122,7 +131,7 @@ class HuggingFaceModel:
 
         try:
             text: str = self.tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=False, **self._template
+                messages, add_generation_prompt=True, tokenize=False, **{**self._template, **template}
             )
         except (TemplateError, TypeError, KeyError, ValueError) as error:
             raise PromptError(

@@ -1,26 +1,25 @@
-"""Finished and growing texts as OpenAI's interface shows them: choices, chunks, usage.
+"""Finished texts as OpenAI's interface shows them: choices, chunks, usage. `streaming` has those that grow.
 
 Invariant: `finish_reason` is "stop" only for a text that is whole (in its constraint, or ended by the model or a stop
-string), "tool_calls" for whole calls, "length" for what was cut off. Nothing else is given as an answer.
+string), "tool_calls" for whole calls, "length" for what was cut off, perhaps in the middle of a call.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from structgen.errors import OutputInvalid
-from structgen.tools import ToolCall
+from structgen.tools.growing import GrowingCall, GrowingTurn
 
 from .engine import Ticket
-from .errors import ApiError, as_text, failed
+from .errors import ApiError, failed
 from .protocol import Asked
-from .text import held_back
 
-__all__ = ["Answer", "Choice", "Streamed", "choice_of", "failure"]
+__all__ = ["Answer", "Choice", "choice_of", "failure", "new_call_id", "usage_of", "whole_turn"]
 
 _REASONS = {"complete": "stop", "stop": "stop", "length": "length"}
 
@@ -31,7 +30,8 @@ class Choice:
 
     text: str
     reason: str
-    calls: tuple[ToolCall, ...] = ()
+    calls: Sequence[GrowingCall] = ()
+    reasoning: str | None = None
     logprobs: list[dict[str, Any]] | None = None
     details: dict[str, Any] | None = None
 
@@ -70,6 +70,8 @@ class Answer:
         shown: dict[str, Any] = {"index": place, "finish_reason": choice.reason}
         if self.is_chat:
             message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
+            if choice.reasoning is not None:
+                message["reasoning_content"] = choice.reasoning
             if choice.calls:
                 message["content"] = choice.text or None
                 message["tool_calls"] = [shown_call(call) for call in choice.calls]
@@ -101,41 +103,45 @@ class Answer:
         return {**self.envelope(chunk=True), "choices": [], "usage": usage}
 
 
-def shown_call(call: ToolCall, index: int | None = None) -> dict[str, Any]:
-    """A call with an id of its own; with its index where it is a part of a stream."""
-    shown: dict[str, Any] = {} if index is None else {"index": index}
-    # subtle: as an escape half of a character is JSON, too, and as itself no answer could be written.
-    arguments = as_text(json.dumps(call.arguments, ensure_ascii=False))
-    shown["id"], shown["type"] = f"call_{secrets.token_hex(12)}", "function"
-    shown["function"] = {"name": call.name, "arguments": arguments}
-    return shown
+def usage_of(prompt: int, drawn: int) -> dict[str, int]:
+    """Show how many tokens a request took."""
+    return {"prompt_tokens": prompt, "completion_tokens": drawn, "total_tokens": prompt + drawn}
 
 
-def failure(ticket: Ticket) -> ApiError | None:
-    """What a client is told where a text did not come to any end."""
-    if (error := ticket.error) is not None:
+def shown_call(call: GrowingCall) -> dict[str, Any]:
+    """Show a call, with an id of its own."""
+    return {
+        "id": new_call_id(),
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+
+
+def new_call_id() -> str:
+    return f"call_{secrets.token_hex(12)}"
+
+
+def failure(ticket: Ticket, place: int) -> ApiError | None:
+    """Return the error of a finished row that came to no end of its own; None for a good one."""
+    if (error := ticket.rows[place].error) is not None:
         return failed(error)
-    for place, finish in enumerate(ticket.finish):
-        if finish not in _REASONS:
-            text = ticket.settled[place]
-            return ApiError(
-                422, f"no token continues the text under its constraint: {text[-80:]!r}", code=str(finish)
-            )
-    return None
+    finish = ticket.finish[place]
+    if finish in _REASONS:
+        return None
+    text = ticket.settled[place]
+    message = f"no token continues the text under its constraint: {text[-80:]!r}"
+    return ApiError(422, message, code=str(finish))
 
 
 def choice_of(asked: Asked, ticket: Ticket, place: int, vocabulary: Any) -> Choice:
     """One finished row."""
     row, finish = ticket.rows[place], str(ticket.finish[place])
     choice = Choice(ticket.settled[place], _REASONS[finish])
-    if asked.tools is not None:
-        if finish == "complete":
-            turn = asked.tools.read(choice.text)
-            choice.text, choice.calls = turn.text, turn.calls
-            if turn.calls:
-                choice.reason = "tool_calls"
-        else:
-            choice.text = Streamed(asked).shown(choice.text, whole=True)
+    if (reader := asked.reader()) is not None:
+        turn = whole_turn(reader, choice.text, is_cut_off=asked.spec is None or finish != "complete")
+        choice.text, choice.calls, choice.reasoning = turn.text, turn.calls, turn.reasoning
+        if turn.calls and finish == "complete":
+            choice.reason = "tool_calls"
     if asked.logprobs:
         choice.logprobs = [
             _scored(vocabulary, token, score)
@@ -150,30 +156,6 @@ def choice_of(asked: Asked, ticket: Ticket, place: int, vocabulary: Any) -> Choi
             "seed": list(row.seed),
         }
     return choice
-
-
-class Streamed:
-    """What of a growing text is shown: in turns with tools, only what is no call."""
-
-    def __init__(self, asked: Asked) -> None:
-        self._tools = asked.tools
-        self.sent = 0
-
-    def shown(self, text: str, *, whole: bool) -> str:
-        """`whole`: nothing more comes."""
-        tools = self._tools
-        if tools is None:
-            return text
-        if tools.format.is_framed:
-            return ""  # what frames hold is known when the turn is whole
-        if tools.format.at_start:
-            marker = tools.markers[0]
-            begins = text.startswith(marker) or (not whole and marker.startswith(text))
-            return "" if begins else text
-        places = [place for marker in tools.markers if (place := text.find(marker)) >= 0]
-        if places:
-            return text[: min(places)]
-        return text if whole else held_back(text, tools.markers)
 
 
 def _scored(vocabulary: Any, token: int, score: float | None) -> dict[str, Any]:
@@ -199,12 +181,12 @@ def _legacy(scored: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def whole_turn(asked: Asked, text: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """The text and the calls of a turn that a sampler drew."""
-    if asked.tools is None:
-        return text, ()
+def whole_turn(reader: GrowingTurn, text: str, *, is_cut_off: bool = False) -> GrowingTurn:
+    """Return the reader after it has read a finished text. Raises `ApiError`: what was drawn is no turn."""
     try:
-        turn = asked.tools.read(text)
+        reader.feed(text, ends=True)
     except OutputInvalid as error:
         raise ApiError(500, str(error), code="internal_error") from None
-    return turn.text, turn.calls
+    if not (reader.is_whole or is_cut_off):
+        raise ApiError(500, f"the turn has no end: {text[-80:]!r}", code="internal_error")
+    return reader

@@ -17,17 +17,19 @@ from typing import Any, TypeVar
 
 from structgen.extras import needed
 
-from .answers import Answer, Streamed, choice_of, failure, shown_call
+from .answers import Answer, choice_of, failure, usage_of
 from .errors import ApiError, bad_request
 from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
 from .prompts import SHORT
 from .protocol import Asked, Endpoint
 from .service import Running, Sender, Service
+from .streaming import parts_of
 
 with needed("the server", extra="server"):
     from fastapi import FastAPI, Request
     from fastapi.responses import JSONResponse, Response, StreamingResponse
     from starlette.exceptions import HTTPException
+    from starlette.middleware.cors import CORSMiddleware
 
 __all__ = ["make_app"]
 
@@ -99,6 +101,15 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
         return JSONResponse(ApiError(error.status_code, message).body, error.status_code)
 
     app.add_middleware(_Gate, service=service)
+    if origins := service.settings.cors_origins:
+        # Outside of the gate: browsers ask for leave without a key, and must see refusals, too.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["Retry-After"],
+        )
     return app
 
 
@@ -202,18 +213,19 @@ async def _whole(service: Service, asked: Asked, sender: Sender) -> dict[str, An
         prompt, compiled = await service.prepare(asked, sender)
         choices, drawn, details = await service.sample(asked, prompt, compiled)
         service.metrics.tokens.inc(drawn)
-        return answer.whole(choices, _usage(len(prompt), drawn), details)
+        return answer.whole(choices, usage_of(len(prompt), drawn), details)
     running = await _begun(service, asked, sender)
     try:
         ticket = running.ticket
         assert ticket is not None
         while not ticket.is_done:
             await running.change()
-        if (error := failure(ticket)) is not None:
-            raise error
+        for place in range(asked.n):
+            if (error := failure(ticket, place)) is not None:
+                raise error
         vocabulary = service.model.vocabulary
         choices = [choice_of(asked, ticket, place, vocabulary) for place in range(asked.n)]
-        return answer.whole(choices, _usage(len(ticket.rows[0].prompt), sum(ticket.drawn)))
+        return answer.whole(choices, usage_of(len(ticket.rows[0].prompt), sum(ticket.drawn)))
     finally:
         service.leave(running)
 
@@ -221,7 +233,7 @@ async def _whole(service: Service, asked: Asked, sender: Sender) -> dict[str, An
 async def _events(service: Service, asked: Asked, running: Running, deadline: float) -> AsyncIterator[bytes]:
     """Server-sent events; an error in the middle is an event, too, and the last one."""
     try:
-        async for part in _parts(service, asked, running, deadline):
+        async for part in parts_of(asked, running, service.model.vocabulary, deadline):
             yield _event(part)
         yield b"data: [DONE]\n\n"
     except TimeoutError:
@@ -231,56 +243,6 @@ async def _events(service: Service, asked: Asked, running: Running, deadline: fl
     except Exception:
         logger.exception("a stream failed")
         yield _event(ApiError(500, "an internal error; the server's log says more").body)
-
-
-async def _parts(
-    service: Service, asked: Asked, running: Running, deadline: float
-) -> AsyncIterator[dict[str, Any]]:
-    answer, ticket = Answer(asked), running.ticket
-    assert ticket is not None
-    streamed = Streamed(asked)
-    sent = [""] * asked.n
-    is_open = [True] * asked.n
-    if answer.is_chat:
-        for place in range(asked.n):
-            yield answer.chunk(place, {"role": "assistant", "content": ""})
-    while any(is_open):
-        # subtle: for this alone, since what is cancelled while a part is sent is not this generator.
-        async with asyncio.timeout_at(deadline):
-            await running.change()
-        for place in range(asked.n):
-            if not is_open[place]:
-                continue
-            finish, text = ticket.finish[place], ticket.settled[place]
-            if finish is not None and (error := failure(ticket)) is not None:
-                raise error
-            choice = None if finish is None else choice_of(asked, ticket, place, service.model.vocabulary)
-            shown = streamed.shown(text, whole=False) if choice is None else choice.text
-            if not shown.startswith(sent[place]):
-                message = "the text went back from a dead end, behind what was sent already"
-                raise ApiError(422, message, code="dead_end")
-            if len(shown) > len(sent[place]):
-                new = shown[len(sent[place]) :]
-                sent[place] = shown
-                yield answer.chunk(place, {"content": new} if answer.is_chat else new)
-            if choice is None:
-                continue
-            is_open[place] = False
-            if choice.calls:
-                calls = [shown_call(call, index) for index, call in enumerate(choice.calls)]
-                yield answer.chunk(place, {"tool_calls": calls})
-            logprobs = None
-            if choice.logprobs is not None:
-                logprobs = answer.shown_logprobs(choice.logprobs)
-            yield answer.chunk(
-                place,
-                {} if answer.is_chat else "",
-                choice.reason,
-                logprobs=logprobs,
-                structgen=choice.details,
-            )
-    if asked.include_usage:
-        yield answer.usage_chunk(_usage(len(ticket.rows[0].prompt), sum(ticket.drawn)))
 
 
 def _event(part: dict[str, Any]) -> bytes:
@@ -367,7 +329,3 @@ async def _until_gone(receive: Callable[[], Awaitable[Any]]) -> None:
 def _too_long(service: Service) -> ApiError:
     seconds = service.settings.request_seconds
     return ApiError(504, f"the answer was not there within {seconds:g} seconds", code="timeout")
-
-
-def _usage(prompt: int, drawn: int) -> dict[str, int]:
-    return {"prompt_tokens": prompt, "completion_tokens": drawn, "total_tokens": prompt + drawn}

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
-from structgen.errors import GenerationError, StructgenError
+from structgen.errors import GenerationError
 from structgen.sampling.row import Row
 from structgen.sampling.running import RunningBatch
 from structgen.serving.passing import detached
@@ -79,11 +79,6 @@ class Ticket:
     @property
     def is_done(self) -> bool:
         return None not in self.finish
-
-    @property
-    def error(self) -> StructgenError | None:
-        """What ended a row."""
-        return next((row.error for row in self.rows if row.error is not None), None)
 
     def went_on(self, place: int) -> None:
         row, text = self.rows[place], self.texts[place]

@@ -10,18 +10,21 @@ Invariant: what cannot be done is refused by the name of its field. A request ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from structgen.errors import StructgenError, with_kind
 from structgen.sampling.options import SamplingOptions
 from structgen.serving.requests import Kind
+from structgen.tools.growing import GrowingTurn
 
 from .errors import bad_request
 from .fields import Fields
+from .messages import read_messages
 from .sampler_fields import SamplerAsked, read_sampler
 from .settings import ServerSettings
-from .tool_fields import ToolsAsked, read_messages, read_tools_asked
+from .thinking import ChatTemplate, Thinking, read_thinking, read_variables
+from .tool_fields import ToolsAsked, read_tools_asked
 
 __all__ = ["Asked", "Spec", "read_request"]
 
@@ -36,10 +39,16 @@ _LIKELY = "tokens are drawn as the model finds them likely"
 class Spec:
     """A constraint as it was asked for."""
 
-    kind: Kind
+    kind: Kind | Literal["text"]
     spec: Any
     param: str
     """The field that it came from."""
+    closed: bool = False
+    """Of a schema: are objects with declared keys closed?"""
+
+    def answer(self) -> dict[str, Any]:
+        """As a spec of the kind ``answer``."""
+        return {"kind": self.kind, "spec": self.spec, **({"closed": True} if self.closed else {})}
 
 
 @dataclass(frozen=True)
@@ -62,8 +71,35 @@ class Asked:
     details: bool = False
     """Is the answer to say what only we know (`structgen`)?"""
 
+    variables: dict[str, Any] = field(default_factory=dict)
+    """Of the chat template."""
+    thinking: Thinking | None = None
+    """How the answer reasons before it begins."""
 
-def read_request(body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSettings) -> Asked:
+    def reader(self) -> GrowingTurn | None:
+        """Return a reader of one answer, whole or while it is written; None if its text is the answer."""
+        if self.tools is not None:
+            return self.tools.reader(self.thinking)
+        if self.thinking is None:
+            return None
+        markers = (self.thinking.open, self.thinking.close)
+        return GrowingTurn(None, think=markers, optional=self.thinking.optional)
+
+    def compiled(self) -> tuple[Kind, Any] | None:
+        """Kind and spec of the constraint, with the reasoning before it; None if there is none."""
+        spec, thinking = self.spec, self.thinking
+        if spec is None:
+            return None
+        is_plain = spec.kind == "tools" or (thinking is None and not spec.closed)
+        if is_plain and spec.kind != "text":
+            return spec.kind, spec.spec
+        reasoning = {} if thinking is None else {"reasoning": thinking.options()}
+        return "answer", {**spec.answer(), **reasoning}
+
+
+def read_request(
+    body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSettings, template: ChatTemplate
+) -> Asked:
     """Raises `ApiError`."""
     fields = Fields(body)
     model = fields.text("model")
@@ -83,8 +119,10 @@ def read_request(body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSe
     own = fields.object("structgen")
     details = own is not None
     logprobs = _logprobs(fields, endpoint)
-    tools = None
+    tools, thinking, variables = None, None, {}
     if endpoint == "chat":
+        variables = read_variables(fields, template)
+        thinking = read_thinking(own, template, variables, is_on=settings.reasoning == "auto")
         tools = read_tools_asked(fields, own, settings)
         prompt = read_messages(fields, tools)
     else:
@@ -92,7 +130,7 @@ def read_request(body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSe
         fields.only("echo", [False], "the prompt is not part of an answer")
         fields.only("best_of", [1], "ask for n answers, or for a sampler (structgen.sampler)")
         fields.only("suffix", [""], "completions go on from a prompt")
-    spec = _constraint(fields, own, tools)
+    spec = _constraint(fields, own, tools, thinking, closed=_closes(own, settings))
     sampler = None if own is None else read_sampler(own, settings)
     options = _options(fields, own, settings, endpoint, wants_scores=logprobs or details, sampler=sampler)
     _no_more(fields)
@@ -123,6 +161,8 @@ def read_request(body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSe
         include_usage,
         logprobs,
         details,
+        variables,
+        thinking,
     )
 
 
@@ -173,22 +213,48 @@ _STRUCTURED: dict[str, Kind] = {
 }
 
 
-def _constraint(fields: Fields, own: Fields | None, tools: ToolsAsked | None) -> Spec | None:
+_ANSWERS = ("json", "json_object", "regex", "choice", "grammar", "shelf")
+"""What the answer of a turn with tools may be."""
+
+
+def _closes(own: Fields | None, settings: ServerSettings) -> bool:
+    return settings.closed_objects if own is None else own.flag("closed", settings.closed_objects)
+
+
+def _constraint(
+    fields: Fields, own: Fields | None, tools: ToolsAsked | None, thinking: Thinking | None, *, closed: bool
+) -> Spec | None:
     found = [
-        *_response_format(fields),
+        *_response_format(fields, closed),
         *_structured_outputs(fields),
         *_guided(fields),
         *([] if own is None else _own(own, tools)),
     ]
-    if tools is not None:
-        found.append(Spec("tools", tools.spec, "tools"))
     if len(found) > 1:
         params = " and ".join(one.param for one in found)
         raise bad_request(found[1].param, f"{params} are given; a request has one constraint")
-    return found[0] if found else None
+    spec = found[0] if found else None
+    if tools is not None:
+        return _turn(tools, spec, thinking)
+    if spec is None and thinking is not None and not thinking.optional and thinking.open:
+        return Spec("text", None, "structgen.reasoning")
+    return spec
 
 
-def _response_format(fields: Fields) -> list[Spec]:
+def _turn(tools: ToolsAsked, answer: Spec | None, thinking: Thinking | None) -> Spec:
+    """A turn that is calls, or an answer under its own constraint."""
+    if answer is not None:
+        if answer.kind not in _ANSWERS:
+            raise bad_request(answer.param, f"{answer.param} cannot be combined with tools")
+        tools.spec["answer"] = answer.answer()
+    if thinking is not None:
+        tools.spec["reasoning"] = thinking.choice
+        if thinking.most is not None:
+            tools.spec["max_reasoning"] = thinking.most
+    return Spec("tools", tools.spec, "tools" if answer is None else f"tools and {answer.param}")
+
+
+def _response_format(fields: Fields, closed: bool) -> list[Spec]:
     given = fields.object("response_format")
     if given is None:
         return []
@@ -207,7 +273,7 @@ def _response_format(fields: Fields) -> list[Spec]:
         inner.ignored("name", "description")
         inner.flag("strict")  # every schema is followed strictly
         inner.end()
-        found = [Spec("json", schema, "response_format")]
+        found = [Spec("json", schema, "response_format", closed)]
     elif kind == "structural_tag":
         return [Spec("structural_tag", {"type": kind, **given.rest()}, "response_format")]
     elif kind != "text":

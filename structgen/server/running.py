@@ -17,6 +17,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from structgen.errors import ModelError, StructgenError
 from structgen.extras import needed
 from structgen.serving.processes import settle
 
@@ -44,7 +45,15 @@ def serve(
     say: Callable[[str], None] = lambda text: None,
     log_level: str = "warning",
 ) -> int:
-    """Answer until a signal comes; the exit status."""
+    """Answer until a signal comes; the exit status. Raises `ModelError` where no constraint could be compiled."""
+    try:
+        service.compiler.wait_until_ready()
+    except (StructgenError, OSError) as error:
+        service.close()
+        raise ModelError(
+            f"the server cannot start: {getattr(error, 'message', error)}",
+            hint="What the process wrote above says why. `structgen doctor` checks the installation.",
+        ) from error
     _Server(config_of(service, log_level), service, say).run(sockets)
     return 0
 

@@ -40,6 +40,7 @@ from .protocol import Asked, Endpoint, read_request
 from .settings import ServerSettings
 from .shared_model import SharedModel
 from .text import RowText
+from .thinking import ChatTemplate
 
 __all__ = ["Running", "Sender", "Service"]
 
@@ -116,6 +117,7 @@ class Service:
         self._samplers = ThreadPoolExecutor(max(1, settings.samplers), "structgen-samplers")
         self._drawing: set[_core.StopFlag] = set()
         """Ends the calls of the core that samplers make."""
+        self._template = ChatTemplate(model)
         self._specials = {i: text.encode() for text, i in model.vocabulary.specials.items()}
 
     def start(self) -> None:
@@ -153,7 +155,7 @@ class Service:
 
     def read(self, body: bytes, endpoint: Endpoint) -> Asked:
         """The request that a body is. Raises `ApiError`."""
-        return read_request(parse_body(body), endpoint, self.settings)
+        return read_request(parse_body(body), endpoint, self.settings, self._template)
 
     async def read_long(self, body: bytes, endpoint: Endpoint, sender: Sender) -> Asked:
         """The same, where long prompts are tokenized, since it takes long, too."""
@@ -165,9 +167,10 @@ class Service:
         kind = "none" if asked.spec is None else asked.spec.kind
         self.metrics.constraints.labels(kind).inc()
         encoding = self._prompts.run(sender.client, sender.size, lambda model: self._encode(asked, model))
-        if asked.spec is None:
+        wanted = asked.compiled()
+        if asked.spec is None or wanted is None:
             return await encoding, None
-        future = self.compiler.submit(asked.spec.kind, asked.spec.spec)
+        future = self.compiler.submit(*wanted)
         compiling = asyncio.wrap_future(future)
         try:
             # subtle: both are waited for, so that no error goes unheard.
@@ -201,7 +204,7 @@ class Service:
             raise
         except StructgenError as error:
             raise self._refused(error, asked) from None
-        spell = self._spelled if asked.tools is not None else self.model.vocabulary.decode
+        spell = self.model.vocabulary.decode if asked.reader() is None else self._spelled
         texts = [RowText(spell, asked.stops) for _ in rows]
         running.ticket = Ticket(rows, texts, running.tell)
         try:
@@ -278,14 +281,15 @@ class Service:
             if isinstance(asked.prompt, str):
                 texts = [asked.prompt]
             elif asked.endpoint == "chat" and hasattr(model, "written"):
-                texts = model.written(asked.prompt)
+                texts = model.written(asked.prompt, template=asked.variables)
             else:
                 texts = []
             least = sum(map(self._least_tokens, texts))
             if length is not None and least >= length:
                 raise _too_long_prompt(param, f"at least {least}", length)
             if asked.endpoint == "chat":
-                found: list[int] = model.encode(asked.prompt)
+                variables = {"template": asked.variables} if asked.variables else {}
+                found: list[int] = model.encode(asked.prompt, **variables)
             elif isinstance(asked.prompt, str):
                 found = list(model.tokenizer.encode(asked.prompt))
             else:
@@ -366,9 +370,13 @@ class Service:
             draw = posterior.draws[place]
             tokens += len(draw.tokens)
             spelled = self._spelled(draw.tokens).decode("utf-8", "replace")
-            text, calls = whole_turn(asked, spelled if asked.tools is not None else posterior.texts[place])
+            reader = asked.reader()
+            text, calls, thought = posterior.texts[place], [], None
+            if reader is not None:
+                turn = whole_turn(reader, spelled, is_cut_off=compiled is None)
+                text, calls, thought = turn.text, turn.calls, turn.reasoning
             details = {"weight": float(weights[place]), "logprob": _finite(draw.log_prob)}
-            choices.append(Choice(text, "tool_calls" if calls else "stop", calls, details=details))
+            choices.append(Choice(text, "tool_calls" if calls else "stop", calls, thought, details=details))
         account = posterior.account
         told = {
             "sampler": asked.sampler.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -10,6 +11,8 @@ from structgen.serving.requests import RequestLimits
 from structgen.tools import FORMATS
 
 __all__ = ["ServerSettings"]
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,13 @@ class ServerSettings:
     """Tokens of new prompts that are read between two passes for those who run."""
     tool_format: str = "hermes"
     """How the model writes tool calls: a name of `structgen.tools.FORMATS`."""
+    reasoning: str = "auto"
+    """``auto``: what a model writes between the markers of its chat template is apart from its answer. ``off``: it is
+    part of it."""
+    closed_objects: bool = True
+    """Objects of a `response_format` that declare their keys have no others, unless the schema speaks of them."""
+    cors_origins: tuple[str, ...] = ()
+    """Web pages of these origins may call the server from a browser; ``*``: all."""
     samplers: int = 1
     """Requests with a sampler of their own that run at a time; 0: such requests are refused."""
     sampler_bytes: int = 1 << 30
@@ -87,5 +97,13 @@ class ServerSettings:
             raise OptionError(
                 f"there is no tool format {self.tool_format!r:.40}", hint=f"There are {', '.join(FORMATS)}."
             )
+        if self.reasoning not in ("auto", "off"):
+            raise OptionError(f"reasoning is {self.reasoning!r:.40}; it is 'auto' or 'off'")
+        for origin in self.cors_origins:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise OptionError(
+                    f"{origin!r:.80} is not an origin",
+                    hint="An origin is a scheme, a host and perhaps a port: https://example.com:8443; or *.",
+                )
         if any(not key.strip() for key in self.api_keys):
             raise OptionError("an API key is empty", hint="Leave keys out to let everybody in.")

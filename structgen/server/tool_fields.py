@@ -1,39 +1,24 @@
-"""Tools and messages of a request: definitions to the spec of a turn, messages to what the chat template takes.
-
-Why: templates differ in what they know of tools, so the model is told of them in its system message, in the same form
-that the constraint asks of it; earlier calls and what they gave are shown in that form, too.
-Invariant: a message of a client cannot forge a turn (its markers are read as plain text, see `models.hugging_face`).
-"""
+"""Tools of a request: definitions to the spec of a turn."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from structgen.errors import StructgenError, with_kind
+from structgen.errors import StructgenError
 from structgen.tools import FORMATS, Tool, ToolFormat, instructions, read_tools
 from structgen.tools.forms import Forms
+from structgen.tools.growing import GrowingTurn
 from structgen.tools.order import formulas_of
-from structgen.tools.reading import AssistantTurn, TurnReader
 
 from .errors import bad_request, message_of
 from .fields import Fields
 from .settings import ServerSettings
+from .thinking import Thinking
 
-__all__ = ["ToolsAsked", "read_messages", "read_tools_asked"]
+__all__ = ["ToolsAsked", "read_tools_asked"]
 
 _MOST_TOOLS = 128
-_NOTATED: Mapping[str, Callable[[dict[str, Any]], str]] = {
-    "json": lambda arguments: json.dumps(arguments, ensure_ascii=False),
-    "python": lambda arguments: ", ".join(f"{name}={value!r}" for name, value in arguments.items()),
-    "xml": lambda arguments: "".join(
-        f"<parameter={name}>\n{value if isinstance(value, str) else json.dumps(value)}\n</parameter>\n"
-        for name, value in arguments.items()
-    ),
-}
-_ROLES = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
 @dataclass
@@ -45,14 +30,28 @@ class ToolsAsked:
     spec: dict[str, Any]
     """For the compiler."""
     described: bool = True
-    markers: tuple[str, ...] = field(default=())
-    """What calls begin with."""
     forms: Forms = field(default_factory=dict)
     """Of the compiled constraint, which is made elsewhere; known once it is there."""
 
-    def read(self, text: str) -> AssistantTurn:
-        """A whole turn."""
-        return TurnReader(self.format, self.offered, False, self.forms).read(text)
+    def reader(self, thinking: Thinking | None) -> GrowingTurn:
+        """Return a reader of one turn, whole or while it is written."""
+        think, optional = None, False
+        if thinking is not None:
+            begin, end = self.think(thinking)
+            think, optional = (begin, end), thinking.optional
+        return GrowingTurn(
+            self.format,
+            self.offered,
+            self.forms,
+            think=think,
+            optional=optional,
+            answers="answer" in self.spec,
+        )
+
+    def think(self, thinking: Thinking) -> tuple[str, str]:
+        """The texts around the reasoning, which the format may write in its own way."""
+        begin, end = self.format.think
+        return (begin if thinking.open else ""), end
 
     def instructions(self) -> str:
         order = self.spec.get("order")
@@ -87,8 +86,7 @@ def read_tools_asked(fields: Fields, own: Fields | None, settings: ServerSetting
     format = FORMATS[name]
     if parallel is False or (parallel is True and format.between is not None):
         spec["parallel"] = parallel
-    opening = format.begin + format.call.partition("$name")[0]
-    return ToolsAsked(offered, format, spec, described, (opening if format.is_framed else format.marker,))
+    return ToolsAsked(offered, format, spec, described)
 
 
 def _choice(given: Any, offered: tuple[Tool, ...]) -> str:
@@ -110,92 +108,3 @@ def _choice(given: Any, offered: tuple[Tool, ...]) -> str:
         f'tool_choice is {given!r:.80}; it is "auto", "required", "none" or '
         '{"type": "function", "function": {"name": ...}}',
     )
-
-
-def read_messages(fields: Fields, tools: ToolsAsked | None) -> list[dict[str, Any]]:
-    """The messages as a chat template takes them."""
-    given = fields.take("messages")
-    if not isinstance(given, list) or not given:
-        raise bad_request("messages", "messages is a list of messages that is not empty")
-    format = FORMATS["hermes"] if tools is None else tools.format
-    names: dict[str, str] = {}
-    messages = [_message(one, f"messages[{place}]", format, names) for place, one in enumerate(given)]
-    if tools is not None and tools.described:
-        try:
-            told = tools.instructions()
-        except StructgenError as error:
-            raise bad_request("structgen.ltl", message_of(error)) from None
-        if messages[0]["role"] == "system":
-            messages[0]["content"] += f"\n\n{told}"
-        else:
-            messages.insert(0, {"role": "system", "content": told})
-    return messages
-
-
-def _message(given: Any, where: str, format: ToolFormat, names: dict[str, str]) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise bad_request(where, f"{where} is {with_kind(given)}, not an object")
-    fields = Fields(given, where)
-    role = fields.take("role")
-    if role not in _ROLES:
-        raise bad_request(f"{where}.role", f"{where}.role is {role!r:.60}; it is one of {', '.join(_ROLES)}")
-    content = _content(fields.take("content"), f"{where}.content")
-    fields.ignored("name")
-    fields.only("refusal", [""], "")
-    fields.only("audio", [], "there is no audio")
-    fields.only("function_call", [], "write tool_calls")
-    if role == "assistant":
-        fields.ignored("annotations", "reasoning", "reasoning_content")
-        calls = fields.take("tool_calls")
-        fields.end()
-        return {
-            "role": role,
-            "content": content + _written(calls or [], f"{where}.tool_calls", format, names),
-        }
-    if role == "tool":
-        identity = fields.text("tool_call_id")
-        fields.end()
-        text = format.result.replace("$name", names.get(identity or "", "")).replace("$result", content)
-        return {"role": format.result_role, "content": text}
-    fields.end()
-    return {"role": _ROLES[role], "content": content}
-
-
-def _content(given: Any, where: str) -> str:
-    if given is None:
-        return ""
-    if isinstance(given, str):
-        return given
-    if not isinstance(given, list):
-        raise bad_request(where, f"{where} is {with_kind(given)}, not a text or a list of parts")
-    parts = []
-    for place, part in enumerate(given):
-        if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-            kind = part.get("type") if isinstance(part, dict) else part
-            raise bad_request(
-                f"{where}[{place}]", f"{where}[{place}] is {kind!r:.60}; only parts of text are read"
-            )
-        parts.append(part["text"])
-    return "".join(parts)
-
-
-def _written(calls: Any, where: str, format: ToolFormat, names: dict[str, str]) -> str:
-    """Earlier calls as the model writes them."""
-    if not isinstance(calls, list):
-        raise bad_request(where, f"{where} is {with_kind(calls)}, not a list")
-    written = []
-    for place, call in enumerate(calls):
-        function = call.get("function") if isinstance(call, dict) else None
-        try:
-            name, arguments = str(function["name"]), json.loads(function["arguments"])  # type: ignore[index]
-        except (TypeError, KeyError, ValueError, RecursionError):
-            raise bad_request(
-                f"{where}[{place}]", f'{where}[{place}] has no "function" with a name and arguments in JSON'
-            ) from None
-        if not isinstance(arguments, dict):
-            raise bad_request(f"{where}[{place}]", f"the arguments of {where}[{place}] are no object")
-        names[str(call.get("id"))] = name
-        shown = _NOTATED[format.arguments](arguments)
-        written.append(format.call.replace("$name", name).replace("$arguments", shown))
-    between = format.between if format.between is not None else "\n"
-    return format.begin + between.join(written) + format.end if written else ""

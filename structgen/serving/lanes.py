@@ -19,7 +19,6 @@ import pickle
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import weakref
 from collections import deque
@@ -35,14 +34,14 @@ from structgen.vocabulary import Vocabulary
 
 from .lane_answers import STARTED, AnswerReader, View, answer_reader
 from .lane_process import NUMBER, READY, Question, receive, send
-from .processes import CpuClock, SlowWork, environment, is_ready, wall_seconds
+from .processes import CpuClock, SlowWork, environment, is_ready, python_command, wall_seconds
 from .requests import RequestLimits
 from .wire import Garbled, decode_error, unpack
 from .worker import vocabulary_parts
 
 __all__ = ["Lane", "LaneMatcher", "Lanes", "left"]
 
-_COMMAND = [sys.executable, "-c", "from structgen.serving.lane_process import main; main()"]
+_COMMAND = python_command("from structgen.serving.lane_process import main; main()")
 _START_SECONDS = 120.0
 _ANSWER_SECONDS = 10.0
 _ASK_AGAIN = 0.02

@@ -13,7 +13,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from time import monotonic
 from typing import IO, Any
@@ -29,6 +28,7 @@ from .processes import (
     environment,
     is_child,
     is_ready,
+    python_command,
     stand_by,
     step_aside,
     takes_more,
@@ -53,7 +53,7 @@ _BY_NUMBER = -1
 _PIDS = 1 << 31
 """Above all numbers of processes."""
 _SIGNALS = {one.value: one.name for one in signal.Signals}
-_COMMAND = [sys.executable, "-c", "from structgen.serving.worker import main; main()"]
+_COMMAND = python_command("from structgen.serving.worker import main; main()")
 
 
 class Preempted(Exception):

@@ -30,6 +30,7 @@ __all__ = [
     "environment",
     "is_child",
     "is_ready",
+    "python_command",
     "settle",
     "stand_by",
     "step_aside",
@@ -161,9 +162,18 @@ def step_aside(by: int, pid: int = 0) -> None:
         os.setpriority(os.PRIO_PROCESS, pid, min(LOWEST, has + by))
 
 
+def python_command(program: str) -> list[str]:
+    """Return the command that runs a Python program in such a process; start it in `environment`.
+
+    Why ``-P``: without it Python looks for modules in the working directory first. Started in the source folder the
+    process would import the sources there, which have no native core, instead of what this process has imported.
+    """
+    return [sys.executable, "-P", "-c", program]
+
+
 def environment() -> dict[str, str]:
     """For such a process: where structgen is imported from here it is found there, too; one thread is enough."""
-    paths = os.pathsep.join(path for path in sys.path if path)
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -171,9 +181,11 @@ def die_with_parent(parent: int | None = None) -> None:
     """Where the system can, this process is killed when the one that made it dies, whatever it is doing.
 
     `parent` is that one's number where it is known: if it has died before this was called, this process ends now.
-    Ctrl-C in a terminal, which all its processes hear, is left to that one.
+    Ctrl-C in a terminal, which all its processes hear, is left to that one. So is SIGTERM, which service managers send
+    to all processes of a service: the parent still needs this one for the requests that it lets end.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent is not None and os.getppid() != parent:

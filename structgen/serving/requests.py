@@ -13,7 +13,7 @@ Cost: reading is linear in the request, except for grammars with lark's own load
     choice           a list of texts, or such a list as JSON
     grammar          EBNF (XGrammar), GBNF (llama.cpp) or Lark; found out by how rules are written
     structural_tag   free text with tags in it, in both forms: see `structural_tags`
-    tools, shelf, plan   what our own server takes beyond that: see `own_requests`
+    tools, shelf, plan, answer   what our own server takes beyond that: see `own_requests`
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from structgen.errors import (
 __all__ = ["DEFAULT_LIMITS", "KINDS", "Kind", "RequestLimits", "constraint_of", "spec_text"]
 
 Kind = Literal[
-    "json", "json_object", "regex", "grammar", "choice", "structural_tag", "tools", "shelf", "plan"
+    "json", "json_object", "regex", "grammar", "choice", "structural_tag", "tools", "shelf", "plan", "answer"
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -150,7 +150,12 @@ def _check_size(text: str, limits: RequestLimits) -> None:
 
 
 def schema_constraint(
-    schema: Any, limits: RequestLimits, *, ordered: bool | None = None, whitespace: Any = None
+    schema: Any,
+    limits: RequestLimits,
+    *,
+    ordered: bool | None = None,
+    whitespace: Any = None,
+    closed: bool = False,
 ) -> Constraint:
     """The constraint of a schema under the form of JSON that the limits choose."""
     if not isinstance(schema, (str, bytes, bytearray, dict, bool)):
@@ -160,6 +165,7 @@ def schema_constraint(
         whitespace=limits.whitespace if whitespace is None else whitespace,
         ordered=limits.ordered if ordered is None else ordered,
         integers=limits.integers,
+        closed=closed,
     )
 
 
@@ -235,7 +241,7 @@ def _own(kind: str) -> _Reader:
     def read(spec: Any, limits: RequestLimits, specials: Collection[str]) -> Constraint:
         from .own_requests import own_constraint
 
-        return own_constraint(kind, spec)
+        return own_constraint(kind, spec, limits, specials)
 
     return read
 
@@ -256,5 +262,5 @@ _READERS: Mapping[str, _Reader] = {
     "grammar": _grammar,
     "choice": _choice,
     "structural_tag": _structural_tag,
-    **{kind: _own(kind) for kind in ("tools", "shelf", "plan")},
+    **{kind: _own(kind) for kind in ("tools", "shelf", "plan", "answer")},
 }

@@ -11,7 +11,6 @@ Cost: a spec that is known is a look-up; a new one a round trip to a worker.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import threading
@@ -103,6 +102,8 @@ class Trials(ABC, Generic[Outcome]):
         self._slow_jobs: deque[Job[Outcome]] = deque()
         self._places = max(1, workers // 2)  # the others, and while one is started anew, are for quick ones
         self._closed = False
+        self._first_start: Future[None] = Future()
+        self._failed_starts = 0
         self._workers = [WorkerProcess(self.vocabulary, limits, slow_work) for _ in range(workers)]
         self._threads = [
             threading.Thread(target=self._work, args=(worker,), name="structgen-trials", daemon=True)
@@ -137,6 +138,15 @@ class Trials(ABC, Generic[Outcome]):
         """The same, waiting for it. Raises `StructgenError`."""
         patience = self.limits.compile_seconds * (1 + self.limits.max_pending) + _PATIENCE
         return self.submit(kind, spec).result(patience)
+
+    def wait_until_ready(self) -> None:
+        """Wait until one worker has started.
+
+        Raises:
+            LimitExceeded: No worker starts. What a worker wrote to the standard error says why.
+        """
+        if self._workers:
+            self._first_start.result()
 
     @property
     def processes(self) -> tuple[WorkerProcess, ...]:
@@ -217,13 +227,28 @@ class Trials(ABC, Generic[Outcome]):
         """A thread: hands jobs to its worker, one after the other."""
         while True:
             # subtle: before a job is taken, so that none waits for a process that is being started.
-            with contextlib.suppress(StructgenError, OSError):  # told to the job
-                worker.start()
+            self._start(worker)
             job = self._next()
             if job is None:
                 break
             self._finish(job, worker)
         worker.kill()
+
+    def _start(self, worker: WorkerProcess) -> None:
+        """Start its process. If that fails, the job that needs it fails, too."""
+        error: Exception | None = None
+        try:
+            worker.start()
+        except (StructgenError, OSError) as failed:
+            error = failed
+        with self._lock:
+            if self._first_start.done():
+                return
+            self._failed_starts += error is not None
+            if error is None:
+                self._first_start.set_result(None)
+            elif self._failed_starts >= len(self._workers):
+                self._first_start.set_exception(error)
 
     def _next(self) -> Job[Outcome] | None:
         with self._lock:

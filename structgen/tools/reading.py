@@ -33,15 +33,25 @@ class AssistantTurn:
 
 
 class TurnReader:
-    """Of one format and its tools; `forms` are those of the constraint, `ToolTurn.forms`."""
+    """Of one format and its tools; `forms` are those of the constraint, `ToolTurn.forms`.
+
+    `answers`: the answer has a constraint of its own. Then it may hold any text, and no text stands before calls.
+    """
 
     def __init__(
-        self, format: ToolFormat, tools: Sequence[Tool], reasoning: bool | str, forms: Forms
+        self,
+        format: ToolFormat,
+        tools: Sequence[Tool],
+        reasoning: bool | str,
+        forms: Forms,
+        *,
+        answers: bool = False,
     ) -> None:
         self.format = format
         self.tools = sorted(tools, key=lambda tool: len(tool.name), reverse=True)
         self.reasoning = reasoning
         self.forms = forms
+        self.answers = answers
 
     def read(self, text: str) -> AssistantTurn:
         thought, start = self._thought(text)
@@ -72,7 +82,9 @@ class TurnReader:
     def _first_call(self, text: str, start: int) -> int | None:
         """Where calls begin; None if there are none."""
         opening = self.format.begin + self.format.call.partition("$name")[0]
-        if self.format.at_start:
+        if self.format.is_framed and text.startswith(self.format.answer[0], start):
+            return None
+        if self.format.at_start or (self.answers and not self.format.is_framed):
             return start if text.startswith(opening, start) else None
         place = text.find(opening if self.format.is_framed else self.format.marker, start)
         return None if place < 0 else place

@@ -83,7 +83,8 @@ class ToolTurn(Composition):
         `text` has its special tokens in it, as `Vocabulary.spelled` tells it from the tokens. Raises `OutputInvalid`
         where it is no whole turn.
         """
-        return TurnReader(self.format, self.tools, self.reasoning, self.forms).read(text)
+        answers = self.options["answer"] is not None
+        return TurnReader(self.format, self.tools, self.reasoning, self.forms, answers=answers).read(text)
 
     def instructions(self) -> str:
         order = self.options["order"]

@@ -12,7 +12,7 @@ from structgen.cli import main
 
 
 def test_an_exact_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", '{"type": "string", "maxLength": 3}']) == 0
+    assert main(["check", "--all", '{"type": "string", "maxLength": 3}']) == 0
     out = capsys.readouterr().out
     assert "exact        #/maxLength" in out
     assert out.splitlines()[-1].startswith("draft 2020-12: can be used; 2 exact")
@@ -32,7 +32,7 @@ def test_the_schema_may_be_a_file_or_standard_input(
 
 
 def test_an_unsupported_keyword_is_no(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", '{"properties": {"a": {"unevaluatedProperties": false}}}']) in (0, 1)
+    assert main(["check", "--all", '{"properties": {"a": {"unevaluatedProperties": false}}}']) in (0, 1)
     out = capsys.readouterr().out
     assert "#/properties/a/unevaluatedProperties" in out
 
@@ -53,10 +53,12 @@ def test_strict_counts_warnings(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_only_problems(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "--problems", '{"type": "string", "maxLenght": 3}']) == 0
-    out = capsys.readouterr().out
-    assert "#/type" not in out
-    assert "1 exact keywords and annotations not shown" in out
+    for option in ([], ["--problems"]):
+        assert main(["check", *option, '{"type": "string", "maxLenght": 3}']) == 0
+        out = capsys.readouterr().out
+        assert "#/type" not in out and "#/maxLenght" in out
+        assert "1 exact keyword and annotations not shown; --all shows them" in out
+    assert main(["check", "--all", "--problems", "{}"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -86,11 +88,11 @@ def test_the_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_options_reach_the_report(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "--indent", "4", "true"]) == 0
+    assert main(["check", "--all", "--indent", "4", "true"]) == 0
     assert "whitespace=Whitespace.written(4, (',', ': '))" in capsys.readouterr().out
     assert main(["check", "--indent", "4", "--whitespace", "compact", "true"]) == 2
     assert "--indent does not go with --whitespace compact" in capsys.readouterr().err
-    assert main(["check", "--whitespace", "compact", "--ordered", "true"]) == 0
+    assert main(["check", "--all", "--whitespace", "compact", "--ordered", "true"]) == 0
     out = capsys.readouterr().out
     assert "whitespace='compact'" in out
     assert "ordered=True" in out

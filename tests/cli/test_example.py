@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from structgen.cli.main import main
+from structgen.cli import main
 from structgen.constraints.json_schema import json_schema
 
 SCHEMA = '{"properties": {"name": {}, "age": {"type": "integer"}}, "required": ["age"], "type": "object"}'

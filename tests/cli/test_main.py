@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +30,7 @@ def test_as_a_program() -> None:
 
 
 def test_characters_that_a_terminal_lacks_are_escaped() -> None:
-    command = [sys.executable, "-m", "structgen", "check", '{"properties": {"é": {"type": "null"}}}']
+    command = [sys.executable, "-m", "structgen", "check", "--all", '{"properties": {"é": {"type": "null"}}}']
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert done.returncode == 0 and b"#/properties/\\xe9/type" in done.stdout
@@ -69,3 +72,90 @@ def test_doctor_tells_what_is_broken(
     monkeypatch.setattr(doctor, "_CORE_PACKAGES", ("numpy", "no-such-package-here"))
     assert main(["doctor"]) == 1
     assert "pip install no-such-package-here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["genrate", "x"], "there is no command 'genrate'; did you mean generate?"),
+        (["chek"], "did you mean check?"),
+        (["eval", "rnu"], "there is no command 'rnu'; did you mean run?"),
+        (["check", "{}", "--probelms"], "there is no option --probelms; did you mean --problems?"),
+        (["generate", "--chioce", "a"], "there is no option --chioce; did you mean --choice?"),
+        (
+            ["generate", "x", "--max-token=5", "--sede", "1"],
+            "there is no option --sede; did you mean --seed?",
+        ),
+        (["serve", "--max-row", "3", "--modle", "x"], "there is no option --modle; did you mean --model?"),
+        (["example", "--minmal", "{}"], "did you mean --minimal?"),
+        (["explain", "--regxe", "a", "b"], "did you mean --regex?"),
+        (["mask", "--tokenzier", "bytes", "{}"], "did you mean --tokenizer?"),
+        (["eval", "run", "--engien", "x"], "did you mean --engine?"),
+        (["eval", "report", "x", "--ouptut", "y"], "did you mean --output?"),
+        (["eval", "compare", "x", "y", "--stric"], "cannot"),  # an abbreviation
+        (["doctor", "--all"], "there is no option --all"),
+        (["check", "{}", "--whitespace", "compct"], "there is no choice 'compct'; did you mean compact?"),
+        (["check", "{}", "{}"], "unexpected arguments: {}"),
+    ],
+)
+def test_misspelt_names_are_met_with_the_near_ones(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert told in error or told == "cannot"
+    assert "Traceback" not in error
+
+
+def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "eval_reports" not in told and "structgen eval run" in told and "exit status" in told
+    assert main(["serve", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    for option in ("--max-rows N", "--drain-seconds X", "--sampler-bytes N", "--compile-seconds X"):
+        assert "(default " in told[told.rindex(option) : told.rindex(option) + 160], option
+    limits = told[told.index("limits:") :]
+    assert limits.count("--") == limits.count("(default ")
+
+
+WAITS = """
+import sys, time
+from pathlib import Path
+from structgen.cli import generate, program, serve
+
+def wait(*_, **__):
+    Path("started").touch()
+    time.sleep(600)
+
+generate.load_model = serve.load_model = wait
+program()
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["-c", WAITS, "generate", "hello"],
+        ["-c", WAITS, "serve", "--port", "0"],  # loads on a thread of its own
+        ["-m", "structgen", "explain", "--type", "waits:T", "x"],
+    ],
+)
+def test_ctrl_c_is_one_line(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text('import time\nopen("started", "w").close()\ntime.sleep(600)')
+    with subprocess.Popen(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        while not (tmp_path / "started").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=300)
+    told = [line for line in error.splitlines() if "loading" not in line]
+    assert (process.returncode, told, out) == (130, ["structgen: interrupted"], "")

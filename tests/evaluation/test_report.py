@@ -47,6 +47,29 @@ def full_run() -> Run:
     )
 
 
+def test_times_that_no_schemas_share_are_not_compared() -> None:
+    """One engine refuses what the other handles, and the other way round."""
+    page = report(
+        run_of(
+            read("a", "1", compile_s=0.001, masks_us=masks(1, 2)),
+            read("b", "1", status="refused", message="no oneOf"),
+            read("a", "2", status="refused", message="no oneOf"),
+            read("b", "2", compile_s=0.01, masks_us=masks(5)),
+        )
+    )
+    told = texts(page)
+    assert "the 0 schemas" not in told and "Bars count" not in told
+    assert "No schema was handled by all engines, so their times are not compared." in told
+    assert "Time of a mask, over all that each engine handled" in told
+
+
+def test_times_without_masks_have_no_bars() -> None:
+    told = texts(report(run_of(read("a", "1", compile_s=0.001), read("b", "1", compile_s=0.002))))
+    assert "Bars count" not in told and "the 0 schemas" not in told
+    assert "Time to compile a schema, over the schemas that all handled" in told
+    assert "Bars count" in texts(report(full_run()))
+
+
 def test_what_is_on_the_page() -> None:
     page = report(full_run())
     told = texts(page)

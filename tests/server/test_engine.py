@@ -210,7 +210,8 @@ def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
     assert begun.wait(60)
     it.close()
     assert stopped.is_set() and not it.is_alive and ticket.is_done
-    assert ticket.error is not None and failed(ticket.error).code == "draining"
+    error = ticket.rows[0].error
+    assert error is not None and failed(error).code == "draining"
 
 
 def test_closing_stops_the_calls_of_samplers(model: Any) -> None:

@@ -206,11 +206,14 @@ def test_halves_of_characters_inside_texts(server: Running, fields: dict[str, An
 
 
 def test_calls_with_halves_of_characters_are_written_as_escapes() -> None:
-    from structgen.server.answers import shown_call
-    from structgen.tools import ToolCall
+    from structgen.server.answers import shown_call, whole_turn
+    from structgen.tools import FORMATS, read_tools
+    from structgen.tools.growing import GrowingTurn
 
-    shown = shown_call(ToolCall("f", {"a": "x\ud800é"}))
-    arguments = shown["function"]["arguments"]
+    tools = read_tools([{"type": "function", "function": {"name": "f"}}])
+    text = '<tool_call>\n{"name": "f", "arguments": {"a": "x\\ud800é"}}\n</tool_call>'
+    turn = whole_turn(GrowingTurn(FORMATS["hermes"], tools), text)
+    arguments = shown_call(turn.calls[0])["function"]["arguments"]
     assert arguments.encode() and json.loads(arguments) == {"a": "x\ud800é"}
 
 

@@ -15,9 +15,10 @@ import pytest
 openai = pytest.importorskip("openai")
 
 from structgen import _core  # noqa: E402
-from structgen.server.tool_fields import ToolsAsked  # noqa: E402
+from structgen.errors import LimitExceeded  # noqa: E402
 from structgen.serving.laned import LanedSpec  # noqa: E402
 from structgen.serving.requests import constraint_of  # noqa: E402
+from structgen.tools.growing import GrowingTurn  # noqa: E402
 
 from ..serving.test_compiler import SLOW  # noqa: E402
 from .conftest import KEY, NAME, Running, fetched, until  # noqa: E402
@@ -150,6 +151,78 @@ def test_a_stream_is_the_same_text(client: Any) -> None:
     assert len(parts) > 4
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_streams_of_several_answers_go_on_when_one_ends(client: Any, seed: int) -> None:
+    options = {"n": 2 + seed % 3, "seed": seed, "extra": {"structured_outputs": {"regex": "[ab]{1,9}"}}}
+    whole = ask(client, **options)
+    texts = dict.fromkeys(range(options["n"]), "")
+    ended: list[int] = []
+    for part in ask(client, stream=True, **options):
+        for choice in part.choices:
+            assert choice.index not in ended
+            texts[choice.index] += choice.delta.content or ""
+            if choice.finish_reason:
+                ended.append(choice.index)
+    assert sorted(ended) == sorted(texts)
+    assert list(texts.values()) == [choice.message.content for choice in whole.choices]
+
+
+def test_streams_of_several_turns_with_tools(client: Any) -> None:
+    options = {"n": 3, "tools": [WEATHER, CLOCK], "max_tokens": 24, "seed": 2}
+    whole = ask(client, "The weather in Rome?", **options)
+    parts = list(ask(client, "The weather in Rome?", stream=True, **options))
+    for place, choice in enumerate(whole.choices):
+        calls, content, reason = joined(parts, place)
+        shown = choice.message.tool_calls or []
+        assert [one[1:] for one in calls] == [(one.function.name, one.function.arguments) for one in shown]
+        assert (content, reason) == (choice.message.content or "", choice.finish_reason)
+
+
+def test_an_error_of_one_answer_comes_after_the_others(
+    server: Running, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fails a row here is a limit of its matcher, as a slow constraint would meet it."""
+    options = {"n": 3, "seed": 4, "extra": {"structured_outputs": {"regex": "[ab]{8,12}"}}}
+    whole = ask(client, **options)
+    submit = server.service.engine.submit
+
+    def spoiled(ticket: Any) -> None:
+        advance, count = ticket.rows[1].matcher.advance, 0
+
+        def fails(token: int) -> bool:
+            nonlocal count
+            count += 1
+            if count > 2:
+                raise LimitExceeded("a mask takes too long", limit="mask_steps")
+            return bool(advance(token))
+
+        ticket.rows[1]._matcher = SpoiledMatcher(ticket.rows[1].matcher, fails)
+        submit(ticket)
+
+    texts = dict.fromkeys(range(3), "")
+    ended: list[int] = []
+    monkeypatch.setattr(server.service.engine, "submit", spoiled)
+    with pytest.raises(openai.APIError, match="choice 1: a mask takes"):  # noqa: PT012
+        for part in ask(client, stream=True, **options):
+            for choice in part.choices:
+                texts[choice.index] += choice.delta.content or ""
+                ended += [choice.index] if choice.finish_reason else []
+    assert sorted(ended) == [0, 2]
+    for place in (0, 2):
+        assert texts[place] == whole.choices[place].message.content
+    assert whole.choices[1].message.content.startswith(texts[1])
+
+
+class SpoiledMatcher:
+    """A matcher whose `advance` is another function."""
+
+    def __init__(self, matcher: Any, advance: Any) -> None:
+        self._matcher, self.advance = matcher, advance
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._matcher, name)
+
+
 def test_completions(client: Any) -> None:
     answer = client.completions.create(model=NAME, prompt="Once upon a", max_tokens=5, logprobs=0, seed=1)
     choice = answer.choices[0]
@@ -185,16 +258,91 @@ def test_a_tool_that_must_be_called(client: Any, stream: bool, format: str) -> N
     }
     answer = ask(client, "The weather in Rome?", **options)
     if stream:
-        deltas = [one.choices[0] for one in answer]
-        (call,) = [call for one in deltas for call in one.delta.tool_calls or []]
-        reason = deltas[-1].finish_reason
-        assert not any(one.delta.content for one in deltas)
+        (call,), content, reason = joined(answer)
+        assert not content
     else:
-        (call,) = answer.choices[0].message.tool_calls
+        (shown,) = answer.choices[0].message.tool_calls
+        call = (shown.id, shown.function.name, shown.function.arguments)
         reason = answer.choices[0].finish_reason
-    assert call.function.name == "weather" and call.id
-    jsonschema.validate(json.loads(call.function.arguments), WEATHER["function"]["parameters"])  # type: ignore[index]
+    assert call[1] == "weather" and call[0]
+    jsonschema.validate(json.loads(call[2]), WEATHER["function"]["parameters"])  # type: ignore[index]
     assert reason == "tool_calls"
+
+
+def joined(parts: Any, index: int = 0) -> tuple[list[tuple[str, str, str]], str, str]:
+    """The calls (id, name, arguments), the text and the reason that a stream's deltas of one choice make up."""
+    calls: dict[int, list[str]] = {}
+    content, reason = "", ""
+    for part in parts:
+        for choice in part.choices:
+            if choice.index != index:
+                continue
+            content += choice.delta.content or ""
+            reason = choice.finish_reason or reason
+            for delta in choice.delta.tool_calls or []:
+                if delta.index not in calls:
+                    assert delta.type == "function" and delta.function.arguments == ""
+                    calls[delta.index] = [delta.id, delta.function.name, ""]
+                else:
+                    assert delta.id is None and delta.function.name is None
+                calls[delta.index][2] += delta.function.arguments
+    return [(one[0], one[1], one[2]) for one in calls.values()], content, reason
+
+
+@pytest.mark.parametrize("format", ["hermes", "pythonic", "harmony", "qwen3_coder"])
+def test_streamed_arguments_are_those_of_the_whole_answer(client: Any, format: str) -> None:
+    options: dict[str, Any] = {
+        "tools": [WEATHER, CLOCK],
+        "tool_choice": "required",
+        "seed": 7,
+        "max_tokens": 36,
+        "extra": {"structgen": {"tool_format": format}},
+    }
+    message = ask(client, "The weather in Rome, and the time?", **options).choices[0]
+    parts = list(ask(client, "The weather in Rome, and the time?", stream=True, **options))
+    calls, content, reason = joined(parts)
+    shown = message.message.tool_calls
+    assert [one[1:] for one in calls] == [(one.function.name, one.function.arguments) for one in shown]
+    assert (content, reason) == (message.message.content or "", message.finish_reason)
+    assert len({one[0] for one in calls}) == len(calls)
+
+
+def test_arguments_are_streamed_while_they_are_written(client: Any) -> None:
+    parts = ask(
+        client,
+        tools=[note(40, 60)],
+        tool_choice="required",
+        parallel_tool_calls=False,
+        stream=True,
+        max_tokens=120,
+        seed=1,
+    )
+    pieces = [
+        delta.function.arguments
+        for part in parts
+        for delta in part.choices[0].delta.tool_calls or []
+        if delta.function.arguments
+    ]
+    assert len(pieces) > 5 and 40 <= len(json.loads("".join(pieces))["text"]) <= 60
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_is_cut_off_is_shown_as_far_as_it_goes(client: Any, stream: bool) -> None:
+    options = {"tools": [note(0, 3000)], "tool_choice": "required", "max_tokens": 36, "stream": stream}
+    answer = ask(client, "Note a long story of a dog and a cat in five sentences.", temperature=0, **options)
+    if stream:
+        ((_, name, arguments),), _, reason = joined(answer)
+    else:
+        (shown,) = answer.choices[0].message.tool_calls
+        name, arguments = shown.function.name, shown.function.arguments
+        reason = answer.choices[0].finish_reason
+    assert reason == "length" and name == "note" and arguments.startswith('{"text": "')
+
+
+def note(least: int, most: int) -> dict[str, Any]:
+    text = {"type": "string", "minLength": least, "maxLength": most}
+    parameters = {"type": "object", "properties": {"text": text}, "required": ["text"]}
+    return {"type": "function", "function": {"name": "note", "parameters": parameters}}
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -202,15 +350,14 @@ def test_an_answer_is_read_without_work_in_the_core(
     client: Any, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading is done on the event loop, where nothing limits it."""
-    read, found = ToolsAsked.read, []
+    feed, found = GrowingTurn.feed, []
 
-    def counted(tools: ToolsAsked, text: str) -> Any:
+    def counted(turn: GrowingTurn, text: str, **options: Any) -> None:
         before = _core.work_done()
-        turn = read(tools, text)
-        found.append((tools.forms, _core.work_done() - before))
-        return turn
+        feed(turn, text, **options)
+        found.append((turn._forms, _core.work_done() - before))
 
-    monkeypatch.setattr(ToolsAsked, "read", counted)
+    monkeypatch.setattr(GrowingTurn, "feed", counted)
     options: dict[str, Any] = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}
     options["max_tokens"] = 100  # for every possible call
     extra = {"structgen": {"tool_format": "qwen3_coder"}}
@@ -219,7 +366,7 @@ def test_an_answer_is_read_without_work_in_the_core(
         assert [call for one in answer for call in one.choices[0].delta.tool_calls or []]
     else:
         assert answer.choices[0].message.tool_calls
-    assert found == [({"weather": {"city": "string", "days": "json"}}, 0)]
+    assert found and all(one == ({"weather": {"city": "string", "days": "json"}}, 0) for one in found)
 
 
 def test_a_conversation_with_tools(client: Any) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from structgen.cli import main, serve
+from structgen.serving import pool
 
 from .conftest import until
 
@@ -100,18 +101,22 @@ def test_sigterm_lets_running_requests_end(process: Process) -> None:
     assert children, "there is no process that compiles"
     assert "with an API key" in process.text and "secret" not in process.text
     found: list[tuple[int, Any]] = []
-    regex = {"structured_outputs": {"regex": "[a-z]{150}"}, "max_tokens": 150}
+    regex: dict[str, Any] = {"structured_outputs": {"regex": "[a-z]{100}"}, "max_tokens": 100}
+    # The constraint is compiled before: a busy machine may refuse to compile one with the status 503.
+    until(lambda: process.post(600, **{**regex, "seed": 1})[0] == 200, 600)
     thread = threading.Thread(target=lambda: found.append(process.post(600, **regex)))
     thread.start()
     until(lambda: running(process) == 1)
-    process.process.send_signal(signal.SIGTERM)
+    for number in (*children, process.process.pid):  # as service managers do it
+        os.kill(number, signal.SIGTERM)
     until(lambda: "draining: 1 requests" in process.text)
+    assert all(Path(f"/proc/{child}").exists() for child in children)
     status, body = process.post()
     assert status == 503 and body["error"]["code"] == "draining"
     thread.join(600)
     status, body = found[0]
     assert status == 200, body
-    assert re.fullmatch("[a-z]{150}", body["choices"][0]["message"]["content"])
+    assert re.fullmatch("[a-z]{100}", body["choices"][0]["message"]["content"])
     assert process.end() == 0
     assert "Traceback" not in process.text
     until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
@@ -186,6 +191,18 @@ def test_a_variable_without_a_key_does_not_open_the_server(
     monkeypatch.setenv("STRUCTGEN_API_KEY", value)
     assert main(["serve", "--port", "0"]) == 2
     assert "STRUCTGEN_API_KEY has no key in it" in capsys.readouterr().err
+
+
+def test_a_server_that_could_compile_nothing_does_not_start(
+    model: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve, "load_model", lambda name: model)
+    monkeypatch.setattr(pool, "_COMMAND", [sys.executable, "-c", "raise SystemExit('no such thing')"])
+    assert main(["serve", "--port", "0"]) == 2
+    told = capfd.readouterr().err
+    assert "the server cannot start: the process that compiles constraints does not start" in told
+    assert "no such thing" in told and "structgen doctor" in told
+    assert "served at" not in told and "Traceback" not in told
 
 
 def test_the_model_is_loaded_on_a_thread_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,23 +96,36 @@ def _times(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Iterato
         yield curves(
             "Schemas compiled within a time, of all that were asked", list(_curves(summary, dataset))
         )
-        both = f"the {shared['mask']:,} schemas that all handled"
-        yield ridges(f"Time of a mask, over {both}", list(_ridges(summary, dataset, together)))
-        yield element(
-            "p",
-            "CPU time of one thread. Bars count masks, each engine's on a scale of its own; "
-            "the line is the median, the dotted one the 99th percentile.",
-            class_="soft",
-        )
-        yield from _time_tables(together, both)
-        alone = _time_tables([row for row in whole if not row.shared], "all that each engine handled")
-        yield folded("The same over all that each engine handled, which is not a comparison", *alone)
+        yield from _compared_times(summary, dataset, together, shared["mask"])
+        alone = list(_time_tables([row for row in whole if not row.shared], "all that each engine handled"))
+        if not any(row.compile_ms or row.masks_us for row in together):
+            yield element("p", "No schema was handled by all engines, so their times are not compared.")
+            yield from alone
+        elif alone:
+            yield folded("The same over all that each engine handled, which is not a comparison", *alone)
         parts = [row for row in rows if row.part != WHOLE and row.shared]
         if len({row.part for row in parts}) > 1:
             yield folded("By part, over the schemas that all handled", *_time_parts(parts))
-    if texts := [row for row in together if row.ttft_ms]:
+    if shared["ttft"] and (texts := [row for row in together if row.ttft_ms]):
         yield element("h3", "Texts of the model")
         yield _texts(texts, shared["ttft"])
+
+
+def _compared_times(
+    summary: Summary, dataset: Mapping[str, Those], rows: Sequence[TimesRow], shared: int
+) -> Iterator[Markup]:
+    """Over the schemas that all handled, as far as there are any."""
+    over = f"the {shared:,} schemas that all handled" if shared else "the schemas that all handled"
+    drawn = [ridge for ridge in _ridges(summary, dataset, rows) if ridge.bins]
+    note = "CPU time of one thread."
+    if drawn:
+        yield ridges(f"Time of a mask, over {over}", drawn)
+        note += (
+            " Bars count masks, each engine's on a scale of its own; the line is the median, the dotted one the 99th "
+            "percentile."
+        )
+    yield element("p", note, class_="soft")
+    yield from _time_tables(rows, over)
 
 
 def _curves(summary: Summary, dataset: Mapping[str, Those]) -> Iterator[Curve]:

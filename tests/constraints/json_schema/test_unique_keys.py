@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import structgen as sg
-from structgen.cli.main import main
+from structgen.cli import main
 from structgen.constraints.json_schema.unique_keys import RepeatedKey, loads_unique
 from structgen.errors import ConstraintError, SchemaInvalid
 from structgen.server.errors import ApiError

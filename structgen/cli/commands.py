@@ -13,6 +13,7 @@ from structgen.errors import EmptyConstraint, GenerationError, StructgenError, U
 
 from . import check, doctor, eval, example, explain, generate, mask, serve
 from .inputs import for_the_shell
+from .parsing import Parser
 
 __all__ = ["main"]
 
@@ -27,7 +28,7 @@ _EPILOG = """exit status:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="structgen",
         description="Typed, structured output from language models.",
         epilog=_EPILOG,
@@ -46,10 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal may lack characters that a model writes
             stream.reconfigure(errors="backslashreplace")
     try:
-        parsed = _parser().parse_args(arguments)
-    except SystemExit as stop:  # argparse has said what is wrong, or has shown the help
-        return stop.code if isinstance(stop.code, int) else 2
-    try:
+        try:
+            parsed = _parser().parse_args(arguments)
+        except SystemExit as stop:  # argparse has said what is wrong, or has shown the help
+            return stop.code if isinstance(stop.code, int) else 2
         status: int = parsed.run(parsed)
         sys.stdout.flush()
         return status
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, 1)
     except StructgenError as error:
         return _complain(error, 2)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        print(f"structgen: {str(stop) or 'interrupted'}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # Whoever read our output has had enough. Python would complain again at exit otherwise.

@@ -1,0 +1,98 @@
+"""The argument parser of all commands: it suggests names for misspelt ones, and makes long help when it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+__all__ = ["Parser"]
+
+_CUTOFF = 0.6
+
+
+class Parser(argparse.ArgumentParser):
+    """An `argparse.ArgumentParser` that suggests names; its sub-parsers are of the same kind."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._given: list[str] = []
+        self._fill: Callable[[], None] | None = None
+
+    def fill_later(self, fill: Callable[[], None]) -> None:
+        """Call `fill`, which adds arguments, once they are needed.
+
+        Why: defaults in the help come from modules that take long to import, and every command makes all parsers.
+        """
+        self._fill = fill
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse, and refuse what is not known here, where the near names are known."""
+        self._filled()
+        self._given = [str(one) for one in args or ()]
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self._refuse(unknown)
+        return parsed, unknown
+
+    def format_help(self) -> str:
+        self._filled()
+        return super().format_help()
+
+    def error(self, message: str) -> NoReturn:
+        """End with the status 2. A misspelt option is named, too: it may be why another one is missing."""
+        strange = self._strange(self._given)
+        if strange and message.startswith(("the following arguments are required", "one of the arguments")):
+            message = f"{self._unknown_options(strange)}; {message}"
+        super().error(message)
+
+    def _filled(self) -> None:
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill()
+
+    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
+        strange = self._strange(unknown)
+        super().error(
+            self._unknown_options(strange) if strange else f"unexpected arguments: {' '.join(unknown)}"
+        )
+
+    def _strange(self, given: Iterable[str]) -> list[str]:
+        """The options among these arguments that there are not."""
+        known = self._option_string_actions
+        found: list[str] = []
+        for argument in given:
+            if argument == "--":
+                break
+            name = argument.partition("=")[0]
+            is_long = name.startswith("--") and not any(one.startswith(name) for one in known)
+            is_short = name[:1] == "-" and name[1:2].isalpha() and name[:2] not in known
+            if is_long or is_short:
+                found.append(name)
+        return found
+
+    def _unknown_options(self, strange: Sequence[str]) -> str:
+        messages = []
+        for name in strange:
+            near = _near(name, [one for one in self._option_string_actions if one.startswith("--")])
+            messages.append(f"there is no option {name}{near}")
+        return "; ".join(messages)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = action.choices
+        if choices is None or value in choices:
+            return
+        names = [str(one) for one in choices]
+        what = "command" if isinstance(action, argparse._SubParsersAction) else "choice"
+        listed = ", ".join(names)
+        raise argparse.ArgumentError(
+            None if what == "command" else action,
+            f"there is no {what} {str(value)!r:.60}{_near(str(value), names)} (choose from {listed})",
+        )
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    bare = {one.lstrip("-"): one for one in names}
+    near = difflib.get_close_matches(name.lstrip("-"), list(bare), 1, _CUTOFF)
+    return f"; did you mean {bare[near[0]]}?" if near else ""

@@ -1,0 +1,170 @@
+"""Reasoning apart from the answer, and the variables of the chat template that switch it.
+
+What: `ChatTemplate` finds out how the model's template treats reasoning, by what it writes at the end of a prompt. Some
+templates open the reasoning, some close an empty one, and with some the model decides.
+
+    chat_template_kwargs   variables of the template; only those that it reads
+    reasoning_effort       the variable of that name; "none" also switches off what the template can switch off
+    structgen.reasoning, structgen.max_reasoning   what the template says, overridden for one request
+
+Invariant: no text of a client gets into a prompt by a variable: texts are a few words without any sign of a marker.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from structgen.errors import StructgenError
+
+from .errors import bad_request
+from .fields import Fields
+
+__all__ = ["ChatTemplate", "Thinking", "read_thinking", "read_variables"]
+
+_MARKERS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+_SWITCHES = ("enable_thinking", "thinking")
+"""Variables that switch reasoning on and off, in the templates of different families."""
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_RESERVED = frozenset(
+    {
+        "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize",
+        "chat_template", "conversation", "padding", "truncation", "max_length", "return_tensors", "return_dict",
+        "return_assistant_tokens_mask", "tokenizer_kwargs",
+    }
+)  # fmt: skip
+_PLAIN = re.compile(r"[\w .,:+/-]{0,100}")
+_MOST_VARIABLES = 16
+_PROBE = ({"role": "user", "content": "x"},)
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """How reasoning is written before an answer."""
+
+    open: str
+    """Empty if the prompt ends with it."""
+    close: str
+    optional: bool = False
+    most: int | None = None
+    """The most characters of it."""
+
+    @property
+    def choice(self) -> bool | str:
+        """As `structgen.tools` takes it."""
+        return "optional" if self.optional else True if self.open else "begun"
+
+    def options(self) -> dict[str, Any]:
+        """As `structgen.reasoning` takes them."""
+        return {
+            "open": self.open or None,
+            "close": self.close,
+            "max_chars": self.most,
+            "optional": self.optional,
+        }
+
+
+class ChatTemplate:
+    """What the server knows of the chat template of its model; safe to use from any thread."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        template = getattr(getattr(model, "tokenizer", None), "chat_template", None)
+        self.source = template if isinstance(template, str) else json.dumps(template or "")
+        self._known: dict[str, Thinking | None] = {}
+        self._lock = threading.Lock()
+
+    def reads(self, name: str) -> bool:
+        """Whether the template has a variable of this name."""
+        return re.search(rf"\b{re.escape(name)}\b", self.source) is not None
+
+    def thinking(self, variables: Mapping[str, Any]) -> Thinking | None:
+        """How the model reasons after a prompt with these variables; None if it does not."""
+        markers = next((one for one in _MARKERS if any(mark in self.source for mark in one)), None)
+        if markers is None or not hasattr(self._model, "written"):
+            return None
+        key = json.dumps(variables, sort_keys=True)
+        with self._lock:
+            if key not in self._known:
+                if len(self._known) > 256:
+                    self._known.clear()
+                self._known[key] = self._probe(markers, variables)
+            return self._known[key]
+
+    def _probe(self, markers: tuple[str, str], variables: Mapping[str, Any]) -> Thinking | None:
+        try:
+            prompt = "".join(self._model.written(_PROBE, template=variables)).rstrip()
+        except (StructgenError, TypeError):
+            return None
+        begin, end = markers
+        if prompt.endswith(begin):
+            return Thinking("", end)
+        return None if prompt.endswith(end) else Thinking(begin, end, optional=True)
+
+
+def read_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:
+    """The variables of the chat template that a request sets. Raises `ApiError`."""
+    found: dict[str, Any] = {}
+    effort = fields.text("reasoning_effort")
+    if effort is not None:
+        if effort not in _EFFORTS:
+            raise bad_request(
+                "reasoning_effort", f"reasoning_effort is {effort!r:.40}; it is one of {', '.join(_EFFORTS)}"
+            )
+        if template.reads("reasoning_effort") and effort != "none":
+            found["reasoning_effort"] = effort
+        found.update({name: effort != "none" for name in _SWITCHES if template.reads(name)})
+    given = fields.object("chat_template_kwargs")
+    if given is None:
+        return found
+    variables = given.rest()
+    if len(variables) > _MOST_VARIABLES:
+        raise bad_request("chat_template_kwargs", f"at most {_MOST_VARIABLES} variables")
+    for name, value in variables.items():
+        where = given.name(name)
+        if value is None:
+            continue
+        if name in _RESERVED or not (template.reads(name) or name in _SWITCHES):
+            near = difflib.get_close_matches(name, [one for one in _SWITCHES if template.reads(one)], 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise bad_request(where, f"the model's chat template has no variable {name!r:.60}.{hint}")
+        if (
+            isinstance(value, str)
+            and not _PLAIN.fullmatch(value)
+            or not isinstance(value, str | bool | int | float)
+        ):
+            raise bad_request(
+                where, f"{where} is {value!r:.60}; it is true, false, a number or a text of a few words"
+            )
+        if template.reads(name):
+            found[name] = value  # a model that never reasons has nothing to switch
+    return found
+
+
+def read_thinking(
+    own: Fields | None, template: ChatTemplate, variables: Mapping[str, Any], *, is_on: bool
+) -> Thinking | None:
+    """How the answer reasons: as the template says, or as ``structgen.reasoning`` does."""
+    thinking = template.thinking(variables) if is_on else None
+    if own is None:
+        return thinking
+    wanted, most = own.take("reasoning"), own.number("max_reasoning", 0, 1_000_000, whole=True)
+    if not isinstance(wanted, bool | None) and wanted != "optional":
+        raise bad_request(
+            "structgen.reasoning", f'structgen.reasoning is {wanted!r:.40}; it is true, false or "optional"'
+        )
+    if wanted is False:
+        thinking = None
+    elif wanted is not None:
+        begin, end = (thinking.open, thinking.close) if thinking is not None else _MARKERS[0]
+        thinking = Thinking(begin, end, optional=wanted == "optional" and bool(begin))
+    if most is not None:
+        if thinking is None:
+            raise bad_request("structgen.max_reasoning", "structgen.max_reasoning is given without reasoning")
+        thinking = Thinking(thinking.open, thinking.close, thinking.optional, most)
+    return thinking

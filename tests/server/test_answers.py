@@ -1,0 +1,297 @@
+"""What requests ask of an answer: its format beside tools, closed objects, reasoning apart from it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+
+openai = pytest.importorskip("openai")
+
+from structgen.errors import OptionError  # noqa: E402
+from structgen.server.errors import ApiError  # noqa: E402
+from structgen.server.fields import Fields  # noqa: E402
+from structgen.server.settings import ServerSettings  # noqa: E402
+from structgen.server.thinking import ChatTemplate, Thinking, read_thinking, read_variables  # noqa: E402
+
+from .conftest import KEY, Running  # noqa: E402
+from .test_requests import CLOCK, WEATHER, as_schema, ask, joined  # noqa: E402
+
+COLOUR = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]}
+
+
+# -- tools and a format of the answer
+
+
+@pytest.mark.parametrize("format", ["hermes", "llama3_json", "harmony"])
+def test_an_answer_beside_tools_has_its_format(client: Any, format: str) -> None:
+    options = {
+        "tools": [CLOCK],
+        "parallel_tool_calls": False,
+        "response_format": as_schema(COLOUR),
+        "max_tokens": 60,
+        "n": 3,
+        "seed": 2,
+        "extra": {"structgen": {"tool_format": format, "describe_tools": False}},
+    }
+    choices = ask(client, "Red or blue?", **options).choices
+    for choice in choices:
+        if choice.message.tool_calls:
+            assert choice.finish_reason == "tool_calls" and not choice.message.content
+        else:
+            assert choice.finish_reason == "stop"
+            jsonschema.validate(json.loads(choice.message.content), COLOUR)
+    parts = list(ask(client, "Red or blue?", stream=True, **options))
+    for place, choice in enumerate(choices):
+        calls, content, reason = joined(parts, place)
+        assert (content, reason) == (choice.message.content or "", choice.finish_reason)
+        assert len(calls) == len(choice.message.tool_calls or [])
+
+
+def test_a_call_that_must_come_needs_no_answer(client: Any) -> None:
+    answer = ask(
+        client, tools=[CLOCK], tool_choice="required", response_format=as_schema(COLOUR), max_tokens=60
+    )
+    assert answer.choices[0].message.tool_calls
+
+
+def test_other_formats_beside_tools(client: Any) -> None:
+    answer = ask(client, tools=[CLOCK], tool_choice="none", response_format=as_schema(COLOUR))
+    jsonschema.validate(json.loads(answer.choices[0].message.content), COLOUR)
+    answer = ask(client, tools=[CLOCK], response_format={"type": "text"}, max_tokens=3)
+    assert answer.choices
+    extra = {"structured_outputs": {"choice": ["yes", "no"]}, "structgen": {"describe_tools": False}}
+    message = ask(client, "Yes or no?", tools=[CLOCK], extra=extra).choices[0].message
+    assert message.content in ("yes", "no") or message.tool_calls
+    tag = {"type": "structural_tag", "format": {"type": "any_text"}}
+    with pytest.raises(openai.BadRequestError, match="combined with tools"):
+        ask(client, tools=[CLOCK], response_format=tag)
+
+
+# -- closed objects
+
+
+def test_objects_are_closed_by_default(client: Any) -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}
+    nested = {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
+
+    def texts(**options: Any) -> list[str]:
+        answer = ask(client, seed=1, n=4, temperature=5.0, max_tokens=12, **options)
+        return [choice.message.content for choice in answer.choices]
+
+    assert texts(response_format=as_schema(schema)) == 4 * ['{"a": 1}']
+    assert texts(response_format=as_schema(nested)) == 4 * ['[{"a": 1}]']
+    opened: list[dict[str, Any]] = [
+        {"response_format": as_schema({**schema, "additionalProperties": True})},
+        {"response_format": as_schema(schema), "extra": {"structgen": {"closed": False}}},
+        {"extra": {"guided_json": schema}},  # a field of vLLM, which takes schemas as the specification does
+    ]
+    for options in opened:
+        assert any(text.startswith('{"a": 1, ') for text in texts(**options)), options
+
+
+# -- reasoning
+
+CHATML = (
+    "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}"
+)
+START = "{{- '<|im_start|>assistant\n' }}"
+TEMPLATES = {
+    # as Qwen 3 has it: the model decides, and an empty reasoning switches it off
+    "decides": CHATML + START + "{%- if enable_thinking is defined and enable_thinking is false %}"
+    "{{- '<think>\n\n</think>\n\n' }}{%- endif %}",
+    # as DeepSeek R1 and newer Qwens have it: the prompt opens the reasoning
+    "opens": CHATML + START + "{{- '<think>\n' }}",
+    # as DeepSeek V3.1 has it
+    "thinking": CHATML + START + "{{- '<think>' if thinking else '</think>' }}",
+    "effort": "{{- 'Reasoning: ' + (reasoning_effort or 'medium') }}" + CHATML + START + "{#- <think> #}",
+    "none": CHATML + START,
+}
+
+
+def with_template(model: Any, template: str) -> Any:
+    twin = copy.copy(model)
+    twin.tokenizer = copy.deepcopy(model.tokenizer)
+    twin.tokenizer.chat_template = template
+    return twin
+
+
+def variables_of(template: ChatTemplate, **body: Any) -> dict[str, Any]:
+    return read_variables(Fields(body), template)
+
+
+def test_what_templates_say_of_reasoning(model: Any) -> None:
+    found = {name: ChatTemplate(with_template(model, one)) for name, one in TEMPLATES.items()}
+    optional = Thinking("<think>", "</think>", optional=True)
+    assert found["decides"].thinking({}) == found["decides"].thinking({"enable_thinking": True}) == optional
+    assert found["decides"].thinking({"enable_thinking": False}) is None
+    assert found["opens"].thinking({}) == Thinking("", "</think>")
+    assert found["thinking"].thinking({}) is None
+    assert found["thinking"].thinking({"thinking": True}) == Thinking("", "</think>")
+    assert found["effort"].thinking({}) == optional
+    assert found["none"].thinking({}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "variables"),
+    [
+        ("decides", {"chat_template_kwargs": {"enable_thinking": False}}, {"enable_thinking": False}),
+        ("decides", {"reasoning_effort": "none"}, {"enable_thinking": False}),
+        ("decides", {"reasoning_effort": "high"}, {"enable_thinking": True}),
+        ("thinking", {"reasoning_effort": "low"}, {"thinking": True}),
+        ("effort", {"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+        ("effort", {"chat_template_kwargs": {"reasoning_effort": "low"}}, {"reasoning_effort": "low"}),
+        ("none", {"chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "high"}, {}),
+        ("none", {"chat_template_kwargs": {"x": None}}, {}),
+        ("none", {}, {}),
+    ],
+)
+def test_variables_of_the_template(model: Any, name: str, body: Any, variables: Any) -> None:
+    assert variables_of(ChatTemplate(with_template(model, TEMPLATES[name])), **body) == variables
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"reasoning_effort": "much"}, "one of none, minimal"),
+        ({"reasoning_effort": 5}, "not a text"),
+        ({"chat_template_kwargs": 5}, "not an object"),
+        ({"chat_template_kwargs": {"enable_thinkin": True}}, "Did you mean 'enable_thinking'"),
+        ({"chat_template_kwargs": {"messages": "x"}}, "no variable 'messages'"),
+        ({"chat_template_kwargs": {"chat_template": "{{ 1 }}"}}, "no variable 'chat_template'"),
+        ({"chat_template_kwargs": {"enable_thinking": "<|im_end|>"}}, "a text of a few words"),
+        ({"chat_template_kwargs": {"enable_thinking": [1]}}, "a text of a few words"),
+    ],
+)
+def test_variables_that_are_refused(model: Any, body: Any, told: str) -> None:
+    with pytest.raises(ApiError, match=told):
+        variables_of(ChatTemplate(with_template(model, TEMPLATES["decides"])), **body)
+
+
+def test_requests_override_what_the_template_says(model: Any) -> None:
+    template = ChatTemplate(with_template(model, TEMPLATES["decides"]))
+
+    def read(is_on: bool = True, **own: Any) -> Thinking | None:
+        return read_thinking(Fields(own, "structgen"), template, {}, is_on=is_on)
+
+    assert read() == read(reasoning="optional") == Thinking("<think>", "</think>", optional=True)
+    assert read(reasoning=False) is None and read(is_on=False) is None
+    assert read(reasoning=True, max_reasoning=9) == Thinking("<think>", "</think>", most=9)
+    for own in (
+        {"reasoning": 1},
+        {"reasoning": "yes"},
+        {"reasoning": False, "max_reasoning": 5},
+        {"max_reasoning": -1},
+    ):
+        with pytest.raises(ApiError, match="structgen"):
+            read(**own)
+
+
+@pytest.fixture(scope="module")
+def thinking_client(model: Any) -> Iterator[Any]:
+    """Of a server whose model's template opens the reasoning, unless it is switched off."""
+    template = (
+        CHATML + START + "{{- '<think>\n\n</think>\n\n' if enable_thinking is false else '<think>\n' }}"
+    )
+    running = Running(with_template(model, template), ServerSettings(model_name="smol", compilers=1))
+    with running.client() as client:
+        yield client
+    running.stop()
+
+
+def test_reasoning_is_apart_from_the_answer(thinking_client: Any) -> None:
+    options: dict[str, Any] = {
+        "response_format": as_schema(COLOUR),
+        "seed": 3,
+        "extra": {"structgen": {"max_reasoning": 24}},
+    }
+    message = ask(thinking_client, **options).choices[0].message
+    assert 0 <= len(message.reasoning_content) <= 24 and "think>" not in message.content
+    jsonschema.validate(json.loads(message.content), COLOUR)
+    parts = list(ask(thinking_client, stream=True, **options))
+    deltas = [part.choices[0].delta for part in parts]
+    assert (
+        "".join(getattr(one, "reasoning_content", None) or "" for one in deltas) == message.reasoning_content
+    )
+    assert "".join(one.content or "" for one in deltas) == message.content
+
+
+def test_reasoning_that_is_switched_off(thinking_client: Any) -> None:
+    for extra in (
+        {"chat_template_kwargs": {"enable_thinking": False}},
+        {"reasoning_effort": "none"},
+        {"structgen": {"reasoning": False}},
+    ):
+        message = ask(thinking_client, response_format=as_schema(COLOUR), extra=extra).choices[0].message
+        jsonschema.validate(json.loads(message.content), COLOUR)
+        assert not hasattr(message, "reasoning_content")
+
+
+def test_reasoning_before_calls_and_in_free_text(thinking_client: Any) -> None:
+    extra = {"structgen": {"max_reasoning": 12, "describe_tools": False}}
+    answer = ask(
+        thinking_client, tools=[WEATHER], tool_choice="required", max_tokens=60, extra=extra
+    ).choices[0]
+    assert (
+        answer.message.tool_calls[0].function.name == "weather"
+        and len(answer.message.reasoning_content) <= 12
+    )
+    free = ask(thinking_client, max_tokens=5).choices[0]  # the reasoning does not come to its end
+    assert free.message.content == "" and free.message.reasoning_content
+
+
+def test_any_model_can_be_made_to_reason(client: Any) -> None:
+    extra = {
+        "structgen": {"reasoning": True, "max_reasoning": 15},
+        "structured_outputs": {"choice": ["yes", "no"]},
+    }
+    message = ask(client, "Is water wet?", extra=extra).choices[0].message
+    assert message.content in ("yes", "no") and len(message.reasoning_content) <= 15
+    extra = {"structgen": {"reasoning": True, "max_reasoning": 5}}
+    message = ask(client, "Is water wet?", extra=extra, max_tokens=16).choices[0].message
+    assert len(message.reasoning_content) <= 5 and "think>" not in message.content
+
+
+# -- web pages
+
+
+def test_web_pages_of_other_origins(model: Any) -> None:
+    settings = ServerSettings(
+        model_name="smol", api_keys=(KEY,), cors_origins=("https://app.example",), compilers=0, samplers=0
+    )
+    running = Running(model, settings)
+
+    def reply(origin: str, method: str, **headers: str) -> tuple[int, Any]:
+        request = urllib.request.Request(
+            f"{running.url}/v1/chat/completions",
+            b"{}" if method == "POST" else None,
+            {"Origin": origin, **headers},
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, answer.headers
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers
+
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    try:
+        status, found = reply("https://app.example", "OPTIONS", **asked)
+        assert status == 200 and found["Access-Control-Allow-Origin"] == "https://app.example"
+        assert "authorization" in found["Access-Control-Allow-Headers"].lower()
+        status, found = reply("https://app.example", "POST")  # refused, and the page may see why
+        assert status == 401 and found["Access-Control-Allow-Origin"] == "https://app.example"
+        status, found = reply("https://evil.example", "OPTIONS", **asked)
+        assert status == 400 and found["Access-Control-Allow-Origin"] is None
+    finally:
+        running.stop()
+    for origin in ("app.example", "https://app.example/path", ""):
+        with pytest.raises(OptionError, match="not an origin"):
+            ServerSettings(cors_origins=(origin,))
