@@ -266,6 +266,7 @@ _RULES = {
     "maxProperties": "must have at most {detail} keys",
     "duplicate key": "has the key {detail!r} already",
     "additionalProperties": "must not have this key ({detail!r} is not declared)",
+    "closed=True": "must not have this key ({detail!r} is not declared, and objects are closed)",
     "declared order": "must have its keys in the declared order ({detail!r} comes too late or too early)",
     "minItems": "must have at least {detail} items",
     "maxItems": "must have at most {detail} items",
@@ -299,6 +300,7 @@ _RULES = {
 _WITH_DETAIL = {
     "not": "must not match",
     "additionalProperties": "must not have a key that is not declared",
+    "closed=True": "must not have a key that is not declared (objects are closed)",
     "enum": "must be one of the listed values",
     "const": "must be that value",
     "pattern": "must match the pattern",
@@ -341,6 +343,7 @@ _AROUND = _BRANCHING | {
         "additionalItems",
     ),
     *("unevaluatedItems", "required", "minProperties", "maxProperties", "additionalProperties", "properties"),
+    *("closed=True",),
     *("unevaluatedProperties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"),
 }
 

@@ -80,6 +80,12 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--integers", choices=["any", "digits"], help="how integers may be written")
     group.add_argument(
+        "--closed",
+        action="store_true",
+        default=None,
+        help="objects with declared keys have no others, unless the schema speaks of them",
+    )
+    group.add_argument(
         "--registry",
         metavar="PATH",
         action="append",
@@ -88,7 +94,7 @@ def add_schema_options(parser: argparse.ArgumentParser) -> None:
 
 
 _REGISTRY_HINT = "Give the path of a JSON file, or of a folder of them."
-_OPTION_NAMES = ("whitespace", "ordered", "escapes", "formats", "integers")
+_OPTION_NAMES = ("whitespace", "ordered", "escapes", "formats", "integers", "closed")
 
 
 def schema_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from .ir import SchemaIR
 from .merging import combine
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
-from .pointers import escape
+from .pointers import escape, segments
 from .reader import read_schema
 from .whitespace import Whitespace
 
@@ -159,13 +159,16 @@ def json_schema(
     escapes     "canonical" (default): only what must be escaped is; "all": any spelling of RFC 8259
     formats     "assert" (default): known formats constrain; "annotate": none do; "dialect": as ``$schema`` says
     integers    "any" (default): every spelling of an integer, 7, 7.0 and 7e0; "digits": digits alone
+    closed      False (default), or True: objects that declare ``properties`` and say nothing of other keys have none
 
     Raises `SchemaInvalid`, `UnsupportedKeyword`, `ReferenceNotFound` (all of them `SchemaError`), `RegexError`,
     `LimitExceeded` or `OptionError`, of `structgen.errors`. `structgen.check` tells all problems at once.
     """
     chosen = make_options(options)
-    ir = read_schema(parse_schema(schema), chosen, registry)
-    return JsonSchemaConstraint(ir, chosen, _source(schema) if registry is None else None)
+    ir, opened = read_schema(parse_schema(schema), chosen, registry)
+    if registry is not None or not opened.is_in_place:
+        return JsonSchemaConstraint(ir, chosen)
+    return JsonSchemaConstraint(ir, chosen, _source(schema, opened.pointers))
 
 
 def part_of_schema(schema: dict[str, Any], names: Sequence[str], **options: Any) -> JsonSchemaConstraint:
@@ -175,14 +178,26 @@ def part_of_schema(schema: dict[str, Any], names: Sequence[str], **options: Any)
     """
     chosen = make_options(options)
     pointer = "".join(f"/{escape(name)}" for name in names).replace("%", "%25")
-    return JsonSchemaConstraint(read_schema(parse_schema(schema), chosen, part=pointer), chosen)
+    return JsonSchemaConstraint(read_schema(parse_schema(schema), chosen, part=pointer)[0], chosen)
 
 
-def _source(schema: str | bytes | dict[str, Any] | bool) -> str | None:
-    """A schema that was read, as JSON; None if it holds what only Python can."""
+def _source(schema: str | bytes | dict[str, Any] | bool, closed: Sequence[str] = ()) -> str | None:
+    """A schema that was read, as JSON, with the objects at these pointers closed; None if it holds what only Python
+    can."""
     if isinstance(schema, (bytes, bytearray)):
-        return schema.decode("utf-8-sig")
+        schema = schema.decode("utf-8-sig")
     try:
-        return schema if isinstance(schema, str) else json.dumps(schema)
-    except (TypeError, ValueError, RecursionError):
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        return _with_closed_objects(text, closed) if closed else text
+    except (TypeError, ValueError, RecursionError, LookupError):
         return None
+
+
+def _with_closed_objects(text: str, pointers: Sequence[str]) -> str:
+    schema = json.loads(text)
+    for pointer in pointers:
+        place = schema
+        for key in segments(pointer.removeprefix("#").replace("%", "%25")):
+            place = place[int(key)] if isinstance(place, list) else place[key]
+        place["additionalProperties"] = False
+    return json.dumps(schema, allow_nan=False)

@@ -43,6 +43,10 @@ class JsonSchemaOptions:
     """How a number that can only be whole is written, by ``type``, ``const``, ``enum`` or all of the branches that
     are left. ``any``: every spelling of it, ``7``, ``7.0`` and ``7e0``. ``digits``: digits alone."""
 
+    closed: bool = False
+    """Objects that declare ``properties`` and say nothing of other keys have no other keys. By the specification they
+    may have any, which small models make use of until their budget is spent. See `closing`."""
+
     def lower(self) -> dict[str, object]:
         """The part that the native automaton reads."""
         return {
@@ -63,6 +67,7 @@ class JsonSchemaOptions:
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "ordered": (True, False),
+    "closed": (True, False),
     "escapes": get_args(Escapes),
     "formats": get_args(Formats),
     "integers": get_args(Integers),

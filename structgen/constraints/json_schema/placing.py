@@ -33,7 +33,7 @@ _OF_ARRAYS = frozenset(
 )
 _OF_OBJECTS = frozenset(
     ["required", "minProperties", "maxProperties", "additionalProperties", "properties", "propertyNames"]
-    + ["unevaluatedProperties", "patternProperties"]
+    + ["unevaluatedProperties", "patternProperties", "closed=True"]
     + ["dependentRequired", "dependentSchemas", "dependencies"]
 )
 _LITERALS = {"null": None, "true": True, "false": False}

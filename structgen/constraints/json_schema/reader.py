@@ -15,6 +15,7 @@ from typing import Any
 from structgen._core import charge
 from structgen.errors import LimitExceeded, RegexError, SchemaInvalid
 
+from .closing import OpenObjects, close_objects, speaking_nodes
 from .cycles import find_endless
 from .doubt import settle_doubts
 from .drafts import LATEST, is_ancient
@@ -56,6 +57,8 @@ class Reader:
         self.spelled: dict[int, dict[str, str]] = {}
         self.settled: dict[int, Any] = {}
         self.notes = Notes()
+        self.open_objects = OpenObjects()
+        """Those that were closed."""
         self._pending: list[tuple[int, dict[str, Any], str, Resource, int]] = []
         self._true = self._false = -1
         self.root = self.resource = Resource({}, LATEST, "", "#")
@@ -73,10 +76,17 @@ class Reader:
         self._run()
         if self.has_shared and self.beside_of:
             find_endless(self.beside_of)
+        speaking = speaking_nodes(self) if self.closes() else set()
         if self.notes.places:
             rewrite_unevaluated(self)
+        if self.closes():
+            self.open_objects = close_objects(self, speaking)
         settle_doubts(self.nodes, self.settled)
         return tuple(self.nodes)
+
+    def closes(self) -> bool:
+        """Are objects that declare their keys closed?"""
+        return self.options.closed
 
     def _run(self) -> None:
         pending = self._pending
@@ -328,12 +338,15 @@ class NeedsScopes(Exception):
     """A reference depends on the dynamic scope, so the schema must be read with scopes, which costs more."""
 
 
-def read_schema(schema: Any, options: JsonSchemaOptions, registry: Any = None, part: str = "") -> SchemaIR:
-    """The IR of a parsed schema, or of the part of it that the pointer `part` leads to."""
+def read_schema(
+    schema: Any, options: JsonSchemaOptions, registry: Any = None, part: str = ""
+) -> tuple[SchemaIR, OpenObjects]:
+    """The IR of a parsed schema, or of the part of it that the pointer `part` leads to, and what was closed in it."""
     reader = Reader(options, registry)
     try:
         nodes = reader.read(schema, part)
     except NeedsScopes:
         reader = Reader(options, registry, in_scopes=True)
         nodes = reader.read(schema, part)
-    return SchemaIR(nodes=nodes, root=0, options=options.lower(), spelled=reader.spelled)
+    ir = SchemaIR(nodes=nodes, root=0, options=options.lower(), spelled=reader.spelled)
+    return ir, reader.open_objects

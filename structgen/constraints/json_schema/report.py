@@ -9,7 +9,7 @@ Cost: a few times that of compiling.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from structgen.errors import (
@@ -41,6 +41,8 @@ _PROBLEMS = (_INVALID, Support.UNSUPPORTED.value, _LIMIT)
 _USUAL_DEPTH = 1_000
 """Containers that may be open in one another, unless a vocabulary's limit says otherwise."""
 _DEPTH_HINT = "Raise it: vocabulary.with_limits(max_depth=...)."
+_OPEN = "an open object: the model may invent other keys than those that are declared"
+_OPEN_HINT = 'closed=True closes it, and so does "additionalProperties": false.'
 _NOTES = [name for name, keyword in KEYWORDS.items() if keyword.support is Support.ANNOTATION]
 
 
@@ -189,6 +191,21 @@ class _CheckingReader(Reader):
     def _problem(self, error: StructgenError, keyword: str, place: str) -> None:
         self._note(error.where or place, keyword, _status(error), error.message, hint=error.hint or "")
 
+    def closes(self) -> bool:
+        """Objects are closed to find the open ones, unless a keyword has a problem: then the nodes are incomplete."""
+        return not any(finding.status in _PROBLEMS for finding in self.findings)
+
+    def note_open_objects(self) -> None:
+        """Warn of objects that have declared keys and may have any others."""
+        found = {finding.pointer: place for place, finding in enumerate(self.findings)}
+        for pointer in () if self.options.closed else map(spelled, self.open_objects.pointers):
+            own = f"{pointer}/properties"
+            if own in found:
+                declared = self.findings[found[own]]
+                self.findings[found[own]] = replace(declared, note=_OPEN, warning=True, hint=_OPEN_HINT)
+            else:
+                self._note(pointer, "schema", Support.EXACT.value, _OPEN, warning=True, hint=_OPEN_HINT)
+
     # The places where one bad entry must not hide the next.
 
     def child(self, schema: Any, pointer: str) -> int:
@@ -251,6 +268,10 @@ def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
         choices.append("characters of strings are escaped only where they must be (escapes='canonical')")
     if options.integers == "digits":
         choices.append("integers are written with digits alone (integers='digits')")
+    if options.closed:
+        choices.append(
+            "objects with declared keys have no others, unless the schema speaks of them (closed=True)"
+        )
     choices.append(
         "a number with an exponent has one digit before the point, at most 16 after it, and |exponent| <= 400"
     )
@@ -271,6 +292,7 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
     reader = _CheckingReader(chosen, registry)
     try:
         reader.read(parse_schema(schema))
+        reader.note_open_objects()
     except (SchemaError, LimitExceeded) as error:
         where = error.where or "#"
         keyword = where.rpartition("/")[2] if "/" in where else "schema"

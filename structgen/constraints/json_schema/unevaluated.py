@@ -32,7 +32,16 @@ from structgen.errors import LimitExceeded, UnsupportedKeyword
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-__all__ = ["BRANCH_LIMIT", "Notes", "rewrite_unevaluated"]
+__all__ = [
+    "BRANCH_LIMIT",
+    "Edge",
+    "Evaluated",
+    "Notes",
+    "ObjectKeys",
+    "demand_evaluated",
+    "edges_of",
+    "rewrite_unevaluated",
+]
 
 BRANCH_LIMIT = 8
 _FEW_BRANCHES = 4
@@ -56,7 +65,7 @@ class Notes:
 
 
 @dataclass
-class _Evaluated:
+class Evaluated:
     """What a node evaluates of an object or of an array."""
 
     everything: bool = False
@@ -65,14 +74,14 @@ class _Evaluated:
     prefix: int = 0
     contains: dict[int, None] = field(default_factory=dict)
 
-    def add(self, other: _Evaluated) -> None:
+    def add(self, other: Evaluated) -> None:
         self.everything |= other.everything
         self.names |= other.names
         self.patterns |= other.patterns
         self.prefix = max(self.prefix, other.prefix)
         self.contains |= other.contains
 
-    def adds_to(self, other: _Evaluated) -> bool:
+    def adds_to(self, other: Evaluated) -> bool:
         return not other.everything and (
             self.everything
             or not self.names.keys() <= other.names.keys()
@@ -82,7 +91,7 @@ class _Evaluated:
         )
 
 
-_Branch = tuple[int, _Evaluated]
+_Branch = tuple[int, Evaluated]
 """A node, and what is evaluated where it is valid."""
 
 
@@ -94,14 +103,24 @@ def rewrite_unevaluated(reader: Reader) -> None:
         assert isinstance(node, dict)
         for keyword, of_object in (("unevaluatedProperties", True), ("unevaluatedItems", False)):
             if keyword in node:
-                pending.append((node, keyword, _collect(reader, place, of_object)))
+                counting = ObjectKeys() if of_object else _ArrayItems()
+                pending.append((node, keyword, _collect(reader, place, counting)))
     # subtle: only now, for the keywords evaluate everything for a node further out.
     for node, keyword, (always, branches) in pending:
         _rewrite(reader, node, keyword, node.pop(keyword), always, branches)
 
 
+def demand_evaluated(reader: Reader, place: int, keyword: str, schema: int, counting: Counting) -> bool:
+    """Rewrite `keyword` with `schema` for a node as if it stood there; return whether it demands anything."""
+    node = reader.nodes[place]
+    assert isinstance(node, dict)
+    before = dict(node)
+    _rewrite(reader, node, keyword, schema, *_collect(reader, place, counting))
+    return node != before
+
+
 def _rewrite(
-    reader: Reader, node: Node, keyword: str, schema: int, always: _Evaluated, branches: list[_Branch]
+    reader: Reader, node: Node, keyword: str, schema: int, always: Evaluated, branches: list[_Branch]
 ) -> None:
     if always.everything:
         return
@@ -119,7 +138,7 @@ def _rewrite(
         )
     _check_size(len(branches), always, [more for _, more in branches], pointer)
     for chosen in product((False, True), repeat=len(branches)):
-        evaluated = _Evaluated()
+        evaluated = Evaluated()
         evaluated.add(always)
         for taken, (_, more) in zip(chosen, branches, strict=True):
             if taken:
@@ -132,7 +151,7 @@ def _rewrite(
 
 
 def _rewrite_by_names(
-    reader: Reader, node: Node, schema: int, always: _Evaluated, branches: list[_Branch]
+    reader: Reader, node: Node, schema: int, always: Evaluated, branches: list[_Branch]
 ) -> None:
     pointer = f"{node['pointer']}/unevaluatedProperties"
     by_name: dict[str, list[int]] = {}
@@ -148,7 +167,7 @@ def _rewrite_by_names(
         if not _is_implied(node, evaluating):
             own = {"pointer": pointer, "properties": tuple([(name, schema) for name in names])}
             _demand_one_of(node, list(dict.fromkeys(evaluating)), reader.generated(own))
-    named = _Evaluated(names=always.names | dict.fromkeys(by_name))
+    named = Evaluated(names=always.names | dict.fromkeys(by_name))
     if not _is_implied(node, whole):
         _demand_one_of(node, whole, reader.generated(_rest(reader, pointer, schema, named, True)))
 
@@ -166,7 +185,7 @@ def _is_implied(node: Node, branches: Collection[int]) -> bool:
     return any(some.issuperset(group) for group in (*node.get("anyOf", ()), *node.get("oneOf", ())))
 
 
-def _check_size(branches: int, always: _Evaluated, more: list[_Evaluated], pointer: str) -> None:
+def _check_size(branches: int, always: Evaluated, more: list[Evaluated], pointer: str) -> None:
     copied = sum(len(one.names) + len(one.patterns) + one.prefix for one in (always, *more)) << branches
     if copied > _COPY_LIMIT:
         raise LimitExceeded(
@@ -177,7 +196,7 @@ def _check_size(branches: int, always: _Evaluated, more: list[_Evaluated], point
         )
 
 
-def _rest(reader: Reader, pointer: str, schema: int, evaluated: _Evaluated, of_object: bool) -> Node:
+def _rest(reader: Reader, pointer: str, schema: int, evaluated: Evaluated, of_object: bool) -> Node:
     """The node "what is not evaluated satisfies `schema`"."""
     node: Node = {"pointer": pointer}
     free = reader.true()
@@ -194,7 +213,7 @@ def _rest(reader: Reader, pointer: str, schema: int, evaluated: _Evaluated, of_o
 
 
 @dataclass
-class _Edge:
+class Edge:
     """A node that looks at the same value as another, and what must be valid for it to count there."""
 
     child: int
@@ -202,17 +221,58 @@ class _Edge:
     negated: bool = False
 
 
-def _collect(reader: Reader, start: int, of_object: bool) -> tuple[_Evaluated, list[_Branch]]:
+class Counting:
+    """What a node evaluates by itself, and which others look at the same value."""
+
+    def own(self, reader: Reader, place: int, *, itself: bool) -> Evaluated:
+        """What the node's own keywords evaluate; `itself` where it is the node with the keyword."""
+        raise NotImplementedError
+
+    def edges(self, reader: Reader, place: int) -> Iterator[Edge]:
+        """The nodes that look at the same value."""
+        return edges_of(reader, place)
+
+
+class ObjectKeys(Counting):
+    """Counts the properties of objects."""
+
+    def own(self, reader: Reader, place: int, *, itself: bool) -> Evaluated:
+        node = reader.nodes[place]
+        keys: Node = node if isinstance(node, dict) else {}
+        everything = "additionalProperties" in keys or place in reader.notes.all_properties
+        everything |= "unevaluatedProperties" in keys and not itself
+        # A property that must not be there is none to be evaluated.
+        names = [name for name, child in keys.get("properties", ()) if reader.nodes[child] is not False]
+        patterns = [pattern for pattern, _ in keys.get("patternProperties", ())]
+        return Evaluated(everything, dict.fromkeys(names), dict.fromkeys(patterns))
+
+
+class _ArrayItems(Counting):
+    """Counts the items of arrays."""
+
+    def own(self, reader: Reader, place: int, *, itself: bool) -> Evaluated:
+        node = reader.nodes[place]
+        notes = reader.notes
+        keys: Node = node if isinstance(node, dict) else {}
+        everything = "items" in keys or place in notes.all_items
+        everything |= "unevaluatedItems" in keys and not itself
+        contains = [notes.contains[place]] if place in notes.contains else []
+        return Evaluated(
+            everything, prefix=len(keys.get("prefixItems", ())), contains=dict.fromkeys(contains)
+        )
+
+
+def _collect(reader: Reader, start: int, counting: Counting) -> tuple[Evaluated, list[_Branch]]:
     """What the node evaluates in any case, and what more where a node given with it is valid.
 
     Each node that looks at the value is visited once, however many references lead to it: it counts where one of the
     nodes that apply it counts and the branch is valid.
     """
-    edges: dict[int, list[_Edge]] = {}
-    own: dict[int, _Evaluated] = {}
-    order = _outer_last(reader, start, of_object, edges, own)
+    edges: dict[int, list[Edge]] = {}
+    own: dict[int, Evaluated] = {}
+    order = _outer_last(reader, start, counting, edges, own)
     reached = {start}
-    always = _Evaluated()
+    always = Evaluated()
     for place in reversed(order):
         if place in reached:
             always.add(own[place])
@@ -226,13 +286,13 @@ def _collect(reader: Reader, start: int, of_object: bool) -> tuple[_Evaluated, l
     node = reader.nodes[start]
     assert isinstance(node, dict)
     valid = _Validity(reader, node["pointer"], reached)
-    found: dict[int, _Evaluated] = {}
+    found: dict[int, Evaluated] = {}
     for place in reversed(order):
         if place not in adding or not valid.is_known(place):
             continue
         where = valid.of(place)
         if where is not None:
-            found.setdefault(where, _Evaluated()).add(own[place])
+            found.setdefault(where, Evaluated()).add(own[place])
         for edge in edges[place]:
             if edge.child in adding and edge.child not in reached:
                 valid.note(where, edge)
@@ -260,7 +320,7 @@ class _Validity:
         ways = tuple(self._ways[place])
         return ways[0] if len(ways) == 1 else self._generated("anyOf", (ways,))
 
-    def note(self, where: int | None, edge: _Edge) -> None:
+    def note(self, where: int | None, edge: Edge) -> None:
         """A node that counts where `where` is valid has this edge."""
         tested = edge.tested
         if tested is not None and edge.negated:
@@ -281,15 +341,15 @@ class _Validity:
 
 
 def _outer_last(
-    reader: Reader, start: int, of_object: bool, edges: dict[int, list[_Edge]], own: dict[int, _Evaluated]
+    reader: Reader, start: int, counting: Counting, edges: dict[int, list[Edge]], own: dict[int, Evaluated]
 ) -> list[int]:
     """The nodes that look at the value of `start`, each after those that it applies.
 
     A node below one that evaluates everything has nothing to add, and is left out.
     """
     order: list[int] = []
-    own[start] = _own(reader, start, of_object, itself=True)
-    edges[start] = [] if own[start].everything else list(_edges(reader, start))
+    own[start] = counting.own(reader, start, itself=True)
+    edges[start] = [] if own[start].everything else list(counting.edges(reader, start))
     path = [(start, iter(edges[start]))]
     while path:
         place, rest = path[-1]
@@ -302,13 +362,13 @@ def _outer_last(
                 edges[place] = []
         elif edge.child not in own:
             child = edge.child
-            own[child] = _own(reader, child, of_object, itself=False)
-            edges[child] = [] if own[child].everything else list(_edges(reader, child))
+            own[child] = counting.own(reader, child, itself=False)
+            edges[child] = [] if own[child].everything else list(counting.edges(reader, child))
             path.append((child, iter(edges[child])))
     return order
 
 
-def _all_cases(reader: Reader, place: int, own: dict[int, _Evaluated]) -> bool:
+def _all_cases(reader: Reader, place: int, own: dict[int, Evaluated]) -> bool:
     """Is everything evaluated whichever branches of the node are valid?"""
     node = reader.nodes[place]
     if not isinstance(node, dict):
@@ -323,39 +383,21 @@ def _all_cases(reader: Reader, place: int, own: dict[int, _Evaluated]) -> bool:
     )
 
 
-def _own(reader: Reader, place: int, of_object: bool, *, itself: bool) -> _Evaluated:
-    """What a node's own keywords evaluate."""
-    node = reader.nodes[place]
-    notes = reader.notes
-    keys: Node = node if isinstance(node, dict) else {}
-    if of_object:
-        everything = "additionalProperties" in keys or place in notes.all_properties
-        everything |= "unevaluatedProperties" in keys and not itself
-        # A property that must not be there is none to be evaluated.
-        names = [name for name, child in keys.get("properties", ()) if reader.nodes[child] is not False]
-        patterns = [pattern for pattern, _ in keys.get("patternProperties", ())]
-        return _Evaluated(everything, dict.fromkeys(names), dict.fromkeys(patterns))
-    everything = "items" in keys or place in notes.all_items
-    everything |= "unevaluatedItems" in keys and not itself
-    contains = [notes.contains[place]] if place in notes.contains else []
-    return _Evaluated(everything, prefix=len(keys.get("prefixItems", ())), contains=dict.fromkeys(contains))
-
-
-def _edges(reader: Reader, place: int) -> Iterator[_Edge]:
+def edges_of(reader: Reader, place: int) -> Iterator[Edge]:
     """The nodes that look at the same value, each with what must be valid for it to count."""
     node = reader.nodes[place]
     # A node that demands nothing is `true` by now, but may have a lone `if`.
     keys: Node = node if isinstance(node, dict) else {}
     for child in (*keys.get("allOf", ()), *keys.get("ref", ())):
-        yield _Edge(child)
+        yield Edge(child)
     for group in (*keys.get("anyOf", ()), *keys.get("oneOf", ())):
         for child in group:
-            yield _Edge(child, child)
+            yield Edge(child, child)
     tested = keys.get("if", reader.notes.lone_ifs.get(place))
     if tested is None:
         return
-    yield _Edge(tested, tested)
+    yield Edge(tested, tested)
     if "then" in keys:
-        yield _Edge(keys["then"], tested)
+        yield Edge(keys["then"], tested)
     if "else" in keys:
-        yield _Edge(keys["else"], tested, negated=True)
+        yield Edge(keys["else"], tested, negated=True)

@@ -106,5 +106,5 @@ def test_what_is_no_registry(documents: Any, message: str, function: Any) -> Non
 
 
 def test_unknown_options_list_the_registry() -> None:
-    with pytest.raises(OptionError, match="integers and registry"):
+    with pytest.raises(OptionError, match="closed and registry"):
         json_schema({}, registri={})

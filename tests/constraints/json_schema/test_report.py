@@ -74,7 +74,7 @@ def test_repeated_keys_of_the_text_are_named() -> None:
     assert [(finding.pointer, "'a' stands twice" in finding.note) for finding in report.findings] == [
         ("#/properties", True)
     ]
-    assert not check('{"properties": {"a": {}, "b": {"properties": {"a": {}}}}}').warnings
+    assert not check('{"properties": {"a": {}, "b": {"properties": {"a": {}}}}}', closed=True).warnings
 
 
 def test_siblings_of_ref_are_named_in_old_drafts() -> None:
