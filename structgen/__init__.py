@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     )
     from .shelf import grammar, grammars
     from .speculative import Speculation
+    from .templates import PromptWarning
     from .tools import run_tools, tools
     from .types import BoundCall, constraint_for_type
     from .vocabulary import Vocabulary
@@ -88,6 +89,7 @@ _HOMES = {
     "PlanFormat": "constraints.plans",
     "Posterior": "posterior",
     "PromptFunction": "prompts",
+    "PromptWarning": "templates",
     "RPG": "models",
     "Rejection": "sampling",
     "RemoteModel": "remote",
@@ -164,6 +166,7 @@ __all__ = [
     "PlanFormat",
     "Posterior",
     "PromptFunction",
+    "PromptWarning",
     "Rejection",
     "RemoteModel",
     "Result",

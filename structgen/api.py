@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 
-from structgen.errors import OptionError, PromptError, a_kind
+import numpy as np
+
+from structgen.errors import OptionError, PromptError, StructgenError, a_kind
 from structgen.matcher import open_matcher
+from structgen.models.messages import prompt_of
 from structgen.results import Result
 from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
 from structgen.sampling.conditions import Potential, Product
@@ -28,10 +31,14 @@ __all__ = [
     "check_model",
     "encoded",
     "generate",
+    "of_item",
+    "row_options",
     "run",
     "run_batch",
     "run_encoded",
+    "several",
     "stream",
+    "values_of",
 ]
 
 T = TypeVar("T")
@@ -61,23 +68,56 @@ class AnsweringModel(Protocol):
 
 @overload
 def generate(
-    model: LanguageModel, prompt: Prompt, output: type[T], *, describe: bool = ..., **options: Any
+    model: LanguageModel,
+    prompt: Prompt,
+    output: type[T],
+    *,
+    describe: bool = ...,
+    n: None = ...,
+    **options: Any,
 ) -> T: ...
 @overload
 def generate(
-    model: LanguageModel, prompt: Prompt, output: Any = ..., *, describe: bool = ..., **options: Any
+    model: LanguageModel, prompt: Prompt, output: type[T], *, n: int, describe: bool = ..., **options: Any
+) -> list[T]: ...
+@overload
+def generate(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = ...,
+    *,
+    describe: bool = ...,
+    n: int | None = ...,
+    **options: Any,
 ) -> Any: ...
 def generate(
-    model: LanguageModel, prompt: Prompt, output: Any = str, *, describe: bool = False, **options: Any
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = str,
+    *,
+    describe: bool = False,
+    n: int | None = None,
+    **options: Any,
 ) -> Any:
-    """The model's answer to `prompt` as a value of type `output`.
+    """Return the model's answer to `prompt` as a value of type `output`.
 
-    `describe` adds the fields of the type and their descriptions to the prompt. The options are those of
-    `SamplingOptions`. Raises `Truncated`, `DeadEnd` or `OutputInvalid` where there is no valid value.
+    Args:
+        model: A model of `load`, `wrap` or `connect`.
+        prompt: A text, or messages: `{"role": ..., "content": ...}`, contents as texts or parts of text, with calls of
+            tools and their results as the OpenAI protocol writes them.
+        output: A Python type, or a constraint.
+        describe: Add the fields of the type and their descriptions to the prompt.
+        n: Return a list of so many values, drawn together. Value i is drawn with ``seed=(seed, i)``. Where nothing says
+            how to draw, the temperature is 1 if `n` is 2 or more.
+        **options: The fields of `SamplingOptions`.
+
+    Raises:
+        Truncated, DeadEnd, OutputInvalid: There is no valid value. Of several, the error is that of the first; `item`
+            is its number, and `results` are the values and errors of all.
     """
-    options.setdefault("exact_weight", False)  # nobody sees the weight
-    result: Result[Any] = run(model, prompt, output, describe=describe, **options)
-    return result.value
+    options.setdefault("exact_weight", False)  # the weight is not returned
+    answer = run(model, prompt, output, describe=describe, n=n, **options)
+    return answer.value if isinstance(answer, Result) else values_of(answer)
 
 
 @overload
@@ -87,6 +127,7 @@ def run(
     output: type[T],
     *,
     describe: bool = ...,
+    n: None = ...,
     cancel: Cancel | None = ...,
     **options: Any,
 ) -> Result[T]: ...
@@ -94,27 +135,84 @@ def run(
 def run(
     model: LanguageModel,
     prompt: Prompt,
-    output: Any = ...,
+    output: type[T],
     *,
+    n: int,
     describe: bool = ...,
     cancel: Cancel | None = ...,
     **options: Any,
-) -> Result[Any]: ...
+) -> list[Result[T]]: ...
+@overload
+def run(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = ...,
+    *,
+    describe: bool = ...,
+    n: int | None = ...,
+    cancel: Cancel | None = ...,
+    **options: Any,
+) -> Any: ...
 def run(
     model: LanguageModel,
     prompt: Prompt,
     output: Any = str,
     *,
     describe: bool = False,
+    n: int | None = None,
     cancel: Cancel | None = None,
     **options: Any,
-) -> Result[Any]:
-    """The model's answer with its text, weights and timing. Raises only where generation cannot start."""
+) -> Any:
+    """Return the model's answer with its text, weights and timing; with `n`, a list of so many.
+
+    Raises only where generation cannot start. The arguments are those of `generate`; `cancel` is called between tokens
+    and ends the generation where it returns True.
+    """
     kind = _kind(output)
-    chosen = make_options(options)
-    asked = described(prompt, kind) if describe else prompt
-    (result,) = run_batch(model, [asked], kind, [chosen], cancel=cancel)
-    return result
+    each = several(make_options(options), n)
+    asked = described(prompt, kind) if describe else prompt_of(prompt)
+    results = run_batch(model, [asked] * len(each), kind, each, cancel=cancel)
+    return results[0] if n is None else results
+
+
+def several(options: SamplingOptions, n: int | None) -> list[SamplingOptions]:
+    """Return the options of each of `n` draws; None: of one, with the options as they are."""
+    if n is None:
+        return [options]
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise OptionError(f"n is {n!r:.40}; it is the number of values, a whole number of 1 or more")
+    if n > 1 and options.effective_temperature == 0 and options.temperature is None:
+        options = options.replace(temperature=1.0)  # greedy ones would all be equal
+    return [row_options(options, row) for row in range(n)]
+
+
+def row_options(base: SamplingOptions, row: int) -> SamplingOptions:
+    """Return the options of one row of a batch: its seed is that of the batch and its number."""
+    if base.seed is None:
+        return base
+    seed = tuple(base.seed) if isinstance(base.seed, Sequence) else (base.seed,)
+    return base.replace(seed=(*seed, row))
+
+
+def values_of(results: Sequence[Result[T]]) -> list[T]:
+    """Return the values of all results; the error of the first that has none has the others in `results`."""
+    for place, result in enumerate(results):
+        if result.error is not None:
+            raise of_item(
+                result.error,
+                place,
+                len(results),
+                [one.value if one.error is None else one.error for one in results],
+            )
+    return [result.value for result in results]
+
+
+def of_item(error: StructgenError, item: int, count: int, results: list[Any]) -> StructgenError:
+    """Return the error with the item of a batch that it is about, and what became of all items so far."""
+    error.item, error.results = item, results
+    place = f"item {item} of {count} (counted from 0)"
+    error.where = place if error.where is None else f"{place}, {error.where}"
+    return error
 
 
 def run_batch(
@@ -127,7 +225,11 @@ def run_batch(
 ) -> list[Result[Any]]:
     """One result per prompt, drawn together in one batch."""
     check_model(model)
-    return run_encoded(model, [encoded(model, prompt) for prompt in prompts], output, options, cancel=cancel)
+    known: dict[int, Any] = {}
+    for prompt in prompts:
+        if id(prompt) not in known:
+            known[id(prompt)] = encoded(model, prompt)
+    return run_encoded(model, [known[id(prompt)] for prompt in prompts], output, options, cancel=cancel)
 
 
 def encoded(model: LanguageModel, prompt: Prompt) -> Any:
@@ -168,8 +270,12 @@ def stream(
     check_model(model)
     kind = _kind(output)
     options.setdefault("exact_weight", False)
+    if options.pop("n", None) is not None:
+        raise OptionError(
+            "a stream is of one text, so it takes no n", hint="Call generate(..., n=...) or run."
+        )
     chosen = make_options(options)
-    asked = described(prompt, kind) if describe else prompt
+    asked = described(prompt, kind) if describe else prompt_of(prompt)
     if answers_itself(model):
         return _partial_values(kind, model.answer_steps(asked, kind, chosen, cancel=cancel))
     ids = model.encode(asked)
@@ -227,6 +333,7 @@ def check_model(model: Any, needs_logits: str = "") -> None:
 
 def described(prompt: Prompt, kind: OutputType) -> Prompt:
     """The prompt with what the type says about itself; in messages it goes to the last one."""
+    prompt = prompt_of(prompt)
     if not kind.description:
         return prompt
     if isinstance(prompt, str):

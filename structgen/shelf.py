@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, gbnf, lark
-from structgen.errors import OptionError, with_kind
+from structgen.errors import OptionError, did_you_mean, with_kind
 
 __all__ = ["ShelfGrammar", "folder", "grammar", "grammars"]
 
@@ -120,8 +120,10 @@ def grammar(name: str, *, start: str | None = None, **names: Iterable[str] | Non
     for parameter in names:
         if parameter not in entry.names:
             takes = " and ".join(["start", *entry.names]) if entry.names else "start alone"
+            meant = did_you_mean(parameter, ("start", *entry.names))
             raise OptionError(
-                f"the grammar {name!r} has no parameter {parameter!r}", hint=f"It takes {takes}."
+                f"the grammar {name!r} has no parameter {parameter!r}",
+                hint=f"{meant} It takes {takes}." if meant else f"It takes {takes}.",
             )
     known = tuple((kind, _listed(kind, given)) for kind, given in sorted(names.items()) if given is not None)
     return _made(name, start or entry.starts[0], known)

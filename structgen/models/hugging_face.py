@@ -16,6 +16,7 @@ from structgen.errors import ModelError, OptionError, PromptError, VocabularyMis
 from structgen.vocabulary import Vocabulary
 
 from .base import Message, Prompt, ScoringSession
+from .messages import plain_messages
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +26,7 @@ __all__ = ["HuggingFaceModel"]
 
 # Models pad their output layer to a round number of rows. More than this is not padding.
 _MOST_PADDING = 8192
+_LOOK = 'Messages look like {"role": "user", "content": "..."}.'
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Breaks a marker in two; noncharacters, which no text has a use for.
 _BREAK = "\ufdd0\ufdd1"
@@ -87,7 +89,11 @@ class HuggingFaceModel:
     def written(self, prompt: Prompt) -> list[str]:
         """The text of messages as the chat template writes them, in parts that are tokenized one by one."""
         _check_prompt(prompt)
-        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+        messages = (
+            [{"role": "user", "content": prompt}] if isinstance(prompt, str) else plain_messages(prompt)
+        )
+        for message in messages:
+            _check_characters(message["content"])
         if self._system is not None and not any(message.get("role") == "system" for message in messages):
             messages.insert(0, {"role": "system", "content": self._system})
         return self._render([self._without_markers(message) for message in messages]).split(_BREAK)
@@ -155,14 +161,20 @@ def _check_prompt(prompt: Any) -> None:
     ):
         raise PromptError(
             f"a prompt is a text or a list of messages, not {prompt!r:.60}",
-            hint='Messages look like {"role": "user", "content": "..."}.',
+            hint=_LOOK,
         )
-    for text in [prompt] if is_text else [message.get("content") for message in prompt]:
-        if isinstance(text, str) and not text.isascii() and _SURROGATE.search(text):
-            raise PromptError(
-                f"the prompt holds {_SURROGATE.findall(text)[0]!r}, half of a character, which is no text",
-                hint="Decode the text correctly first.",
-            )
+    if not is_text and not prompt:
+        raise PromptError("the list of messages is empty", hint=_LOOK)
+    if isinstance(prompt, str):
+        _check_characters(prompt)
+
+
+def _check_characters(text: str) -> None:
+    if not text.isascii() and _SURROGATE.search(text):
+        raise PromptError(
+            f"the prompt holds {_SURROGATE.findall(text)[0]!r}, half of a character, which is no text",
+            hint="Decode the text correctly first.",
+        )
 
 
 def _check_kind(model: Any, tokenizer: Any) -> None:

@@ -34,6 +34,7 @@ from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
 from .blame import FAULTS, not_supported, show
 from .describe import describe_schema
 from .functions import arguments_model, bind, is_function
+from .iterables import with_lists
 from .labels import labels_of
 from .raw_text import Text, text_constraint
 from .schemas import describing_schema, generating_schema
@@ -107,6 +108,8 @@ def _build(annotation: Any) -> OutputType:
         return _json_type(
             model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), dict[str, Any]
         )
+    if (lists := with_lists(annotation)) is not annotation:
+        return output_type(lists)
     if isinstance(annotation, (dict, list, tuple, set, bytes, int, float)):
         raise TypeNotSupported(
             f"{annotation!r:.60} is a value, not a type",
