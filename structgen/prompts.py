@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 
 from structgen import api
+from structgen.brief import cut
 from structgen.errors import OptionError, PromptError, StructgenError, a_kind, did_you_mean
 from structgen.progress import ProgressBar
 from structgen.results import Result
@@ -287,7 +288,7 @@ class PromptFunction(Generic[R]):
         return (tuple(item) if isinstance(item, (tuple, list)) else (item,)), {}
 
     def __repr__(self) -> str:
-        return f"<prompt function {self._name}{self._signature}>"
+        return cut(f"<prompt function {self._name}{self._signature}>")
 
 
 def _values(results: Result[Any] | list[Result[Any]]) -> Any:

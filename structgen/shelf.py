@@ -13,16 +13,17 @@ Cost: a grammar is read when it is first asked for (a second for the largest) an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
+from structgen.brief import short_repr
 from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, gbnf, lark
 from structgen.errors import OptionError, did_you_mean, with_kind
+from structgen.notebook import card, plain, table
 
 __all__ = ["ShelfGrammar", "folder", "grammar", "grammars"]
 
@@ -30,6 +31,7 @@ _KEPT = 64
 """Constraints that are kept at a time."""
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class ShelfGrammar:
     """How a grammar of the shelf is read."""
@@ -77,7 +79,10 @@ _SWITCHED_OFF: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("(#[^\\r\\n\\x00]*)?", ""),
         ("(#[^\\r\\n]*|\\\\)[\\r\\n]", "\\\\[\\r\\n]"),
     ),
-    ("sql", "comments"): (("%ignore COMMENT\n", ""), ("broken: BROKEN broken", "broken: (BROKEN | COMMENT) broken")),
+    ("sql", "comments"): (
+        ("%ignore COMMENT\n", ""),
+        ("broken: BROKEN broken", "broken: (BROKEN | COMMENT) broken"),
+    ),
     ("sql", "parameters"): (
         ("        | VARIABLE\n", "        | VARIABLE broken\n"),
         ("_literal | VARIABLE | reserved_word", "_literal | reserved_word"),
@@ -105,7 +110,12 @@ _SHELF = {
         ),
         _gbnf("csv", "CSV, RFC 4180"),
         ShelfGrammar(
-            "graphql", "GraphQL documents, October 2021", "lark", ("start",), "longest", switches=("comments",)
+            "graphql",
+            "GraphQL documents, October 2021",
+            "lark",
+            ("start",),
+            "longest",
+            switches=("comments",),
         ),
         _gbnf("json", "JSON, RFC 8259"),
         ShelfGrammar(
@@ -141,9 +151,32 @@ _SHELF = {
 }
 
 
+class _Shelf(Mapping[str, ShelfGrammar]):
+    """The entries by name; a view that cannot be changed."""
+
+    def __getitem__(self, name: str) -> ShelfGrammar:
+        return _SHELF[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_SHELF)
+
+    def __len__(self) -> int:
+        return len(_SHELF)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} grammars: {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"<b>{plain(one.name)}</b>", plain(one.about), plain(", ".join(one.starts)))
+            for one in self.values()
+        ]
+        return card("Grammars", "sg.grammar(name, start=...)", table(("name", "what it is", "starts"), rows))
+
+
 def grammars() -> Mapping[str, ShelfGrammar]:
-    """What there is, by name."""
-    return MappingProxyType(_SHELF)
+    """Return what there is, by name."""
+    return _Shelf()
 
 
 def grammar(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from structgen.brief import cut
 from structgen.errors import ModelError, OptionError, PromptError, VocabularyMismatch, a_kind
 from structgen.vocabulary import Vocabulary
 
@@ -55,6 +56,11 @@ class HuggingFaceModel:
         self._is_chat = self._has_template if chat is None else chat
         self._system = system
         self._template = dict(template or {})
+
+    def __repr__(self) -> str:
+        name = getattr(self.model.config, "name_or_path", "") or ""
+        about = f"{type(self.model).__name__}{f' {name!r}' if name else ''}, {self.vocabulary.size:,} tokens"
+        return cut(f"<HuggingFaceModel {about}, {str(self.dtype).removeprefix('torch.')} on {self.device}>")
 
     @property
     def device(self) -> torch.device:
@@ -178,14 +184,10 @@ def _check_characters(text: str) -> None:
 
 
 def _check_kind(model: Any, tokenizer: Any) -> None:
-    if (
-        not hasattr(model, "config")
-        or not hasattr(model, "forward")
-        or not hasattr(tokenizer, "eos_token_id")
-    ):
+    if not _is_model(model) or not hasattr(tokenizer, "eos_token_id"):
         raise OptionError(
             f"{a_kind(model)} and {a_kind(tokenizer)} are no model and tokenizer of transformers",
-            hint="Write wrap(model, tokenizer) with both loaded, or load(name).",
+            hint=_how_to_wrap(model, tokenizer),
         )
     if getattr(model.config, "is_encoder_decoder", False):
         raise ModelError(
@@ -197,6 +199,29 @@ def _check_kind(model: Any, tokenizer: Any) -> None:
             f"{type(model).__name__} has no output layer over tokens",
             hint="Load it with transformers.AutoModelForCausalLM, not AutoModel.",
         )
+
+
+def _is_model(one: Any) -> bool:
+    return hasattr(one, "config") and hasattr(one, "forward") and not isinstance(one, type)
+
+
+def _how_to_wrap(model: Any, tokenizer: Any) -> str:
+    """What to write for what was given."""
+    if _is_model(tokenizer) and hasattr(model, "eos_token_id"):
+        return "They are the wrong way round: write wrap(model, tokenizer)."
+    if _is_model(getattr(model, "model", None)) and hasattr(model, "tokenizer"):
+        return "Give what is inside: wrap(pipeline.model, pipeline.tokenizer)."
+    if type(model).__module__.startswith("llama_cpp"):
+        return (
+            "For a Llama of llama-cpp-python: structgen.integrations.llama_cpp.generate(llama, prompt, Type)."
+        )
+    if type(model).__module__.startswith("vllm"):
+        return "For vLLM there is a plugin: docs/vllm.md."
+    if _is_model(model) and type(tokenizer).__module__.startswith("tokenizers"):
+        return "Wrap the tokenizer: transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)."
+    if isinstance(model, str) or isinstance(tokenizer, str):
+        return "Load both first, or write load(name)."
+    return "Write wrap(model, tokenizer) with both loaded, or load(name)."
 
 
 def _width(model: Any) -> int:

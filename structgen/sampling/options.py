@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from structgen.brief import short_repr
 from structgen.errors import OptionError, did_you_mean
 
 __all__ = ["OPTION_NAMES", "SamplingOptions", "make_options", "row_seed"]
@@ -24,6 +25,7 @@ __all__ = ["OPTION_NAMES", "SamplingOptions", "make_options", "row_seed"]
 Seed = int | Sequence[int]
 
 
+@short_repr
 @dataclass(frozen=True)
 class SamplingOptions:
     """How tokens are drawn, and when drawing stops."""

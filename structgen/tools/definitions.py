@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from structgen.brief import short_repr
 from structgen.constraints.json_schema.drafts import draft_of
 from structgen.constraints.json_schema.strings import TYPES
 from structgen.errors import ConstraintError, OutputInvalid, StructgenError, with_kind
@@ -46,6 +47,7 @@ _KEYS = frozenset({"name", "description", "type", "strict", "function"})
 _FORM = 'A definition is {"type": "function", "function": {"name": ..., "description": ..., "parameters": {...}}}.'
 
 
+@short_repr
 @dataclass(frozen=True)
 class ToolCall:
     """A call as the model wrote it."""
@@ -54,6 +56,7 @@ class ToolCall:
     arguments: dict[str, Any] = field(default_factory=dict)
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class Tool:
     """Made by `read_tool`."""

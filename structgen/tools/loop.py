@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from structgen import api
+from structgen.brief import short_repr
 from structgen.constraints.base import Constraint
 from structgen.errors import OptionError, OutputInvalid, PromptError
+from structgen.notebook import card, plain, table
 from structgen.results import Result
 from structgen.sampling.options import make_options
 
@@ -37,6 +39,7 @@ __all__ = ["CallResult", "Conversation", "Round", "run_tools"]
 Execute = Callable[[ToolCall], Any]
 
 
+@short_repr
 @dataclass(frozen=True)
 class CallResult:
     """A call that was run."""
@@ -59,6 +62,7 @@ class CallResult:
         )
 
 
+@short_repr
 @dataclass(frozen=True)
 class Round:
     """One turn of the model, and what its calls gave."""
@@ -68,6 +72,7 @@ class Round:
     generation: Result[str]
 
 
+@short_repr
 @dataclass
 class Conversation:
     """What `run_tools` gives back."""
@@ -75,6 +80,14 @@ class Conversation:
     messages: list[dict[str, Any]]
     """All of it, as the model was shown it; the answer is the last one."""
     rounds: list[Round] = field(default_factory=list)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"<b>{plain(str(one.get('role', '')))}</b>", plain(str(one.get("content", "")), 600))
+            for one in self.messages
+        ]
+        calls = len(self.results)
+        return card("Conversation", f"{len(self.rounds)} rounds, {calls} calls", table(("", ""), rows))
 
     @property
     def answer(self) -> str:

@@ -26,6 +26,7 @@ from typing import Annotated, Any, ForwardRef, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
+from structgen.brief import short_repr
 from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
@@ -43,6 +44,7 @@ from .views import GrowingView
 __all__ = ["OutputType", "constraint_for_type", "output_type"]
 
 
+@short_repr
 @dataclass(frozen=True)
 class OutputType:
     """An output type, ready to be generated."""
