@@ -7,7 +7,7 @@ Cost: beside the sampling, one reading of the type (kept) and of the constraint 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 
 import numpy as np
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnsweringModel",
     "answers_itself",
+    "asked_with",
     "check_model",
     "encoded",
     "generate",
@@ -72,13 +73,19 @@ def generate(
     prompt: Prompt,
     output: type[T],
     *,
-    describe: bool = ...,
+    describe: bool | None = ...,
     n: None = ...,
     **options: Any,
 ) -> T: ...
 @overload
 def generate(
-    model: LanguageModel, prompt: Prompt, output: type[T], *, n: int, describe: bool = ..., **options: Any
+    model: LanguageModel,
+    prompt: Prompt,
+    output: type[T],
+    *,
+    n: int,
+    describe: bool | None = ...,
+    **options: Any,
 ) -> list[T]: ...
 @overload
 def generate(
@@ -86,7 +93,7 @@ def generate(
     prompt: Prompt,
     output: Any = ...,
     *,
-    describe: bool = ...,
+    describe: bool | None = ...,
     n: int | None = ...,
     **options: Any,
 ) -> Any: ...
@@ -95,7 +102,7 @@ def generate(
     prompt: Prompt,
     output: Any = str,
     *,
-    describe: bool = False,
+    describe: bool | None = None,
     n: int | None = None,
     **options: Any,
 ) -> Any:
@@ -106,7 +113,8 @@ def generate(
         prompt: A text, or messages: `{"role": ..., "content": ...}`, contents as texts or parts of text, with calls of
             tools and their results as the OpenAI protocol writes them.
         output: A Python type, or a constraint.
-        describe: Add the fields of the type and their descriptions to the prompt.
+        describe: Write the fields of the type and their descriptions before the prompt. None: for a model, a dataclass
+            or another type of one object (or a list of one), if the prompt has no examples: no assistant's messages.
         n: Return a list of so many values, drawn together. Value i is drawn with ``seed=(seed, i)``. Where nothing says
             how to draw, the temperature is 1 if `n` is 2 or more.
         **options: The fields of `SamplingOptions`.
@@ -126,7 +134,7 @@ def run(
     prompt: Prompt,
     output: type[T],
     *,
-    describe: bool = ...,
+    describe: bool | None = ...,
     n: None = ...,
     cancel: Cancel | None = ...,
     **options: Any,
@@ -138,7 +146,7 @@ def run(
     output: type[T],
     *,
     n: int,
-    describe: bool = ...,
+    describe: bool | None = ...,
     cancel: Cancel | None = ...,
     **options: Any,
 ) -> list[Result[T]]: ...
@@ -148,7 +156,7 @@ def run(
     prompt: Prompt,
     output: Any = ...,
     *,
-    describe: bool = ...,
+    describe: bool | None = ...,
     n: int | None = ...,
     cancel: Cancel | None = ...,
     **options: Any,
@@ -158,7 +166,7 @@ def run(
     prompt: Prompt,
     output: Any = str,
     *,
-    describe: bool = False,
+    describe: bool | None = None,
     n: int | None = None,
     cancel: Cancel | None = None,
     **options: Any,
@@ -170,7 +178,7 @@ def run(
     """
     kind = _kind(output)
     each = several(make_options(options), n)
-    asked = described(prompt, kind) if describe else prompt_of(prompt)
+    asked = asked_with(model, prompt, kind, describe)
     results = run_batch(model, [asked] * len(each), kind, each, cancel=cancel)
     return results[0] if n is None else results
 
@@ -259,7 +267,7 @@ def stream(
     prompt: Prompt,
     output: Any = str,
     *,
-    describe: bool = False,
+    describe: bool | None = None,
     cancel: Cancel | None = None,
     **options: Any,
 ) -> Iterator[Any]:
@@ -275,7 +283,7 @@ def stream(
             "a stream is of one text, so it takes no n", hint="Call generate(..., n=...) or run."
         )
     chosen = make_options(options)
-    asked = described(prompt, kind) if describe else prompt_of(prompt)
+    asked = asked_with(model, prompt, kind, describe)
     if answers_itself(model):
         return _partial_values(kind, model.answer_steps(asked, kind, chosen, cancel=cancel))
     ids = model.encode(asked)
@@ -331,19 +339,42 @@ def check_model(model: Any, needs_logits: str = "") -> None:
         )
 
 
+def asked_with(model: Any, prompt: Prompt, kind: OutputType, describe: bool | None) -> Prompt:
+    """Return the prompt, with what the type says about itself if `describe` says so, or helps where it says nothing.
+
+    It helps small models with the fields of one object, and harms with a choice of several, and beside worked examples
+    (docs/types.md has the figures). Servers are told the schema by the dialect.
+    """
+    prompt = prompt_of(prompt)
+    if describe is None:
+        is_plain = isinstance(prompt, str) or (
+            isinstance(prompt, Sequence)
+            and bool(prompt)
+            and all(isinstance(one, Mapping) and one.get("role") != "assistant" for one in prompt)
+        )
+        describe = is_plain and kind.has_fields and not answers_itself(model)
+    return described(prompt, kind) if describe else prompt
+
+
 def described(prompt: Prompt, kind: OutputType) -> Prompt:
-    """The prompt with what the type says about itself; in messages it goes to the last one."""
+    """The prompt with what the type says about itself: fields before it, instructions after it.
+
+    Of messages, the last one is described.
+    """
     prompt = prompt_of(prompt)
     if not kind.description:
         return prompt
+    before, after = (f"{kind.description}\n\n", "") if kind.is_json else ("", f"\n\n{kind.description}")
     if isinstance(prompt, str):
-        return f"{prompt}\n\n{kind.description}"
-    *before, last = prompt or [{}]
+        return f"{before}{prompt}{after}"
+    *earlier, last = prompt or [{}]
     content = last.get("content")
     if isinstance(content, str):
-        return [*before, {**last, "content": f"{content}\n\n{kind.description}"}]
+        return [*earlier, {**last, "content": f"{before}{content}{after}"}]
     if isinstance(content, Sequence):  # parts of a message
-        return [*before, {**last, "content": [*content, {"type": "text", "text": kind.description}]}]
+        parts = [*([before] if before else []), *content, *([after] if after else [])]
+        texts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
+        return [*earlier, {**last, "content": texts}]
     raise PromptError(
         "the prompt's last message has no content that a description could be added to",
         hint='Messages look like {"role": "user", "content": "..."}.',

@@ -51,7 +51,7 @@ def _listed(opening: str, shown: list[str], count: int, closing: str, most: int)
 
 def short_repr(cls: type[T]) -> type[T]:
     """Give a dataclass a `repr` of the fields that are not as by default, each cut, and all of them cut."""
-    cls.__repr__ = _fields_of  # type: ignore[method-assign,assignment]
+    cls.__repr__ = _fields_of  # type: ignore[method-assign]
     return cls
 
 

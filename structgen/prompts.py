@@ -44,13 +44,19 @@ _VALUE_ONLY: dict[str, Any] = {"exact_weight": False}
 
 
 def prompt(
-    model: LanguageModel, *, system: str | None = None, describe: bool = False, **options: Any
+    model: LanguageModel, *, system: str | None = None, describe: bool | None = None, **options: Any
 ) -> Callable[[Callable[..., R]], PromptFunction[R]]:
     """Make a typed call to `model` of the function below.
 
-    `system`: a system message, a template over the same parameters. `describe`: tell the model the fields of
-    the output type and their descriptions. The other options are those of `SamplingOptions`; a call may give
-    others.
+    Args:
+        model: A model of `load`, `wrap` or `connect`.
+        system: A system message, a template over the same parameters.
+        describe: Write the fields of the output type and their descriptions before the prompt; None: as for
+            `structgen.generate`.
+        **options: The fields of `SamplingOptions`, and `n`; a call may give others.
+
+    Raises:
+        PromptError: The function, its template or its return annotation cannot be used.
     """
     if inspect.isfunction(model):
         raise PromptError(
@@ -76,7 +82,7 @@ class PromptFunction(Generic[R]):
         model: LanguageModel,
         options: dict[str, Any],
         system: str | None = None,
-        describe: bool = False,
+        describe: bool | None = None,
         local_names: dict[str, Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
@@ -222,7 +228,7 @@ class PromptFunction(Generic[R]):
                 {"role": "system", "content": render_template(self._system, values, self._name)},
                 {"role": "user", "content": text},
             ]
-        return api.described(text, self.output) if self._describe else text
+        return api.asked_with(self.model, text, self.output, self._describe)
 
     def with_options(self, **options: Any) -> PromptFunction[R]:
         """The same function with other sampling options."""

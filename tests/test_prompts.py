@@ -38,7 +38,9 @@ def extract(text: str) -> Person:
 def test_a_call_is_typed() -> None:
     assert extract("Ann 31") == Person(name="Ann", age=31)
     assert extract(text="Bo 4") == Person(name="Bo", age=4)
-    assert MODEL.prompts[-1] == "Extract the person from: Bo 4"
+    assert MODEL.prompts[-1].endswith("\n\nExtract the person from: Bo 4"), (
+        "after what the type says of itself"
+    )
     assert extract.__name__ == "extract" and "extract(text" in repr(extract)
 
 
@@ -111,7 +113,7 @@ def test_a_parameter_hides_an_option_of_its_name() -> None:
 
 def test_templates_are_jinja_and_arguments_are_data() -> None:
     @sg.prompt(MODEL)
-    def many(names: list[str], note: str) -> Person:
+    def many(names: list[str], note: str) -> str:
         """
         {% for name in names %}
         - {{ name }}
@@ -129,7 +131,7 @@ def test_system_prompts_make_messages() -> None:
 
     system, user = told.render("Ann 31")
     assert system == {"role": "system", "content": "You read 6 letters."}
-    assert user["content"].startswith("Read: Ann 31\n\nAnswer with JSON")
+    assert user["content"].startswith("Answer with JSON") and user["content"].endswith("\n\nRead: Ann 31")
 
 
 def test_types_of_the_enclosing_function_are_found() -> None:

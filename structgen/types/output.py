@@ -33,7 +33,7 @@ from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
 
 from .blame import FAULTS, not_supported, show
-from .describe import describe_schema
+from .describe import describe_schema, is_one_object
 from .functions import arguments_model, bind, is_function
 from .iterables import with_lists
 from .labels import labels_of
@@ -67,6 +67,11 @@ class OutputType:
     def is_json(self) -> bool:
         """Is a text of it JSON?"""
         return isinstance(self.constraint, JsonSchemaConstraint)
+
+    @property
+    def has_fields(self) -> bool:
+        """Is it one object with declared fields, or a list of such objects?"""
+        return bool(self.description) and self.schema is not None and is_one_object(self.schema)
 
     def partial(self, text: str) -> Any:
         """What there is of the value after the beginning of a text."""
