@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import diffusion, ltl, monitors
-    from .api import generate, run, stream
+    from .api import generate, run, stream, stream_items
     from .beam_finding import beam
+    from .classification import Classification, classify
     from .constraints.base import Constraint
     from .constraints.choice import choice
     from .constraints.composition import (
+        ReasoningOptions,
         dispatch,
         forbid,
         ltl_over,
@@ -65,8 +67,8 @@ if TYPE_CHECKING:
     from .shelf import grammar, grammars
     from .speculative import Speculation
     from .templates import PromptWarning
-    from .tools import run_tools, tools
-    from .types import BoundCall, constraint_for_type
+    from .tools import run_tools, run_tools_async, tools
+    from .types import BoundCall, Thinking, constraint_for_type
     from .vocabulary import Vocabulary
 
 __version__ = "0.1.0"
@@ -77,6 +79,7 @@ _HOMES = {
     "Action": "constraints.plans",
     "AdaptiveRejection": "sampling",
     "BoundCall": "types",
+    "Classification": "classification",
     "Constraint": "constraints.base",
     "DeadEnd": "errors",
     "Exact": "sampling",
@@ -93,12 +96,14 @@ _HOMES = {
     "RPG": "models",
     "Rejection": "sampling",
     "RemoteModel": "remote",
+    "ReasoningOptions": "constraints.composition",
     "Result": "results",
     "SMC": "sampling",
     "SamplingOptions": "sampling",
     "Speculation": "speculative",
     "StopFlag": "core_calls",
     "StructgenError": "errors",
+    "Thinking": "types",
     "Truncated": "errors",
     "TypeNotSupported": "errors",
     "Vocabulary": "vocabulary",
@@ -108,6 +113,7 @@ _HOMES = {
     "check": "constraints.json_schema",
     "call_limits": "core_calls",
     "choice": "constraints.choice",
+    "classify": "classification",
     "code": "monitors",
     "connect": "remote",
     "constraint_for_type": "types",
@@ -136,10 +142,12 @@ _HOMES = {
     "repeat": "constraints.composition",
     "run": "api",
     "run_tools": "tools",
+    "run_tools_async": "tools",
     "sample": "posterior_sampling",
     "sample_async": "posterior_sampling",
     "special": "constraints.composition",
     "stream": "api",
+    "stream_items": "api",
     "text": "constraints.composition",
     "tools": "tools",
     "with_processors": "models",
@@ -155,6 +163,7 @@ __all__ = [
     "Action",
     "AdaptiveRejection",
     "BoundCall",
+    "Classification",
     "Constraint",
     "DeadEnd",
     "Exact",
@@ -167,6 +176,7 @@ __all__ = [
     "Posterior",
     "PromptFunction",
     "PromptWarning",
+    "ReasoningOptions",
     "Rejection",
     "RemoteModel",
     "Result",
@@ -174,6 +184,7 @@ __all__ = [
     "Speculation",
     "StopFlag",
     "StructgenError",
+    "Thinking",
     "Truncated",
     "TypeNotSupported",
     "Vocabulary",
@@ -184,6 +195,7 @@ __all__ = [
     "call_limits",
     "check",
     "choice",
+    "classify",
     "code",
     "connect",
     "constraint_for_type",
@@ -212,10 +224,12 @@ __all__ = [
     "repeat",
     "run",
     "run_tools",
+    "run_tools_async",
     "sample",
     "sample_async",
     "special",
     "stream",
+    "stream_items",
     "text",
     "tools",
     "with_processors",

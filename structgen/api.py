@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 
 import numpy as np
 
+from structgen import reasking
+from structgen.constraints.composition import CappedReasoning
 from structgen.errors import OptionError, PromptError, StructgenError, a_kind
 from structgen.matcher import open_matcher
 from structgen.models.messages import prompt_of
+from structgen.reasking import Asked
 from structgen.results import Result
-from structgen.sampling import SamplingOptions, generate_steps, generate_tokens
+from structgen.sampling import Generation, SamplingOptions, generate_steps, generate_tokens
 from structgen.sampling.conditions import Potential, Product
 from structgen.sampling.options import make_options
 from structgen.speculative.defaults import drafting_of
+from structgen.streams import ItemStream, Stream
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ __all__ = [
     "run_encoded",
     "several",
     "stream",
+    "stream_items",
     "values_of",
 ]
 
@@ -117,7 +122,8 @@ def generate(
             or another type of one object (or a list of one), if the prompt has no examples: no assistant's messages.
         n: Return a list of so many values, drawn together. Value i is drawn with ``seed=(seed, i)``. Where nothing says
             how to draw, the temperature is 1 if `n` is 2 or more.
-        **options: The fields of `SamplingOptions`.
+        **options: The fields of `SamplingOptions`. ``attempts=3`` shows the model what a validator refused and draws
+            again, at most twice.
 
     Raises:
         Truncated, DeadEnd, OutputInvalid: There is no valid value. Of several, the error is that of the first; `item`
@@ -231,7 +237,7 @@ def run_batch(
     *,
     cancel: Cancel | None = None,
 ) -> list[Result[Any]]:
-    """One result per prompt, drawn together in one batch."""
+    """One result per prompt, drawn together in one batch; `attempts` of the options draws failed ones again."""
     check_model(model)
     known: dict[int, Any] = {}
     for prompt in prompts:
@@ -241,8 +247,8 @@ def run_batch(
 
 
 def encoded(model: LanguageModel, prompt: Prompt) -> Any:
-    """What `run_encoded` takes: the tokens of a prompt; for a model behind a server the prompt as it is."""
-    return prompt if answers_itself(model) else model.encode(prompt)
+    """What `run_encoded` takes: a prompt with its tokens; for a model behind a server the prompt as it is."""
+    return prompt if answers_itself(model) else Asked(prompt, model.encode(prompt))
 
 
 def run_encoded(
@@ -255,11 +261,15 @@ def run_encoded(
 ) -> list[Result[Any]]:
     """The same for prompts that were given to `encoded`."""
     if answers_itself(model):
+        _check_answerable(output)
         return model.answers(prompts, output, options, cancel=cancel)
-    matchers = [open_matcher(output.constraint, model.vocabulary) for _ in prompts]
-    drafting = drafting_of(model, options)
-    generations = generate_tokens(model, prompts, matchers, options, cancel=cancel, drafting=drafting)
-    return [Result(output, generation) for generation in generations]
+
+    def draw(ids: Sequence[Sequence[int]], each: Sequence[SamplingOptions]) -> Sequence[Generation]:
+        matchers = [open_matcher(output.constraint, model.vocabulary) for _ in ids]
+        drafting = drafting_of(model, each)
+        return generate_tokens(model, ids, matchers, each, cancel=cancel, drafting=drafting)
+
+    return reasking.answers(model, prompts, output, options, draw)
 
 
 def stream(
@@ -270,13 +280,58 @@ def stream(
     describe: bool | None = None,
     cancel: Cancel | None = None,
     **options: Any,
-) -> Iterator[Any]:
+) -> Stream[Any]:
     """Partial values as they grow, each different from the one before; the last one is whole and validated.
 
+    Where ``attempts`` allows another attempt, the values start again after an answer that is not valid.
+
     Raises as `generate` does, after the last partial value. Dropping the iterator stops the generation.
+    `Stream.is_complete` says which parts of the last partial value are finished.
     """
-    check_model(model)
     kind = _kind(output)
+    return Stream(kind, _steps(model, prompt, kind, describe, cancel, options))
+
+
+def stream_items(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any,
+    *,
+    path: str | Sequence[str | int] = (),
+    describe: bool | None = None,
+    cancel: Cancel | None = None,
+    **options: Any,
+) -> ItemStream[Any]:
+    """The items of a list, one by one, each validated as soon as the model has finished it.
+
+    Args:
+        model: The model.
+        prompt: The prompt.
+        output: A type that is a list (``list[Person]``), or has one at `path`.
+        path: Where the list is, as ``"order.items"``; empty where the output itself is the list.
+        describe: As for `generate`.
+        cancel: Called between tokens; generation stops when it returns True.
+        **options: Those of `SamplingOptions`.
+
+    Raises:
+        OptionError: `output` has no list at `path`.
+        OutputInvalid: While iterating, where a validator refuses an item.
+        Truncated: While iterating, after the items that are finished.
+    """
+    kind = _kind(output)
+    return ItemStream(kind, _steps(model, prompt, kind, describe, cancel, options), path)
+
+
+def _steps(
+    model: LanguageModel,
+    prompt: Prompt,
+    kind: OutputType,
+    describe: bool | None,
+    cancel: Cancel | None,
+    options: dict[str, Any],
+) -> Iterator[Any]:
+    """The generation step by step: each has the text so far, the last one the generation."""
+    check_model(model)
     options.setdefault("exact_weight", False)
     if options.pop("n", None) is not None:
         raise OptionError(
@@ -285,12 +340,17 @@ def stream(
     chosen = make_options(options)
     asked = asked_with(model, prompt, kind, describe)
     if answers_itself(model):
-        return _partial_values(kind, model.answer_steps(asked, kind, chosen, cancel=cancel))
-    ids = model.encode(asked)
-    matcher = open_matcher(kind.constraint, model.vocabulary)
-    drafting = drafting_of(model, chosen)
-    steps = generate_steps(model, [ids], [matcher], chosen, cancel=cancel, drafting=drafting)
-    return _partial_values(kind, steps)
+        _check_answerable(kind)
+        return model.answer_steps(asked, kind, chosen, cancel=cancel)
+    first = Asked(asked, model.encode(asked))
+    matchers = [open_matcher(kind.constraint, model.vocabulary)]  # an impossible constraint shows here
+
+    def draw(ids: Sequence[int], each: SamplingOptions) -> Iterator[Any]:
+        matcher = matchers.pop() if matchers else open_matcher(kind.constraint, model.vocabulary)
+        drafting = drafting_of(model, each)
+        return generate_steps(model, [ids], [matcher], each, cancel=cancel, drafting=drafting)
+
+    return reasking.steps(model, first, kind, chosen, draw)
 
 
 def _kind(output: Any) -> OutputType:
@@ -299,24 +359,18 @@ def _kind(output: Any) -> OutputType:
     return output_type(output)
 
 
-def _partial_values(kind: OutputType, steps: Iterator[Any]) -> Iterator[Any]:
-    growing, last = kind.growing(), None
-    for step in steps:
-        result = None if step.generation is None else Result[Any](kind, step.generation)
-        if result is not None and result.error is None:
-            yield result.value
-            return
-        partial = growing(step.text)
-        if partial is not None and partial != last:
-            last = partial
-            yield partial
-        if result is not None and result.error is not None:
-            raise result.error
-
-
 def answers_itself(model: Any) -> TypeGuard[AnsweringModel]:
     """Is it a model behind a server?"""
     return hasattr(model, "answer_steps")
+
+
+def _check_answerable(output: OutputType) -> None:
+    """Refuse what only a loop over tokens can keep, for a model behind a server."""
+    if isinstance(output.constraint, CappedReasoning):
+        raise OptionError(
+            "a model behind a server cannot count the tokens of reasoning (max_tokens)",
+            hint="Load the model here: structgen.load(). Or leave out max_tokens and set the server's own limit.",
+        )
 
 
 def check_model(model: Any, needs_logits: str = "") -> None:

@@ -11,7 +11,7 @@ from structgen.brief import brief, short_repr
 from structgen.errors import DeadEnd, LimitExceeded, OptionError, OutputInvalid
 from structgen.notebook import card, plain, table
 from structgen.progress import ProgressBar
-from structgen.requests import is_number, limits_of, opening, unknown_option, whole_number
+from structgen.requests import is_number, limits_of, opening, unknown_option, whole_number, written
 from structgen.sampling.beams import Beam, beam_search
 from structgen.sampling.conditions import Condition, Potential, Product
 from structgen.sampling.drawing import Task
@@ -148,7 +148,7 @@ def _stopped(task: Task) -> LimitExceeded:
 
 
 def _found(model: LanguageModel, kind: OutputType, one: Beam) -> Found:
-    text = model.decode(one.tokens)
+    text = written(model, kind, one.tokens)
     try:
         value = kind.validate(text)
     except OutputInvalid:

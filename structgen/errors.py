@@ -31,12 +31,16 @@ fault is, sees it, and is told what to do.
     ├── VocabularyError              a tokenizer whose tokens have no exact bytes
     │   └── VocabularyMismatch       model, tokenizer and matcher disagree about the vocabulary
     ├── ModelError                   a model cannot be loaded or run
-    │   └── RemoteError              status; a server that runs one cannot be reached, or answers with an error
+    │   └── RemoteError              status, body; a server that runs one cannot be reached, or answers with an error
     ├── LanguageServerMissing        no program that analyses a language is installed
+    ├── PackageMissing               an optional package is not installed (also an `ImportError`)
+    ├── ToolTimeout                  a tool that a model called gave no result in time
     └── GenerationError              text, result; generation started but cannot end well
         ├── DeadEnd                  no token continues the text
         ├── Truncated                the token budget ended before the text was complete
         └── OutputInvalid            the text is complete but the output type's own validators reject it
+
+There is one warning, `ConstraintNotSent`: a server does not enforce a constraint, so answers are only checked here.
 
 Invariant: the message is the only positional argument, everything else a keyword; so all errors survive
 pickling (worker processes) and `str(error)` always ends with the hint.
@@ -54,6 +58,7 @@ __all__ = [
     "CombinationError",
     "ConcurrentUse",
     "ConstraintError",
+    "ConstraintNotSent",
     "DeadEnd",
     "EmptyConstraint",
     "FormulaError",
@@ -67,6 +72,7 @@ __all__ = [
     "ModelError",
     "OptionError",
     "OutputInvalid",
+    "PackageMissing",
     "PromptError",
     "ReferenceNotFound",
     "RegexError",
@@ -77,6 +83,7 @@ __all__ = [
     "SchemaInvalid",
     "Stopped",
     "StructgenError",
+    "ToolTimeout",
     "Truncated",
     "TypeNotSupported",
     "UnsatisfiableFormula",
@@ -164,7 +171,7 @@ class StructgenError(Exception):
     """The root: `where` is the place in words (a JSON pointer, a position), `hint` is what to do."""
 
     account: Any = None
-    """Of `sample`: what it took until then (calls, attempts, seconds, `stopped`)."""
+    """Of `sample`: what it took until then (calls, attempts, seconds, `stopped`). Of a server: its `remote.Account`."""
     partial: Any = None
     """Of `sample`, where it failed in the middle: the `Posterior` of what had been drawn."""
     item: int | None = None
@@ -424,17 +431,33 @@ class ModelError(StructgenError):
 
 
 class RemoteError(ModelError):
-    """A server that runs a model cannot be reached, or answers with an error; `status` is that of HTTP, 0 if none."""
+    """A server that runs a model cannot be reached, or answers with an error.
+
+    Attributes:
+        status: The HTTP status; 0 where there was no answer.
+        body: The error page that the server sent, up to 64 KiB.
+    """
 
     def __init__(
-        self, message: str, *, status: int = 0, where: str | None = None, hint: str | None = None
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        body: str = "",
+        where: str | None = None,
+        hint: str | None = None,
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.status = status
+        self.body = body
 
 
 class LanguageServerMissing(StructgenError):
     """No program that analyses a language is installed; the hint names the command that installs one."""
+
+
+class PackageMissing(StructgenError, ImportError):
+    """An optional package is not installed; the hint is the command that installs it."""
 
 
 class GenerationError(StructgenError):
@@ -462,5 +485,17 @@ class Truncated(GenerationError):
     """The token budget ended before the text was complete; `text` and `result` hold the partial output."""
 
 
+class ToolTimeout(StructgenError, TimeoutError):
+    """A tool that a model called gave no result in time (`run_tools(..., timeout=)`)."""
+
+
 class OutputInvalid(GenerationError):
     """The text is complete but the output type's own validators reject it."""
+
+
+class ConstraintNotSent(UserWarning):
+    """A server refused a constraint, or keeps to none, so it enforces less than the output type says.
+
+    Answers are checked here all the same, and the model is asked again where they are wrong. ``weaken=False`` of
+    `structgen.connect` makes it an error.
+    """

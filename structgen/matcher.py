@@ -13,13 +13,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
 from structgen.brief import cut
-from structgen.constraints.base import IR, NO_SCHEMA, Constraint
+from structgen.constraints.base import IR, NO_SCHEMA, Constraint, constraint_of
 from structgen.constraints.failures import empty_constraint, limit_exceeded, with_limits_told
 from structgen.errors import (
     EmptyConstraint,
@@ -152,11 +153,23 @@ class Matcher:
 
     __slots__ = ("_native", "_program", "constraint", "vocabulary")
 
-    def __init__(self, constraint: Constraint, vocabulary: Vocabulary) -> None:
-        _check_operands(constraint, vocabulary)
-        self.constraint = constraint
+    def __new__(cls, constraint: Any, vocabulary: Vocabulary) -> Matcher:
+        # A constraint may be more than an automaton; then it names the subclass that matches it.
+        named = getattr(constraint_of(constraint), "matcher_class", None) if cls is Matcher else None
+        kind: type[Matcher] = cls if named is None else named()
+        return object.__new__(kind)
+
+    def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
+        """Open the constraint, or that of a type, at the beginning of a text.
+
+        Raises:
+            TypeNotSupported: `constraint` is neither a constraint nor a type.
+            EmptyConstraint: no text satisfies it that the vocabulary can spell.
+        """
+        _check_vocabulary(vocabulary)
+        self.constraint = constraint_of(constraint)
         self.vocabulary = vocabulary
-        self._program = compile_constraint(constraint, vocabulary)
+        self._program = compile_constraint(self.constraint, vocabulary)
         self._native = _core.Matcher(self._program)
 
     def __repr__(self) -> str:
@@ -173,6 +186,11 @@ class Matcher:
         made._program = program
         made._native = _core.Matcher(program)
         return made
+
+    @property
+    def spells_specials(self) -> bool:
+        """Whether the text of a result names its special tokens, because the constraint reads them there."""
+        return getattr(self.constraint, "spells_specials", False)
 
     @property
     def native(self) -> _core.Matcher:
@@ -389,14 +407,12 @@ def fill_masks(matchers: Iterable[Matcher], out: NDArray[np.int32], threads: int
         _core.fill_masks([matcher.native for matcher in listed], out, threads)
     except _core.LimitError as error:
         raise limit_exceeded(error) from None
+    for row, matcher in enumerate(listed):
+        if type(matcher).fill is not Matcher.fill:  # the automaton alone allows more
+            matcher.fill(out, row)
 
 
-def _check_operands(constraint: object, vocabulary: object) -> None:
-    if not isinstance(constraint, Constraint):
-        raise OptionError(
-            f"a matcher needs a constraint, not {constraint!r:.60}",
-            hint="Make one with constraint_for_type(), json_schema(), regex() or choice().",
-        )
+def _check_vocabulary(vocabulary: object) -> None:
     if not isinstance(vocabulary, Vocabulary):
         raise OptionError(
             f"a matcher needs a vocabulary, not {a_kind(vocabulary)}",

@@ -1,11 +1,11 @@
-"""JSON that is still being written: the value so far, after every piece of text.
+"""JSON that is still being written: an incremental reader that reports events.
 
 Why: a stream shows an object while it grows, long before its text parses.
-What: `PartialJson` is fed text and knows the value so far. An unfinished string is there with what it has
-(as an `Unfinished`), an unfinished number, literal or key is not there yet, since more text could change it.
-Invariant: after a whole JSON text, `value` is what `json.loads` says; the value of a prefix only ever grows:
-keys and items are added, the last string gets longer.
-Cost: feeding is linear in the text that is fed; `value` copies the containers so far, `look` the open ones.
+What: `JsonReader` is fed pieces of text and calls a `JsonEvents` for each container that opens or closes, each key and
+each finished value. Positions are offsets into the whole text, so that a finished value can be read again by anyone.
+Invariant: a number, a literal or a key counts only when it is finished, since more text could change it; for a whole
+JSON text the events describe what `json.loads` returns.
+Cost: linear in the text that is fed.
 Source: RFC 8259.
 """
 
@@ -13,93 +13,71 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Protocol
 
-__all__ = ["MISSING", "PartialJson", "Unfinished", "copy_containers", "parse_partial"]
-
-
-class _Missing:
-    def __repr__(self) -> str:
-        return "MISSING"
-
-    def __bool__(self) -> bool:
-        return False
+__all__ = ["JsonEvents", "JsonReader"]
 
 
-MISSING: Final = _Missing()
-"""The value before there is one."""
+class JsonEvents(Protocol):
+    """What a `JsonReader` reports. Offsets count characters from the start of the text."""
 
+    def on_open(self, is_object: bool, start: int) -> None:
+        """Called after ``{`` or ``[``."""
 
-class Unfinished(str):
-    """A string whose closing quote has not been written yet."""
+    def on_key(self, key: str) -> None:
+        """Called after the closing quote of an object's key."""
 
-    __slots__ = ()
+    def on_value(self, start: int, end: int) -> None:
+        """Called after a string, number or literal, which is ``text[start:end]``."""
+
+    def on_close(self, start: int, end: int) -> None:
+        """Called after ``}`` or ``]``; the container is ``text[start:end]``."""
 
 
 _SPACE = " \t\n\r"
 _STRING_PART = re.compile(r'[^"\\]*')
 _SCALAR_PART = re.compile(r"[-+.0-9A-Za-z]*")
+_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
 # An escape at the end that more text may complete, a first surrogate that waits for its second included.
 _OPEN_ESCAPE = re.compile(
     r"(?:(?<!\\)(?:\\\\)*)(\\(?:u[0-9a-fA-F]{0,3})?|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)$"
 )
 
 
-def parse_partial(text: str) -> Any:
-    """The value of the beginning of a JSON text; `MISSING` if there is none yet."""
-    parser = PartialJson()
-    parser.feed(text)
-    return parser.value
+class JsonReader:
+    """Reads JSON piece by piece and reports it to `events` (to nothing if that is None)."""
 
-
-class PartialJson:
-    """A JSON reader that can be asked for the value at any time."""
-
-    def __init__(self) -> None:
-        self._root: Any = MISSING
-        self._open: list[list[Any] | dict[str, Any]] = []
-        self._keys: list[str | None] = []
+    def __init__(self, events: JsonEvents | None = None) -> None:
+        self._events = events
+        # One entry per open container: is it an object, and where it starts.
+        self._open: list[tuple[bool, int]] = []
         # What may come next: "value", "first item", "first key", "key", "colon", "comma" or "end".
         self._expected = "value"
         self._string: list[str] | None = None
         self._string_is_key = False
         self._escaped = False
         self._scalar = ""
+        self._start = 0
         self._position = 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether a whole value has been read (a number at the top level could always go on)."""
+        """Whether a whole value has been read (a number at the top level could always continue)."""
         return self._expected == "end"
 
     @property
-    def value(self) -> Any:
-        """The value so far, a copy; `MISSING` before its first character tells its kind."""
-        return copy_containers(self.look()[0])
-
-    def look(self) -> tuple[Any, list[Any]]:
-        """The value so far, and those of its containers that are still open.
-
-        Only these are copies. A closed container is the parser's own, which is not to be changed and does not
-        change any more: the next look gives the same object.
-        """
-        spine: list[Any] = [container.copy() for container in self._open]
-        for outer, key, inner in zip(spine, self._keys, spine[1:], strict=False):
-            outer[-1 if isinstance(outer, list) else key] = inner
-        root = spine[0] if spine else self._root
+    def open_string(self) -> str | None:
+        """The text so far of the string value that is being written; None if there is no such string."""
         if self._string is None or self._string_is_key:
-            return root, spine
-        unfinished = Unfinished(_decode_open("".join(self._string)))
-        if not spine:
-            return unfinished, spine
-        if isinstance(spine[-1], list):
-            spine[-1].append(unfinished)
-        else:
-            spine[-1][self._keys[-1]] = unfinished
-        return root, spine
+            return None
+        return _decode_open("".join(self._string))
 
     def feed(self, text: str) -> None:
-        """Read more text. Text that no JSON text goes on with raises ValueError."""
+        """Read more text.
+
+        Raises:
+            ValueError: No JSON text continues like this.
+        """
         at = 0
         while at < len(text):
             if self._string is not None:
@@ -113,13 +91,16 @@ class PartialJson:
                 at += 1
         self._position += len(text)
 
-    def finish(self) -> Any:
-        """The value, no text being left; raises ValueError if the text was not whole."""
+    def finish(self) -> None:
+        """Declare that the text has ended.
+
+        Raises:
+            ValueError: The text is only the beginning of a JSON text.
+        """
         if self._scalar:
-            self._put(self._parse_scalar(0))
+            self._end_scalar(0)
         if not self.is_complete:
             raise ValueError(f"the JSON text ends early, at character {self._position}")
-        return self._root
 
     def _read_string(self, text: str, at: int) -> int:
         assert self._string is not None
@@ -140,10 +121,11 @@ class PartialJson:
         whole = json.loads('"' + "".join(self._string) + '"')
         self._string = None
         if self._string_is_key:
-            self._keys[-1] = whole
             self._expected = "colon"
+            if self._events is not None:
+                self._events.on_key(whole)
         else:
-            self._put(whole)
+            self._end_value(end + 1)
         return end + 1
 
     def _read_scalar(self, text: str, at: int) -> int:
@@ -151,81 +133,51 @@ class PartialJson:
         assert found is not None
         self._scalar += found.group()
         if found.end() < len(text) or self._scalar in ("true", "false", "null"):
-            self._put(self._parse_scalar(found.end()))
+            self._end_scalar(found.end())
         return found.end()
 
     def _read_mark(self, mark: str, at: int) -> None:
         expected = self._expected
         is_value = expected in ("value", "first item")
         if mark == '"' and (is_value or expected in ("first key", "key")):
-            self._string, self._string_is_key = [], not is_value
+            self._string, self._string_is_key, self._start = [], not is_value, self._position + at
         elif mark in "{[" and is_value:
-            container: list[Any] | dict[str, Any] = {} if mark == "{" else []
-            self._attach(container)
-            self._open.append(container)
-            self._keys.append(None)
+            self._open.append((mark == "{", self._position + at))
             self._expected = "first key" if mark == "{" else "first item"
+            if self._events is not None:
+                self._events.on_open(*self._open[-1])
         elif mark == ":" and expected == "colon":
             self._expected = "value"
         elif mark == "," and expected == "comma":
-            self._expected = "key" if isinstance(self._open[-1], dict) else "value"
+            self._expected = "key" if self._open[-1][0] else "value"
         elif (
-            mark == "}"
-            and expected in ("first key", "comma")
-            and isinstance(self._open[-1], dict)
-            or mark == "]"
-            and expected in ("first item", "comma")
-            and isinstance(self._open[-1], list)
+            mark in "}]"
+            and expected in ("first key" if mark == "}" else "first item", "comma")
+            and self._open
+            and self._open[-1][0] == (mark == "}")
         ):
-            self._close()
+            _, start = self._open.pop()
+            self._expected = "comma" if self._open else "end"
+            if self._events is not None:
+                self._events.on_close(start, self._position + at + 1)
         elif is_value and (mark.isdigit() or mark in "-tfn"):
-            self._scalar = mark
+            self._scalar, self._start = mark, self._position + at
         else:
             raise self._error(at, f"{mark!r} cannot stand here")
 
-    def _parse_scalar(self, at: int) -> Any:
+    def _end_scalar(self, at: int) -> None:
         scalar, self._scalar = self._scalar, ""
-        try:
-            return json.loads(scalar)
-        except ValueError:
-            raise self._error(at, f"{scalar!r} is not a JSON value") from None
+        if not _SCALAR.fullmatch(scalar):
+            raise self._error(at, f"{scalar!r:.60} is not a JSON value")
+        self._end_value(at)
 
-    def _put(self, value: Any) -> None:
-        self._attach(value)
+    def _end_value(self, at: int) -> None:
         self._expected = "comma" if self._open else "end"
-
-    def _attach(self, value: Any) -> None:
-        if not self._open:
-            self._root = value
-        elif isinstance(self._open[-1], list):
-            self._open[-1].append(value)
-        else:
-            key = self._keys[-1]
-            assert key is not None
-            self._open[-1].pop(key, None)  # a repeated key moves to the end, where `value` looks for it
-            self._open[-1][key] = value
-
-    def _close(self) -> None:
-        self._open.pop()
-        self._keys.pop()
-        self._expected = "comma" if self._open else "end"
+        if self._events is not None:
+            self._events.on_value(self._start, self._position + at)
 
     def _error(self, at: int, problem: str) -> ValueError:
         return ValueError(f"not JSON at character {self._position + at}: {problem}")
-
-
-def copy_containers(value: Any) -> Any:
-    """A copy of all containers; a loop, since text may nest deeper than Python calls."""
-    top = [value]
-    waiting: list[Any] = [top]
-    while waiting:
-        container = waiting.pop()
-        entries = enumerate(container) if isinstance(container, list) else container.items()
-        for key, item in list(entries):
-            if isinstance(item, (list, dict)):
-                container[key] = item.copy()
-                waiting.append(container[key])
-    return top[0]
 
 
 def _decode_open(raw: str) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from structgen.brief import short_repr
 from structgen.errors import OutputInvalid
+from structgen.extras import needed
 from structgen.notebook import bar, card, plain, table
 from structgen.sampling.drawing import Account, Draw
 from structgen.sampling.law import log_sum_exp
@@ -155,7 +156,8 @@ class Posterior(Generic[T], Sequence[T]):
         Long texts are wrapped, and shortened to two lines.
         """
         if axes is None:
-            from matplotlib import pyplot
+            with needed("Posterior.plot()", extra="plot"):
+                from matplotlib import pyplot
 
             _, axes = pyplot.subplots(figsize=(7, 0.5 + 0.35 * min(rows, len(self.merged))))
         shown = self.merged[:rows][::-1]

@@ -19,7 +19,7 @@ from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionErro
 from structgen.known_laws import KnownLaws
 from structgen.posterior import Posterior
 from structgen.progress import ProgressBar
-from structgen.requests import is_number, limits_of, opening, unknown_option, whole_number
+from structgen.requests import is_number, limits_of, opening, unknown_option, whole_number, written
 from structgen.sampling.conditions import Condition, Potential, Product
 from structgen.sampling.drawing import Draw, Task, draw
 from structgen.sampling.options import SamplingOptions, row_seed
@@ -118,7 +118,7 @@ def sample(
 
 
 def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task) -> Posterior[Any]:
-    texts = [task.model.decode(one.tokens) for one in draws]
+    texts = [written(task.model, kind, one.tokens) for one in draws]
     return Posterior(draws, texts, kind, sampler, task.account)
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import dis
 import functools
+import importlib
 import inspect
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 
 from structgen import api
@@ -25,7 +26,8 @@ from structgen.errors import OptionError, PromptError, StructgenError, a_kind, d
 from structgen.progress import ProgressBar
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
-from structgen.sampling.options import ALIASES, OPTION_NAMES, make_options
+from structgen.sampling.options import ALIASES, OPTION_NAMES, RENAMED_OPTIONS, make_options
+from structgen.streams import AsyncStream, ItemStream, Stream
 from structgen.templates import compile_template, render_template, warn_of_unused
 from structgen.types import OutputType, output_type
 from structgen.types.names import hint_for, undefined_names
@@ -37,7 +39,6 @@ __all__ = ["PromptFunction", "prompt"]
 
 R = TypeVar("R")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-_END = object()
 _CALL_OPTIONS = (*OPTION_NAMES, "n")
 _VALUE_ONLY: dict[str, Any] = {"exact_weight": False}
 """Where only the value comes back, no forward pass is spent on weights."""
@@ -141,19 +142,21 @@ class PromptFunction(Generic[R]):
         finally:
             stop.set()
 
-    def stream(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    def stream(self, *args: Any, **kwargs: Any) -> Stream[Any]:
         """Partial values as they grow; the last one is whole and validated."""
         return self._stream(None, args, kwargs)
 
-    async def astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    def astream(self, *args: Any, **kwargs: Any) -> AsyncStream[Any]:
         """The same as `stream`, for ``async for``."""
-        stop = threading.Event()
-        values = self._stream(stop.is_set, args, kwargs)
-        try:
-            while (value := await asyncio.to_thread(next, values, _END)) is not _END:
-                yield value
-        finally:
-            stop.set()
+        return AsyncStream(lambda cancel: self._stream(cancel, args, kwargs))
+
+    def stream_items(self, *args: Any, **kwargs: Any) -> ItemStream[Any]:
+        """The items of a function that returns a list, each validated as soon as it is finished."""
+        return self._stream_items(None, args, kwargs)
+
+    def astream_items(self, *args: Any, **kwargs: Any) -> AsyncStream[Any]:
+        """The same as `stream_items`, for ``async for``."""
+        return AsyncStream(lambda cancel: self._stream_items(cancel, args, kwargs))
 
     def map(
         self,
@@ -232,10 +235,33 @@ class PromptFunction(Generic[R]):
 
     def with_options(self, **options: Any) -> PromptFunction[R]:
         """The same function with other sampling options."""
+        return self._with_given({**self._given, **options})
+
+    def _with_given(self, options: dict[str, Any]) -> PromptFunction[R]:
         changed = object.__new__(type(self))
-        changed.__dict__.update(self.__dict__, _given={**self._given, **options})
+        changed.__dict__.update(self.__dict__, _given=options)
         _check_options(changed._given)
         return changed
+
+    # It never changes, so copies are the same object. Like a function it is pickled by its name: the process that reads
+    # it imports the module, and with it the model; weights are never a part of a pickle.
+
+    def __copy__(self) -> PromptFunction[R]:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PromptFunction[R]:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        module, name = self.__module__, self._name
+        origin = _named(module, name)
+        if origin is None or origin.__wrapped__ is not self.__wrapped__:  # type: ignore[attr-defined]
+            raise PromptError(
+                f"{self._name} cannot be pickled: another process does not find it as {name} in {module}",
+                hint="Define it at the top level of a module, with its model, as functions have to be.",
+            )
+        options = None if self._given == origin._given else self._given
+        return _restored, (module, name, options, self._receiver)
 
     def _options(self, defaults: dict[str, Any], options: dict[str, Any]) -> SamplingOptions:
         """The options of a call, over those of the decorator, over the defaults of this way to call."""
@@ -257,16 +283,24 @@ class PromptFunction(Generic[R]):
 
     def _stream(
         self, cancel: api.Cancel | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Iterator[Any]:
+    ) -> Stream[Any]:
         kwargs, given = self._split(kwargs)
         options = {**self._given, **given}
         return api.stream(self.model, self.render(*args, **kwargs), self.output, cancel=cancel, **options)
 
+    def _stream_items(
+        self, cancel: api.Cancel | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> ItemStream[Any]:
+        kwargs, given = self._split(kwargs)
+        options = {**self._given, **given}
+        return api.stream_items(
+            self.model, self.render(*args, **kwargs), self.output, cancel=cancel, **options
+        )
+
     def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The function's own arguments and the sampling options; a parameter hides an option of its name."""
-        options = {
-            k: v for k, v in kwargs.items() if k in _CALL_OPTIONS and k not in self._signature.parameters
-        }
+        known = {*_CALL_OPTIONS, *RENAMED_OPTIONS} - set(self._signature.parameters)
+        options = {k: v for k, v in kwargs.items() if k in known}  # a former name is refused below
         return {k: v for k, v in kwargs.items() if k not in options}, options
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -318,6 +352,32 @@ def _listed(items: Iterable[Any], name: str) -> list[Any]:
             hint=f"Write {name}.map([item, ...]).",
         )
     return list(items)
+
+
+def _named(module: str, name: str) -> PromptFunction[Any] | None:
+    """The prompt function of this name in a module that may have to be imported."""
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError:
+        return None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, PromptFunction) else None
+
+
+def _restored(
+    module: str, name: str, options: dict[str, Any] | None, receiver: dict[str, Any]
+) -> PromptFunction[Any]:
+    """The prompt function that was pickled."""
+    found = _named(module, name)
+    if found is None:
+        raise PromptError(
+            f"{module} has no prompt function {name}",
+            hint="A prompt function is pickled by its name, so the module must be the same here.",
+        )
+    for instance in receiver.values():
+        found = found.__get__(instance)
+    return found if options is None else found._with_given(options)
 
 
 def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]) -> Any:

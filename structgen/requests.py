@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
     from structgen.types import OutputType
 
-__all__ = ["is_number", "limits_of", "opening", "unknown_option", "whole_number"]
+__all__ = ["is_number", "limits_of", "opening", "unknown_option", "whole_number", "written"]
 
 
 _OF_SEARCHES = {
@@ -66,6 +66,14 @@ def whole_number(name: str, value: Any, least: int, meaning: str = "it is a whol
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
         return int(value)
     raise OptionError(f"{name} is {value!r:.40}; {meaning}, {least} or more")
+
+
+def written(model: LanguageModel, kind: OutputType, tokens: Sequence[int]) -> str:
+    """The text of tokens as the output type reads it."""
+    if kind.spells_specials:
+        return model.vocabulary.spelled(tokens)
+    text: str = model.decode(tokens)
+    return text
 
 
 def is_number(value: Any) -> bool:

@@ -6,17 +6,19 @@ was cut off never passes for a value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
+from structgen.attempts import Account, Attempt
 from structgen.brief import brief
 from structgen.errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated
 from structgen.notebook import card, code, pairs
 from structgen.sampling import Finish, Generation, Timing
-from structgen.types import OutputType
+from structgen.types import OutputType, output_type
 
-__all__ = ["Result"]
+__all__ = ["Result", "attempt_of"]
 
 T = TypeVar("T")
 
@@ -27,6 +29,15 @@ class Result(Generic[T]):
 
     output: OutputType
     generation: Generation
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled. Monitors hold connections and only matter while text is generated, so they are left out."""
+        self._outcome  # noqa: B018  (validators run once, here, so that the copy has an equal value)
+        state = self.__dict__.copy()
+        watched = getattr(self.output.constraint, "as_condition", None)
+        if watched is not None:
+            state["output"] = output_type(watched()[0])
+        return state
 
     @cached_property
     def _outcome(self) -> tuple[T | None, StructgenError | None]:
@@ -40,6 +51,15 @@ class Result(Generic[T]):
         except OutputInvalid as error:
             error.result = self
             return None, error
+
+    @cached_property
+    def account(self) -> Account:
+        """Every attempt: its text, what was wrong with it, tokens and seconds (`structgen.remote.Account`)."""
+        return Account([attempt_of(self)])
+
+    def fail(self, error: GenerationError) -> None:
+        """Have `value` raise this error, which says more than what it would raise by itself."""
+        self.__dict__["_outcome"] = (None, error)
 
     def _failure(self) -> StructgenError:
         generation = self.generation
@@ -59,7 +79,7 @@ class Result(Generic[T]):
                 f"no token continues {generation.text[-60:]!r} ({generation.retries} steps back did not help{said})",
                 hint="Look at what the monitors say there: it may be nothing, or nothing that the constraint allows."
                 if refused
-                else "Raise max_retries, try another seed, or simplify the constraint.",
+                else "Raise max_backtracks, try another seed, or simplify the constraint.",
                 **about,
             )
         return GenerationError("generation was cancelled", **about)
@@ -82,6 +102,18 @@ class Result(Generic[T]):
         """What there is of the value, unvalidated; the value itself where it is whole."""
         value, error = self._outcome
         return value if error is None else self.output.partial(self.text)
+
+    def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
+        """Whether the part of `partial` at `path` is finished; of a whole value every part is.
+
+        Args:
+            path: Field names, keys and indices: ``"items.0.name"`` or ``("items", 0, "name")``; empty for the whole.
+        """
+        if self.error is None:
+            return True
+        growing = self.output.growing()
+        growing(self.text)
+        return growing.is_complete(path)
 
     @property
     def text(self) -> str:
@@ -142,3 +174,13 @@ class Result(Generic[T]):
     def __repr__(self) -> str:
         shown = brief(self.error if self.error is not None else self.value, 120)
         return f"<Result {self.finish}: {shown}, {len(self.tokens)} tokens>"
+
+
+def attempt_of(result: Result[Any]) -> Attempt:
+    """Return a local answer as an attempt."""
+    error, tokens = result.error, len(result.tokens)
+    if isinstance(error, Truncated):
+        problem = f"the answer was cut off after {tokens} tokens"
+    else:
+        problem = "" if error is None else error.message
+    return Attempt(result.text, problem, tokens, result.timing.total, "mask")

@@ -138,6 +138,25 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"<Vocabulary of {self.size} tokens, ends of text {list(self.eos_ids)}>"
 
+    # It never changes, so copies are the same object, which keeps the engine and its caches shared.
+
+    def __copy__(self) -> Vocabulary:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Vocabulary:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its parts; the engine is built again where it is first used."""
+        return _restored, (
+            self._tokens,
+            self.eos_ids,
+            self.size,
+            self._encoder,
+            self.limits,
+            dict(self.specials),
+        )
+
     def token_bytes(self, token: int) -> bytes | None:
         """The bytes that a token adds to a text; None for what is not text."""
         return self._tokens[token] if 0 <= token < len(self._tokens) else None
@@ -148,9 +167,12 @@ class Vocabulary:
 
     def spelled(self, ids: Iterable[int]) -> str:
         """The text of tokens in which special tokens stand by the text that names them."""
+        return self.spelled_bytes(ids).decode("utf-8", "replace")
+
+    def spelled_bytes(self, ids: Iterable[int]) -> bytes:
+        """The same as bytes."""
         names = self._special_texts
-        parts = [names[i].encode() if i in names else self.token_bytes(i) or b"" for i in ids]
-        return b"".join(parts).decode("utf-8", "replace")
+        return b"".join(names[i].encode() if i in names else self.token_bytes(i) or b"" for i in ids)
 
     def encode(self, text: str | bytes) -> list[int] | None:
         """Tokens that spell exactly `text`, as the tokenizer splits it in the middle of a text.
@@ -234,6 +256,17 @@ class Vocabulary:
             limits={**self.limits, **limits},
             specials=self.specials,
         )
+
+
+def _restored(
+    tokens: Sequence[bytes | None],
+    eos_ids: tuple[int, ...],
+    size: int,
+    encoder: Callable[[str], Sequence[int]] | None,
+    limits: Mapping[str, int],
+    specials: Mapping[str, int],
+) -> Vocabulary:
+    return Vocabulary(tokens, eos_ids, size=size, encoder=encoder, limits=limits, specials=specials)
 
 
 def _bytes_of(text: str) -> Sequence[int]:

@@ -96,6 +96,9 @@ def made() -> dict[str, Any]:
         "action": action,
         "model": known,
         "processed": sg.with_processors(MODEL, lambda ids, logits: logits),
+        "classification": sg.classify(known, LONG, ["ab", LONG[:40], *(f"option {i}" for i in range(50))]),
+        "thinking": sg.Thinking(LONG, Person(name=LONG, tags=[LONG])),
+        "reasoning options": sg.ReasoningOptions(open=LONG),
         "known laws": sg.KnownLaws(),
         "stop flag": sg.StopFlag(),
     }

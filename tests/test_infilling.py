@@ -99,7 +99,6 @@ def test_bad_input() -> None:
         ("{{a}}", {"marks": "<"}, "marks is '<'"),
         ("{{a}}", {"a": "x", "constraints": {"a": "y"}}, "the hole 'a' has two constraints"),
         ("{{a}}", {"options": {"max_tokens": 3}}, "'max_tokens' is no option of infill's"),
-        ("{{a}}", {"within": dict}, "within is .*; it is a constraint"),
         ("{{a}}", {"max_tokens": 0}, "max_tokens is 0"),
         ("{{a}}", {"max_tokens": None}, "max_tokens is None"),
         ("{{a}}", {"constraints": [1]}, "constraints is .*; it is a mapping"),

@@ -1,4 +1,4 @@
-"""Partial JSON against the whole: every prefix of a text says what the whole text says, as far as it goes."""
+"""Growing JSON: the events of any division of a text into pieces describe what `json.loads` returns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structgen.partial import MISSING, PartialJson, Unfinished, parse_partial
+from structgen.partial import JsonReader
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -24,95 +24,104 @@ TEXTS = st.builds(
 )
 
 
-def is_part(part: Any, whole: Any) -> bool:
-    """Whether `part` is what may be known of `whole`: fewer items and keys, the last string shorter."""
-    if isinstance(part, Unfinished):
-        return isinstance(whole, str) and whole.startswith(part)
-    if isinstance(part, list):
-        return isinstance(whole, list) and len(part) <= len(whole) and all(map(is_part, part, whole))
-    if isinstance(part, dict):
-        return isinstance(whole, dict) and all(k in whole and is_part(v, whole[k]) for k, v in part.items())
-    return type(part) is type(whole) and part == whole
+class Built:
+    """Builds the value of a text from the events, in the obvious way."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tree: list[Any] = [[]]
+        self.keys: list[str] = []
+
+    def put(self, value: Any) -> None:
+        if isinstance(self.tree[-1], dict):
+            self.tree[-1][self.keys.pop()] = value
+        else:
+            self.tree[-1].append(value)
+
+    def on_open(self, is_object: bool, start: int) -> None:
+        assert self.text[start] == ("{" if is_object else "[")
+        self.tree.append({} if is_object else [])
+
+    def on_key(self, key: str) -> None:
+        self.keys.append(key)
+
+    def on_value(self, start: int, end: int) -> None:
+        self.put(json.loads(self.text[start:end]))
+
+    def on_close(self, start: int, end: int) -> None:
+        value = self.tree.pop()
+        assert value == json.loads(self.text[start:end])
+        self.put(value)
 
 
 @settings(max_examples=150, deadline=None)
-@given(TEXTS)
-def test_every_prefix_is_part_of_the_whole(text: str) -> None:
-    whole = json.loads(text)
-    parser = PartialJson()
-    before: Any = MISSING
-    for at, character in enumerate(text):
-        parser.feed(character)
-        value = parser.value
-        assert is_part(value, whole) or value is MISSING
-        assert value == parse_partial(text[: at + 1])
-        assert before is MISSING or is_part(before, value)
-        before = value
-    assert parser.finish() == whole
+@given(TEXTS, st.integers(1, 9))
+def test_events_describe_the_text(text: str, step: int) -> None:
+    built = Built(text)
+    reader = JsonReader(built)
+    for at in range(0, len(text), step):
+        reader.feed(text[at : at + step])
+    reader.finish()
+    assert built.tree == [[json.loads(text)]]
+    assert reader.is_complete
 
 
 @pytest.mark.parametrize(
-    ("prefix", "expected"),
+    ("prefix", "string"),
     [
-        ("", MISSING),
-        ("  ", MISSING),
-        ("12", MISSING),
-        ("tru", MISSING),
-        ('{"a": null', {"a": None}),
+        ("", None),
+        ("12", None),
         ('"ab', "ab"),
-        ('{"a', {}),
-        ('{"a":', {}),
-        ('{"a": 1', {}),
-        ('{"a": 1,', {"a": 1}),
-        ('{"a": [true, fal', {"a": [True]}),
-        ('{"a": "x\\', {"a": "x"}),
-        ('{"a": "x\\u00', {"a": "x"}),
-        ('{"a": "x\\ud83d', {"a": "x"}),
-        ('{"a": "x\\ud83d\\ude0', {"a": "x"}),
-        ('{"a": "x\\ud83d\\ude00', {"a": "x😀"}),
-        ('{"a": "x\\\\u00', {"a": "x\\u00"}),
-        ('{"a": 1, "a": "tw', {"a": "tw"}),
-        ("[[[", [[[]]]),
+        ('{"a', None),
+        ('{"a": "x\\', "x"),
+        ('{"a": "x\\u00', "x"),
+        ('{"a": "x\\ud83d', "x"),
+        ('{"a": "x\\ud83d\\ude0', "x"),
+        ('{"a": "x\\ud83d\\ude00', "x😀"),
+        ('{"a": "x\\\\u00', "x\\u00"),
+        ('{"a": "x"', None),
     ],
 )
-def test_what_a_prefix_says(prefix: str, expected: Any) -> None:
-    assert parse_partial(prefix) == expected
-
-
-def test_only_the_open_string_is_unfinished() -> None:
-    value = parse_partial('["a", "b')
-    assert not isinstance(value[0], Unfinished) and isinstance(value[1], Unfinished)
-
-
-def test_values_are_copies() -> None:
-    parser = PartialJson()
-    parser.feed('{"a": [1, ')
-    first = parser.value
-    first["a"].append("mine")
-    parser.feed("2, ")
-    assert parser.value == {"a": [1, 2]}
+def test_the_open_string_leaves_out_escapes_that_are_not_whole(prefix: str, string: str | None) -> None:
+    reader = JsonReader()
+    reader.feed(prefix)
+    assert reader.open_string == string
 
 
 @pytest.mark.parametrize(
-    "text", ["}", "[1 2", '{"a" 1', "{1", "[,", "nul]", "01,", "[1,]", '{"a":1,}', "1 2", "nope "]
+    "text",
+    ["}", "[1 2", '{"a" 1', "{1", "[,", "nul]", "01,", "[1,]", '{"a":1,}', "1 2", "nope ", "[}", '"\n"'],
 )
-def test_text_that_is_not_json_is_refused_with_its_place(text: str) -> None:
-    with pytest.raises(ValueError, match="not JSON at character"):
-        parse_partial(text + " ")
+def test_text_that_is_not_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="JSON|control character"):
+        JsonReader().feed(text + " ")
+
+
+def test_a_refusal_says_where() -> None:
+    reader = JsonReader()
+    reader.feed("[1, ")
+    with pytest.raises(ValueError, match="not JSON at character 5: ',' cannot stand here"):
+        reader.feed(" , 2")
 
 
 def test_finishing_early_is_an_error() -> None:
-    parser = PartialJson()
-    parser.feed("[1")
+    reader = JsonReader()
+    reader.feed("[1")
     with pytest.raises(ValueError, match="ends early"):
-        parser.finish()
+        reader.finish()
+
+
+def test_long_numbers_are_numbers() -> None:
+    reader = JsonReader()
+    reader.feed("1" * 10_000)
+    reader.finish()
 
 
 def test_long_streams_stay_linear() -> None:
     """Feeding a character at a time must not read the text again: 200k characters, a second or so."""
-    parser = PartialJson()
-    parser.feed('{"a": "')
+    reader = JsonReader()
+    reader.feed('{"a": "')
     for _ in range(200_000):
-        parser.feed("x")
-    parser.feed('"}')
-    assert len(parser.value["a"]) == 200_000
+        reader.feed("x")
+    reader.feed('"}')
+    assert reader.is_complete

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import importlib.util
 import os
 import socket
 import sys
@@ -15,7 +14,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, get_args
 
-from structgen.errors import ModelError, OptionError
+from structgen.errors import OptionError
+from structgen.extras import require
 
 from .inputs import InputError, load_model
 
@@ -108,14 +108,7 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Load, bind, serve."""
-    missing = [
-        name for name in ("fastapi", "uvicorn", "prometheus_client") if not importlib.util.find_spec(name)
-    ]
-    if missing:
-        raise ModelError(
-            f"the server needs {', '.join(missing)}",
-            hint="Install them with: pip install 'structgen-lm[server]'",
-        )
+    require("the server", "server", "fastapi", "uvicorn", "h11", "prometheus_client")
     from structgen.server.running import serve
     from structgen.server.service import Service
 

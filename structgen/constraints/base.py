@@ -12,16 +12,33 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
-from typing import Any, NamedTuple
+from importlib import import_module
+from inspect import isroutine
+from typing import Any, NamedTuple, get_origin
 
 from structgen.brief import cut
-from structgen.errors import CombinationError, a_kind
+from structgen.errors import TypeNotSupported
 
 from .expressions import RE, literal
 
-__all__ = ["IR", "NO_SCHEMA", "Blame", "Broken", "Constraint", "Literal", "Stop", "as_constraint", "together"]
+__all__ = [
+    "IR",
+    "NO_SCHEMA",
+    "Blame",
+    "Broken",
+    "Constraint",
+    "Literal",
+    "Operand",
+    "Stop",
+    "as_constraint",
+    "constraint_of",
+    "is_type",
+    "together",
+]
 
 IR = tuple[Any, ...]
+Operand = Any
+"""What combinators take: a constraint, a string (exactly this text) or a type (the texts of its values)."""
 
 
 class Blame(NamedTuple):
@@ -69,7 +86,7 @@ NO_SCHEMA = Broken("", "JSON")
 class Constraint(ABC):
     """A set of texts. ``a & b``: both; ``a | b``: either; ``a + b``: one after the other.
 
-    A plain string stands for exactly that text on either side of an operator.
+    A plain string stands for exactly that text on either side of an operator, a type for the texts of its values.
     """
 
     __slots__ = ()
@@ -164,35 +181,35 @@ class Constraint(ABC):
 
     # The algebra knows its operands by this class, so it is imported where it is used.
 
-    def __and__(self, other: Constraint | str) -> Constraint:
+    def __and__(self, other: Any) -> Constraint:
         from .algebra import intersection
 
-        return NotImplemented if _foreign(other) else intersection(self, as_constraint(other))
+        return intersection(self, as_constraint(other)) if _is_operand(other) else NotImplemented
 
-    def __rand__(self, other: Constraint | str) -> Constraint:
+    def __rand__(self, other: Any) -> Constraint:
         from .algebra import intersection
 
-        return NotImplemented if _foreign(other) else intersection(as_constraint(other), self)
+        return intersection(as_constraint(other), self) if _is_operand(other) else NotImplemented
 
-    def __or__(self, other: Constraint | str) -> Constraint:
+    def __or__(self, other: Any) -> Constraint:
         from .algebra import union
 
-        return NotImplemented if _foreign(other) else union(self, as_constraint(other))
+        return union(self, as_constraint(other)) if _is_operand(other) else NotImplemented
 
-    def __ror__(self, other: Constraint | str) -> Constraint:
+    def __ror__(self, other: Any) -> Constraint:
         from .algebra import union
 
-        return NotImplemented if _foreign(other) else union(as_constraint(other), self)
+        return union(as_constraint(other), self) if _is_operand(other) else NotImplemented
 
-    def __add__(self, other: Constraint | str) -> Constraint:
+    def __add__(self, other: Any) -> Constraint:
         from .algebra import sequence
 
-        return NotImplemented if _foreign(other) else sequence(self, as_constraint(other))
+        return sequence(self, as_constraint(other)) if _is_operand(other) else NotImplemented
 
-    def __radd__(self, other: Constraint | str) -> Constraint:
+    def __radd__(self, other: Any) -> Constraint:
         from .algebra import sequence
 
-        return NotImplemented if _foreign(other) else sequence(as_constraint(other), self)
+        return sequence(as_constraint(other), self) if _is_operand(other) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Constraint):
@@ -244,16 +261,30 @@ class Literal(Constraint):
         return f"Literal({self.text!r})"
 
 
-def as_constraint(value: Constraint | str) -> Constraint:
-    """A string becomes the constraint "exactly this text"."""
+def as_constraint(value: Operand) -> Constraint:
+    """Return the constraint of an operand: a constraint, a string (exactly this text), or a type.
+
+    Raises:
+        TypeNotSupported: `value` is none of these.
+    """
+    return Literal(value) if isinstance(value, str) else constraint_of(value)
+
+
+def constraint_of(value: Any) -> Constraint:
+    """Return the constraint of whatever `structgen.generate` takes as the type of its value; a string is no type.
+
+    Raises:
+        TypeNotSupported: `value` is neither a constraint nor a type, or no constraint describes the type.
+    """
     if isinstance(value, Constraint):
         return value
-    if isinstance(value, str):
-        return Literal(value)
-    raise CombinationError(
-        f"a constraint combines with constraints and strings, not with {a_kind(value)}",
-        hint="Make a constraint of it first, with regex(), choice(), json_schema() or constraint_for_type().",
-    )
+    if value is None:
+        raise TypeNotSupported(
+            "None is a value, not a type", hint='Leave the argument out, or write "null" for that text.'
+        )
+    # Types are read with pydantic, in a layer above this one, which is loaded when the first type is met.
+    found: Constraint = import_module("structgen.types").constraint_for_type(value)
+    return found
 
 
 def together(parts: Iterable[Constraint]) -> str:
@@ -273,6 +304,16 @@ def _rebuilt(kind: type[Constraint], content: dict[str, Any]) -> Constraint:
     return constraint
 
 
-def _foreign(value: object) -> bool:
-    """Operands that Python should offer the operator to; in the end it raises TypeError itself."""
-    return not isinstance(value, (Constraint, str))
+def is_type(value: Any) -> bool:
+    """Return whether `value` looks like the type of a value, or like a function whose call is the value."""
+    return (
+        isinstance(value, type)
+        or get_origin(value) is not None  # list[int], int | None, Literal["a"], Annotated[...]
+        or hasattr(value, "__value__")  # a `type` alias
+        or isroutine(value)
+    )
+
+
+def _is_operand(value: Any) -> bool:
+    """Return whether an operator takes `value`. Python offers the operator to all others, then raises TypeError."""
+    return isinstance(value, (Constraint, str)) or is_type(value)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Constraint, constraint_of
 from structgen.constraints.failures import with_limits_told
 from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.errors import CombinationError, OptionError, with_kind
@@ -135,20 +135,18 @@ class Canvas:
 
     def __init__(
         self,
-        constraint: Constraint,
+        constraint: Any,
         vocabulary: Vocabulary,
         pieces: Iterable[Piece],
         *,
         closing: Iterable[int] = (),
     ) -> None:
-        if not isinstance(constraint, Constraint):
+        if isinstance(constraint, str):
             raise OptionError(
                 f"constraint is {with_kind(constraint)}, which is no constraint",
-                hint=f"sg.grammar({constraint!r:.40})"
-                if isinstance(constraint, str)
-                else "Make one with sg.regex, sg.choice, sg.json_schema or sg.grammar.",
+                hint=f"sg.grammar({constraint!r:.40})",
             )
-        self.constraint = constraint
+        self.constraint = constraint_of(constraint)
         self.vocabulary = vocabulary
         self.closing = tuple(closing)
         for token in self.closing:
@@ -174,7 +172,7 @@ class Canvas:
         self.cells = tuple(cells)
         self._filled = filled
         self.is_exact = not skips and _GAP not in filled
-        program, self.notes = _program(constraint, vocabulary)
+        program, self.notes = _program(self.constraint, vocabulary)
         self._optional = (
             [any(start <= cell < end for start, end in skips) for cell in range(len(filled))] if skips else []
         )

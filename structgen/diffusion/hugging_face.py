@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError
+from structgen.extras import needed
 from structgen.models.loading import looks_local
 from structgen.vocabulary import Vocabulary
 
@@ -134,13 +135,9 @@ def load(
     ModelError
         If it cannot be loaded, or has no mask token.
     """
-    try:
+    with needed("loading a model", extra="transformers"):
         import torch
         import transformers
-    except ImportError as error:
-        raise ModelError(
-            f"{error.name} is not installed", hint="pip install 'structgen-lm[transformers]'"
-        ) from None
     if threads is not None:
         torch.set_num_threads(threads)
     folder = _folder(name)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from structgen.errors import OptionError
+from structgen.extras import needed
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["Molecules"]
@@ -28,13 +28,9 @@ class Molecules:
     """A `CanvasMonitor` for canvases on which one token is one terminal of SMILES, or a few whole ones."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        try:
+        with needed("judging molecules", extra="chemistry"):
             chemistry: Any = importlib.import_module("rdkit.Chem")
             log: Any = importlib.import_module("rdkit.RDLogger")
-        except ImportError:
-            raise OptionError(
-                "rdkit is not installed", hint="pip install 'structgen-lm[chemistry]'"
-            ) from None
         log.DisableLog("rdApp.*")  # what it finds wrong is told by `faults`
         self._chemistry = chemistry
         self._texts = [

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urldefrag
 
 from structgen.errors import OptionError, RemoteError
+from structgen.extras import needed
 
 from .decoding import Beat, Message, Written, prompt_for
 from .engines.registry import ENDPOINT
@@ -54,7 +55,8 @@ class Endpoint:
 
         `seconds`: to wait for any part of an answer. Raises `OptionError`, and `RemoteError` where there is no server.
         """
-        import openai
+        with needed("an endpoint of the evaluation", extra="eval"):
+            import openai
 
         self._url, model = urldefrag(name.removeprefix(ENDPOINT))
         key = "none" if key_variable is None else os.environ.get(key_variable)

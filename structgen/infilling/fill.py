@@ -18,7 +18,7 @@ import numpy as np
 
 from structgen.api import check_model, run
 from structgen.brief import short_repr
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Constraint, Operand
 from structgen.diffusion.json_grammar import Note
 from structgen.errors import DeadEnd, OptionError, Truncated, with_kind
 from structgen.matcher import Matcher
@@ -77,7 +77,7 @@ def infill(
     template: str,
     *,
     within: Constraint | None = None,
-    constraints: Mapping[str, Constraint | str] | None = None,
+    constraints: Mapping[str, Operand] | None = None,
     prompt: str | None = None,
     method: Method = "auto",
     particles: int = 8,
@@ -85,7 +85,7 @@ def infill(
     max_tokens: int = 64,
     marks: tuple[str, str] = ("{{", "}}"),
     options: Mapping[str, Any] | None = None,
-    **holes: Constraint | str,
+    **holes: Operand,
 ) -> Infilling:
     r"""Fill the holes of a template.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.base import Constraint, as_constraint, constraint_of
 from structgen.constraints.base import Literal as Text
 from structgen.constraints.composition import text as free_text
 from structgen.constraints.grammar.constraint import DEEPEST, GrammarConstraint
@@ -209,18 +209,16 @@ _BYTES = Vocabulary.of_bytes()
 
 
 def read_template(
-    template: str, constraints: Mapping[str, Any], within: Constraint | None, marks: tuple[str, str]
+    template: str, constraints: Mapping[str, Any], within: Any, marks: tuple[str, str]
 ) -> Template:
     """Take a template apart; grammars that read indentation are indented as it is."""
     if not isinstance(template, str):
         raise OptionError(f"template is {with_kind(template)}; it is a text")
-    if within is not None and not isinstance(within, Constraint):
+    if isinstance(within, str):
         raise OptionError(
-            f"within is {with_kind(within)}; it is a constraint",
-            hint=f"sg.grammar({within!r:.40})"
-            if isinstance(within, str)
-            else "Make one with sg.grammar, sg.json_schema or sg.regex; of a type by sg.constraint_for_type.",
+            f"within is {with_kind(within)}; it is a constraint or a type", hint=f"sg.grammar({within!r:.40})"
         )
+    within = None if within is None else constraint_of(within)
     if len(marks) != 2 or not all(isinstance(mark, str) and mark for mark in marks):
         raise OptionError(f"marks is {marks!r:.60}; it is two texts, such as ('<<', '>>')")
     opening, closing = map(re.escape, marks)

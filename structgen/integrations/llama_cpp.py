@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from structgen.api import described
 from structgen.errors import ModelError, OptionError, OutputInvalid, Truncated, VocabularyError, a_kind
+from structgen.extras import needed
 from structgen.matcher import Matcher
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
@@ -53,7 +54,8 @@ def logits_processor(constraint: Any, llama: Any, *, vocabulary: Vocabulary | No
     and any number one after another. Raises `OptionError` where the `Llama` has a draft model: it shows processors
     tokens that are not in the text.
     """
-    from llama_cpp import LogitsProcessorList
+    with needed("logits_processor()", extra="llama-cpp"):
+        from llama_cpp import LogitsProcessorList
 
     _check(llama)
     if getattr(llama, "draft_model", None) is not None:
@@ -90,6 +92,13 @@ def generate(
     if {"stop", "stream", "grammar", "response_format", "tools"} & options.keys():
         raise OptionError(
             "generate() takes no stop, stream, grammar, response_format or tools: the type says it all"
+        )
+    if kind.spells_specials and vocabulary_of(llama).specials.keys() & set(
+        getattr(kind.constraint, "markers", ())
+    ):
+        raise OptionError(
+            "the reasoning's markers are special tokens, which llama-cpp-python leaves out of the text it returns",
+            hint="Load the file with structgen.load(), or give other markers: sg.reasoning(..., open='[', close=']').",
         )
     given = options.pop("logits_processor", None)
     processors = logits_processor(kind.constraint, llama)
@@ -167,7 +176,8 @@ class ConstraintProcessor:
 
 def _ends(llama: Any) -> list[int]:
     """The tokens at which llama.cpp stops."""
-    from llama_cpp import llama_model_get_vocab, llama_vocab_is_eog
+    with needed("reading the vocabulary of a Llama", extra="llama-cpp"):
+        from llama_cpp import llama_model_get_vocab, llama_vocab_is_eog
 
     native = llama_model_get_vocab(llama.model)
     return [token for token in range(llama.n_vocab()) if llama_vocab_is_eog(native, token)]

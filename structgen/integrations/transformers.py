@@ -5,7 +5,13 @@ How: a processor is told only the token ids so far. It is called for drafts that
 per draft position, without a word about it; beams are copied and reordered between calls. So nothing is
 assumed about the call before: each row looks for the known row with which it shares the longest prefix, takes
 over a fork of its matcher, rolls back what differs and reads what is new.
-Invariant: the scores depend on the token ids alone, never on the order of calls. They are a new tensor.
+Nor is a processor told where a generation starts. Each ``generate`` calls it by a list of its own, so a call by a list
+that has called before goes on. So does a call by another list (an assistant's), or by hand, if each row is a known row,
+or a beginning of one, and one token more that the mask allowed. Anything else is a new prompt, also where it begins
+with the earlier one, or is the earlier one with its answer. By hand, a draft that is not allowed looks like a new
+prompt, so the generation before it is kept until that is clear.
+Invariant: given the prompt, the scores depend on the token ids alone, never on the order of calls. They are a new
+tensor.
 Cost: a step forward reads one token; a draft that is thrown away costs its own tokens; a mask that was met
 before is a look-up. The token ids after the prompt travel to the CPU once per call.
 Source: the calling conventions of ``transformers.generation`` 5.x (``_assisted_decoding``,
@@ -14,24 +20,38 @@ Source: the calling conventions of ``transformers.generation`` 5.x (``_assisted_
 
 from __future__ import annotations
 
+import enum
+import sys
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
-from transformers import LogitsProcessor
 
 from structgen.constraints.base import Constraint
 from structgen.errors import OptionError, VocabularyError, VocabularyMismatch
+from structgen.extras import needed
 from structgen.matcher import Matcher, fill_masks
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
+
+with needed("ConstraintProcessor", extra="transformers"):
+    import torch
+    from transformers import LogitsProcessor, LogitsProcessorList
 
 __all__ = ["ConstraintProcessor"]
 
 # Models pad their output layer to a round number of rows. More than this is not padding.
 _MOST_PADDING = 8192
+
+
+class _Step(enum.Enum):
+    """How a call follows the calls of a generation."""
+
+    SAME = "the next token of it, or an earlier place"
+    DRAFT = "one token more that the mask did not allow: a draft, or a new prompt"
+    OTHER = "a new prompt"
 
 
 @dataclass
@@ -62,10 +82,82 @@ class _Row:
                     self.read += 1
         self.tokens = tokens
 
+    def admits(self, text: list[int]) -> bool:
+        """Whether the last token of `text` is allowed after the others, with which this row begins."""
+        before = len(text) - 1
+        if self.matcher is None or self.read < before:
+            return True  # free, or it had ended: what follows is padding
+        matcher = self.matcher.fork()
+        matcher.rollback(self.read - before)
+        return matcher.is_finished or matcher.advance(text[-1])
+
     @property
     def can_continue(self) -> bool:
         """Whether the matcher stands at the end of the row, before an end-of-text token."""
         return self.matcher is not None and self.read == len(self.tokens) and not self.matcher.is_finished
+
+
+@dataclass
+class _Generation:
+    """One call of ``model.generate``: its prompt, and where its rows are."""
+
+    prompt: torch.Tensor
+    rows: list[_Row]
+    groups: list[list[int]]
+    """Rows that have one prompt and one constraint, as beams and several samples have."""
+    is_certain: bool
+    """The prompt was given, or the call that it comes from cannot have been a draft."""
+    callers: list[weakref.ref[Any]] = field(default_factory=list)
+    """The lists of processors that called, as far as they still exist: each ``generate`` makes one."""
+
+    def note(self, caller: Any) -> None:
+        """Remember a list of processors that calls within this generation."""
+        if caller is not None and not self.was_called_by(caller):
+            self.callers = [one for one in self.callers if one() is not None] + [weakref.ref(caller)]
+
+    def was_called_by(self, caller: Any) -> bool:
+        return any(one() is caller for one in self.callers)
+
+    def step_of(self, input_ids: torch.Tensor, caller: Any) -> _Step:
+        """How a call follows; see the module's text."""
+        width = self.prompt.shape[1]
+        if input_ids.shape[0] != len(self.rows) or input_ids.shape[1] < width:
+            return _Step.OTHER
+        if not torch.equal(input_ids[:, :width], self.prompt):
+            return _Step.OTHER
+        texts = input_ids[:, width:].tolist()
+        if not texts[0] or (caller is not None and self.was_called_by(caller)):
+            return _Step.SAME
+        if caller is not None and not self._may_be_assisted_by(texts):
+            return _Step.OTHER
+        sources: dict[int, _Row] = {}
+        for group in self.groups:
+            for row in group:
+                source = self._known(texts[row][:-1], row, group)
+                if source is None:
+                    return _Step.OTHER
+                sources[row] = source
+        for group in self.groups:
+            # Beams may be padded with texts that are not allowed. They differ; the rows of a new prompt do not.
+            is_one_text = all(texts[row] == texts[group[0]] for row in group)
+            if is_one_text and not any(sources[row].admits(texts[row]) for row in group):
+                return _Step.DRAFT
+        return _Step.SAME
+
+    def _may_be_assisted_by(self, texts: list[list[int]]) -> bool:
+        """Whether another list that calls may be that of an assistant, whose ``generate`` runs within this one.
+
+        This one's list then still exists, there is one row, and drafts begin where nothing was scored before.
+        """
+        is_running = any(one() is not None for one in self.callers)
+        return is_running and len(self.rows) == 1 and self._known(texts[0], 0, self.groups[0]) is None
+
+    def _known(self, text: list[int], row: int, group: list[int]) -> _Row | None:
+        """A row of the group that begins with `text`; its own if it does."""
+        for one in (row, *group):
+            if self.rows[one].tokens[: len(text)] == text:
+                return self.rows[one]
+        return None
 
 
 class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
@@ -88,41 +180,56 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
         self.reset()
 
     def reset(self) -> None:
-        """Forget the generation so far. Only needed to continue a finished text as a new prompt."""
-        self._rows: list[_Row] = []
-        self._prompt: torch.Tensor | None = None
-        self._longest = 0
+        """Forget the generation so far. Only a loop of your own needs it, before each text; or give `prompt_length`."""
+        self._current: _Generation | None = None
+        self._before: _Generation | None = None
+        """What goes on if the current generation turns out to be a draft."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """`scores` with minus infinity for every token that the constraint does not allow."""
         self._check_width(scores.shape[-1])
-        if self._is_new_generation(input_ids):
-            self._begin(input_ids)
-        length = self._prompt_length
-        self._longest = max(self._longest, input_ids.shape[1])
-        self._rows = self._follow(input_ids[:, length:].tolist())
-        allowed = self._allowed(scores.shape[-1]).to(scores.device)
+        # subtle: nothing says where a generation starts, but the list of processors that calls is its own.
+        caller = sys._getframe(1).f_locals.get("self")
+        caller = caller if isinstance(caller, LogitsProcessorList) else None
+        generation = self._generation_of(input_ids, caller)
+        generation.note(caller)
+        width = generation.prompt.shape[1]
+        generation.rows = self._follow(generation, input_ids[:, width:].tolist())
+        allowed = self._allowed(generation.rows, scores.shape[-1]).to(scores.device)
         return scores.masked_fill(~allowed, -float("inf"))
 
     # Which generation, which row.
 
-    @property
-    def _prompt_length(self) -> int:
-        if self._given_length is not None:
-            return self._given_length
-        assert self._prompt is not None
-        return self._prompt.shape[1]
+    def _generation_of(self, input_ids: torch.Tensor, caller: Any) -> _Generation:
+        """The generation that this call belongs to, which may start with it."""
+        current, before = self._current, self._before
+        if current is None:
+            self._current = self._started(input_ids, is_certain=True)
+            return self._current
+        if self._given_length is not None:  # all that follows the prompt is text, whatever it is
+            if not self._has_prompt(current, input_ids):
+                self._current = self._started(input_ids, is_certain=True)
+            return self._current or current
+        step = current.step_of(input_ids, caller)
+        if step is _Step.SAME:
+            return current
+        if before is not None and before.step_of(input_ids, caller) is _Step.SAME:
+            self._current, self._before = before, None
+            return before
+        if step is _Step.OTHER and before is not None and before.step_of(input_ids, caller) is _Step.DRAFT:
+            step = _Step.DRAFT  # another one, of the generation before
+        kept = current if current.is_certain else before
+        self._before = kept if step is _Step.DRAFT else None
+        self._current = self._started(input_ids, is_certain=step is _Step.OTHER)
+        return self._current
 
-    def _is_new_generation(self, input_ids: torch.Tensor) -> bool:
-        """Within one generation the prompt stays and the text grows by one position beyond its longest."""
-        known = self._prompt
-        if known is None or input_ids.shape[0] != known.shape[0] or input_ids.shape[1] < known.shape[1]:
-            return True
-        if input_ids.shape[1] > self._longest + 1:
-            return True
-        return not torch.equal(input_ids[:, : known.shape[1]], known)
+    def _has_prompt(self, generation: _Generation, input_ids: torch.Tensor) -> bool:
+        known = generation.prompt
+        if input_ids.shape[0] != known.shape[0] or input_ids.shape[1] < known.shape[1]:
+            return False
+        return torch.equal(input_ids[:, : known.shape[1]], known)
 
-    def _begin(self, input_ids: torch.Tensor) -> None:
+    def _started(self, input_ids: torch.Tensor, *, is_certain: bool) -> _Generation:
         rows, width = input_ids.shape
         if rows % len(self._constraints):
             raise OptionError(
@@ -131,53 +238,46 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
             )
         if self._given_length is not None and self._given_length > width:
             raise OptionError(f"prompt_length is {self._given_length}, but input_ids has {width} columns")
-        self._prompt = input_ids[:, : self._given_length].clone()
-        self._longest = width
-        self._rows = [self._fresh(row, rows) for row in range(rows)]
+        prompt = input_ids[:, : self._given_length].clone()
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for row, tokens in enumerate(prompt.tolist()):
+            groups.setdefault((row * len(self._start) // rows, *tokens), []).append(row)
+        fresh = [self._fresh(row, rows) for row in range(rows)]
+        return _Generation(prompt, fresh, list(groups.values()), is_certain)
 
     def _fresh(self, row: int, rows: int) -> _Row:
         matcher = self._start[row * len(self._start) // rows]
         return _Row(None if matcher is None else matcher.fork())
 
-    def _follow(self, texts: list[list[int]]) -> list[_Row]:
+    def _follow(self, generation: _Generation, texts: list[list[int]]) -> list[_Row]:
         """The rows of these texts, each made from the known row of its prompt that is nearest to it."""
-        per_prompt = len(texts) // len(self._constraints)
-        sources = [self._source(row, text, per_prompt) for row, text in enumerate(texts)]
+        known = generation.rows
+        group_of = {row: group for group in generation.groups for row in group}
+        sources = [_nearest(known, row, text, group_of[row]) for row, text in enumerate(texts)]
         # subtle: a row moves in place only if nobody else needs where it stood; every fork comes before that.
         claims = [sources.count(source) for source in sources]
         rows = [
-            self._rows[source] if claims[row] == 1 else self._rows[source].fork()
-            for row, source in enumerate(sources)
+            known[source] if claims[row] == 1 else known[source].fork() for row, source in enumerate(sources)
         ]
         for row, text in zip(rows, texts, strict=True):
             row.move_to(text)
         return rows
 
-    def _source(self, row: int, text: list[int], per_prompt: int) -> int:
-        own = self._rows[row].tokens
-        if text[: len(own)] == own:
-            return row
-        first = row // per_prompt * per_prompt
-        return max(
-            range(first, first + per_prompt),
-            key=lambda other: (_common_prefix(self._rows[other].tokens, text), other == row),
-        )
-
     # Masks.
 
-    def _allowed(self, width: int) -> torch.Tensor:
+    def _allowed(self, rows: list[_Row], width: int) -> torch.Tensor:
         """Boolean, one row per sequence; true where the token may come next."""
         size = self.vocabulary.size
-        masks = np.zeros((len(self._rows), self.vocabulary.words), dtype=np.int32)
-        running = [(i, row.matcher) for i, row in enumerate(self._rows) if row.matcher and row.can_continue]
+        masks = np.zeros((len(rows), self.vocabulary.words), dtype=np.int32)
+        running = [(i, row.matcher) for i, row in enumerate(rows) if row.matcher and row.can_continue]
         if running:
             filled = np.zeros((len(running), self.vocabulary.words), dtype=np.int32)
             fill_masks([matcher for _, matcher in running], filled)
             masks[[i for i, _ in running]] = filled
         bits = np.unpackbits(masks.view(np.uint8), axis=1, count=size, bitorder="little")
-        allowed = torch.zeros(len(self._rows), width, dtype=torch.bool)
+        allowed = torch.zeros(len(rows), width, dtype=torch.bool)
         allowed[:, : min(size, width)] = torch.from_numpy(bits[:, :width]).bool()
-        for i, row in enumerate(self._rows):
+        for i, row in enumerate(rows):
             if row.matcher is None:
                 allowed[i] = True
             elif not row.can_continue:
@@ -188,22 +288,33 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def _check_width(self, width: int) -> None:
         size = self.vocabulary.size
+        scored = f"the model scores {width:,} tokens, the vocabulary has {size:,}"
         if width < size and not self._fits(width):
-            what = "the model cannot produce all of the tokenizer's tokens"
-        elif width > size + _MOST_PADDING:
-            what = "that is more than padding explains"
-        else:
-            return
-        raise VocabularyMismatch(
-            f"the model scores {width:,} tokens, the vocabulary has {size:,}: {what}",
-            hint="Make the ConstraintProcessor with the tokenizer that belongs to this model.",
-        )
+            raise VocabularyMismatch(
+                f"{scored}: the model cannot produce all of the tokenizer's tokens",
+                hint="Make the ConstraintProcessor with the tokenizer that belongs to this model.",
+            )
+        if width > size + _MOST_PADDING:
+            raise VocabularyMismatch(
+                f"{scored}, and more than {_MOST_PADDING:,} unused scores are not taken for padding by themselves",
+                hint="If the model pads its scores so far, give the width: ConstraintProcessor(constraint, "
+                f"structgen.Vocabulary.from_tokenizer(tokenizer, size={width})). Otherwise check that the "
+                "tokenizer and the model belong together.",
+            )
 
     def _fits(self, width: int) -> bool:
         """Whether the ids from `width` on are unused, so that a model may leave them out."""
         beyond = range(width, self.vocabulary.size)
         ends_within = all(token < width for token in self.vocabulary.eos_ids)
         return ends_within and not any(self.vocabulary.token_bytes(token) for token in beyond)
+
+
+def _nearest(rows: list[_Row], row: int, text: list[int], group: list[int]) -> int:
+    """The number of the row that shares the longest beginning with `text`; its own where that is as long."""
+    own = rows[row].tokens
+    if text[: len(own)] == own:
+        return row
+    return max(group, key=lambda other: (_common_prefix(rows[other].tokens, text), other == row))
 
 
 def _common_prefix(first: list[int], second: list[int]) -> int:

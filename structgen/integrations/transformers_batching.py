@@ -23,17 +23,22 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import torch
-from transformers import ContinuousBatchingConfig, LogitsProcessorList
-from transformers.generation.continuous_batching.cb_logits_processors import ContinuousBatchingLogitsProcessor
 
 from structgen.constraints.base import Constraint
 from structgen.errors import OptionError, StructgenError, VocabularyMismatch
+from structgen.extras import needed
 from structgen.matcher import Matcher, fill_masks
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
 
 from .transformers import _Row, _vocabulary
+
+with needed("continuous batching", extra="transformers"):
+    import torch
+    from transformers import ContinuousBatchingConfig, LogitsProcessorList
+    from transformers.generation.continuous_batching.cb_logits_processors import (
+        ContinuousBatchingLogitsProcessor,
+    )
 
 __all__ = ["BatchingManager", "constrained_batching", "generate_batch"]
 

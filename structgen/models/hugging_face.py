@@ -63,6 +63,11 @@ class HuggingFaceModel:
         return cut(f"<HuggingFaceModel {about}, {str(self.dtype).removeprefix('torch.')} on {self.device}>")
 
     @property
+    def is_chat(self) -> bool:
+        """Whether a prompt that is a text is a user's message."""
+        return self._is_chat
+
+    @property
     def device(self) -> torch.device:
         """Where the model is."""
         device: torch.device = self.model.device

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import ModelError, OptionError, StructgenError, a_kind, did_you_mean
+from structgen.extras import needed
 from structgen.vocabulary import Vocabulary
 
 from .checking import check_device, check_folder, is_gguf, loading_failed
@@ -185,14 +186,9 @@ def looks_local(name: str | os.PathLike[str]) -> bool:
 
 
 def _libraries() -> tuple[Any, Any]:
-    try:
+    with needed("loading a model", extra="demo"):
         import torch
         import transformers
-    except ImportError as error:
-        raise ModelError(
-            f"loading a model needs torch and transformers ({error})",
-            hint="Install them with: pip install 'structgen-lm[demo]'",
-        ) from error
     return torch, transformers
 
 

@@ -100,6 +100,11 @@ class ProcessedModel:
         """That of the model."""
         return self.model.context_length
 
+    @property
+    def is_chat(self) -> bool:
+        """Whether a prompt that is a text is a user's message for the model."""
+        return bool(getattr(self.model, "is_chat", True))
+
     def encode(self, prompt: Prompt) -> list[int]:
         """As the model does."""
         return self.model.encode(prompt)

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.constraints.base import Constraint
-from structgen.errors import OptionError, a_kind
+from structgen.constraints.base import constraint_of
+from structgen.errors import OptionError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
@@ -71,18 +72,16 @@ class RPG:
     """
 
     def __init__(
-        self, constraint: Constraint, *, decay: float = 0.9, least_period: int = 3, window: int = 400
+        self, constraint: Any, *, decay: float = 0.9, least_period: int = 3, window: int = 400
     ) -> None:
-        if not isinstance(constraint, Constraint):
-            raise OptionError(
-                f"RPG needs a grammar; this is {a_kind(constraint)}", hint="structgen.lark(...)"
-            )
         if not isinstance(decay, int | float) or not 0 < decay <= 1:
             raise OptionError(f"decay is {decay!r:.40}; it must be above 0 and at most 1")
         for name, value in (("least_period", least_period), ("window", window)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise OptionError(f"{name} is {value!r:.40}; it must be a whole number of 1 or more")
-        self.constraint = constraint
+        if isinstance(constraint, str):
+            raise OptionError("RPG needs a grammar; this is a str", hint="structgen.lark(...)")
+        self.constraint = constraint_of(constraint)
         self.decay = float(decay)
         self.least_period = least_period
         self.window = window

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from structgen.constraints.base import IR, Constraint, as_constraint
+from structgen.constraints.base import IR, Constraint, Operand, as_constraint
 from structgen.constraints.composition import text
 from structgen.constraints.expressions import RE, TEXT
 from structgen.errors import CombinationError, OptionError, with_kind
@@ -138,7 +138,10 @@ class Monitored(Constraint):
         return id(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise CombinationError("a monitored constraint holds connections, so it cannot be pickled")
+        raise CombinationError(
+            "a monitored constraint holds connections, so it cannot be pickled",
+            hint="Make it in the process that uses it.",
+        )
 
     def describe(self) -> str:
         watching = ", ".join(monitor.name for monitor in self.monitors)
@@ -197,7 +200,7 @@ class _Judge:
 
 
 def monitored(
-    constraint: Constraint | str | None = None,
+    constraint: Operand | None = None,
     monitors: Monitor | Sequence[Monitor] = (),
     *,
     language: str | Language = "text",

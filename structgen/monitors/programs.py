@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Operand
 from structgen.errors import OptionError, with_kind
 
 from .arguments import ArgumentMonitor
@@ -42,7 +42,7 @@ def code(
     file: str | Path | None = None,
     before: str = "",
     after: str = "",
-    within: Constraint | str | None = None,
+    within: Operand | None = None,
     monitors: Sequence[Monitor | str] | None = None,
     server: str | Sequence[str] | Analyser | None = None,
     project_programs: bool = False,

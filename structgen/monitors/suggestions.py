@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Constraint, constraint_of, is_type
 from structgen.constraints.expressions import (
     EPSILON,
     NOTHING,
@@ -89,8 +89,9 @@ def expression_of(given: Any, language: Language, *, spaces: str = " \t") -> RE 
         return NOTHING
     if isinstance(given, Rest):
         return given.expression
-    if isinstance(given, Constraint):
-        expression = given.regular()
+    if isinstance(given, Constraint) or is_type(given):
+        suggested: Constraint = constraint_of(given)
+        expression = suggested.regular()
         if expression is None:
             raise OptionError(
                 f"a monitor suggested {given!r:.60}, which is no regular language",

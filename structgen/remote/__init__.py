@@ -1,6 +1,8 @@
 """Models behind a server with the OpenAI protocol, for the same typed calls as local ones: `connect`."""
 
-from .answering import Account, Attempt, Budget
+from structgen.attempts import Account, Attempt
+
+from .answering import Budget
 from .connection import connect
 from .dialects import DIALECTS
 from .model import RemoteModel, RemoteResult

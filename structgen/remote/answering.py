@@ -1,38 +1,43 @@
 """One answer of a server: ask, judge, tell what was wrong, ask again, within a budget.
 
-What: an attempt sends the constraint in the server's dialect (a weaker one where the server refuses that), reads the
-answer, and has it judged. Where it is wrong the model is shown its answer and what is wrong with it, until it is right
-or the budget of attempts, tokens or seconds is spent.
+What: an attempt sends the constraint in the server's dialect, reads the answer, and has it judged. Where it is wrong
+the model is shown its answer and what is wrong with it, until it is right or the budget of attempts, tokens or seconds
+is spent. Where the server refuses the constraint by name (`refusals`), a weaker dialect is tried.
 Invariant: an answer that is complete has been judged right; what has been asked and answered is all in its `account`.
+A weaker dialect is remembered, with a warning, only after a request in it has succeeded.
 Cost: one request an attempt.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from structgen.attempts import Account, Attempt, Message, attempt_seed, feedback
 from structgen.errors import OptionError, OutputInvalid, RemoteError, StructgenError, Truncated
 from structgen.sampling import Finish, Generation, SamplingOptions, Timing
 from structgen.types import OutputType
 
-from .asking import Message, feedback, told
+from .asking import told
 from .detection import content_of
 from .dialects import Carried, Dialect, carried, weaker
 from .judging import Beginning, Verdict, judge
+from .refusals import cause_of, is_bad_request, wants_completion_tokens
 from .transport import BrokenOff, Deadline
 
 if TYPE_CHECKING:
     from .model import RemoteModel
 
-__all__ = ["Account", "Attempt", "Budget", "RemoteStep", "Run"]
+__all__ = ["Budget", "RemoteStep", "Run"]
 
 _AFTER_LOSS = 0.1
 """Seconds, doubled each time."""
-_BAD_REQUEST = frozenset({400, 415, 422, 501})
+_UNNAMED = (
+    "The server does not say what it refuses, so the constraint was not left out. If the constraint is the cause, "
+    "choose a weaker dialect= of structgen.connect()."
+)
 _MOST_CHARACTERS, _MOST_PER_TOKEN = 1 << 16, 256
 """Of a streamed answer, and for each token that it may have."""
 
@@ -44,34 +49,6 @@ class Budget:
     attempts: int
     seconds: float
     tokens: int | None
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One answer of the server."""
-
-    text: str
-    problem: str
-    """What was wrong with it; empty where it was right."""
-    tokens: int
-    """Generated, as the server counts; an estimate from the length where it does not tell."""
-    seconds: float
-    dialect: str
-    """How structure was asked for; "none" where nothing could be asked for."""
-
-
-@dataclass
-class Account:
-    """What an answer took."""
-
-    attempts: list[Attempt] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
-    """Dialects in which the server refused the constraint, with what it said."""
-
-    @property
-    def tokens(self) -> int:
-        """Generated in all attempts."""
-        return sum(one.tokens for one in self.attempts)
 
 
 @dataclass(frozen=True)
@@ -111,14 +88,14 @@ class Run:
         self.started = time.perf_counter()
         self.first: float | None = None
         self.room = options.max_tokens
+        self.most_attempts = options.attempts or model.budget.attempts
         self.reply = _Reply()
         self.verdict = Verdict("")
         self.text = ""
 
     def attempts(self, streaming: bool) -> Iterator[RemoteStep]:
-        budget = self.model.budget
         extra: list[Message] = []
-        for number in range(budget.attempts):
+        for number in range(self.most_attempts):
             self.room = self._room()
             if number and not self.room:
                 break
@@ -127,7 +104,7 @@ class Run:
                 cut = self.reply.finish == "length" and self.output.is_free_text
                 yield self.ended("length" if cut else "complete")
                 return
-            extra = feedback(self.verdict, self.reply.finish == "length")
+            extra = feedback(self.verdict.text, self.verdict.problem, self.reply.finish == "length")
             if not self.deadline.left:
                 break
         yield self.ended("failed", self._told())
@@ -135,12 +112,13 @@ class Run:
     def _attempt(self, number: int, extra: list[Message], streaming: bool) -> Iterator[RemoteStep]:
         """Ask once, in the richest dialect that the server takes for this constraint."""
         name, usual = self.model.known(self.deadline)
-        dialect: Dialect | None = self.model.dialect_for(self.output.constraint, usual)
-        lost = 0
+        dialect, refused = self.model.dialect_for(self.output.constraint, usual)
+        self.account.refused = list(refused)
+        length_key, lost = self.model.length_key, 0
         while True:
-            assert dialect is not None
             part = None if self.output.is_free_text else carried(dialect, self.output)
-            body = self._body(name, dialect, part, number, extra)
+            self._check_strength(dialect, part)
+            body = self._body(name, dialect, part, number, extra, length_key)
             began = time.perf_counter()
             self.reply, self.text = _Reply(), ""
             try:
@@ -155,38 +133,51 @@ class Run:
                 self.deadline.pause(_AFTER_LOSS * 2**lost)
                 continue
             except RemoteError as error:
-                if error.status not in _BAD_REQUEST:
-                    raise
-                if self._length_is_named_otherwise(error):
+                if length_key == "max_tokens" and wants_completion_tokens(error):
+                    length_key = "max_completion_tokens"
                     continue
                 dialect = self._weakened(dialect, part, error)
-                if dialect is None:
-                    raise
                 continue
+            # What the server refused counts from here on, since a request without it has succeeded.
+            self.model.length_key = length_key
+            if len(self.account.refused) > len(refused):
+                self.model.remember(
+                    self.output.constraint, dialect, self.account.refused, is_sent=part is not None
+                )
             self.verdict = self._judged(part)
             self._note(began, dialect if part is not None else None)
             return
 
-    def _weakened(self, dialect: Dialect, part: Carried | None, error: RemoteError) -> Dialect | None:
-        """The next dialect that says something else; None if nothing was asked that could be left out."""
-        if part is None:
-            return None
-        self.account.refused.append(f"{dialect.name}: {error.message}")
+    def _check_strength(self, dialect: Dialect, part: Carried | None) -> None:
+        """Raise, or warn once, where the server will not keep the model to the constraint."""
+        if self.output.is_free_text or (part is not None and part.enforced):
+            return
+        if not self.model.weaken:
+            raise OptionError(
+                f"the server at {self.model.url} cannot be sent {self.output.constraint.describe()} "
+                f"in the dialect {dialect.name!r}, and weaken=False was chosen",
+                hint="With weaken=True of structgen.connect() answers are checked here, and asked for again.",
+            )
+        self.model.warn_unenforced(dialect)
+
+    def _weakened(self, dialect: Dialect, part: Carried | None, error: RemoteError) -> Dialect:
+        """Return the next dialect that sends something else; raise `error` if the constraint is not to blame."""
+        if part is None or not is_bad_request(error):
+            raise error
+        cause = cause_of(error)
+        if cause == "unknown":
+            error.hint = _UNNAMED
+        if cause != "constraint" or not self.model.weaken:
+            raise error
         found = weaker(dialect)
         while found is not None and (other := carried(found, self.output)) is not None:
             if other.body != part.body:
                 break
             found = weaker(found)
-        if found is not None:
-            self.model.remember(self.output.constraint, found)
+        if found is None:
+            raise error
+        self.account.refused.append(f"{dialect.name}: {error.message}")
         return found
-
-    def _length_is_named_otherwise(self, error: RemoteError) -> bool:
-        """Some servers of the protocol take the newer name of the limit only."""
-        if self.model.length_key == "max_tokens" and "max_completion_tokens" in error.message:
-            self.model.length_key = "max_completion_tokens"
-            return True
-        return False
 
     def _body(
         self,
@@ -195,13 +186,14 @@ class Run:
         part: Carried | None,
         number: int,
         extra: list[Message],
+        length_key: str,
     ) -> dict[str, Any]:
         options = self.options
         enforced = part is not None and part.enforced
         body: dict[str, Any] = {
             "model": name,
             "messages": [*(self.messages if enforced else told(self.messages, self.output)), *extra],
-            self.model.length_key: self.room,
+            length_key: self.room,
             "temperature": options.effective_temperature,
         }
         if options.top_p is not None:
@@ -320,16 +312,13 @@ class Run:
         """The error of the last attempt, with how many there were."""
         count = len(self.account.attempts)
         spent = (
-            "seconds"
-            if not self.deadline.left
-            else "attempts"
-            if count >= self.model.budget.attempts
-            else "tokens"
+            "seconds" if not self.deadline.left else "attempts" if count >= self.most_attempts else "tokens"
         )
         verdict = self.verdict
         assert verdict.error is not None
         kind = Truncated if isinstance(verdict.error, Truncated) else OutputInvalid
-        raises = f"The budget of {spent} is spent; structgen.connect(..., {spent}=...) raises it."
+        where = "of this call" if spent == "attempts" and self.options.attempts else "of structgen.connect()"
+        raises = f"The budget of {spent} is spent; {spent}= {where} raises it."
         return kind(
             f"no right answer in {count} attempt{'s' * (count != 1)}; the last: {verdict.error.message}",
             text=verdict.text,
@@ -357,5 +346,4 @@ def _seed(seed: Any, attempt: int) -> int:
     parts = list(seed) if isinstance(seed, (list, tuple)) else [seed]
     if len(parts) == 1 and not attempt and int(parts[0]) < 2**63:
         return int(parts[0])
-    digest = hashlib.sha256(repr([*map(int, parts), attempt]).encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+    return attempt_seed(seed, attempt)

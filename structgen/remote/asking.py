@@ -1,39 +1,21 @@
-"""The messages of a request: the prompt, what the model is told of the form, and what was wrong with its last answer.
+"""The form of an answer in words, for a server that does not enforce it.
 
-Why: a server that enforces nothing leaves it to the model to keep to a form, so it must be told of it; and a model that
-is shown its mistake, and the place, mends it more often than one that is asked again.
+Why: such a server leaves it to the model to keep to a form, so the prompt must describe it.
 Invariant: the user's messages are unchanged where the server enforces the constraint.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from structgen.attempts import Message
 from structgen.constraints.choice import ChoiceConstraint
-from structgen.errors import PromptError
 from structgen.types import OutputType
 
-from .judging import Verdict
+__all__ = ["told"]
 
-__all__ = ["Message", "feedback", "messages_of", "told"]
-
-Message = dict[str, Any]
 _MOST_SCHEMA = 16_000
-_MOST_QUOTED = 4_000
-
-
-def messages_of(prompt: Any) -> list[Message]:
-    """The prompt as messages: a text is what the user says."""
-    if isinstance(prompt, str):
-        return [{"role": "user", "content": prompt}]
-    if isinstance(prompt, Sequence) and prompt and all(isinstance(one, Mapping) for one in prompt):
-        return [dict(one) for one in prompt]
-    raise PromptError(
-        f"a prompt is a text or a list of messages, not {prompt!r:.60}",
-        hint='Messages look like {"role": "user", "content": "..."}.',
-    )
 
 
 def told(messages: Sequence[Message], output: OutputType) -> list[Message]:
@@ -48,15 +30,6 @@ def told(messages: Sequence[Message], output: OutputType) -> list[Message]:
     if isinstance(content, Sequence):
         return [*before, {**last, "content": [*content, {"type": "text", "text": form}]}]
     return [*messages, {"role": "user", "content": form}]
-
-
-def feedback(verdict: Verdict, was_cut: bool) -> list[Message]:
-    """What is said after a wrong answer."""
-    shown = verdict.text if len(verdict.text) <= _MOST_QUOTED else verdict.text[:_MOST_QUOTED] + " ..."
-    wanted = "Answer again, shorter." if was_cut else "Answer again, and mend exactly that."
-    shown = shown.encode("utf-8", "replace").decode()
-    said = f"That answer is wrong: {verdict.problem}\n\n{wanted} Write the answer alone, nothing before or after it."
-    return [{"role": "assistant", "content": shown or "(nothing)"}, {"role": "user", "content": said}]
 
 
 def _form(output: OutputType) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from structgen.errors import OptionError, with_kind
+from structgen.extras import require
 
 from .answering import Budget
 from .dialects import DIALECTS, dialect_named
@@ -26,6 +27,7 @@ def connect(
     model: str | None = None,
     api_key: str | None = None,
     dialect: str | None = None,
+    weaken: bool = True,
     attempts: int = 3,
     seconds: float = 180.0,
     tokens: int | None = None,
@@ -41,10 +43,14 @@ def connect(
     api_key          sent as a bearer token to this server, and nowhere else
     dialect          how structure is asked for: "structured_outputs" (also "vllm", "structgen"), "sglang",
                      "llama.cpp", "json_schema" (also "openai"), "json_object", "none"; None finds out
+    weaken           where the server refuses a constraint by name, or the dialect cannot carry it: True sends it in a
+                     weaker dialect or not at all, with the warning `errors.ConstraintNotSent` after a refusal, and
+                     checks the answer here; False raises
 
     The budget of one answer:
 
-    attempts         how often the model may be asked; from the second time on it is told what was wrong
+    attempts         how often the model may be asked; from the second time on it is shown its answer and what is
+                     wrong with it. The option `attempts` of a call goes before this one
     seconds          for all of it, pauses included
     tokens           that may be generated in all attempts; None: `max_tokens` in each
 
@@ -56,13 +62,16 @@ def connect(
     headers          sent with each request
     extra_body       fields put into the body of each request for an answer
 
-    The server is first asked something by the first call. Raises `OptionError`.
+    The first call sends the first request. Raises `OptionError`, and `PackageMissing` without the extra ``remote``.
     """
+    require("structgen.connect()", "remote", "httpx2", "httpcore2")
     budget = Budget(_whole("attempts", attempts), _positive("seconds", seconds), _tokens(tokens))
     if model is not None and (not isinstance(model, str) or not model):
         raise OptionError(f"model is {with_kind(model)}; it is the name of a model on the server")
     if api_key is not None and (not isinstance(api_key, str) or not api_key.isascii() or "\n" in api_key):
         raise OptionError("api_key is not a line of ASCII text")
+    if not isinstance(weaken, bool):
+        raise OptionError(f"weaken is {with_kind(weaken)}; it is True or False")
     chosen = dialect_named(_NAMED.get(dialect, dialect)) if dialect is not None else None
     for name, given in (("headers", headers), ("extra_body", extra_body)):
         if given is not None and not isinstance(given, Mapping):
@@ -81,6 +90,7 @@ def connect(
         budget=budget,
         concurrency=_whole("concurrency", concurrency),
         extra_body=extra_body,
+        weaken=weaken,
     )
 
 

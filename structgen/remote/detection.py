@@ -5,7 +5,8 @@ What: `GET /models` names the model, if none was given, and in ``owned_by`` ofte
 each dialect is asked, from the richest on, for a text that no model writes by itself; what comes back shows whether the
 server keeps the model to it.
 Invariant: a dialect that was found has kept a model to a constraint, or is of a program that is known to.
-Cost: at most four requests of a few tokens, once for each connection; none where `dialect` is given.
+A refusal that does not name the constraint proves nothing either: a request without one shows what it is about.
+Cost: at most six requests of a few tokens, once for each connection; none where `dialect` is given.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from structgen.errors import RemoteError
 from structgen.types import output_type
 
 from .dialects import DIALECTS, Dialect, carried
+from .refusals import cause_of, wants_completion_tokens
 from .transport import Deadline, Transport
 
 __all__ = ["Server", "ask_models", "content_of", "probe"]
@@ -81,21 +83,30 @@ def ask_models(transport: Transport, deadline: Deadline) -> Server:
         raise
 
 
-def probe(transport: Transport, model: str, deadline: Deadline) -> Dialect:
-    """The richest dialect in which the server keeps a model to what it is asked for."""
+def probe(transport: Transport, model: str, deadline: Deadline) -> tuple[Dialect, str]:
+    """Find the richest dialect in which the server keeps a model to what it is asked for.
+
+    Returns:
+        The dialect, and the name of the field that limits the length of an answer.
+
+    Raises:
+        RemoteError: The server refuses a request without any constraint, so nothing was learned about constraints.
+    """
+    server = _Probe(transport, model, deadline)
     for name in ("structured_outputs", "json_schema"):
         dialect = DIALECTS[name]
         wanted = f"ok-{secrets.token_hex(3)}"
         part = carried(dialect, output_type(choice([wanted])))
         assert part is not None
-        text = _ask(transport, model, part.body, deadline)
+        text = server.ask(part.body)
         if text is not None and wanted == (_inside(text) if part.wrapped else text.strip()):
-            return dialect
+            return dialect, server.length_key
     any_object = DIALECTS["json_object"]
     assert any_object.json_only is not None
-    text = _ask(transport, model, any_object.json_only, deadline)
+    text = server.ask(any_object.json_only)
     # It may run to the end of its few tokens; no model that is asked to say hello begins so by itself.
-    return any_object if text is not None and text.lstrip()[:1] == "{" else DIALECTS["none"]
+    found = any_object if text is not None and text.lstrip()[:1] == "{" else DIALECTS["none"]
+    return found, server.length_key
 
 
 def content_of(data: Any) -> tuple[str, str | None, Any]:
@@ -110,21 +121,40 @@ def content_of(data: Any) -> tuple[str, str | None, Any]:
     return content if isinstance(content, str) else "", finish if isinstance(finish, str) else None, message
 
 
-def _ask(transport: Transport, model: str, part: dict[str, Any], deadline: Deadline) -> str | None:
-    """What the server answers under a constraint; None where it refuses the request."""
-    body = {
-        "model": model,
-        "messages": [{"role": "user", "content": "Say hello. (Answer in JSON if you must.)"}],
-        "max_tokens": 40,
-        "temperature": 0,
-        **part,
-    }
-    try:
-        return content_of(transport.post("/chat/completions", body, deadline))[0]
-    except RemoteError as error:
-        if error.status in _REFUSED:
+class _Probe:
+    """Short requests under a constraint, and one without where a refusal does not say what it is about."""
+
+    def __init__(self, transport: Transport, model: str, deadline: Deadline) -> None:
+        self.transport, self.model, self.deadline = transport, model, deadline
+        self.length_key = "max_tokens"
+        self._answers_plain = False
+
+    def ask(self, part: dict[str, Any]) -> str | None:
+        """What the server answers under a constraint; None where it refuses the constraint."""
+        try:
+            return self._answer(part)
+        except RemoteError as error:
+            if error.status not in _REFUSED:
+                raise
+            if cause_of(error) != "constraint" and not self._answers_plain:
+                self._answer({})
+                self._answers_plain = True
             return None
-        raise
+
+    def _answer(self, part: dict[str, Any]) -> str:
+        body = {
+            "model": self.model,
+            "messages": [{"role": "user", "content": "Say hello. (Answer in JSON if you must.)"}],
+            self.length_key: 40,
+            **part,
+        }
+        try:
+            return content_of(self.transport.post("/chat/completions", body, self.deadline))[0]
+        except RemoteError as error:
+            if self.length_key == "max_tokens" and wants_completion_tokens(error):
+                self.length_key = "max_completion_tokens"
+                return self._answer(part)
+            raise
 
 
 def _inside(text: str) -> object:

@@ -60,6 +60,9 @@ class Dialect:
     options: frozenset[str] = frozenset()
     """Sampling options beyond those of the protocol."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dialect_named, (self.name,)
+
 
 def _structured(key: str) -> Carry:
     return lambda value: {"structured_outputs": {key: value}}

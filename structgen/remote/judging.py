@@ -20,7 +20,7 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema import JsonSchemaConstraint
 from structgen.errors import OutputInvalid, StructgenError, show_place
 from structgen.matcher import open_matcher
-from structgen.partial import PartialJson
+from structgen.partial import JsonReader
 from structgen.types import OutputType
 from structgen.vocabulary import Vocabulary
 
@@ -52,7 +52,7 @@ class Beginning:
     """What of one growing answer partial values can be made of: of JSON as far as it is JSON, without a code fence."""
 
     def __init__(self, output: OutputType) -> None:
-        self._parser = PartialJson() if output.is_json else None
+        self._parser = JsonReader() if output.is_json else None
         self._fed = 0
         self._is_wrong = False
 

@@ -9,20 +9,21 @@ Cost: a batch is as many requests as it has prompts, `concurrency` at a time.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
+from structgen.attempts import Account, Message, messages_of
 from structgen.constraints.base import Constraint
-from structgen.errors import OptionError, PromptError, StructgenError, VocabularyError
+from structgen.errors import ConstraintNotSent, OptionError, PromptError, StructgenError, VocabularyError
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
 from structgen.types import OutputType
 
-from .answering import Account, Budget, RemoteStep, Run
-from .asking import Message, messages_of
+from .answering import Budget, RemoteStep, Run
 from .detection import ask_models, probe
 from .dialects import Dialect
 from .transport import Cancelled, Deadline, Transport
@@ -32,6 +33,8 @@ __all__ = ["RemoteModel", "RemoteResult"]
 T = TypeVar("T")
 Cancel = Callable[[], bool]
 _REMEMBERED = 256
+_UNENFORCED = frozenset({"json_object", "none"})
+"""Dialects that cannot say what an answer must be."""
 _ONLY_LOCAL: tuple[tuple[str, Any, str], ...] = (
     ("close_within_budget", False, "Raise max_tokens; an answer that is cut off is asked for again."),
     ("noise", "gumbel", "Leave it out: the server draws by its own random numbers."),
@@ -61,16 +64,20 @@ class RemoteModel:
         budget: Budget,
         concurrency: int,
         extra_body: Mapping[str, Any] | None,
+        weaken: bool = True,
     ) -> None:
         self.budget = budget
+        self.weaken = weaken
         self.concurrency = concurrency
         self.transport = transport
         self._model = model
         self._dialect = dialect
         self.extra = dict(extra_body or {})
         self._lock = threading.Lock()
-        self._weaker: OrderedDict[Constraint, Dialect] = OrderedDict()
-        """What the server took instead of its own dialect, by constraint."""
+        self._weaker: OrderedDict[Constraint, tuple[Dialect, tuple[str, ...]]] = OrderedDict()
+        """What the server took instead of its own dialect, and what it refused, by constraint."""
+        self._was_probed = False
+        self._has_warned = False
         self.length_key = "max_tokens"
 
     @property
@@ -97,6 +104,13 @@ class RemoteModel:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {**self.__dict__, "_lock": None, "_weaker": self._weaker.copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     def __repr__(self) -> str:
         return f"<model {self._model or '(the only one)'} at {self.url}>"
@@ -168,6 +182,7 @@ class RemoteModel:
         except (OptionError, PromptError):
             raise
         except StructgenError as error:
+            error.account = run.account
             yield run.ended("failed", error)
 
     def known(self, deadline: Deadline) -> tuple[str, Dialect]:
@@ -180,18 +195,46 @@ class RemoteModel:
                 if self._dialect is None:
                     self._dialect = server.dialect(self._model)
                 if self._dialect is None:
-                    self._dialect = probe(self.transport, self._model, deadline)
+                    self._dialect, self.length_key = probe(self.transport, self._model, deadline)
+                    self._was_probed = True
             return self._model, self._dialect
 
-    def dialect_for(self, constraint: Constraint, usual: Dialect) -> Dialect:
+    def dialect_for(self, constraint: Constraint, usual: Dialect) -> tuple[Dialect, tuple[str, ...]]:
+        """The dialect to send a constraint in, and what the server said to richer ones."""
         with self._lock:
-            return self._weaker.get(constraint, usual)
+            return self._weaker.get(constraint, (usual, ()))
 
-    def remember(self, constraint: Constraint, dialect: Dialect) -> None:
+    def remember(
+        self, constraint: Constraint, dialect: Dialect, refused: Sequence[str], *, is_sent: bool
+    ) -> None:
+        """Send the constraint in a weaker dialect from now on, and warn once that it is so."""
         with self._lock:
-            self._weaker[constraint] = dialect
+            is_new = constraint not in self._weaker
+            self._weaker[constraint] = (dialect, tuple(refused))
             while len(self._weaker) > _REMEMBERED:
                 self._weaker.popitem(last=False)
+        if is_new:
+            now = f"it is sent as {dialect.name} now" if is_sent else "it is not sent any more"
+            self._warn(
+                f"the server at {self.url} refused {constraint.describe():.200} ({refused[-1]}); {now}. "
+                "Answers are checked here all the same. weaken=False of structgen.connect() makes this an error."
+            )
+
+    def warn_unenforced(self, dialect: Dialect) -> None:
+        """Warn once of a server that was found to keep to no constraint."""
+        with self._lock:
+            warns = self._was_probed and dialect is self._dialect and not self._has_warned
+            warns = warns and dialect.name in _UNENFORCED
+            self._has_warned |= warns
+        if warns:
+            self._warn(
+                f"the server at {self.url} keeps a model to no constraint in any dialect that is known here. The model "
+                "is shown the form in its prompt, and answers are checked here. "
+                f"dialect={dialect.name!r} of structgen.connect() says that this is intended."
+            )
+
+    def _warn(self, message: str) -> None:
+        warnings.warn(message, ConstraintNotSent, stacklevel=2)
 
 
 def _check_options(options: SamplingOptions) -> None:

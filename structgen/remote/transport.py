@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structgen.errors import GenerationError, OptionError, RemoteError
+from structgen.extras import needed
 
 __all__ = ["MOST_BYTES", "BrokenOff", "Cancelled", "Deadline", "Transport"]
 
@@ -107,6 +108,13 @@ class Transport:
         self._headers = sent
         self._lock = threading.Lock()
         self._client: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the connections, which a copy opens again; the key is a part of it."""
+        return {**self.__dict__, "_lock": None, "_client": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     def get(self, path: str, deadline: Deadline) -> Any:
         """The JSON at `path`."""
@@ -248,6 +256,7 @@ class Transport:
         fault = RemoteError(
             f"the server answers {status}: {_said(bytes(content))}",
             status=status,
+            body=bytes(content[:_MOST_ERROR_BYTES]).decode("utf-8", "replace"),
             where=self.url,
             hint=_HINTS.get(status, _REDIRECTED if 300 <= status < 400 else None),
         )
@@ -259,12 +268,8 @@ class Transport:
     def _opened(self) -> Any:
         with self._lock:
             if self._client is None:
-                try:
+                with needed("a remote model", extra="remote"):
                     from .timed import timed_client
-                except ImportError:
-                    raise RemoteError(
-                        "remote models need the package httpx2", hint="pip install 'structgen-lm[remote]'"
-                    ) from None
                 self._client = timed_client()
             return self._client
 

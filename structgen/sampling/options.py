@@ -20,7 +20,7 @@ import numpy as np
 from structgen.brief import short_repr
 from structgen.errors import OptionError, did_you_mean
 
-__all__ = ["OPTION_NAMES", "SamplingOptions", "make_options", "row_seed"]
+__all__ = ["OPTION_NAMES", "RENAMED_OPTIONS", "SamplingOptions", "make_options", "row_seed"]
 
 Seed = int | Sequence[int]
 
@@ -68,8 +68,13 @@ class SamplingOptions:
     """Let the model read tokens ahead where that pays: the same text, sooner. False: one token at a time. A
     `structgen.Speculation` says how."""
 
-    max_retries: int = 64
+    max_backtracks: int = 64
     """How many times a row may go back from a dead end before it is given up."""
+
+    attempts: int | None = None
+    """How many answers the model may give until one is valid. From the second on it is shown its last answer and what
+    is wrong with it: a validator's message, or that the answer was cut off. None: 1 for a local model, and for a server
+    what `structgen.connect` was given. Asking again changes the distribution of the answers (docs/tutorial.md)."""
 
     def __post_init__(self) -> None:
         for name, whole, low, high, wanted in _RANGES:
@@ -92,8 +97,8 @@ class SamplingOptions:
             raise OptionError(
                 f"sampling option 'noise' is {self.noise!r:.60}; it must be 'uniform' or 'gumbel'"
             )
-        if self.max_tokens is None or self.max_retries is None:
-            raise OptionError("sampling options 'max_tokens' and 'max_retries' must be numbers, not None")
+        if self.max_tokens is None or self.max_backtracks is None:
+            raise OptionError("sampling options 'max_tokens' and 'max_backtracks' must be numbers, not None")
         if self.seed is not None and not _is_seed(self.seed):
             raise OptionError(
                 f"sampling option 'seed' is {self.seed!r}; it must be an int of 0 or more, or several"
@@ -120,6 +125,11 @@ class SamplingOptions:
 
 OPTION_NAMES = tuple(field.name for field in fields(SamplingOptions))
 
+RENAMED_OPTIONS = {
+    "max_retries": "max_retries is called max_backtracks now: steps back at dead ends. attempts=n asks the model again."
+}
+"""Former names, each with what to write now."""
+
 
 def make_options(given: dict[str, Any], base: SamplingOptions | None = None) -> SamplingOptions:
     """Options from keyword arguments over a base; an unknown name is an error that lists the known ones."""
@@ -140,7 +150,7 @@ def _known(given: dict[str, Any]) -> None:
         if name not in OPTION_NAMES:
             raise OptionError(
                 f"unknown sampling option {name!r}; the options are {', '.join(OPTION_NAMES)}",
-                hint=did_you_mean(name, OPTION_NAMES, ALIASES),
+                hint=RENAMED_OPTIONS.get(name) or did_you_mean(name, OPTION_NAMES, ALIASES),
             )
 
 
@@ -204,7 +214,8 @@ _RANGES: tuple[tuple[str, bool, float, float, str], ...] = (
     ("top_p", False, _SMALL, 1, "above 0 and at most 1"),
     ("min_p", False, 0, 1, "between 0 and 1"),
     ("max_tokens", True, 0, _INFINITY, "a whole number of 0 or more"),
-    ("max_retries", True, 0, _INFINITY, "a whole number of 0 or more"),
+    ("max_backtracks", True, 0, _INFINITY, "a whole number of 0 or more"),
+    ("attempts", True, 1, _INFINITY, "a whole number of 1 or more"),
 )
 
 

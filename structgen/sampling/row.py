@@ -135,6 +135,7 @@ class Row:
         """The last text that was finished with a fault: tokens, scores, its end, and the faults."""
         self._matcher: Any = Unconstrained() if matcher is None else matcher
         self._vocabulary = vocabulary
+        self._spells_specials: bool = getattr(matcher, "spells_specials", False)
         self._unproven_before = int(getattr(matcher, "unproven", 0))
         self._eos = frozenset(vocabulary.eos_ids)
         self._steps: list[tuple[float, float] | None] = []
@@ -192,6 +193,8 @@ class Row:
     @property
     def data(self) -> bytes:
         """The bytes of the text so far."""
+        if self._spells_specials:
+            return bytes(self._vocabulary.spelled_bytes(self.tokens))
         return bytes(self._vocabulary.decode(self.tokens))
 
     @property
@@ -445,7 +448,7 @@ class Row:
         has read of a draft only is taken back by the loop in any case.
         """
         last = max(self._laws, default=-1)
-        while self._drawn and (to is not None or self.retries - self._repairs < self.options.max_retries):
+        while self._drawn and (to is not None or self.retries - self._repairs < self.options.max_backtracks):
             self.retries += 1
             position = self._drawn.pop()
             while to is not None and position > to:

@@ -15,9 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
-from starlette.exceptions import HTTPException
+from structgen.extras import needed
 
 from .answers import Answer, Streamed, choice_of, failure, shown_call
 from .errors import ApiError, bad_request
@@ -25,6 +23,11 @@ from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
 from .prompts import SHORT
 from .protocol import Asked, Endpoint
 from .service import Running, Sender, Service
+
+with needed("the server", extra="server"):
+    from fastapi import FastAPI, Request
+    from fastapi.responses import JSONResponse, Response, StreamingResponse
+    from starlette.exceptions import HTTPException
 
 __all__ = ["make_app"]
 

@@ -15,12 +15,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from fastapi.responses import JSONResponse
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from structgen.extras import needed
 
 from .errors import ApiError
 from .paths import OPEN_PATHS, path_in_app
 from .settings import ServerSettings
+
+with needed("the server", extra="server"):
+    from fastapi.responses import JSONResponse
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["Connections", "guarded"]
 

@@ -17,13 +17,15 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import uvicorn
-
+from structgen.extras import needed
 from structgen.serving.processes import settle
 
 from .app import make_app
 from .connections import guarded
 from .service import Service
+
+with needed("the server", extra="server"):
+    import uvicorn
 
 __all__ = ["config_of", "serve"]
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from structgen.constraints import expressions
-from structgen.constraints.base import Constraint, Literal, as_constraint
+from structgen.constraints.base import Constraint, Literal, Operand, as_constraint
 from structgen.constraints.composition import (
     Composition,
     Special,
@@ -385,7 +385,7 @@ class _Reading:
                     hint="A trigger is a text, or begins with a special token.",
                 )
         forbidden = tuple(dict.fromkeys((*texts(form, "excludes", where), *ends)))
-        triggers: dict[str | Special, Constraint | str] = {
+        triggers: dict[str | Special, Operand] = {
             trigger: _either(rests) for trigger, rests in merged.items()
         }
         with at(where):

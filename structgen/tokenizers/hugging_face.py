@@ -15,7 +15,7 @@ from typing import Any
 from structgen.errors import VocabularyError
 
 from .components import ByteRule, Component, byte_rule
-from .table import TokenTable, byte_level
+from .table import Encoder, TokenTable, byte_level
 
 __all__ = ["read_backend", "read_byte_decoder", "read_folder", "read_wrapper"]
 
@@ -53,7 +53,7 @@ def read_backend(backend: Any, eos_ids: Iterable[int] = (), special_ids: Iterabl
     return TokenTable(
         tokens,
         tuple(eos_ids),
-        lambda text: list(backend.encode(text, add_special_tokens=False).ids),
+        Encoder(backend, {"add_special_tokens": False}),
         rule.strips_first_space,
         {text: i for text, i in vocab.items() if i in control},
     )
@@ -115,7 +115,7 @@ def read_byte_decoder(tokenizer: Any) -> TokenTable:
     return TokenTable(
         tokens,
         () if eos is None else (eos,),
-        lambda text: list(tokenizer.encode(text, add_special_tokens=False)),
+        Encoder(tokenizer, {"add_special_tokens": False}),
         specials={text: i for text, i in vocab.items() if i in special},
     )
 

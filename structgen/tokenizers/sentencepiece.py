@@ -7,7 +7,7 @@ from typing import Any
 
 from structgen.errors import VocabularyError
 
-from .table import TokenTable, fallback_byte
+from .table import Encoder, TokenTable, fallback_byte
 
 __all__ = ["SPACE", "read_model_file", "read_processor", "read_slow_tokenizer"]
 
@@ -37,7 +37,7 @@ def read_processor(processor: Any) -> TokenTable:
     return TokenTable(
         tokens,
         () if eos < 0 else (eos,),
-        lambda text: processor.encode(text, out_type=int, add_bos=False, add_eos=False),
+        Encoder(processor, {"out_type": int, "add_bos": False, "add_eos": False}),
         strips_first_space=True,
         specials={processor.id_to_piece(i): i for i in range(len(tokens)) if processor.is_control(i)},
     )
@@ -59,7 +59,7 @@ def read_slow_tokenizer(tokenizer: Any) -> TokenTable:
     return TokenTable(
         tokens,
         table.eos_ids if eos is None else (eos,),
-        lambda text: tokenizer.encode(text, add_special_tokens=False),
+        Encoder(tokenizer, {"add_special_tokens": False}),
         strips_first_space=True,
         specials={text: i for text, i in specials.items() if tokens[i] is None},
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-__all__ = ["BYTE_ALPHABET", "TokenTable", "byte_level", "fallback_byte"]
+__all__ = ["BYTE_ALPHABET", "Encoder", "TokenTable", "byte_level", "fallback_byte"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,18 @@ class TokenTable:
     """Whether the tokenizer's ``decode`` drops a space at the start of a text."""
     specials: Mapping[str, int] = field(default_factory=dict)
     """The control tokens (ends of text, turns, channels, tool calls) by the text that names them; they add none."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """``tokenizer.encode`` with options, as a function that can be pickled if the tokenizer can."""
+
+    tokenizer: Any
+    options: Mapping[str, Any]
+
+    def __call__(self, text: str) -> list[int]:
+        found = self.tokenizer.encode(text, **self.options)
+        return list(getattr(found, "ids", found))
 
 
 def _byte_alphabet() -> dict[int, int]:

@@ -15,9 +15,11 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from .calling import CallResult
+from .conversation import Conversation, Round
 from .definitions import Tool, ToolCall, read_tools
 from .formats import FORMATS, ToolFormat
-from .loop import CallResult, Conversation, Round, run_tools
+from .loop import run_tools, run_tools_async
 from .prompting import instructions
 from .reading import AssistantTurn
 from .turn import ToolTurn, tools
@@ -35,6 +37,7 @@ __all__ = [
     "instructions",
     "read_tools",
     "run_tools",
+    "run_tools_async",
     "tools",
 ]
 

@@ -10,7 +10,6 @@ Cost: reading a function's annotations is pydantic's.
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +21,7 @@ from structgen.constraints.json_schema.drafts import draft_of
 from structgen.constraints.json_schema.strings import TYPES
 from structgen.errors import ConstraintError, OutputInvalid, StructgenError, with_kind
 from structgen.types import BoundCall, OutputType, output_type
-from structgen.types.functions import arguments_model, is_function
+from structgen.types.functions import arguments_model, documentation_of, is_function
 from structgen.types.schemas import describing_schema, generating_schema
 
 from .callability import check_can_be_called
@@ -167,7 +166,7 @@ def _of_function(function: Callable[..., Any]) -> Tool:
         raise ConstraintError(f"the parameters of {function!r:.80} cannot be described: {error}") from error
     described = {key: value for key, value in described.items() if key not in ("title", "description")}
     name = _checked_name(str(parameters.get("title") or getattr(function, "__name__", "function")), "tool")
-    return Tool(name, inspect.getdoc(function) or "", parameters, function, described)
+    return Tool(name, documentation_of(function) or "", parameters, function, described)
 
 
 def _closed(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -1,103 +1,54 @@
-"""The loop: ask, read the calls, run them, tell the model what they gave, until it answers.
+"""The loop: generate a turn, read its calls, run them, show the model what they gave, until it answers.
 
 What: each round is one generation under the constraint of a turn. Arguments are validated against the tool before it is
-run. After `max_rounds` rounds with calls a last one without them must answer, so the loop ends.
-Invariant: a call that is run is one that its tool takes; what a function raises is told to the model as the result of
-the call, and noted. Where calls have an order, each round begins where the calls before it have led, and is told how
-many calls later rounds can make: so the conversation never ends against the order, nor comes to where it would have to.
-The same seed draws the same conversation, as far as the functions are repeatable.
+run. After `max_rounds` rounds with calls a last one without them must answer, so the loop ends. `run_tools` and
+`run_tools_async` share `_rounds`, which yields what has to be done next and is sent what came of it.
+Invariant: a call that is run is one that its tool takes; what a function raises is shown to the model as the result of
+the call, and noted. Where calls have an order, each round begins where the calls before it have led, and is given the
+number of calls that later rounds can make: so the conversation never ends against the order, nor comes to where it
+would have to. The same seed draws the same conversation, as far as the functions are repeatable.
 Cost: a generation a round; a round reads the whole conversation again.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import asyncio
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from structgen import api
-from structgen.brief import short_repr
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Operand
 from structgen.errors import OptionError, OutputInvalid, PromptError
-from structgen.notebook import card, plain, table
 from structgen.results import Result
 from structgen.sampling.options import make_options
+from structgen.types import output_type
 
+from .calling import CallResult, CallRunner, Execute, OnError
+from .conversation import Conversation, Round
 from .definitions import Tool, ToolCall, read_tools
 from .formats import ToolFormat, tool_format
 from .order import Order, OrderFormulas, formulas_of, order_of
 from .prompting import instructions
-from .reading import AssistantTurn
-from .turn import ReasoningChoice, most_calls, tools
+from .turn import ReasoningChoice, ToolTurn, most_calls, tools
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
 
-__all__ = ["CallResult", "Conversation", "Round", "run_tools"]
+__all__ = ["run_tools", "run_tools_async"]
 
-Execute = Callable[[ToolCall], Any]
+_Rounds = Generator[Any, Any, Conversation]
+"""Yields a `_Turn` and is sent its `Result`, or a `ToolCall` and is sent its `CallResult`."""
 
 
-@short_repr
 @dataclass(frozen=True)
-class CallResult:
-    """A call that was run."""
-
-    call: ToolCall
-    value: Any = None
-    """What the function returned."""
-    error: Exception | None = None
-    """What it raised."""
-
-    @property
-    def content(self) -> str:
-        """What the model is told."""
-        if self.error is not None:
-            return json.dumps({"error": f"{type(self.error).__name__}: {self.error}"}, ensure_ascii=False)
-        return (
-            self.value
-            if isinstance(self.value, str)
-            else json.dumps(self.value, ensure_ascii=False, default=str)
-        )
-
-
-@short_repr
-@dataclass(frozen=True)
-class Round:
-    """One turn of the model, and what its calls gave."""
-
-    turn: AssistantTurn
-    results: tuple[CallResult, ...]
-    generation: Result[str]
-
-
-@short_repr
-@dataclass
-class Conversation:
-    """What `run_tools` gives back."""
+class _Turn:
+    """A turn that is to be generated."""
 
     messages: list[dict[str, Any]]
-    """All of it, as the model was shown it; the answer is the last one."""
-    rounds: list[Round] = field(default_factory=list)
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (f"<b>{plain(str(one.get('role', '')))}</b>", plain(str(one.get("content", "")), 600))
-            for one in self.messages
-        ]
-        calls = len(self.results)
-        return card("Conversation", f"{len(self.rounds)} rounds, {calls} calls", table(("", ""), rows))
-
-    @property
-    def answer(self) -> str:
-        """The text of the last turn."""
-        return self.rounds[-1].turn.text
-
-    @property
-    def results(self) -> list[CallResult]:
-        """Every call that was run, in order."""
-        return [result for one in self.rounds for result in one.results]
+    constraint: ToolTurn
+    options: dict[str, Any]
 
 
 def run_tools(
@@ -111,55 +62,171 @@ def run_tools(
     max_calls: int | None = None,
     reasoning: ReasoningChoice = False,
     max_reasoning: int | None = None,
-    answer: Constraint | str | None = None,
+    answer: Operand | None = None,
     max_text: int | None = None,
     order: OrderFormulas | None = None,
     earlier: Sequence[str | ToolCall] = (),
     max_rounds: int = 4,
     describe: bool = True,
     execute: Execute | None = None,
+    timeout: float | None = None,
+    on_error: OnError = "report",
     **options: Any,
 ) -> Conversation:
     """Let the model call tools until it answers.
 
     The options before `max_rounds` are those of `structgen.tools`; `tool_choice` is that of the first round, later
     ones are "auto", and the one after `max_rounds` is "none". `order` holds for the calls of all rounds, after those in
-    `earlier`, which the prompt tells of: the answer comes only when it does, and if `max_rounds` rounds are too few for
+    `earlier`, which are calls of the prompt: the answer comes only when it does. If `max_rounds` rounds are too few for
     it, that is an error before anything is generated. A call counts when it is made, whatever its function raises.
-    `describe` tells the model of the tools, and of their order, in the system message. `execute` runs calls of tools
-    that are definitions without a function. The other options are those of `SamplingOptions`. Raises what
-    `structgen.generate` raises where a turn does not come to its end.
+
+    Calls of one turn run one after the other. Async tools are awaited in an event loop of their own, in a thread.
+
+    Args:
+        model: The model, here or behind a server.
+        prompt: A text or messages.
+        definitions: Python functions, async ones too, or tool definitions of OpenAI's interface.
+        answer: The type or constraint of the final answer; `Conversation.value` is then the validated value.
+        max_rounds: The most rounds with calls.
+        describe: Show the model the tools, and their order, in the system message.
+        execute: Called with each `ToolCall` of a tool that is a definition without a function; may be async.
+        timeout: The most seconds of one call; a late one is reported to the model. An async tool is cancelled; any
+            other runs in a thread of its own, which goes on. None: no limit, and tools run in the caller's thread.
+        on_error: "report" shows the model what a tool raised, and goes on; "raise" raises it.
+        **options: Those of `SamplingOptions`.
+
+    Returns:
+        The conversation with its rounds, the results of all calls and the answer.
+
+    Raises:
+        OptionError: An option is unusable, or a tool has no function and there is no `execute`.
+        UnsatisfiableFormula: No calls satisfy the order within `max_rounds`.
+        Truncated, DeadEnd: A turn did not come to its end, as in `structgen.generate`.
     """
+    rounds, runner = _opened(model, prompt, definitions, locals())
+    try:
+        step = next(rounds)
+        while True:
+            found: Any = runner.run(step) if isinstance(step, ToolCall) else _generated(model, step, None)
+            step = rounds.send(found)
+    except StopIteration as ended:
+        conversation: Conversation = ended.value
+        return conversation
+    finally:
+        runner.close()
+
+
+async def run_tools_async(
+    model: LanguageModel,
+    prompt: Prompt,
+    definitions: Sequence[Any],
+    *,
+    format: str | ToolFormat = "hermes",
+    tool_choice: str = "auto",
+    parallel: bool | None = None,
+    max_calls: int | None = None,
+    reasoning: ReasoningChoice = False,
+    max_reasoning: int | None = None,
+    answer: Operand | None = None,
+    max_text: int | None = None,
+    order: OrderFormulas | None = None,
+    earlier: Sequence[str | ToolCall] = (),
+    max_rounds: int = 4,
+    describe: bool = True,
+    execute: Execute | None = None,
+    timeout: float | None = None,
+    on_error: OnError = "report",
+    **options: Any,
+) -> Conversation:
+    """`run_tools` without blocking the event loop: the same arguments, the same conversation.
+
+    Turns are generated in a thread. Async tools are awaited in the caller's event loop, all others run in threads.
+    Cancelling stops the generation between two tokens, and cancels an async tool; a tool in a thread goes on.
+    """
+    rounds, runner = _opened(model, prompt, definitions, locals())
+    stop = threading.Event()
+    try:
+        step = next(rounds)
+        while True:
+            if isinstance(step, ToolCall):
+                found: Any = await runner.run_async(step)
+            else:
+                found = await asyncio.to_thread(_generated, model, step, stop.is_set)
+            step = rounds.send(found)
+    except StopIteration as ended:
+        conversation: Conversation = ended.value
+        return conversation
+    finally:
+        stop.set()
+
+
+def _opened(
+    model: LanguageModel, prompt: Prompt, definitions: Sequence[Any], given: Mapping[str, Any]
+) -> tuple[_Rounds, CallRunner]:
+    """The rounds and what runs their calls, with everything checked that can be. `given` are the caller's arguments."""
+    max_rounds, timeout, on_error, execute = (
+        given[name] for name in ("max_rounds", "timeout", "on_error", "execute")
+    )
     if not isinstance(max_rounds, int) or isinstance(max_rounds, bool) or max_rounds < 0:
         raise OptionError(f"max_rounds is {max_rounds!r:.60}; it must be a whole number of 0 or more")
+    if timeout is not None and (
+        isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0
+    ):
+        raise OptionError(f"timeout is {timeout!r:.60}; it is a number of seconds above 0, or None")
+    if on_error not in ("report", "raise"):
+        raise OptionError(f"on_error is {on_error!r:.60}; it is 'report' or 'raise'")
+    if execute is not None and not callable(execute):
+        raise OptionError(f"execute is {execute!r:.60}; it is a function that is called with each ToolCall")
     api.check_model(model)
-    chosen, offered = tool_format(format), read_tools(definitions)
+    chosen, offered = tool_format(given["format"]), read_tools(definitions)
     _check_can_run(offered, execute)
-    options.setdefault("exact_weight", False)
-    sampling = make_options(options)
-    formulas = [] if order is None else formulas_of(order)
-    told = instructions(offered, chosen, formulas) if describe else ""
-    conversation = Conversation(_messages(prompt, told))
-    choice, called = tool_choice, earlier
-    most = most_calls(chosen, parallel, max_calls, "auto")
+    options = {"exact_weight": False, **given["options"]}
+    make_options(options)
+    formulas = [] if given["order"] is None else formulas_of(given["order"])
+    about = instructions(offered, chosen, formulas) if given["describe"] else ""
+    answer = given["answer"]
+    kind = None if answer is None or isinstance(answer, str) else output_type(answer)
+    conversation = Conversation(_messages(prompt, about), output=kind)
+    of_turn = {name: given[name] for name in _OF_TURN}
+    rounds = _rounds(model, conversation, chosen, offered, max_rounds, of_turn, options)
+    return rounds, CallRunner(offered, execute, timeout, on_error)
+
+
+_OF_TURN = (
+    "tool_choice",
+    "parallel",
+    "max_calls",
+    "reasoning",
+    "max_reasoning",
+    "answer",
+    "max_text",
+    "order",
+    "earlier",
+)
+
+
+def _rounds(
+    model: LanguageModel,
+    conversation: Conversation,
+    chosen: ToolFormat,
+    offered: Sequence[Tool],
+    max_rounds: int,
+    of_turn: Mapping[str, Any],
+    options: dict[str, Any],
+) -> _Rounds:
+    order, called, choice = of_turn["order"], of_turn["earlier"], of_turn["tool_choice"]
+    most = most_calls(chosen, of_turn["parallel"], of_turn["max_calls"], "auto")
     for number in range(max_rounds + 1):
         max_later = None if order is None else _later(max_rounds - number - 1, most)
-        turn = tools(
-            offered,
-            format=chosen,
-            tool_choice=choice if number < max_rounds else "none",
-            parallel=parallel,
-            max_calls=max_calls,
-            reasoning=reasoning,
-            max_reasoning=max_reasoning,
-            answer=answer,
-            max_text=max_text,
-            order=order,
-            earlier=called,
-            max_later=max_later,
-        )
-        seeded = options if sampling.seed is None else {**options, "seed": _seed(sampling.seed, number)}
-        result: Result[str] = api.run(model, list(conversation.messages), turn, **seeded)
+        changed = {
+            "tool_choice": choice if number < max_rounds else "none",
+            "earlier": called,
+            "max_later": max_later,
+        }
+        turn = tools(offered, format=chosen, **{**of_turn, **changed})
+        seed = options.get("seed")
+        seeded = options if seed is None else {**options, "seed": _seed(seed, number)}
+        result: Result[str] = yield _Turn(list(conversation.messages), turn, seeded)
         if result.error is not None:
             raise result.error
         text = result.text if api.answers_itself(model) else model.vocabulary.spelled(result.tokens)
@@ -167,14 +234,21 @@ def run_tools(
         if order is not None and read.calls:
             called = [*called, *read.calls]
             _check_order(order_of(order, offered, called, max_later), text)
-        results = tuple(_run(call, offered, execute) for call in read.calls)
-        conversation.rounds.append(Round(read, results, result))
+        results: list[CallResult] = []
+        for call in read.calls:
+            results.append((yield call))  # noqa: PERF401  # a comprehension cannot yield
+        conversation.rounds.append(Round(read, tuple(results), result))
         conversation.messages.append({"role": "assistant", "content": text})
-        conversation.messages += [_told(chosen, result) for result in results]
+        conversation.messages += [_shown(chosen, one) for one in results]
         if not results:
             break
         choice = "auto"
     return conversation
+
+
+def _generated(model: LanguageModel, turn: _Turn, cancel: api.Cancel | None) -> Result[str]:
+    found: Result[str] = api.run(model, turn.messages, turn.constraint, cancel=cancel, **turn.options)
+    return found
 
 
 def _later(rounds: int, most: int | None) -> int | None:
@@ -193,25 +267,13 @@ def _check_order(reached: Order | None, text: str) -> None:
         )
 
 
-def _run(call: ToolCall, offered: Sequence[Tool], execute: Execute | None) -> CallResult:
-    tool = next(tool for tool in offered if tool.name == call.name)
-    ready = tool.validate(call.arguments)
-    try:
-        if callable(ready):
-            return CallResult(call, ready())
-        assert execute is not None
-        return CallResult(call, execute(call))
-    except Exception as error:  # a tool may raise anything; the model is told, and the caller sees it
-        return CallResult(call, error=error)
-
-
-def _told(format: ToolFormat, result: CallResult) -> dict[str, Any]:
+def _shown(format: ToolFormat, result: CallResult) -> dict[str, Any]:
     content = format.result.replace("$name", result.call.name).replace("$result", result.content)
     return {"role": format.result_role, "name": result.call.name, "content": content}
 
 
-def _messages(prompt: Prompt, told: str) -> list[dict[str, Any]]:
-    """The prompt as messages; what is told of the tools goes into the system message."""
+def _messages(prompt: Prompt, about: str) -> list[dict[str, Any]]:
+    """The prompt as messages; what is said about the tools goes into the system message."""
     if isinstance(prompt, str):
         messages = [{"role": "user", "content": prompt}]
     else:
@@ -221,10 +283,10 @@ def _messages(prompt: Prompt, told: str) -> list[dict[str, Any]]:
                 f"a prompt is a text or a list of messages, not {prompt!r:.60}",
                 hint='Messages look like {"role": "user", "content": "..."}.',
             )
-    if told and messages[0].get("role") == "system":
-        messages[0] = {**messages[0], "content": f"{messages[0].get('content', '')}\n\n{told}"}
-    elif told:
-        messages.insert(0, {"role": "system", "content": told})
+    if about and messages[0].get("role") == "system":
+        messages[0] = {**messages[0], "content": f"{messages[0].get('content', '')}\n\n{about}"}
+    elif about:
+        messages.insert(0, {"role": "system", "content": about})
     return messages
 
 

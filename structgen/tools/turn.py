@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from structgen.constraints.base import IR, Broken, Constraint, Stop, as_constraint
+from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.composition import Composition, body_of
 from structgen.constraints.expressions import (
     ANY,
@@ -117,7 +117,7 @@ def tools(
     max_calls: int | None = None,
     reasoning: ReasoningChoice = False,
     max_reasoning: int | None = None,
-    answer: Constraint | str | None = None,
+    answer: Operand | None = None,
     max_text: int | None = None,
     order: OrderFormulas | None = None,
     earlier: Sequence[str | ToolCall] = (),

@@ -2,5 +2,6 @@
 
 from .functions import BoundCall
 from .output import OutputType, constraint_for_type, output_type
+from .thinking import Thinking
 
-__all__ = ["BoundCall", "OutputType", "constraint_for_type", "output_type"]
+__all__ = ["BoundCall", "OutputType", "Thinking", "constraint_for_type", "output_type"]

@@ -23,18 +23,19 @@ from typing import (
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, SchemaError
 from typing_extensions import ReadOnly
 
 from structgen.errors import TypeNotSupported
 
 from .functions import is_function
 from .names import hint_for, namespace_of, undefined_field, undefined_names
+from .readable import Unreadable
 from .schemas import generating_schema
 
 __all__ = ["FAULTS", "not_supported", "show"]
 
-FAULTS = (PydanticUserError, PydanticSerializationError, TypeError, NameError, ImportError)
+FAULTS = (PydanticUserError, PydanticSerializationError, SchemaError, TypeError, NameError, ImportError)
 """What pydantic raises for a type that it cannot describe (ImportError: a package that the type needs)."""
 
 
@@ -49,6 +50,17 @@ def not_supported(annotation: Any, error: Exception) -> TypeNotSupported:
             "defined where the type is read",
             where=path + scope,
             hint=_hint(missing[0], owner if isinstance(part, (str, ForwardRef)) else part),
+        )
+    if isinstance(reason, Unreadable):
+        return TypeNotSupported(
+            f"{show(part)} cannot be an output type: {reason}", where=path, hint=reason.hint
+        )
+    if isinstance(reason, SchemaError) and "regex parse error" in str(reason):
+        problem = str(reason).rpartition("error: ")[2].strip()
+        return TypeNotSupported(
+            f"the pattern of {show(part)} cannot be read: {problem}",
+            where=path,
+            hint="Patterns are those of Rust's regex crate; Python's need ConfigDict(regex_engine='python-re').",
         )
     return TypeNotSupported(
         f"{show(part)} has no JSON Schema: {_first_sentence(reason)}",

@@ -9,16 +9,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from structgen.brief import brief, cut
-from structgen.errors import TypeNotSupported
+from structgen.errors import OutputInvalid, TypeNotSupported
 
-__all__ = ["BoundCall", "arguments_model", "bind", "is_function"]
+__all__ = ["BoundCall", "arguments_model", "arguments_of", "bind", "documentation_of", "is_function"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     """A model with one field per parameter, in their order."""
     try:
         hints = get_type_hints(_unwrapped(function), include_extras=True)
-        parameters = inspect.signature(function).parameters
+        parameters = _parameters(function)
     except (NameError, TypeError, ValueError) as error:
         raise TypeNotSupported(
             f"the parameters of {_name(function)} cannot be read: {error}",
@@ -72,18 +72,56 @@ def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
         title=_name(function),
         alias_generator=lambda field_name: names[int(field_name.removeprefix("parameter_"))],
     )
-    return create_model(_name(function), __config__=config, __doc__=inspect.getdoc(function), **fields)
+    return create_model(_name(function), __config__=config, __doc__=documentation_of(function), **fields)
+
+
+def arguments_of(validated: Any) -> Any:
+    """The arguments that an arguments model holds, by parameter; what is no such model comes back as it is."""
+    if not isinstance(validated, BaseModel):
+        return validated
+    return {
+        field.alias: getattr(validated, name)
+        for name, field in type(validated).model_fields.items()
+        if name in validated.model_fields_set
+    }
 
 
 def bind(function: Callable[..., Any], validated: BaseModel) -> BoundCall:
     """The call that a validated arguments model stands for."""
-    names = inspect.signature(function).parameters
-    given = {
-        name: getattr(validated, field_name)
-        for name, field_name in zip(names, type(validated).model_fields, strict=True)
-        if field_name in validated.model_fields_set
-    }
+    given = arguments_of(validated)
+    _check_not_set(function, _parameters(function), given)
     return BoundCall(function, given)
+
+
+def documentation_of(function: Callable[..., Any]) -> str | None:
+    """The docstring of the function; of a `functools.partial` that of what it wraps."""
+    return inspect.getdoc(_unwrapped(function))
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters that are open: those that a `functools.partial` has set are the programmer's alone."""
+    parameters = inspect.signature(function).parameters
+    return {name: one for name, one in parameters.items() if name not in _set_keywords(function)}
+
+
+def _set_keywords(function: Callable[..., Any]) -> Mapping[str, Any]:
+    return function.keywords if isinstance(function, functools.partial) else {}
+
+
+def _check_not_set(
+    function: Callable[..., Any], names: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> None:
+    """Refuse keywords among the open ones (``**kwargs``) that are set already."""
+    for name, parameter in names.items():
+        taken = (
+            set(given.get(name, ())) & _set_keywords(function).keys()
+            if parameter.kind is parameter.VAR_KEYWORD
+            else ()
+        )
+        if taken:
+            raise OutputInvalid(
+                f"{_name(function)} does not take {', '.join(sorted(taken))}, which is set already", text=""
+            )
 
 
 def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:

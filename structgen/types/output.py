@@ -2,6 +2,7 @@
 
 What, in the order in which a type is looked at:
     a constraint                       its text as a str; for a JSON Schema the parsed value
+    reasoning, Thinking[...]           reasoning, then the answer (`thinking`)
     str                                free text, until the model ends it
     Literal, Enum, bool, None, unions  one of the labels, unquoted (`labels`)
     a function                         a call with validated arguments (`functions`)
@@ -20,28 +21,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Annotated, Any, ForwardRef, get_args, get_origin
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, ForwardRef, Literal, Union, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
 from structgen.brief import short_repr
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import Constraint, is_type
 from structgen.constraints.choice import choice
+from structgen.constraints.composition import CappedReasoning, Reasoning
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
 
 from .blame import FAULTS, not_supported, show
+from .core_schemas import SchemaIndex
 from .describe import describe_schema, is_one_object
-from .functions import arguments_model, bind, is_function
+from .functions import arguments_model, arguments_of, bind, is_function
 from .iterables import with_lists
 from .labels import labels_of
+from .open_containers import rooted
 from .raw_text import Text, text_constraint
+from .readable import Unreadable, check_readable
 from .schemas import describing_schema, generating_schema
-from .views import GrowingView
+from .thinking import GrowingThinking, answer_of, as_reasoning, thinking_of
+from .views import GrowingText, GrowingValue, GrowingView, OnItem
 
-__all__ = ["OutputType", "constraint_for_type", "output_type"]
+__all__ = ["OutputType", "constraint_for_type", "output_type", "refusal"]
 
 
 @short_repr
@@ -53,15 +61,34 @@ class OutputType:
     constraint: Constraint
     validate: Callable[[str], Any]
     """From a whole text to the value; raises `OutputInvalid`."""
-    growing: Callable[[], Callable[[str], Any]]
+    growing: Callable[[], GrowingValue]
     """A new reader for one growing text: given the text so far, what there is of the value (None before there
     is anything). It reads only what is new."""
+    growing_items: Callable[[OnItem], GrowingValue] | None = field(default=None, repr=False)
+    """The same, reporting each finished item of an array; None where the text is not JSON."""
     is_free_text: bool = False
     """Every text is a value, so text that was cut off is one, too."""
     description: str = field(default="", repr=False)
     """What the prompt may tell the model about the form of the answer."""
+    spells_specials: bool = False
+    """Special tokens stand in the text that is validated, each by the text that names it."""
     schema: str | None = field(default=None, repr=False)
     """A JSON Schema of the value, as JSON, for engines that read schemas themselves; None where there is none."""
+
+    source: Any = field(default=None, repr=False, compare=False)
+    """What `output_type` was given."""
+
+    # It never changes, so copies are the same object.
+
+    def __copy__(self) -> OutputType:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OutputType:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made from, as its functions hold pydantic's validators."""
+        return output_type, (self.source,)
 
     @property
     def is_json(self) -> bool:
@@ -82,12 +109,17 @@ def output_type(annotation: Any) -> OutputType:
     """The output type that an annotation (or a constraint, or a function) stands for."""
     if isinstance(annotation, OutputType):
         return annotation
+    reasoning = (
+        annotation if isinstance(annotation, Reasoning | CappedReasoning) else as_reasoning(annotation)
+    )
+    if reasoning is not None:  # not kept: equal constraints may stand for answers of different types
+        return replace(_from_reasoning(reasoning), source=annotation)
+    declared = _Declared(annotation)
     try:
-        return _cached(annotation)
-    except TypeError as error:
-        if "unhashable" not in str(error):
-            raise
-        return _build(annotation)
+        hash(declared)
+    except TypeError:  # metadata without a hash
+        return _built(declared)
+    return _cached(declared)
 
 
 def constraint_for_type(annotation: Any) -> Constraint:
@@ -95,17 +127,47 @@ def constraint_for_type(annotation: Any) -> Constraint:
     return output_type(annotation).constraint
 
 
-def _build(annotation: Any) -> OutputType:
+class _Declared:
+    """An annotation as it is declared: `int | str` equals `str | int` for Python, but is another type here."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation = annotation
+        self._key = _as_declared(annotation)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Declared) and self._key == other._key
+
+
+def _as_declared(annotation: Any) -> Any:
+    """Parts in their order, values with their types."""
+    if get_origin(annotation) is Literal:
+        return Literal, tuple((type(value), value) for value in get_args(annotation))
+    if get_origin(annotation) is Annotated:
+        return Annotated, _as_declared(annotation.__origin__), annotation.__metadata__
+    inner = get_args(annotation)
+    return (get_origin(annotation), tuple(map(_as_declared, inner))) if inner else annotation
+
+
+def _build(declared: _Declared) -> OutputType:
+    annotation = declared.annotation
     if isinstance(annotation, Constraint):
         return _from_constraint(annotation)
     if annotation is str:
-        return _text_type("str", Text(), str, is_free_text=True)
+        return _text_type("str", Text(), str, str, is_free_text=True)
     if isinstance(annotation, (str, ForwardRef)):  # pydantic would evaluate it, whoever wrote it
         raise TypeNotSupported(
             f"{annotation!r:.60} is a text, not a type",
             hint="Give the type itself; for texts take structgen.choice() or structgen.regex(), for a schema in JSON "
             "structgen.json_schema().",
         )
+    if get_origin(annotation) in (Union, UnionType) and any(
+        isinstance(p, Constraint) for p in get_args(annotation)
+    ):
+        # Python makes a union of `Literal["a"] | constraint` before the constraint is consulted.
+        return _from_constraint(reduce(or_, map(constraint_for_type, get_args(annotation))))
     labels = labels_of(annotation)
     if labels is not None:
         return _from_labels(annotation, labels)
@@ -113,11 +175,11 @@ def _build(annotation: Any) -> OutputType:
         model = arguments_model(annotation)
         adapter: TypeAdapter[Any] = _adapter(model)
         return _json_type(
-            model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), dict[str, Any]
+            model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), arguments_of
         )
     if (lists := with_lists(annotation)) is not annotation:
         return output_type(lists)
-    if isinstance(annotation, (dict, list, tuple, set, bytes, int, float)):
+    if not is_type(annotation) and type(annotation).__module__ not in _TYPING:
         raise TypeNotSupported(
             f"{annotation!r:.60} is a value, not a type",
             hint="Wrap a schema in structgen.json_schema(), a list of texts in structgen.choice().",
@@ -125,7 +187,15 @@ def _build(annotation: Any) -> OutputType:
     return _from_pydantic(annotation)
 
 
-_cached = lru_cache(maxsize=512)(_build)
+_TYPING = ("typing", "typing_extensions", "types")
+"""Modules whose objects stand for types without being one: Any, NewType, TypeVar, ..."""
+
+
+def _built(declared: _Declared) -> OutputType:
+    return replace(_build(declared), source=declared.annotation)
+
+
+_cached = lru_cache(maxsize=512)(_built)
 
 
 def _from_constraint(constraint: Constraint) -> OutputType:
@@ -134,10 +204,37 @@ def _from_constraint(constraint: Constraint) -> OutputType:
             name="JSON value",
             constraint=constraint,
             validate=_checked("JSON value", json.loads),
-            growing=lambda: GrowingView(Any),
+            **_growing(_adapter(Any)),
             schema=constraint.source,
         )
-    return _text_type(constraint.describe(), constraint, str, constraint.instructions())
+    return _text_type(constraint.describe(), constraint, str, str, constraint.instructions())
+
+
+def _from_reasoning(reasoning: Reasoning | CappedReasoning) -> OutputType:
+    answer = output_type(answer_of(reasoning))
+    begin, end = reasoning.markers
+    items = answer.growing_items
+    said = f"First reason{f' after {begin}' if begin else ''}, write {end}, then answer."
+    return OutputType(
+        name=f"Thinking[{answer.name}]",
+        constraint=reasoning,
+        validate=thinking_of(reasoning, answer.validate),
+        growing=lambda: GrowingThinking(reasoning, answer.growing()),
+        growing_items=None
+        if items is None
+        else lambda on_item: GrowingThinking(reasoning, items(_inside(on_item))),
+        description=f"{said}\n\n{answer.description}" if answer.description else said,
+        spells_specials=True,
+    )
+
+
+def _inside(on_item: OnItem) -> OnItem:
+    """The same for arrays inside of the answer, which is the `value` of a `Thinking`."""
+
+    def report(path: tuple[Any, ...], index: int, item: Any, error: Exception | None) -> None:
+        on_item(("value", *path), index, item, error)
+
+    return report
 
 
 def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
@@ -146,7 +243,7 @@ def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
         name=show(annotation),
         constraint=choice(labels),
         validate=labels.__getitem__,
-        growing=lambda: lambda text: None,
+        growing=lambda: GrowingText(None, labels.__getitem__),
         description=f"Answer with one of: {listed}.",
     )
 
@@ -158,15 +255,21 @@ def _from_pydantic(annotation: Any) -> OutputType:
     constraint = text_constraint(schema, f"the type {name}")
     if constraint is not None:
         validate = adapter.validate_python if _is_text(annotation) else adapter.validate_strings
+        _check_readable(annotation, adapter, constraint, validate)
         said = _described_text(schema, adapter)
-        return _text_type(name, constraint, _checked(name, validate), said, schema=json.dumps(schema))
-    return _json_type(annotation, adapter, adapter.validate_json, annotation)
+        return _text_type(
+            name, constraint, _checked(name, validate), _shown_text(adapter), said, schema=json.dumps(schema)
+        )
+    return _json_type(annotation, adapter, adapter.validate_json)
 
 
 def _json_type(
-    annotation: Any, adapter: TypeAdapter[Any], parse: Callable[[str], Any], shape: Any
+    annotation: Any,
+    adapter: TypeAdapter[Any],
+    parse: Callable[[str], Any],
+    appearance: Callable[[Any], Any] | None = None,
 ) -> OutputType:
-    """`parse` makes the value of a whole text, partial values have the type `shape`."""
+    """`parse` makes the value of a whole text; `appearance` changes how partial values of `adapter` appear."""
     name = show(annotation)
     schema = _generating(annotation, adapter)
     try:
@@ -177,11 +280,12 @@ def _json_type(
             where=error.where,
             hint=error.hint,
         ) from error
+    _check_readable(annotation, adapter, constraint, parse)
     return OutputType(
         name=name,
         constraint=constraint,
         validate=_checked(name, parse),
-        growing=lambda: GrowingView(shape),
+        **_growing(adapter, appearance),
         description=describe_schema(describing_schema(adapter)),
         schema=constraint.source,
     )
@@ -191,13 +295,40 @@ def _text_type(
     name: str,
     constraint: Constraint,
     validate: Callable[[str], Any],
+    appearance: Callable[[str], Any] | None,
     description: str = "",
     is_free_text: bool = False,
     schema: str | None = None,
 ) -> OutputType:
     return OutputType(
-        name, constraint, validate, lambda: lambda text: text or None, is_free_text, description, schema
+        name=name,
+        constraint=constraint,
+        validate=validate,
+        growing=lambda: GrowingText(appearance, validate),
+        is_free_text=is_free_text,
+        description=description,
+        schema=schema,
     )
+
+
+def _growing(adapter: TypeAdapter[Any], appearance: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+    """The two ways to read a growing JSON text; the type is looked through when the first text grows."""
+
+    @cache
+    def index() -> SchemaIndex:
+        return SchemaIndex(adapter)
+
+    return {
+        "growing": lambda: GrowingView(index(), show=appearance),
+        "growing_items": lambda on_item: GrowingView(index(), show=appearance, on_item=on_item),
+    }
+
+
+def _shown_text(adapter: TypeAdapter[Any]) -> Callable[[str], Any] | None:
+    """How a text that is not finished appears; None where it has no value before its end (a date)."""
+    index = SchemaIndex(adapter)
+    roots = index.text_roots(index.root)
+    return None if roots is None else lambda text: rooted(text, roots)
 
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
@@ -214,34 +345,50 @@ def _generating(annotation: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
         raise not_supported(annotation, error) from error
 
 
+def _check_readable(
+    annotation: Any, adapter: TypeAdapter[Any], constraint: Constraint, parse: Callable[[str], Any]
+) -> None:
+    try:
+        check_readable(adapter.core_schema, constraint, parse)
+    except Unreadable as error:
+        raise TypeNotSupported(
+            f"{show(annotation)} cannot be an output type: {error}", hint=error.hint
+        ) from error
+
+
 def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """`parse` with its refusal as one of our errors, which holds the text and pydantic's own."""
 
     def validate(text: str) -> Any:
         try:
             return parse(text)
-        except ValidationError as error:
-            found = error.errors()
-            for one in found:
-                # subtle: a validator's own error knows the frames around it, and pydantic's error, which holds it,
-                # is invisible to the garbage collector: matchers and results in those frames would stay for ever.
-                own = one.get("ctx", {}).get("error")
-                if isinstance(own, BaseException):
-                    own.__traceback__ = None
-            problems = [f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in found]
-            raise OutputInvalid(
-                f"the output is well formed but not a valid {name}: {'; '.join(problems[:3])}",
-                text=text,
-                hint="A Python validator refused it, or a limit that JSON Schema cannot state.",
-            ) from error
         except (ValueError, RecursionError) as error:
-            raise OutputInvalid(
-                f"the output cannot be read as a {name}: {error}",
-                text=text,
-                hint="It is nested too deeply or holds a number with too many digits; bound them in the schema.",
-            ) from error
+            raise refusal(name, text, error) from error
 
     return validate
+
+
+def refusal(name: str, text: str, error: Exception) -> OutputInvalid:
+    """The error of a text that was to be a `name`, from what its validation raised."""
+    if not isinstance(error, ValidationError):
+        return OutputInvalid(
+            f"the output cannot be read as a {name}: {error}",
+            text=text,
+            hint="It is nested too deeply or holds a number with too many digits; bound them in the schema.",
+        )
+    found = error.errors()
+    for one in found:
+        # subtle: a validator's own error knows the frames around it, and pydantic's error, which holds it,
+        # is invisible to the garbage collector: matchers and results in those frames would stay for ever.
+        own = one.get("ctx", {}).get("error")
+        if isinstance(own, BaseException):
+            own.__traceback__ = None
+    problems = [f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in found]
+    return OutputInvalid(
+        f"the output is well formed but not a valid {name}: {'; '.join(problems[:3])}",
+        text=text,
+        hint="A Python validator refused it, or a limit that JSON Schema cannot state.",
+    )
 
 
 def _is_text(annotation: Any) -> bool:

@@ -9,19 +9,34 @@ Invariant: every text of a pattern is accepted by pydantic for its type; anchore
 from __future__ import annotations
 
 import datetime
+import re
+import zoneinfo
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 __all__ = [
+    "ASCII",
+    "BYTE_SIZE",
     "DECIMAL",
     "DURATION",
+    "STRIPPED",
+    "Bounds",
+    "base64",
     "date",
     "date_time",
+    "days_within",
+    "duration",
+    "integer",
     "ipv4_interface",
     "ipv4_network",
     "time",
+    "time_zone",
     "url",
     "uuid",
 ]
+
+_MOST_SECONDS = 10**8 - 1
 
 _YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 _LEAP_YEAR = (
@@ -33,9 +48,16 @@ _DAY = (
     "|02-(?:0[1-9]|1[0-9]|2[0-8]))"
 )
 _DATE = f"(?:{_YEAR}-{_DAY}|{_LEAP_YEAR}-02-29)"
-_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+_SECOND = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_FRACTION = r"\.[0-9]{1,6}"
+_TIME = f"{_SECOND}(?:{_FRACTION})?"
 _ZONE = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 
+STRIPPED = r"^(?:[^\p{White_Space}](?:[\s\S]*[^\p{White_Space}])?)?$"
+"""Without white space at the ends, as Rust's `trim` sees it."""
+ASCII = r"^[\x00-\x7f]*$"
+
+BYTE_SIZE = "^[0-9]{1,12}(?:[.][0-9]{1,3})?(?: ?(?:[KMGTPE]i?)?B)?$"
 DECIMAL = r"^-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?$"
 
 _SECONDS = r"[0-9]{1,4}(?:\.[0-9]{1,6})?S"
@@ -55,31 +77,112 @@ def _zone(zone: str | int | None) -> str:
 
 
 def date(first: datetime.date | None = None, last: datetime.date | None = None) -> str:
-    """A date, none before `first` or after `last`: dates are ordered as their texts are."""
-    low = "" if first is None else f"(?={_from(first.isoformat(), upwards=True)}$)"
-    high = "" if last is None else f"(?={_from(last.isoformat(), upwards=False)}$)"
-    return f"^{low}{high}{_DATE}$"
+    """A date, not before `first` and not after `last`."""
+    return f"^{days_within(first, last)}{_DATE}$"
 
 
 def _from(text: str, *, upwards: bool) -> str:
-    """`text` and the texts of its form that come after it, or before it."""
+    """`text` and the texts of its form that come after it, or before it; digits stand for digits."""
     texts = [text]
     for place, digit in enumerate(text):
-        if digit in ("-", "9" if upwards else "0"):
+        if not digit.isdigit() or digit == ("9" if upwards else "0"):
             continue
         others = f"[{int(digit) + 1}-9]" if upwards else f"[0-{int(digit) - 1}]"
-        texts.append(f"{text[:place]}{others}[0-9-]{{{len(text) - place - 1}}}")
+        rest = re.sub("[0-9]", "[0-9]", text[place + 1 :])
+        texts.append(f"{text[:place]}{others}{rest}")
     return f"(?:{'|'.join(texts)})"
 
 
-def date_time(zone: str | int | None) -> str:
-    """A date, T and a time."""
-    return f"^{_DATE}T{_TIME}{_zone(zone)}$"
+@dataclass(frozen=True)
+class Bounds:
+    """The first and the last time that may be written, as texts in whole seconds."""
+
+    first: str | None = None
+    last: str | None = None
+    """Without a fraction of a second."""
+    last_with_fraction: str | None = None
 
 
-def time(zone: str | int | None) -> str:
-    """A time of day."""
-    return f"^{_TIME}{_zone(zone)}$"
+def date_time(zone: str | int | None, bounds: Bounds | None = None, days: str = "") -> str:
+    """A date, T and a time, within bounds in the same zone; `days` is a condition of `days_within`."""
+    return f"^{days}{_within(bounds)}{_DATE}T{_TIME}{_zone(zone)}$"
+
+
+def days_within(first: datetime.date | None, last: datetime.date | None) -> str:
+    """The condition that a text starts with a day from `first` to `last`: dates are ordered as their texts are."""
+    low = "" if first is None else f"(?={_from(first.isoformat(), upwards=True)})"
+    return low if last is None else f"{low}(?={_from(last.isoformat(), upwards=False)})"
+
+
+def time(zone: str | int | None, bounds: Bounds | None = None) -> str:
+    """A time of day, within bounds."""
+    return f"^{_within(bounds)}{_TIME}{_zone(zone)}$"
+
+
+def _within(bounds: Bounds | None) -> str:
+    """Conditions on the beginning of a text: times are ordered as their texts are."""
+    if bounds is None:
+        return ""
+    low = "" if bounds.first is None else f"(?={_from(bounds.first, upwards=True)})"
+    if bounds.last is None:
+        return low
+    plain = f"{_from(bounds.last, upwards=False)}(?:[^.]|$)"
+    if bounds.last_with_fraction is None:
+        return f"{low}(?={plain})"
+    return f"{low}(?={plain}|{_from(bounds.last_with_fraction, upwards=False)})"
+
+
+def duration(first: int | None, last: int | None) -> str:
+    """A duration in whole seconds, from `first` to `last`."""
+    first = -_MOST_SECONDS if first is None else max(first, -_MOST_SECONDS)
+    last = _MOST_SECONDS if last is None else min(last, _MOST_SECONDS)
+    parts = []
+    if last >= 0:
+        parts.append(f"PT{_natural(max(first, 0), last)}S")
+    if first < 0:
+        parts.append(f"-PT{_natural(max(-last, 1), -first)}S")
+    return f"^(?:{'|'.join(parts)})$"
+
+
+def integer(first: int | None, last: int | None) -> str:
+    """An integer from `first` to `last`, of at most 18 digits."""
+    most = 10**18 - 1
+    first = -most if first is None else max(first, -most)
+    last = most if last is None else min(last, most)
+    parts = [_natural(max(first, 0), last)] if last >= 0 else []
+    if first < 0:
+        parts.append(f"-{_natural(max(-last, 1), -first)}")
+    return f"^(?:{'|'.join(parts)})$"
+
+
+def _natural(first: int, last: int) -> str:
+    """The digits of a number from `first` to `last`, without leading zeros."""
+    parts = []
+    for length in range(len(str(first)), len(str(last)) + 1):
+        low = max(first, 10 ** (length - 1) if length > 1 else 0)
+        parts.append(_between(str(low), str(min(last, 10**length - 1))))
+    return f"(?:{'|'.join(parts)})"
+
+
+def _between(low: str, high: str) -> str:
+    """Numbers of one length from `low` to `high`."""
+    if not low:
+        return ""
+    if low[0] == high[0]:
+        return low[0] + _between(low[1:], high[1:])
+    rest = len(low) - 1
+    parts = [low[0] + _from(low[1:], upwards=True)]
+    if int(high[0]) - int(low[0]) > 1:
+        parts.append(f"[{int(low[0]) + 1}-{int(high[0]) - 1}][0-9]{{{rest}}}")
+    parts.append(high[0] + _from(high[1:], upwards=False))
+    return f"(?:{'|'.join(parts)})"
+
+
+@cache
+def time_zone() -> str:
+    """The name of a time zone that this machine knows; no text where it knows none."""
+    names = sorted(zoneinfo.available_timezones())
+    return f"^(?:{'|'.join(map(re.escape, names))})$" if names else "^(?!)$"
 
 
 def uuid(version: int | None) -> str:
@@ -115,9 +218,15 @@ def _networks() -> Iterator[str]:
         yield "\\.".join(parts) + f"/{length}"
 
 
+def base64(alphabet: str) -> str:
+    """Whole groups of four characters; the bits of the last one that are not used are 0."""
+    one = f"[{alphabet}]"
+    return f"^(?:{one}{{4}})*(?:{one}[AQgw]==|{one}{{2}}[AEIMQUYcgkosw048]=)?$"
+
+
 def url(schemes: Sequence[str] | None) -> str:
     """A URL with a host name of plain labels; narrower than what pydantic takes, never wider."""
-    scheme = "|".join(schemes) if schemes else "https?|ftp|wss?"
+    scheme = "|".join(map(re.escape, schemes)) if schemes else "https?|ftp|wss?"
     label = "[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){0,2}"
     last = "[A-Za-z][A-Za-z0-9]{0,20}(?:-[A-Za-z0-9]{1,20}){0,2}"
     port = "(?::[1-9][0-9]{0,3})?"

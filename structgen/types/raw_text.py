@@ -13,7 +13,7 @@ from structgen.constraints.json_schema import json_schema
 
 __all__ = ["Text", "text_constraint"]
 
-_KEYWORDS = frozenset({"type", "pattern", "format", "minLength", "maxLength"})
+_KEYWORDS = frozenset({"type", "pattern", "x-pattern-dialect", "format", "minLength", "maxLength"})
 _ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "deprecated", "writeOnly", "readOnly"}
 )

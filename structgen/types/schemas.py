@@ -13,21 +13,24 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-import json
+import math
 import re
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
 from . import patterns
+from .dict_keys import key_schema
+from .readable import Unreadable, check_values, plain_alias
 
 __all__ = ["describing_schema", "generating_schema"]
 
 Schema = dict[str, Any]
 
+_BYTE_SIZE = r"^\s*(\d*\.?\d+)\s*(\w+)?"
+"""What `pydantic.ByteSize` says of its texts; it refuses most of what that matches."""
 _MOST_INTEGER = 2**63 - 1024  # the largest below 2**63 that a float can be
 _MOST_EXACT = 2**53
 _MOST_FLOAT = 1e300
@@ -51,12 +54,14 @@ _FORMATS: dict[str, Schema] = {
     "ipv4interface": {"type": "string", "pattern": patterns.ipv4_interface()},
     **{f"ipv6{kind}": _IPV6 for kind in ("network", "interface")},
     **{f"ipvany{kind}": {"anyOf": [_IPV4, _IPV6]} for kind in ("network", "interface")},
-    "path": {"type": "string", "minLength": 1},
+    **{kind: {"type": "string", "minLength": 1} for kind in ("path", "file-path", "directory-path")},
+    "zoneinfo": {"type": "string", "pattern": None},
     **{f"uuid{version}": {"type": "string"} for version in (1, 3, 4, 5, 6, 7, 8)},
     "binary": {"type": "string"},
     "password": {"type": "string"},
-    "base64url": {"type": "string", "pattern": "^(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2}==|[A-Za-z0-9_-]{3}=)?$"},
-    "base64": {"type": "string", "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"},
+    "base64url": {"type": "string", "pattern": patterns.base64("A-Za-z0-9_-")},
+    "base64": {"type": "string", "pattern": patterns.base64("A-Za-z0-9+/")},
+    "fraction": {"type": "string", "pattern": "^-?[0-9]{1,18}(?:/[1-9][0-9]{0,17})?$"},
 }  # fmt: skip
 
 
@@ -82,8 +87,17 @@ class _Generator(_Describer):
     def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
         return _closed(super().model_schema(schema))
 
+    def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> Schema:
+        fields = {name: plain_alias(name, field) for name, field in schema["fields"].items()}
+        return super().model_fields_schema({**schema, "fields": fields})
+
+    def dataclass_args_schema(self, schema: core_schema.DataclassArgsSchema) -> Schema:
+        fields = [plain_alias(field["name"], field) for field in schema["fields"]]
+        return super().dataclass_args_schema({**schema, "fields": fields})
+
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> Schema:
-        return _closed(super().typed_dict_schema(schema))
+        fields = {name: plain_alias(name, field) for name, field in schema["fields"].items()}
+        return _closed(super().typed_dict_schema({**schema, "fields": fields}))
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> Schema:
         return _in_order(_closed(super().dataclass_schema(schema)), schema["cls"])
@@ -114,24 +128,26 @@ class _Generator(_Describer):
     def call_schema(self, schema: core_schema.CallSchema) -> Schema:
         """Named tuples of pydantic before 2.14 are calls of their class. Validating any other call makes it."""
         if not isinstance(schema["function"], type):
-            raise PydanticUserError(
-                "a function can only be the whole output type, not a part of one", code=None
-            )
+            raise Unreadable("a function can only be the whole output type, not a part of one")
         return super().call_schema(schema)
 
     def dict_schema(self, schema: core_schema.DictSchema) -> Schema:
-        """Keys are texts that the key type accepts: `propertyNames` becomes a pattern."""
+        """Keys are texts that the key type reads."""
         result = super().dict_schema(schema)
-        keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
-        pattern = _key_pattern(self._resolved(keys))
-        if pattern is not None:
-            # Pydantic has put the values under a pattern already where the key schema is no more than that.
-            (values,) = result.pop(
-                "patternProperties", {pattern: result.get("additionalProperties", True)}
-            ).values()
-            result.pop("propertyNames", None)
-            result["patternProperties"] = {pattern: values}
+        if "keys_schema" not in schema:
+            return result
+        keys = key_schema(self._resolved(_known_formats(self.generate_inner(schema["keys_schema"]))), schema)
+        # Pydantic has put the values under a pattern already where the key schema is no more than that.
+        (values,) = result.pop("patternProperties", {"": result.get("additionalProperties", True)}).values()
+        result.pop("propertyNames", None)
+        if keys is None:
+            result["additionalProperties"] = values
+        elif keys.keys() == {"type", "pattern"}:
+            result["patternProperties"] = {keys["pattern"]: values}
             result["additionalProperties"] = False
+        else:
+            result["propertyNames"] = keys
+            result["additionalProperties"] = values
         return result
 
     def _resolved(self, schema: Schema) -> Schema:
@@ -143,11 +159,75 @@ class _Generator(_Describer):
 
     # Values with a text of their own.
 
+    def str_schema(self, schema: core_schema.StringSchema) -> Schema:
+        """Strings as they are after white space is stripped; patterns in the dialect in which they are checked."""
+        result = super().str_schema(schema)
+        pattern = schema.get("pattern")
+        if isinstance(pattern, re.Pattern):
+            letters = "".join(letter for letter in "imsxa" if pattern.flags & getattr(re, letter.upper()))
+            result["pattern"] = f"(?{letters}){pattern.pattern}" if letters else pattern.pattern
+            result["x-pattern-dialect"] = "python"
+        elif pattern == _BYTE_SIZE:
+            result["pattern"] = patterns.BYTE_SIZE
+        elif pattern is not None:
+            engine = schema.get("regex_engine") or self._config.regex_engine
+            result["x-pattern-dialect"] = "python" if engine == "python-re" else "rust"
+        forms = []
+        strips = schema.get("strip_whitespace")
+        if strips or strips is None and self._config.str_strip_whitespace:
+            forms += [patterns.STRIPPED] if result.keys() & {"minLength", "pattern"} else []
+        if schema.get("ascii_only"):
+            forms += [patterns.ASCII]
+        return _with_forms(result, forms)
+
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> Schema:
+        """A string; its length is that of the bytes, so characters are ASCII's where it is limited."""
+        result: Schema = {"type": "string"}
+        coding = self._config.val_json_bytes
+        low, high = schema.get("min_length", 0), schema.get("max_length")
+        if coding == "utf8":
+            if low or high is not None:
+                return {**result, "pattern": f"^[\\x00-\\x7f]{{{low},{'' if high is None else high}}}$"}
+            return result
+        if coding == "hex":
+            return {**result, "pattern": f"^(?:[0-9a-fA-F]{{2}}){{{low},{'' if high is None else high}}}$"}
+        if low or high is not None:
+            raise Unreadable("limits on the length of bytes that are written as base64 are not supported")
+        return {**result, "format": "base64url"}
+
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> Schema:
-        return _text(patterns.date_time(schema.get("tz_constraint")))
+        """Within its bounds, which are decided on the text; then the zone is that of the bounds."""
+        zone, given = schema.get("tz_constraint"), _bounds_of(schema)
+        days = _days_of(schema.get("now_op"))
+        if not given:
+            return _text(patterns.date_time(zone, days=days))
+        aware = [bound.tzinfo is not None for bound in given.values()]
+        if any(aware) != all(aware) or isinstance(zone, int):
+            raise Unreadable("bounds with and without a time zone, or beside a fixed one, are not supported")
+        if any(aware):
+            given = {name: bound.astimezone(datetime.UTC) for name, bound in given.items()}
+        try:
+            bounds = _seconds({name: bound.replace(tzinfo=None) for name, bound in given.items()})
+        except OverflowError:
+            return {"not": {}}
+        return _text(patterns.date_time(0 if any(aware) or zone == "aware" else "naive", bounds, days))
 
     def time_schema(self, schema: core_schema.TimeSchema) -> Schema:
-        return _text(patterns.time(schema.get("tz_constraint")))
+        """Within its bounds, which are decided on the text."""
+        zone, given = schema.get("tz_constraint"), _bounds_of(schema)
+        if not given:
+            return _text(patterns.time(zone))
+        if zone not in (None, "naive") or any(bound.tzinfo is not None for bound in given.values()):
+            raise Unreadable("bounds of times with a time zone are not supported")
+        day = datetime.date(2000, 1, 1)
+        bounds = _seconds({name: datetime.datetime.combine(day, bound) for name, bound in given.items()})
+        texts = (bounds.first, bounds.last, bounds.last_with_fraction)
+        if any(text is not None and not text.startswith(day.isoformat()) for text in texts[:2]):
+            return {"not": {}}
+        of_day = [
+            None if text is None else text[11:] if text.startswith("2000-01-01") else None for text in texts
+        ]
+        return _text(patterns.time("naive", patterns.Bounds(*of_day)))
 
     def date_schema(self, schema: core_schema.DateSchema) -> Schema:
         """Within its bounds, which are decided on the text."""
@@ -159,10 +239,24 @@ class _Generator(_Describer):
             return {"not": {}}
         first = [*after, schema["ge"]] if "ge" in schema else after
         last = [*before, schema["le"]] if "le" in schema else before
+        today = datetime.date.today()
+        first += [today + day] if schema.get("now_op") == "future" else []
+        last += [today - day] if schema.get("now_op") == "past" else []
         return _text(patterns.date(max(first, default=None), min(last, default=None)))
 
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> Schema:
-        return _text(patterns.DURATION)
+        """Within bounds a duration is written in whole seconds, so that they are decided on the text."""
+        given = {name: bound.total_seconds() for name, bound in _bounds_of(schema).items()}
+        low = [math.ceil(given["ge"])] if "ge" in given else []
+        low += [math.floor(given["gt"]) + 1] if "gt" in given else []
+        high = [math.floor(given["le"])] if "le" in given else []
+        high += [math.ceil(given["lt"]) - 1] if "lt" in given else []
+        if not low and not high:
+            return _text(patterns.DURATION)
+        first, last = max(low, default=None), min(high, default=None)
+        if first is not None and last is not None and first > last:
+            raise Unreadable("no whole number of seconds is within the bounds")
+        return _text(patterns.duration(first, last))
 
     def uuid_schema(self, schema: core_schema.UuidSchema) -> Schema:
         return _text(patterns.uuid(schema.get("version")))
@@ -172,6 +266,10 @@ class _Generator(_Describer):
         if "max_length" in schema:
             result["maxLength"] = schema["max_length"]
         return result
+
+    def multi_host_url_schema(self, schema: core_schema.MultiHostUrlSchema) -> Schema:
+        """With one host."""
+        return self.url_schema(schema)  # type: ignore[arg-type]
 
     def int_schema(self, schema: core_schema.IntSchema) -> Schema:
         """Integers of 64 bits: beyond, pydantic takes `12` but neither `12.0` nor `1.2e1`."""
@@ -209,8 +307,11 @@ class _Generator(_Describer):
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> Schema:
         """Flags are any of their members together; pydantic lists the members alone."""
+        if not schema["members"]:
+            raise Unreadable("it has no members", "Give the enum at least one member.")
         result = super().enum_schema(schema)
         if not issubclass(schema["cls"], enum.Flag):
+            check_values(schema, [member.value for member in schema["members"]])
             return result
         sums = {0}
         for member in schema["cls"]:
@@ -218,6 +319,27 @@ class _Generator(_Describer):
                 return result
             sums |= {known | member.value for known in sums}
         return {**result, "enum": sorted(sums)}
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> Schema:
+        """Values that JSON has."""
+        check_values(schema, schema["expected"])
+        return super().literal_schema(schema)
+
+    # What no JSON text is validated as.
+
+    def json_schema(self, schema: core_schema.JsonSchema) -> Schema:
+        """`pydantic.Json`."""
+        raise Unreadable(
+            "Json[...] is a string that holds JSON", "Use the type inside of it; the output is JSON anyway."
+        )
+
+    def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> Schema:
+        """`type[...]`."""
+        raise Unreadable("a class cannot be read from JSON", "Use a Literal of names, and look the class up.")
+
+    def is_instance_schema(self, schema: core_schema.IsInstanceSchema) -> Schema:
+        """A class that pydantic only recognises instances of."""
+        raise Unreadable("pydantic cannot read it from JSON, it only recognises instances of the class")
 
     # Collections.
 
@@ -285,31 +407,44 @@ def _number(value: Any) -> Any:
     return int(number) if number.is_integer() else number
 
 
-def _key_pattern(keys: Schema) -> str | None:
-    """The pattern of an object's keys, from the schema of the key type; None where every text is a key."""
-    if "enum" in keys or "const" in keys:
-        values = keys["enum"] if "enum" in keys else [keys["const"]]
-        return f"^(?:{'|'.join(re.escape(_key(value)) for value in values)})$"
-    if "anyOf" in keys:
-        parts = [_key_pattern(part) for part in keys["anyOf"]]
-        return None if None in parts else "|".join(f"(?:{part})" for part in parts)
-    kind = keys.get("type")
-    if kind == "integer":
-        return "^(?:0|-?[1-9][0-9]{0,17})$"
-    if kind == "number":
-        return r"^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,14})?$"
-    if kind == "boolean":
-        return "^(?:true|false)$"
-    if kind == "string":
-        if "pattern" in keys:
-            return str(keys["pattern"])
-        if "minLength" in keys or "maxLength" in keys:
-            return rf"^[\s\S]{{{keys.get('minLength', 0)},{keys.get('maxLength', '')}}}$"
-    return None
+def _with_forms(schema: Schema, forms: list[str]) -> Schema:
+    """The schema of a string that has these forms, too."""
+    if not forms:
+        return schema
+    if "pattern" not in schema and len(forms) == 1:
+        return {**schema, "pattern": forms[0]}
+    return {**schema, "allOf": [{"pattern": form} for form in forms]}
 
 
-def _key(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _days_of(now_op: str | None) -> str:
+    """The condition on the day of a time that is past or in the future today, in whatever zone it is."""
+    today, margin = datetime.date.today(), datetime.timedelta(days=2)
+    if now_op == "past":
+        return patterns.days_within(None, today - margin)
+    return patterns.days_within(today + margin, None) if now_op == "future" else ""
+
+
+def _bounds_of(schema: Any) -> dict[str, Any]:
+    return {name: schema[name] for name in ("gt", "ge", "lt", "le") if name in schema}
+
+
+def _seconds(given: dict[str, datetime.datetime]) -> patterns.Bounds:
+    """The bounds in whole seconds, at least as narrow as `given`, which has pydantic's names for them."""
+    second = datetime.timedelta(seconds=1)
+    whole = {name: bound.replace(microsecond=0) for name, bound in given.items()}
+    first, last, fractions = [], [], []
+    if "gt" in given:
+        first.append(whole["gt"] + second)
+    if "ge" in given:
+        first.append(whole["ge"] if whole["ge"] == given["ge"] else whole["ge"] + second)
+    if "le" in given:
+        last.append(whole["le"])
+        fractions.append(whole["le"] - second)
+    if "lt" in given:
+        last.append(whole["lt"] if whole["lt"] != given["lt"] else whole["lt"] - second)
+        fractions.append(whole["lt"] - second)
+    ends = max(first, default=None), min(last, default=None), min(fractions, default=None)
+    return patterns.Bounds(*(None if end is None else end.isoformat() for end in ends))
 
 
 def _known_formats(schema: Any) -> Any:
@@ -320,6 +455,8 @@ def _known_formats(schema: Any) -> Any:
         return schema
     meaning = _FORMATS.get(schema["format"]) if isinstance(schema.get("format"), str) else None
     if meaning is not None and schema.get("type") == "string":
+        if "pattern" in meaning and meaning["pattern"] is None:  # the zones that this machine knows
+            meaning = {**meaning, "pattern": patterns.time_zone()}
         return {**meaning, **{key: value for key, value in schema.items() if key not in ("format", "type")}}
     return {
         key: value if key in ("default", "examples", "const", "enum") else _known_formats(value)

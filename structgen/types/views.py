@@ -1,211 +1,271 @@
-"""Partial objects: what of a typed value is there already, in the shape that the type has.
+"""Partial objects: what of a typed value is there already, in the classes that validation will give it.
 
 Why: a stream should hand out `person.name` while the rest is being written, not a dict of raw JSON.
-What: models and dataclasses come as instances of themselves, made without validation; a field that is not
-there yet is its default, or None where it has none. Finished leaves (dates, enums, numbers) are converted,
-unfinished ones are None unless they are strings. What cannot be converted yet stays as JSON has it.
-Invariant: never raises for a prefix of a valid text; only the final value of a stream is validated.
-Cost: a growing view makes anew what is still open; objects and arrays that are closed are made once, and shared by
-the partial values that hold them.
+What: every finished part (a field's value, an item, a closed object) is validated by pydantic, at its place in
+pydantic's own core schema, from the very text that was written. Only what is still open is put together without
+validation (`open_containers`): a field that is not there yet is its default, or None where it has no default.
+Where a union leaves several classes open, the one that the finished members fit best is shown.
+Invariant: never raises for text of the type's constraint; the view of a whole text is the validated value, unless
+validators written in Python refuse it; the class of a finished part does not change.
+Cost: a finished part is validated once for each container that it is in; a view copies the containers that are open.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import types
-from functools import lru_cache
-from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
+from pydantic import TypeAdapter
 
-from structgen.partial import MISSING, PartialJson, Unfinished, copy_containers
+from structgen.partial import JsonReader
 
-__all__ = ["GrowingView", "view"]
+from .core_schemas import SchemaIndex, Slot
+from .open_containers import MISSING, Builder, builder_for, rooted
+
+__all__ = ["GrowingText", "GrowingValue", "GrowingView", "OnItem"]
+
+OnItem = Callable[[tuple[Any, ...], int, Any, Exception | None], None]
+"""Called after each finished item of an array: the array's path, the item's index, the item, its validation's error."""
+
+
+class GrowingValue(Protocol):
+    """Reads one growing text."""
+
+    def __call__(self, text: str, whole: bool = False) -> Any:
+        """What there is of the value after `text`, the whole text so far; None before there is anything."""
+        ...
+
+    def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
+        """Whether the part at `path` is finished, so that no more text changes it."""
+        ...
+
+    def holds_array(self, path: Sequence[str]) -> bool:
+        """Whether the type may have an array at `path`."""
+        ...
+
+
+class _Frame:
+    """An open container: all that it may become, side by side."""
+
+    def __init__(self, is_object: bool, builders: dict[Any, Builder]) -> None:
+        self.is_object = is_object
+        self.builders = builders
+        """By the identity of their container."""
+        self.key: Any = None if is_object else 0
+        """Of the member that is being written, or comes next; None where an object's next key is not there yet."""
+        self.finished: set[Any] = set()
+
+    def best(self, index: SchemaIndex, slot: Slot) -> Builder:
+        """The builder that its members fit best, of those that may stand at `slot`."""
+        here = ((id(one.node), one.roots) for one in index.containers(slot, self.is_object))
+        builders = [self.builders[key] for key in here if key in self.builders]
+        return min(builders or self.builders.values(), key=lambda one: (one.misfits, -one.known))
 
 
 class GrowingView:
-    """The view of one text that grows; called with the whole text so far, it parses only what is new."""
+    """The view of one JSON text that grows; called with the whole text so far, it reads only what is new."""
 
-    def __init__(self, annotation: Any) -> None:
-        self._annotation = annotation
-        self._parser = PartialJson()
-        self._closed = _Closed()
+    def __init__(
+        self,
+        index: SchemaIndex,
+        *,
+        show: Callable[[Any], Any] | None = None,
+        on_item: OnItem | None = None,
+    ) -> None:
+        self._index = index
+        self._show = show
+        self._on_item = on_item
+        self._restart()
+
+    def _restart(self) -> None:
+        self._reader = JsonReader(self)
         self._text = ""
+        self._frames: list[_Frame] = []
+        self._value: Any = MISSING
+        self._is_broken = False
 
-    def __call__(self, text: str) -> Any:
+    def __call__(self, text: str, whole: bool = False) -> Any:
+        """What there is of the value after `text`; None before there is anything.
+
+        Args:
+            text: The whole text so far.
+            whole: Whether the text has ended, so that a number at its end is finished.
+        """
         if not text.startswith(self._text):  # generation went back
-            self._parser, self._closed, self._text = PartialJson(), _Closed(), ""
-        self._parser.feed(text[len(self._text) :])
+            self._restart()
+        new = text[len(self._text) :]
         self._text = text
-        value, spine = self._parser.look()
-        self._closed.still_open = frozenset(map(id, spine))
-        return view(self._annotation, value, self._closed)
+        if not self._is_broken:
+            try:
+                self._reader.feed(new)
+                if whole:
+                    self._reader.finish()
+            except ValueError:  # not JSON, of a server that does not keep to it: what there is up to here
+                self._is_broken = True
+        value = self._view()
+        if value is MISSING:
+            return None
+        return value if self._show is None else self._show(value)
 
+    def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
+        """Whether the part at `path` is finished, so that no more text changes it.
 
-class _Closed:
-    """The views of closed containers, by the identity of the container, which is kept so that it stays its own."""
+        Args:
+            path: Field names, keys and indices, as ``"items.0.name"`` or ``("items", 0, "name")``; empty for the whole.
+        """
+        if self._value is not MISSING:
+            return True
+        steps: list[Any] = path.split(".") if isinstance(path, str) and path else list(path)
+        for (frame, builder), step in zip(self._chain(), steps, strict=False):
+            wanted = str(step)
+            if any(wanted in (str(key), str(builder.name(key))) for key in frame.finished):
+                return True
+            if frame.key is None or wanted not in (str(frame.key), str(builder.name(frame.key))):
+                return False
+        return False
 
-    def __init__(self) -> None:
-        self.still_open: frozenset[int] = frozenset()
-        self._views: dict[int, tuple[Any, Any, Any]] = {}
+    def holds_array(self, path: Sequence[str]) -> bool:
+        """Whether the type may have an array at `path`."""
+        slots = [self._index.root]
+        for step in path:
+            inner = []
+            for slot in slots:
+                for container in self._index.containers(slot, True):
+                    inner += builder_for(self._index, container, True).slots_named(step)
+                for container in self._index.containers(slot, False):
+                    inner += (
+                        [builder_for(self._index, container, False).slot(int(step))] if step.isdigit() else []
+                    )
+            slots = inner
+        return any(self._index.containers(slot, False) for slot in slots)
 
-    def holds(self, value: Any) -> bool:
-        return isinstance(value, (dict, list)) and id(value) not in self.still_open
+    # -- what the reader reports
 
-    def view(self, annotation: Any, value: Any) -> Any:
-        kept = self._views.get(id(value))
-        if kept is None or kept[1] is not annotation:
-            kept = self._views[id(value)] = value, annotation, view(annotation, value)
-        return kept[2]
+    def on_open(self, is_object: bool, start: int) -> None:
+        """Called after an opening bracket."""
+        builders: dict[Any, Builder] = {}
+        for slot in self._slots().values():
+            for container in self._index.containers(slot, is_object):
+                key = id(container.node), container.roots
+                if key not in builders:
+                    builders[key] = builder_for(self._index, container, is_object)
+        if not builders:  # text that does not fit the type; shown as it is
+            (container,) = self._index.containers(_ANY, is_object)
+            builders[None] = builder_for(self._index, container, is_object)
+        self._frames.append(_Frame(is_object, builders))
 
+    def on_key(self, key: str) -> None:
+        """Called after an object's key."""
+        self._frames[-1].key = key
 
-def view(annotation: Any, value: Any, closed: _Closed | None = None) -> Any:
-    """`value`, a value of `PartialJson`, as far as it goes as an `annotation`; None before it has begun."""
-    if value is MISSING:
-        return None
-    if closed is not None and closed.holds(value):
-        return closed.view(annotation, value)
-    if hasattr(annotation, "__value__"):
-        return view(annotation.__value__, value, closed)
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return view(arguments[0], value, closed)
-    if origin is Union or origin is types.UnionType:
-        return _union(arguments, value, closed)
-    kind = origin or annotation
-    if isinstance(kind, type):
-        if isinstance(value, dict):
-            return _object(annotation, kind, arguments, value, closed)
-        if isinstance(value, list):
-            return _array(kind, arguments, value, closed)
-    return _leaf(annotation, value)
+    def on_value(self, start: int, end: int) -> None:
+        """Called after a string, number or literal."""
+        self._finish(self._text[start:end], None)
 
+    def on_close(self, start: int, end: int) -> None:
+        """Called after a closing bracket."""
+        closed = self._frames.pop()
+        self._finish(self._text[start:end], closed)
 
-def _object(
-    annotation: Any, kind: Any, arguments: tuple[Any, ...], value: dict[str, Any], closed: _Closed | None
-) -> Any:
-    if issubclass(kind, BaseModel):
-        return _model(annotation if isinstance(annotation, type) else kind, value, closed)
-    hints = _hints(kind)
-    if dataclasses.is_dataclass(kind):
-        made: Any = cast(Any, object).__new__(kind)
-        for field in dataclasses.fields(kind):
-            object.__setattr__(made, field.name, _entry(hints, field.name, value, _default(field), closed))
-        return made
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        named: Any = kind
-        defaults = named._field_defaults
-        return named._make(_entry(hints, name, value, defaults.get(name), closed) for name in named._fields)
-    if is_typeddict(kind):
-        return {name: view(hints.get(name, Any), item, closed) for name, item in value.items()}
-    if len(arguments) == 2:
-        return {_leaf(arguments[0], name): view(arguments[1], item, closed) for name, item in value.items()}
-    return copy_containers(value)
+    # -- finished parts
 
+    def _slots(self) -> dict[Any, Slot]:
+        """Where the next value may stand, in each of the classes that the innermost container may have."""
+        if not self._frames:
+            return {self._index.root.key: self._index.root}
+        frame = self._frames[-1]
+        slots = [builder.slot(frame.key) for builder in frame.builders.values()]
+        return {slot.key: slot for slot in slots}
 
-def _model(kind: type[BaseModel], value: dict[str, Any], closed: _Closed | None) -> BaseModel:
-    made = {}
-    for name, field in kind.model_fields.items():
-        names = (name, field.alias, field.validation_alias)
-        given = next((value[key] for key in names if isinstance(key, str) and key in value), MISSING)
-        if given is not MISSING:
-            made[name] = view(field.annotation, given, closed)
-    missing = {
-        name: None for name, field in kind.model_fields.items() if name not in made and field.is_required()
-    }
-    return kind.model_construct(set(made), **made, **missing)
+    def _finish(self, text: str, closed: _Frame | None) -> None:
+        """Take a finished value into the container that it is in."""
+        results = {key: self._finished(slot, text, closed) for key, slot in self._slots().items()}
+        if not self._frames:
+            ((self._value, _),) = results.values()
+            return
+        frame = self._frames[-1]
+        for builder in frame.builders.values():
+            value, error = results[builder.slot(frame.key).key]
+            builder.add(frame.key, value, error is None)
+        if self._on_item is not None and not frame.is_object:
+            *outer, (_, best) = self._chain()
+            value, error = results[best.slot(frame.key).key]
+            self._on_item(tuple(builder.name(one.key) for one, builder in outer), frame.key, value, error)
+        frame.finished.add(frame.key)
+        frame.key = None if frame.is_object else frame.key + 1
 
+    def _finished(self, slot: Slot, text: str, closed: _Frame | None) -> tuple[Any, Exception | None]:
+        """The value of a finished text at `slot`, and the error of its validation.
 
-def _array(kind: type, arguments: tuple[Any, ...], value: list[Any], closed: _Closed | None) -> Any:
-    if kind is tuple and arguments and arguments[-1] is not ...:
-        return tuple(view(part, item, closed) for part, item in zip(arguments, value, strict=False))
-    items = [view(arguments[0], item, closed) for item in value] if arguments else copy_containers(value)
-    if kind in (tuple, set, frozenset):
+        Validators may be written by users and raise anything: the value is then what it is without them.
+        """
         try:
-            return kind(items)
-        except TypeError:  # items that cannot be hashed yet
-            return items
-    return items
+            return self._index.validate(slot, text), None
+        except Exception as error:
+            refused = error
+        if closed is not None:
+            return closed.best(self._index, slot).view(), refused
+        for weaker in (self._index.plain(slot), _ANY):
+            try:
+                return self._index.validate(weaker, text), refused
+            except Exception:  # see above
+                continue
+        return None, refused
 
+    # -- open parts
 
-def _union(members: tuple[Any, ...], value: Any, closed: _Closed | None) -> Any:
-    """The member that fits best: for objects the one that knows most of the keys."""
-    if value is None and type(None) in members:
-        return None
-    candidates = [member for member in members if member is not type(None)]
-    if isinstance(value, dict):
-        scored = [(len(value.keys() & _keys(member)), -place) for place, member in enumerate(candidates)]
-        best = max(range(len(candidates)), key=lambda place: scored[place])
-        return view(candidates[best], value, closed)
-    for member in candidates:
-        if isinstance(value, list) == _is_array(member):
-            return view(member, value, closed)
-    return copy_containers(value)
+    def _chain(self) -> list[tuple[_Frame, Builder]]:
+        """The open containers from the outermost on, each with its best builder."""
+        chain = []
+        slot = self._index.root
+        for frame in self._frames:
+            builder = frame.best(self._index, slot)
+            chain.append((frame, builder))
+            if frame.key is not None:
+                slot = builder.slot(frame.key)
+        return chain
 
-
-def _leaf(annotation: Any, value: Any) -> Any:
-    if isinstance(value, Unfinished):
-        kind = get_origin(annotation) or annotation
-        return (
-            str(value)
-            if annotation in (Any, object) or isinstance(kind, type) and issubclass(str, kind)
-            else None
-        )
-    if annotation is type(value):
-        return value
-    if isinstance(value, (dict, list)):
-        return _converted(annotation, copy_containers(value))
-    try:
-        return _kept(annotation, value)
-    except TypeError:  # an annotation without a hash
-        return _converted(annotation, value)
-
-
-def _converted(annotation: Any, value: Any) -> Any:
-    try:
-        return _adapter(annotation).validate_python(value)
-    except (ValidationError, PydanticUserError, TypeError, RecursionError):
+    def _view(self) -> Any:
+        if self._value is not MISSING:
+            return self._value
+        string = self._reader.open_string
+        chain = self._chain()
+        if not chain:
+            return self._shown(self._index.root, string)
+        frame, builder = chain[-1]
+        value = MISSING if frame.key is None else self._shown(builder.slot(frame.key), string)
+        for frame, builder in reversed(chain):
+            value = builder.view(frame.key, value)
         return value
 
-
-# A long list of dates is looked at again with each token; 1, 1.0 and True are not the same.
-_kept = lru_cache(maxsize=4096, typed=True)(_converted)
-
-
-@lru_cache(maxsize=512)
-def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(annotation)
+    def _shown(self, slot: Slot, string: str | None) -> Any:
+        """An unfinished string at `slot`."""
+        roots = None if string is None else self._index.text_roots(slot)
+        return MISSING if roots is None else rooted(string, roots)
 
 
-@lru_cache(maxsize=512)
-def _hints(kind: Any) -> dict[str, Any]:
-    try:
-        return get_type_hints(kind)
-    except (NameError, TypeError):
-        return {}
+class GrowingText:
+    """The view of a text that is not JSON: what `show` makes of it; without that, nothing before it is whole."""
+
+    def __init__(self, show: Callable[[str], Any] | None, parse: Callable[[str], Any]) -> None:
+        self._show = show
+        self._parse = parse
+        self._is_whole = False
+
+    def __call__(self, text: str, whole: bool = False) -> Any:
+        """What there is of the value after `text`; None before there is anything."""
+        self._is_whole = whole
+        if whole:
+            return self._parse(text)
+        return self._show(text) if text and self._show is not None else None
+
+    def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
+        """Whether the text has ended."""
+        return self._is_whole
+
+    def holds_array(self, path: Sequence[str]) -> bool:
+        """No text holds arrays."""
+        return False
 
 
-def _keys(member: Any) -> frozenset[str]:
-    kind = get_origin(member) or member
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        aliases = [field.alias for field in kind.model_fields.values() if field.alias]
-        return frozenset([*kind.model_fields, *aliases])
-    return frozenset(_hints(kind)) if isinstance(kind, type) else frozenset()
-
-
-def _is_array(member: Any) -> bool:
-    kind = get_origin(member) or member
-    return isinstance(kind, type) and issubclass(kind, (list, tuple, set, frozenset))
-
-
-def _entry(
-    hints: dict[str, Any], name: str, value: dict[str, Any], default: Any, closed: _Closed | None
-) -> Any:
-    return view(hints.get(name, Any), value[name], closed) if name in value else default
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
+_ANY = SchemaIndex(TypeAdapter(Any)).root

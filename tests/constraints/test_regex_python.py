@@ -113,5 +113,5 @@ def test_bytes_are_refused() -> None:
 
 
 def test_unknown_dialect() -> None:
-    with pytest.raises(OptionError, match="'python' and 'ecma'"):
+    with pytest.raises(OptionError, match="'python', 'ecma' and 'rust'"):
         regex("a", dialect="perl")  # type: ignore[arg-type]

@@ -208,6 +208,93 @@ def test_assisted_sampling_stays_in_the_language(
         check_value(found)
 
 
+# One processor for prompts that begin with one another.
+
+FAMILY = [
+    "Is water wet",
+    "Is water wet ",
+    "Is water wet today",
+    "Is water wet?",
+    "Is water",
+    "Is water wety",
+    "Is",
+]
+WAYS: dict[str, dict[str, Any]] = {
+    "greedy": {"do_sample": False},
+    "sampled": {"do_sample": True},
+    "several samples": {"do_sample": True, "num_return_sequences": 3},
+    "beams": {"do_sample": False, "num_beams": 3, "num_return_sequences": 2},
+    "prompt lookup": {"do_sample": False, "prompt_lookup_num_tokens": 4},
+    "assisted": {"do_sample": False, "assistant_model": True},
+    "one token": {"do_sample": False, "max_new_tokens": 1},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "constraint", [sg.choice(["yes", "no"]), sg.regex("[a-f]{1,5}")], ids=["choice", "regex"]
+)
+def test_a_reused_processor_takes_no_prompt_for_a_continuation(
+    model: Any, assistant: Any, vocabulary: Any, constraint: Any, way: str
+) -> None:
+    options = {"max_new_tokens": 7, **WAYS[way]}
+    if "assistant_model" in options:
+        options["assistant_model"] = assistant
+    reused = ConstraintProcessor(constraint, vocabulary)
+    rng = random.Random(way)
+    prompts = [*FAMILY[:3], FAMILY[0], *(rng.choice(FAMILY) for _ in range(8 if way != "assisted" else 4))]
+    answer = ""
+    for number, prompt in enumerate(prompts):
+        if way != "one token" and number % 4 == 3 and prompts[number - 2] != prompts[number - 1]:
+            prompt = prompts[number - 1] + answer + rng.choice(["", ".", " and"])  # as in a conversation
+        inputs = encode(prompt)
+        outputs = []
+        for processor in (reused, ConstraintProcessor(constraint, vocabulary)):
+            torch.manual_seed(number)
+            outputs.append(
+                model.generate(**inputs, logits_processor=[processor], **options)[:, len(prompt) :]
+            )
+        assert torch.equal(*outputs), (number, prompt)
+        found = bytes(token for token in outputs[0][0].tolist() if token < 256).decode()
+        assert way == "one token" or sg.Matcher(constraint, vocabulary).explain(found).ok
+        answer = found
+
+
+def test_batches_of_prompts_that_go_on(model: Any, vocabulary: Any) -> None:
+    constraints = [sg.choice(["yes", "no"]), sg.regex("[0-9]{2}")]
+    reused = ConstraintProcessor(constraints, vocabulary)
+    for prompts in (
+        ["one", "two"],
+        ["one more", "two more"],
+        ["one", "two"],
+        ["oney", "two7"],
+        ["one.", "two."],
+    ):
+        for options in ({"do_sample": False}, {"do_sample": False, "num_beams": 3}):
+            fresh = ConstraintProcessor(constraints, vocabulary)
+            first = generate(model, fresh, *prompts, **options)
+            assert generate(model, reused, *prompts, **options) == first
+            assert first[0] in {b"yes", b"no"} and first[1].isdigit()
+
+
+def test_an_answer_that_the_mask_does_not_allow_is_a_prompt(vocabulary: Any) -> None:
+    """The example of water: tokens are words."""
+    words = [b"Is", b" water", b" wet", b" today", b"yes", b"no"]
+    vocabulary = Vocabulary.from_tokens([*words, None], eos_ids=[6])
+
+    def allowed(processor: Any, *ids: int) -> list[int]:
+        return torch.nonzero(processor(torch.tensor([ids]), torch.zeros(1, 7))[0] == 0).flatten().tolist()
+
+    processor = ConstraintProcessor(sg.choice(["yes", "no"]), vocabulary)
+    assert allowed(processor, 0, 1, 2) == [4, 5]
+    assert allowed(processor, 0, 1, 2, 4) == [6]
+    assert allowed(processor, 0, 1, 2, 3) == [4, 5]  # "Is water wet today"
+    assert allowed(processor, 0, 1, 2, 3, 5) == [6]
+    assert allowed(processor, 0, 1, 2) == [4, 5]
+    assert allowed(processor, 0, 1, 2, 3) == [4, 5]  # one token longer: a draft, or a prompt
+    assert allowed(processor, 0, 1, 2, 4) == [6]  # it was a draft
+
+
 # By hand: the scores depend on the ids alone.
 
 
@@ -219,7 +306,7 @@ def allowed(matcher: Matcher) -> set[int]:
 def test_scores_depend_on_the_ids_alone(vocabulary: Any, schema: Any) -> None:
     """Random jumps between drafts, copies and reorderings of four rows, against a fresh matcher each time."""
     rng = random.Random(5)
-    processor = ConstraintProcessor(schema, vocabulary)
+    processor = ConstraintProcessor(schema, vocabulary, prompt_length=3)
     prompt = [1, 2, 3]
     texts = [[] for _ in range(4)]  # type: list[list[int]]
     processor(torch.tensor([prompt] * 4), torch.zeros(4, WIDTH))
@@ -271,12 +358,18 @@ def test_half_precision(vocabulary: Any) -> None:
     assert torch.nonzero(out[0] == 0).flatten().tolist() == [ord("a")]
 
 
-@pytest.mark.parametrize(("width", "said"), [(100, "cannot produce"), (100_000, "more than padding")])
-def test_a_vocabulary_of_another_model(vocabulary: Any, width: int, said: str) -> None:
+@pytest.mark.parametrize(("width", "said"), [(100, "cannot produce"), (100_000, "100,000 tokens.*258")])
+def test_a_vocabulary_of_another_width(vocabulary: Any, width: int, said: str) -> None:
     processor = ConstraintProcessor(sg.choice(["ab"]), vocabulary)
     with pytest.raises(VocabularyMismatch, match=said) as caught:
         processor(torch.tensor([[1]]), torch.zeros(1, width))
-    assert "tokenizer that belongs to this model" in str(caught.value)
+    if width == 100:
+        assert "tokenizer that belongs to this model" in str(caught.value)
+    else:
+        assert f"size={width}" in str(caught.value)
+        wide = Vocabulary.from_tokens([bytes([i]) for i in range(256)], eos_ids=[EOS], size=width)
+        out = ConstraintProcessor(sg.choice(["ab"]), wide)(torch.tensor([[1]]), torch.zeros(1, width))
+        assert torch.nonzero(out[0] == 0).flatten().tolist() == [ord("a")]
 
 
 def test_unused_ids_may_be_missing_from_the_scores() -> None:

@@ -227,7 +227,7 @@ def test_posteriors_and_generations_are_of_the_penalised_law() -> None:
 
 def test_misuse_is_told() -> None:
     with pytest.raises(OptionError, match="RPG needs a grammar; this is a str"):
-        RPG("start: x")  # type: ignore[arg-type]
+        RPG("start: x")
     for wrong in (0, 1.5, "x", -1):
         with pytest.raises(OptionError, match="decay is"):
             RPG(LINES, decay=wrong)  # type: ignore[arg-type]

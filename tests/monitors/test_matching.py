@@ -345,7 +345,7 @@ def test_a_monitor_that_leaves_nothing_ends_soon_and_is_named(said: Any) -> None
     words = [f"is {a}{b}{c}".encode() for a in "abcdefghij" for b in "abcdefghij" for c in "abcdefghij"]
     known = sg.Vocabulary.from_tokens([None, *(bytes([b]) for b in range(256)), *words], [0])
     model = DistributionModel(known, lambda tokens: np.full(known.size, 1 / known.size))
-    result = sg.run(model, "", nothing_fits(said), max_tokens=20, seed=1, max_retries=4)
+    result = sg.run(model, "", nothing_fits(said), max_tokens=20, seed=1, max_backtracks=4)
     assert result.finish == "dead_end" and result.monitors.refused < 500
     assert "monitors refused" in str(result.error)
 

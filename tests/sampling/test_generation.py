@@ -356,7 +356,7 @@ def test_retries_are_bounded_and_the_row_alone_fails() -> None:
     model = ToyModel(LETTERS, lambda tokens: [0.01, 0.9, 0.01, 0.01, 0.01, 0.03, 0.03, 0, 0])
     hopeless = NaiveMatcher([], LETTERS, optimistic=[bytes(word) for word in product(b"bc", repeat=6)])
     dead, fine = generate_tokens(
-        model, [PROMPT] * 2, [hopeless, word_matcher()], SamplingOptions(max_retries=3)
+        model, [PROMPT] * 2, [hopeless, word_matcher()], SamplingOptions(max_backtracks=3)
     )
     assert dead.finish == "dead_end" and dead.retries == 3
     assert (fine.text, fine.finish) == ("bbb", "complete")

@@ -154,7 +154,7 @@ def test_temperature_follows_from_what_is_asked() -> None:
         ("top_p", 1.5),
         ("min_p", -0.1),
         ("max_tokens", -1),
-        ("max_retries", -1),
+        ("max_backtracks", -1),
         ("seed", -3),
         ("seed", ()),
         ("seed", "7"),

@@ -35,7 +35,7 @@ OPTIONS = st.builds(
     max_tokens=st.sampled_from([4, 20]),
     forced=st.booleans(),
     exact_weight=st.booleans(),
-    max_retries=st.sampled_from([0, 64]),
+    max_backtracks=st.sampled_from([0, 64]),
     close_within_budget=st.booleans(),
     noise=st.sampled_from(["uniform", "gumbel"]),
 )
@@ -126,7 +126,7 @@ def same(one: Generation, other: Generation) -> None:
                 seed=9,
                 max_tokens=4,
                 exact_weight=False,
-                max_retries=0,
+                max_backtracks=0,
                 close_within_budget=False,
                 noise="uniform",
             ),
@@ -134,7 +134,7 @@ def same(one: Generation, other: Generation) -> None:
         (
             ["aaba"],
             [""],
-            SamplingOptions(temperature=0, seed=0, max_tokens=4, max_retries=0, close_within_budget=False),
+            SamplingOptions(temperature=0, seed=0, max_tokens=4, max_backtracks=0, close_within_budget=False),
         ),
     ],
     seed=0,

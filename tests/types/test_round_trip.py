@@ -7,6 +7,7 @@ is validated by pydantic.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from structgen.matcher import Matcher
 from structgen.sampling import SamplingOptions, generate_tokens
 from structgen.types import output_type
+from structgen.types.output import OutputType
 from structgen.vocabulary import Vocabulary
 from tests.oracles.toy_model import ToyModel
 
@@ -58,17 +60,22 @@ def noisy_law(seed: int) -> Any:
     return law
 
 
-@pytest.mark.parametrize(("annotation", "good", "bad"), [*ZOO, (send, [], [])], ids=[*NAMES, "send"])
-def test_what_is_drawn_is_valid(annotation: Any, good: list[Any], bad: list[str]) -> None:
-    kind = output_type(annotation)
+def draws(kind: OutputType, rows: int = 12) -> Iterator[str]:
+    """Random texts of the type."""
     matcher = Matcher(kind.constraint, VOCABULARY)
-    rows = 12
     options = SamplingOptions(temperature=1, seed=4, max_tokens=160, close_within_budget=True)
     model = ToyModel(VOCABULARY, noisy_law(len(NAMES)))
     for draw in generate_tokens(model, [[0]] * rows, [matcher.fork() for _ in range(rows)], options):
         assert draw.finish == "complete", draw
-        kind.validate(draw.text)
-        kind.partial(draw.text)
+        yield draw.text
+
+
+@pytest.mark.parametrize(("annotation", "good", "bad"), [*ZOO, (send, [], [])], ids=[*NAMES, "send"])
+def test_what_is_drawn_is_valid(annotation: Any, good: list[Any], bad: list[str]) -> None:
+    kind = output_type(annotation)
+    for text in draws(kind):
+        kind.validate(text)
+        kind.partial(text)
 
 
 @pytest.mark.parametrize(("annotation", "good", "bad"), ZOO, ids=NAMES)

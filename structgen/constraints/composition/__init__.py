@@ -8,12 +8,14 @@ from .dispatching import dispatch
 from .forbidding import forbid
 from .parts import Special, optional, repeat, special, text
 from .temporal import OrderedItems, ltl_over
-from .thinking import Reasoning, reasoning
+from .thinking import CappedReasoning, Reasoning, ReasoningOptions, reasoning
 
 __all__ = [
+    "CappedReasoning",
     "Composition",
     "OrderedItems",
     "Reasoning",
+    "ReasoningOptions",
     "Special",
     "body_of",
     "dispatch",

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from structgen.constraints.base import IR, Broken, Constraint, Stop, as_constraint
+from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.expressions import (
     ANY,
     NOTHING,
@@ -53,14 +53,14 @@ class Dispatch(Composition):
 
     __slots__ = ("options", "triggers")
 
-    triggers: dict[str | Special, Constraint | str]
+    triggers: dict[str | Special, Operand]
     options: dict[str, Any]
 
     def __init__(
         self,
         body: Body,
         name: str,
-        triggers: dict[str | Special, Constraint | str],
+        triggers: dict[str | Special, Operand],
         options: dict[str, Any],
         rules: list[Rule],
     ) -> None:
@@ -89,7 +89,7 @@ class Dispatch(Composition):
 
 
 def dispatch(
-    triggers: Mapping[str | Special, Constraint | str],
+    triggers: Mapping[str | Special, Operand],
     *,
     at_least_one: bool = False,
     forbidden: str | Iterable[str] = (),
@@ -122,7 +122,7 @@ def dispatch(
 
 
 def dispatch_of(
-    triggers: Mapping[str | Special, Constraint | str],
+    triggers: Mapping[str | Special, Operand],
     *,
     at_least_one: bool = False,
     at_once: bool = False,
@@ -318,7 +318,7 @@ def _bounded(expression: RE, max_chars: int | None, more: int) -> RE:
 
 
 def _checked_triggers(
-    triggers: Mapping[str | Special, Constraint | str],
+    triggers: Mapping[str | Special, Operand],
 ) -> list[tuple[str, bool, Constraint]]:
     if not isinstance(triggers, Mapping):
         raise ConstraintError(

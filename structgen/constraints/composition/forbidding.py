@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 
-from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.base import Constraint, Operand, as_constraint
 from structgen.constraints.expressions import RE, complement, intersect, scope
 from structgen.constraints.grammar.bodies import choice_of
 from structgen.constraints.grammar.constraint import GrammarConstraint
@@ -34,7 +34,7 @@ _SPLIT_OFF = " (forbidden)"
 
 
 def forbid(
-    constraint: Constraint | str,
+    constraint: Operand,
     patterns: str | Iterable[str],
     *,
     terminal: str | None = None,

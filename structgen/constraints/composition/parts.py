@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from structgen.constraints.base import Constraint, as_constraint
+from structgen.constraints.base import Operand, as_constraint
 from structgen.constraints.expressions import ANY, intersect
 from structgen.constraints.expressions import repeat as repeat_expression
 from structgen.constraints.grammar.bodies import EMPTY, sequence_of
@@ -63,10 +63,10 @@ def text(
 
 
 def repeat(
-    constraint: Constraint | str,
+    constraint: Operand,
     min: int = 0,
     max: int | None = None,
-    separator: Constraint | str | None = None,
+    separator: Operand | None = None,
 ) -> Composition:
     """`constraint` from `min` to `max` times (None: without bound), with `separator` between any two."""
     operand = as_constraint(constraint)
@@ -83,7 +83,7 @@ def repeat(
     return Composition(several if low else ("repeat", several, 0, 1), name, parts=[operand])
 
 
-def optional(constraint: Constraint | str) -> Composition:
+def optional(constraint: Operand) -> Composition:
     """`constraint`, or nothing."""
     operand = as_constraint(constraint)
     name = f"optionally {operand.describe()}"

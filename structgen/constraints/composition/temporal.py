@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from structgen.constraints.base import IR, Broken, Constraint, Stop, as_constraint
+from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body, Grammar, Rule
 from structgen.constraints.grammar.lowered import Lowered
@@ -21,12 +21,10 @@ from structgen.constraints.grammar.lowering import lower
 from structgen.constraints.ltl import Automaton, Formula, all_of, any_of, atom, automaton, conflict, english
 from structgen.constraints.ltl.formula import TRUE, as_formula, make
 from structgen.errors import (
-    CombinationError,
     LimitExceeded,
     OptionError,
     UnsatisfiableFormula,
     a_kind,
-    with_kind,
 )
 
 from .composed import body_of, text_of
@@ -103,13 +101,13 @@ class OrderedItems(Lowered):
 
 
 def ltl_over(
-    items: Mapping[str, Constraint | str],
+    items: Mapping[str, Operand],
     formula: Formula | str | Sequence[Formula | str],
     *,
     max_items: int | None = None,
-    separator: Constraint | str = ", ",
-    open: Constraint | str = "[",
-    close: Constraint | str = "]",
+    separator: Operand = ", ",
+    open: Operand = "[",
+    close: Operand = "]",
 ) -> OrderedItems:
     """A list of items whose kinds satisfy a formula of temporal logic on finite traces; by default a JSON array.
 
@@ -141,7 +139,7 @@ def ltl_over(
         isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 1
     ):
         raise OptionError(f"max_items is {max_items!r:.40}; it must be a whole number, 1 or more")
-    kinds = {name: _kind(name, one) for name, one in items.items()}
+    kinds = {name: as_constraint(one) for name, one in items.items()}
     given = [formula] if isinstance(formula, Formula | str) else list(formula)
     formulas = [as_formula(one) for one in given]
     for one in formulas:
@@ -161,18 +159,8 @@ def ltl_over(
     return OrderedItems(kinds, formulas, Grammar((first, *rules), "list"), options)
 
 
-def _piece(given: Constraint | str) -> Body:
+def _piece(given: Operand) -> Body:
     return text_of(given) if isinstance(given, str) else body_of(as_constraint(given))
-
-
-def _kind(name: str, given: Any) -> Constraint:
-    try:
-        return as_constraint(given)
-    except CombinationError:
-        raise OptionError(
-            f"the items {name!r:.60} are {with_kind(given)}",
-            hint="Give a constraint, such as sg.json_schema(...), sg.regex(...) or sg.constraint_for_type(...).",
-        ) from None
 
 
 def _left(found: Automaton, kinds: int) -> list[int | None]:

@@ -1,23 +1,29 @@
-"""Reasoning, then the answer: ``<think>...</think>`` in front of any constraint.
+"""Reasoning, then the answer: ``<think>...</think>`` in front of any constraint or type.
 
+What: `reasoning` makes a composition, an automaton like any other. With `max_tokens` it makes a `CappedReasoning`. No
+automaton over texts can state that cap: its matcher counts tokens while a text grows (`structgen.capped_matcher`).
 Invariant: the reasoning ends at the first `close`, so what comes after it is the answer and nothing else.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
 
-from structgen.constraints.base import Constraint, as_constraint
+from structgen.brief import short_repr
+from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body
-from structgen.errors import OptionError, OutputInvalid
+from structgen.errors import CombinationError, OptionError, OutputInvalid
 
 from .composed import Composition, body_of
 from .dispatching import stretch_until
 from .parts import Special, checked_count, checked_texts
 
-__all__ = ["Reasoning", "Thought", "reasoning"]
+__all__ = ["CappedReasoning", "Reasoning", "ReasoningOptions", "Thought", "reasoning"]
 
 _MOST_LINES = 2
 """Line ends between the reasoning and the answer."""
@@ -34,17 +40,29 @@ class Thought(NamedTuple):
 class Reasoning(Composition):
     """Made by `reasoning`."""
 
-    __slots__ = ("close", "is_optional", "open")
+    __slots__ = ("answer", "close", "is_optional", "open")
 
     open: str
     close: str
     is_optional: bool
+    spells_specials = True
+    """The markers may be special tokens, and `read` looks for them."""
+    answer: Operand
+    """The constraint, the string or the type of what follows the reasoning."""
 
-    def __init__(self, body: Body, open: str, close: str, is_optional: bool, answer: Constraint) -> None:
+    def __init__(
+        self, body: Body, open: str, close: str, is_optional: bool, answer: Operand, part: Constraint
+    ) -> None:
         object.__setattr__(self, "open", open)
         object.__setattr__(self, "close", close)
         object.__setattr__(self, "is_optional", is_optional)
-        super().__init__(body, f"reasoning until {close!r}, then the answer", parts=[answer])
+        object.__setattr__(self, "answer", answer)
+        super().__init__(body, f"reasoning until {close!r}, then the answer", parts=[part])
+
+    @property
+    def markers(self) -> tuple[str, str]:
+        """The texts before and after the reasoning; the first is empty if the prompt has it already."""
+        return self.open, self.close
 
     def read(self, text: str) -> Thought:
         """The reasoning and the answer of a finished text, as `Vocabulary.spelled` tells it from its tokens."""
@@ -62,19 +80,113 @@ class Reasoning(Composition):
         return Thought(thought, answer)
 
 
+class CappedReasoning(Constraint):
+    """Made by `reasoning` with `max_tokens`."""
+
+    __slots__ = ("max_tokens", "reasoning")
+
+    reasoning: Reasoning
+    """The same without the cap."""
+    spells_specials = True
+    max_tokens: int
+
+    def __init__(self, reasoning: Reasoning, max_tokens: int) -> None:
+        object.__setattr__(self, "reasoning", reasoning)
+        object.__setattr__(self, "max_tokens", max_tokens)
+
+    def matcher_class(self) -> Any:
+        """The class whose instances match it, in a layer above this one."""
+        return import_module("structgen.capped_matcher").CappedMatcher
+
+    @property
+    def markers(self) -> tuple[str, str]:
+        """See `Reasoning.markers`."""
+        return self.reasoning.markers
+
+    def read(self, text: str) -> Thought:
+        """See `Reasoning.read`."""
+        return self.reasoning.read(text)
+
+    def lower(self) -> IR:
+        raise CombinationError(
+            "reasoning with max_tokens cannot be a part of another constraint: its tokens are counted while a text "
+            "grows",
+            hint="Bound the reasoning with max_chars instead, or put the other constraint into its answer.",
+        )
+
+    def tree_size(self) -> int:
+        return self.reasoning.tree_size()
+
+    def describe(self) -> str:
+        return f"{self.reasoning.describe()}, at most {self.max_tokens} tokens of reasoning"
+
+    def instructions(self) -> str:
+        return self.reasoning.instructions()
+
+    def shown(self, names: Sequence[str]) -> list[str]:
+        return self.reasoning.shown(names)
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        return self.reasoning.broken(stop, questions)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CappedReasoning):
+            return False if isinstance(other, Constraint) else NotImplemented
+        return self.max_tokens == other.max_tokens and self.reasoning == other.reasoning
+
+    def __hash__(self) -> int:
+        return hash((self.max_tokens, self.reasoning))
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+
+@short_repr
+@dataclass(frozen=True)
+class ReasoningOptions:
+    """The options of `reasoning`, for annotations.
+
+    Example: ``Annotated[sg.Thinking[Person], sg.ReasoningOptions(max_tokens=200)]``.
+    """
+
+    open: str | Special | None = "<think>"
+    close: str | Special = "</think>"
+    max_chars: int | None = None
+    max_tokens: int | None = None
+    optional: bool = False
+
+    def around(self, answer: Operand) -> Reasoning | CappedReasoning:
+        """Return `reasoning(answer)` with these options."""
+        return reasoning(answer, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+
+
 def reasoning(
-    answer: Constraint | str,
+    answer: Operand,
     *,
     open: str | Special | None = "<think>",
     close: str | Special = "</think>",
     max_chars: int | None = None,
+    max_tokens: int | None = None,
     optional: bool = False,
-) -> Reasoning:
-    """Free text between `open` and `close`, at most `max_chars` characters of it, then `answer`.
+) -> Reasoning | CappedReasoning:
+    """Free text between `open` and `close`, then `answer`.
 
-    `open` is None where the prompt ends with it already, as the templates of some models do. Either marker is a
-    special token where the tokenizer has it as one, and text elsewhere. One or two line ends may stand before the
-    answer. With `optional` the answer may also come at once.
+    As the output type of `generate`, `run`, `stream` and `sample` it gives a `Thinking`: the reasoning, and the value
+    of the answer.
+
+    Args:
+        answer: What follows the reasoning: a type, a constraint or a string. One or two line ends may stand before it.
+        open: The text or special token before the reasoning. None if the prompt ends with it already, as the chat
+            templates of some models do. A marker is a special token where the tokenizer has it as one.
+        close: The text or special token that ends the reasoning.
+        max_chars: The most characters of reasoning.
+        max_tokens: The most tokens that hold reasoning. The tokens of the markers do not count. The answer is not
+            shortened.
+        optional: The answer may come without reasoning.
+
+    Raises:
+        OptionError: `optional` without `open`, or a bound that is no whole number.
+        TypeNotSupported: `answer` is neither a constraint nor a string nor a type.
     """
     (end,) = checked_texts(close.token if isinstance(close, Special) else close, "close=")
     begin = open.token if isinstance(open, Special) else open or ""
@@ -87,14 +199,16 @@ def reasoning(
         )
     if max_chars is not None:
         checked_count(max_chars, "max_chars")
+    if max_tokens is not None:
+        checked_count(max_tokens, "max_tokens")
     lines: Body = ("text", repeat(literal("\n"), 0, _MOST_LINES))
     thought = thought_of(begin, end, max_chars)
     given = as_constraint(answer)
     last = _answer(given, begin if optional else "")
     first = sequence_of((thought, lines))
-    return Reasoning(
-        sequence_of((choice_of((EMPTY, first)) if optional else first, last)), begin, end, optional, given
-    )
+    body = sequence_of((choice_of((EMPTY, first)) if optional else first, last))
+    made = Reasoning(body, begin, end, optional, answer, given)
+    return made if max_tokens is None else CappedReasoning(made, max_tokens)
 
 
 def _answer(answer: Constraint, begin: str) -> Body:

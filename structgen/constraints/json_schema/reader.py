@@ -298,8 +298,11 @@ class Reader:
             raise self.invalid(keyword, "must be a regular expression in a string")
         from structgen.constraints.regex import pattern_language
 
+        dialect = self.schema.get("x-pattern-dialect", "ecma")
+        if dialect not in ("ecma", "python", "rust"):
+            raise self.invalid("x-pattern-dialect", "must be 'ecma', 'python' or 'rust'")
         try:
-            return pattern_language(pattern)
+            return pattern_language(pattern, dialect)
         except RegexError as error:
             place = self.at(keyword)
             error.where = place if keyword == "pattern" else f"{place}/{escape(pattern)}"

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from structgen.extras import needed
+
 from .automaton import Automaton, Branch
 from .formula import FALSE, TRUE, Formula, all_of, any_of, atom
 from .simplify import simplify
@@ -35,7 +37,8 @@ def dot(automaton: Automaton, *, dead: bool = False) -> str:
 def plot(automaton: Automaton, axes: Any = None, *, dead: bool = False) -> Any:
     """Draw it; needs matplotlib. Returns the axes."""
     if axes is None:
-        from matplotlib import pyplot
+        with needed("plot() of an automaton", extra="plot"):
+            from matplotlib import pyplot
 
         _, axes = pyplot.subplots(figsize=(8, 5))
     states = list(_shown(automaton, dead))

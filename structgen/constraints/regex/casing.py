@@ -28,6 +28,7 @@ CASED_BLOCKS = (
 _EXTRA_ASCII = {
     "python": {"i": "\u0130\u0131", "s": "\u017f", "k": "\u212a"},
     "ecma": {"s": "\u017f", "k": "\u212a"},
+    "rust": {"s": "\u017f", "k": "\u212a"},
 }
 
 

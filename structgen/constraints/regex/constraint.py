@@ -20,10 +20,11 @@ from .ecma import EcmaParser, ecma_flags
 from .looks import close
 from .parser import DEFAULT_LIMITS, NO_FLAGS, Parser, RegexLimits
 from .python import PythonParser, python_flags
+from .rust import RustParser, rust_flags
 
 __all__ = ["Dialect", "RegexConstraint", "pattern_language", "regex"]
 
-Dialect = Literal["python", "ecma"]
+Dialect = Literal["python", "ecma", "rust"]
 
 
 class RegexConstraint(Constraint):
@@ -70,8 +71,8 @@ def regex(
 ) -> RegexConstraint:
     """Texts that `pattern` matches in full.
 
-    `dialect` is ``"python"`` (the `re` module) or ``"ecma"`` (JavaScript, as in JSON Schema); `flags` are
-    those of `re`. A compiled pattern brings its own flags.
+    `dialect` is ``"python"`` (the `re` module), ``"ecma"`` (JavaScript, as in JSON Schema) or ``"rust"`` (the crate
+    `regex`, as in pydantic); `flags` are those of `re`. A compiled pattern brings its own flags.
     """
     if isinstance(pattern, re.Pattern):
         flags |= pattern.flags & ~re.UNICODE
@@ -95,7 +96,11 @@ def _parser(pattern: str, dialect: Dialect, flags: int, limits: RegexLimits) -> 
         return EcmaParser(pattern, ecma_flags(flags) if flags else NO_FLAGS, limits)
     if dialect == "python":
         return PythonParser(pattern, python_flags(flags) if flags else NO_FLAGS, limits)
-    raise OptionError(f"there is no regex dialect {dialect!r}", hint="The dialects are 'python' and 'ecma'.")
+    if dialect == "rust":
+        return RustParser(pattern, rust_flags(flags) if flags else NO_FLAGS, limits)
+    raise OptionError(
+        f"there is no regex dialect {dialect!r}", hint="The dialects are 'python', 'ecma' and 'rust'."
+    )
 
 
 def _language(parser: Parser, around: RE) -> RE:

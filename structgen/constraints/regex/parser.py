@@ -113,6 +113,8 @@ class Parser:
     class_cache: ClassVar[dict[tuple[str, Flags], RE]]
     look_repeats: ClassVar[bool] = True
     """May a quantifier follow a look-around?"""
+    quantifiers_repeat: ClassVar[bool] = False
+    """Does a quantifier after another one repeat the repetition?"""
 
     def __init__(self, pattern: str, flags: Flags = NO_FLAGS, limits: RegexLimits = DEFAULT_LIMITS) -> None:
         self.pattern = pattern
@@ -391,9 +393,9 @@ class Parser:
         """Repeats the last item; a lazy mark changes no language, a possessive one is refused."""
         start, stop = self.position, self.position + length
         mark = self.pattern[stop : stop + 1]
-        if self.last != _ATOM:
+        if self.last != _ATOM and not (self.last == _REPEATED and self.quantifiers_repeat):
             self._refuse_quantifier(start, stop)
-        if mark == "+":
+        if mark == "+" and not self.quantifiers_repeat:
             raise self.unsupported("possessive quantifiers", start, stop + 1)
         self.items[-1] = repeat(self.items[-1], low, high)
         self.position = stop + (mark == "?")
@@ -557,6 +559,8 @@ _ADVICE = {
     "possessive quantifiers": "Leave the second '+' out: for a set of texts, backtracking does not matter.",
     "atomic groups": "Use (?:...): for a set of texts, backtracking does not matter.",
     "conditional groups": "Write the cases as alternatives.",
+    "look-arounds in the Rust dialect": "The crate has none; for pydantic set regex_engine='python-re'.",
+    "CRLF modes": "Write (?:\\r\\n|\\n) for a line end.",
     "recursive patterns": "Nested structure needs a grammar or a recursive JSON Schema.",
 }
 

@@ -156,7 +156,7 @@ def test_compositions_are_constraints_like_others() -> None:
         (lambda: text(max_chars=2, min_chars=3), "max_chars is 2, below the least, 3"),
         (lambda: repeat("a", 2, 1), "max is 1, below the least, 2"),
         (lambda: repeat("a", True), "min is True"),
-        (lambda: repeat(3), "a constraint combines with constraints and strings, not with an int"),
+        (lambda: repeat(3), "3 is a value, not a type"),
         (lambda: special(""), "special() cannot look for the empty text"),
     ],
 )

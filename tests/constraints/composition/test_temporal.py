@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import structgen as sg
 from structgen.constraints.ltl import Formula, all_of
-from structgen.errors import ConstraintError, OptionError, UnsatisfiableFormula
+from structgen.errors import ConstraintError, OptionError, TypeNotSupported, UnsatisfiableFormula
 
 from ...oracles.trace_semantics import holds
 from ...strategies.formulas import ATOMS, formulas
@@ -114,5 +114,5 @@ def test_separators_may_be_constraints() -> None:
     )
     for text in ("a,b", "a, b.", "b"):
         assert sg.Matcher(listed, sg.Vocabulary.of_bytes()).explain(text).ok
-    with pytest.raises(OptionError, match="the items 'a'"):
-        sg.ltl_over({"a": int}, "F a")  # type: ignore[dict-item]
+    with pytest.raises(TypeNotSupported, match="3 is a value, not a type"):
+        sg.ltl_over({"a": 3}, "F a")

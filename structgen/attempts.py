@@ -1,0 +1,79 @@
+"""Asking a model again: what each attempt gave, and the messages that show the model its mistake.
+
+Why: local and remote models are asked again in the same way, so that a prompt moves from one to the other unchanged. A
+model that is shown its answer and what is wrong with it corrects it more often than one that only draws again.
+Invariant: the user's messages are unchanged; feedback is added after them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from structgen.errors import PromptError
+
+__all__ = ["Account", "Attempt", "Message", "attempt_seed", "feedback", "messages_of"]
+
+Message = dict[str, Any]
+_MOST_QUOTED = 4_000
+"""Characters of an answer that the model is shown."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One answer of a model."""
+
+    text: str
+    problem: str
+    """What was wrong with it; empty where it was right."""
+    tokens: int
+    """Generated tokens. Of a server as it counts them; an estimate from the length where it does not say."""
+    seconds: float
+    dialect: str
+    """How the constraint was applied: "mask" for a local model; for a server the dialect in which it was sent, "none"
+    where it was not sent."""
+
+
+@dataclass
+class Account:
+    """What an answer took."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Dialects in which the server refused the constraint, each with the server's sentence; in this call or an earlier
+    one that this call keeps to."""
+
+    @property
+    def tokens(self) -> int:
+        """Generated tokens of all attempts."""
+        return sum(one.tokens for one in self.attempts)
+
+
+def messages_of(prompt: Any) -> list[Message]:
+    """Return the prompt as messages: a text is what the user says."""
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    if isinstance(prompt, Sequence) and prompt and all(isinstance(one, Mapping) for one in prompt):
+        return [dict(one) for one in prompt]
+    raise PromptError(
+        f"a prompt is a text or a list of messages, not {prompt!r:.60}",
+        hint='Messages look like {"role": "user", "content": "..."}.',
+    )
+
+
+def attempt_seed(seed: int | Sequence[int], attempt: int) -> int:
+    """Return the seed of an attempt, counted from 0: always the same one, and another for each later attempt."""
+    parts: list[Any] = list(seed) if isinstance(seed, (list, tuple)) else [seed]
+    digest = hashlib.sha256(repr([*map(int, parts), attempt]).encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def feedback(text: str, problem: str, was_cut: bool) -> list[Message]:
+    """Return the messages after a wrong answer: the answer, and what is wrong with it."""
+    shown = text if len(text) <= _MOST_QUOTED else text[:_MOST_QUOTED] + " ..."
+    wanted = "Answer again, shorter." if was_cut else "Answer again, and correct exactly that."
+    shown = shown.encode("utf-8", "replace").decode()
+    said = f"That answer is wrong: {problem}\n\n{wanted} Write the answer alone, nothing before or after it."
+    return [{"role": "assistant", "content": shown or "(nothing)"}, {"role": "user", "content": said}]

@@ -1,0 +1,340 @@
+"""Reasoning with a cap in tokens being matched: a matcher that counts the tokens that hold reasoning.
+
+Why: a cap in tokens is what budgets of servers and models are stated in. No automaton over texts can state it, since
+one text has many tokenizations, so the count is kept beside the automaton's state.
+What: a token counts if one of its bytes lies between the markers. Far from the cap the mask is that of the automaton.
+Near it, a token is allowed if the closing marker can still be written in time: tokens that end inside a character keep
+one token for each byte that is missing, and once the cap is used up only the marker's own tokens are left.
+Invariant: at most `max_tokens` tokens hold reasoning, and ``mask()`` allows a token iff ``advance`` takes it. The mask
+is never empty before the end, as long as the vocabulary has a token for each byte.
+Cost: a few comparisons for each token; the first mask near a cap reads the vocabulary once.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.constraints.base import constraint_of
+from structgen.constraints.composition import CappedReasoning
+from structgen.errors import EmptyConstraint
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["CappedMatcher"]
+
+_BEFORE, _INSIDE, _AFTER = range(3)
+_LONGEST_REST = 3
+"""Bytes that a character of UTF-8 may lack after its first one."""
+
+
+class _Frame(NamedTuple):
+    """The state after a token. Forks share frames, as they are functions of the tokens."""
+
+    previous: _Frame | None
+    phase: int
+    """Before, inside or after the reasoning."""
+    used: int = 0
+    """Tokens with a byte after the opening marker."""
+    length: int = 0
+    """Bytes of reasoning so far; before it, bytes of the opening marker so far."""
+    limit: int | None = None
+    """Where the first token over the cap begins, in bytes of reasoning: the closing marker begins there or before."""
+    tail: bytes = b""
+    """The last bytes of reasoning: as many as may belong to the marker, or to a character."""
+
+
+@dataclass(frozen=True)
+class _Marker:
+    """How a vocabulary spells the closing marker."""
+
+    text: bytes
+    token: int | None
+    """Its special token; None: it is text."""
+    candidates: NDArray[np.int64]
+    """Tokens that continue the marker from some byte of it."""
+    live: tuple[bool, ...]
+    """For each number of its bytes, whether tokens spell the rest without going beyond it."""
+    ends: NDArray[np.int8]
+    """For each token the bytes that its last character lacks; -1 for a token that only continues a character."""
+
+    def borders(self, tail: bytes) -> Iterator[int]:
+        """The numbers of bytes of the marker that `tail` may end with, zero included."""
+        for size in range(min(len(tail), len(self.text) - 1), -1, -1):
+            if self.live[size] and tail.endswith(self.text[:size]):
+                yield size
+
+
+class CappedMatcher(Matcher):
+    """Made by `Matcher` for constraints of `structgen.reasoning` with `max_tokens`."""
+
+    __slots__ = ("_frame", "_marker", "_masks", "_open", "_open_token", "most")
+
+    most: int
+
+    def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
+        constraint = constraint_of(constraint)
+        assert isinstance(constraint, CappedReasoning)
+        super().__init__(constraint.reasoning, vocabulary)
+        self.constraint = constraint
+        self.most = constraint.max_tokens
+        self._open = constraint.reasoning.open.encode()
+        self._open_token = vocabulary.specials.get(constraint.reasoning.open)
+        self._marker = _marker_of(constraint.reasoning.close, vocabulary)
+        self._frame = _Frame(None, _BEFORE if self._open else _INSIDE)
+        self._masks: tuple[_Frame, NDArray[np.int32]] | None = None
+        if not self._marker.live[0]:
+            raise EmptyConstraint(
+                f"no tokens of this vocabulary spell the closing marker {constraint.reasoning.close!r} alone",
+                hint="Give another close=, or leave out max_tokens and bound the reasoning with max_chars.",
+            )
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many tokens hold reasoning, if the closing marker ends as early as it can."""
+        frame = self._frame
+        return frame.used if frame.limit is None else self.most
+
+    # -- the count
+
+    def _after(self, frame: _Frame, token: int) -> tuple[_Frame, bool]:
+        """The frame after a token that the automaton allows, and whether the cap allows it."""
+        data = self.vocabulary.token_bytes(token) or b""
+        if frame.phase == _BEFORE:
+            if token == self._open_token:
+                return _Frame(frame, _INSIDE), True
+            if self._open_token is None and self._open[frame.length :].startswith(data):
+                length = frame.length + len(data)
+                return _Frame(
+                    frame, _INSIDE if length == len(self._open) else _BEFORE, 0, length % len(self._open)
+                ), True
+            rest = self._open[frame.length :]
+            if self._open_token is not None or not data.startswith(rest):
+                return _Frame(frame, _AFTER), True  # an answer without reasoning
+            return self._inside(_Frame(frame, _INSIDE), frame, token, data[len(rest) :])
+        if frame.phase == _INSIDE:
+            return self._inside(frame, frame, token, data)
+        return _Frame(frame, _AFTER), True
+
+    def _inside(self, frame: _Frame, previous: _Frame, token: int, data: bytes) -> tuple[_Frame, bool]:
+        marker, start, count = self._marker, frame.length, frame.used + 1
+        if token == marker.token:
+            return _Frame(previous, _AFTER), True
+        limit = start if count == self.most + 1 else frame.limit
+        known = frame.tail + data
+        if marker.token is None and (place := known.find(marker.text)) >= 0:
+            return _Frame(previous, _AFTER), limit is None or start - len(frame.tail) + place <= limit
+        length = start + len(data)
+        kept = max(len(marker.text) - 1, _LONGEST_REST)
+        after = _Frame(previous, _INSIDE, count, length, limit, known[-kept:])
+        if limit is None:
+            lacking = _lacking(after.tail)
+            if lacking == 0 or count + lacking <= self.most:
+                return after, True
+            return after, marker.token is None and any(size > 0 for size in marker.borders(after.tail))
+        if marker.token is not None:
+            return after, False
+        return after, any(length - size <= limit for size in marker.borders(after.tail))
+
+    @property
+    def _is_near(self) -> bool:
+        """Whether the cap may refuse what the automaton allows."""
+        frame = self._frame
+        return frame.phase != _AFTER and frame.used + 1 + _LONGEST_REST > self.most
+
+    # -- masks
+
+    def mask(self) -> NDArray[np.int32]:
+        words = super().mask()
+        if not self._is_near or self.is_finished:
+            return words
+        if self._masks is None or self._masks[0] is not self._frame:
+            kept = self._kept(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")))
+            bits = np.zeros(len(words) * 32, dtype=np.uint8)
+            bits[kept] = 1
+            found: NDArray[np.int32] = np.packbits(bits, bitorder="little").view(np.int32)
+            found.setflags(write=False)
+            self._masks = self._frame, found
+        return self._masks[1]
+
+    def _kept(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the automaton's tokens that the cap allows."""
+        frame, marker = self._frame, self._marker
+        if frame.phase == _INSIDE and frame.used >= self.most:
+            ids = (
+                ids[ids == marker.token]
+                if marker.token is not None
+                else np.intersect1d(ids, marker.candidates)
+            )
+            sure = ids[:0]
+        elif frame.phase == _INSIDE:
+            lacking = marker.ends[ids]
+            is_sure = (lacking == 0) | ((lacking > 0) & (frame.used + 1 + lacking <= self.most))
+            sure, ids = ids[is_sure], ids[~is_sure]
+        else:
+            sure = ids[:0]
+        doubtful = [token for token in ids.tolist() if self._after(frame, token)[1]]
+        return np.concatenate([sure, np.array(doubtful, dtype=np.int64)])
+
+    def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
+        super().fill(out, row)
+        if self._is_near:
+            out[row, : self.vocabulary.words] = self.mask()
+
+    def allowed_count(self) -> int:
+        return _count(self.mask()) if self._is_near else super().allowed_count()
+
+    # -- reading
+
+    def advance(self, token_id: int) -> bool:
+        if self.is_finished or not super().advance(token_id):
+            return False
+        after, fits = self._after(self._frame, token_id)
+        if not fits:
+            super().rollback(1)
+            return False
+        self._frame = after
+        return True
+
+    def accepts(self, token_ids: Sequence[int]) -> int:
+        count = 0
+        for token in token_ids:
+            if not self.advance(token):
+                break
+            count += 1
+        self.rollback(count)
+        return count
+
+    def rollback(self, n: int) -> None:
+        super().rollback(n)
+        for _ in range(n):
+            assert self._frame.previous is not None
+            self._frame = self._frame.previous
+
+    def reset(self) -> None:
+        self.rollback(len(self._native.tokens))
+
+    def fork(self) -> CappedMatcher:
+        other = super().fork()
+        assert isinstance(other, CappedMatcher)
+        for name in CappedMatcher.__slots__:
+            setattr(other, name, getattr(self, name))
+        return other
+
+    # -- what follows for certain
+
+    def forced(self, most: int = 256) -> list[int]:
+        found = super().forced(most)
+        if found or not self._is_near:
+            return found
+        try:
+            while len(found) < most and self._is_near:
+                words = self.mask()
+                if _count(words) != 1:
+                    break
+                token = int(np.unpackbits(words.view(np.uint8), bitorder="little").argmax())
+                if not self.advance(token):
+                    break
+                found.append(token)
+        finally:
+            self.rollback(len(found))
+        return found
+
+    def witness(self, max_tokens: int | None = None) -> list[int] | None:
+        found = super().witness(max_tokens)
+        if found is not None and self.accepts(found) == len(found):
+            return found
+        if self._frame.phase != _INSIDE:
+            return None
+        # The completion of the automaton goes on with the reasoning; this one ends it at once.
+        ended: list[int] = []
+        try:
+            while self._frame.phase == _INSIDE and len(ended) <= len(self._marker.text) + _LONGEST_REST:
+                token = self._next_to_end()
+                if token is None or not self.advance(token):
+                    return None
+                ended.append(token)
+            room = None if max_tokens is None else max_tokens - len(ended)
+            rest = super().witness(room) if room is None or room >= 0 else None
+        finally:
+            self.rollback(len(ended))
+        return None if rest is None else [*ended, *rest]
+
+    def _next_to_end(self) -> int | None:
+        """A token on the way to the end of the reasoning: of the marker, or the shortest that ends a character."""
+        frame, marker = self._frame, self._marker
+        words = self.mask()
+        ids = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+        if marker.token is not None and marker.token in ids:
+            return marker.token
+        best: tuple[int, int] | None = None
+        for token in (
+            ids.tolist() if _lacking(frame.tail) else np.intersect1d(ids, marker.candidates).tolist()
+        ):
+            after, fits = self._after(frame, token)
+            if not fits:
+                continue
+            if _lacking(frame.tail):
+                rank = _lacking(after.tail) * 100 + len(self.vocabulary.token_bytes(token) or b"")
+            elif after.phase == _AFTER:
+                rank = -1
+            else:
+                rank = len(marker.text) - next(marker.borders(after.tail), 0)
+            if best is None or rank < best[0]:
+                best = rank, token
+        return None if best is None else best[1]
+
+
+_markers: weakref.WeakKeyDictionary[Vocabulary, dict[str, _Marker]] = weakref.WeakKeyDictionary()
+
+
+def _marker_of(close: str, vocabulary: Vocabulary) -> _Marker:
+    """The marker as the vocabulary spells it; kept as long as the vocabulary is."""
+    kept = _markers.setdefault(vocabulary, {})
+    if close not in kept:
+        kept[close] = _read_marker(close.encode(), vocabulary.specials.get(close), vocabulary)
+    return kept[close]
+
+
+def _read_marker(text: bytes, special: int | None, vocabulary: Vocabulary) -> _Marker:
+    rests = [text[start:] for start in range(len(text))]
+    first = frozenset(text)
+    spelled: set[bytes] = set()
+    candidates: list[int] = []
+    ends = np.zeros(vocabulary.words * 32, dtype=np.int8)
+    for token in range(vocabulary.size):
+        data = vocabulary.token_bytes(token)
+        if not data:
+            continue
+        if data[-1] >= 0x80:
+            ends[token] = _lacking(data) if any(byte & 0xC0 != 0x80 for byte in data[-4:]) else -1
+        if data[0] in first and any(rest.startswith(data) or data.startswith(rest) for rest in rests):
+            candidates.append(token)
+            spelled.add(data)
+    live = [False] * len(text) + [True]
+    for start in range(len(text) - 1, -1, -1):
+        live[start] = any(live[start + len(one)] for one in spelled if text.startswith(one, start))
+    if special is not None:
+        live[0] = True
+    return _Marker(text, special, np.array(candidates, dtype=np.int64), tuple(live), ends)
+
+
+def _lacking(data: bytes) -> int:
+    """How many bytes the last character lacks."""
+    for back in range(1, min(len(data), 4) + 1):
+        byte = data[-back]
+        if byte < 0x80:
+            return 0
+        if byte >= 0xC0:
+            size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return max(0, size - back)
+    return 0
+
+
+def _count(words: NDArray[np.int32]) -> int:
+    return int(np.unpackbits(words.view(np.uint8)).sum(dtype=np.int64))

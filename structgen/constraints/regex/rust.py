@@ -1,0 +1,330 @@
+r"""The dialect of Rust's `regex` crate, in which pydantic checks the patterns of strings.
+
+Why: a generated text must satisfy the pattern as the validator reads it: classes are Unicode's, they nest and have set
+operations, ``$`` is the end of the text only, and there is neither look-around nor back-references.
+Invariant: a text of the language matches in the crate. Sets that are negated leave out the characters that the running
+interpreter's Unicode does not know, since a later version may put them into the set that is negated.
+Source: the documentation of the crate `regex`, version 1.11, and of `regex-syntax` 0.8 (a test compares with pydantic).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from structgen.constraints.expressions import RE, Ranges, character_class, negate_ranges, normalise_ranges
+from structgen.errors import OptionError
+
+from .casing import close_ranges
+from .parser import END, START, Flags, Parser
+from .unicode import ASCII_DIGIT, ASCII_SPACE, ASCII_WORD, property_ranges
+
+__all__ = ["RustParser", "rust_flags"]
+
+_SIMPLE = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
+_ASCII_SETS = {"d": ASCII_DIGIT, "s": ASCII_SPACE, "w": ASCII_WORD}
+_UNICODE_SETS = {"d": ("Nd",), "s": ("White_Space",), "w": ("Alphabetic", "M", "Nd", "Pc", "Join_Control")}
+_POSIX: dict[str, Ranges] = {
+    "alnum": ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
+    "alpha": ((0x41, 0x5A), (0x61, 0x7A)),
+    "ascii": ((0, 0x7F),),
+    "blank": ((9, 9), (0x20, 0x20)),
+    "cntrl": ((0, 0x1F), (0x7F, 0x7F)),
+    "digit": ASCII_DIGIT,
+    "graph": ((0x21, 0x7E),),
+    "lower": ((0x61, 0x7A),),
+    "print": ((0x20, 0x7E),),
+    "punct": ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)),
+    "space": ASCII_SPACE,
+    "upper": ((0x41, 0x5A),),
+    "word": ASCII_WORD,
+    "xdigit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
+}
+_CODE = re.compile(r"(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{\s*([0-9A-Fa-f]+)\s*\})")
+_PROPERTY = re.compile(r"([pP])(?:\{([^{}^]*)\}|([A-Za-z]))")
+_POSIX_CLASS = re.compile(r"\[:(\^?)([a-z]+):\]")
+_NAMED = re.compile(r"\(\?P?<([A-Za-z_][A-Za-z0-9_.\[\]]*)>")
+_MODES = re.compile(r"\(\?([a-zA-Z]*)(?:(-)([a-zA-Z]+))?([:)])")
+_MODE_FIELDS = {"i": "ignore_case", "m": "multi_line", "s": "dot_all", "x": "verbose"}
+_HALF_BOUNDARY = re.compile(r"\\(?:b\{(start|end|start-half|end-half)\}|([<>]))")
+_BRACE = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(\d*)\s*)?\}", re.ASCII)
+_BLANK = re.compile(r"(?:\s|#[^\n]*(?:\n|$))*")
+
+
+def rust_flags(flags: int) -> Flags:
+    """The modes that a combination of `re` flags names."""
+    given = re.RegexFlag(flags)
+    unknown = given & ~(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE)
+    if unknown:
+        raise OptionError(
+            f"the Rust dialect has no flag {unknown!r}",
+            hint="It has re.IGNORECASE, re.MULTILINE, re.DOTALL and re.VERBOSE.",
+        )
+    return Flags(*(bool(given & one) for one in (re.IGNORECASE, re.MULTILINE, re.DOTALL, re.VERBOSE)))
+
+
+class RustParser(Parser):
+    """Reads a pattern of Rust's `regex` crate."""
+
+    dialect = "rust"
+    line_ends = ((0x0A, 0x0A),)
+    class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
+    quantifiers_repeat = True
+
+    # -- groups
+
+    def extension(self, position: int) -> None:
+        """A named group, or modes; modes hold to the end of the group that they stand in."""
+        named = _NAMED.match(self.pattern, position)
+        if named:
+            self.captures += 1
+            self.open_group(len(named[0]))
+            return
+        modes = _MODES.match(self.pattern, position)
+        if modes is None:
+            raise self.unknown_group(position)
+        on, _, off, closer = modes.group(1, 2, 3, 4)
+        start, stop = modes.span()
+        flags = self.flags
+        for letters, value in ((on, True), (off or "", False)):
+            for letter in letters:
+                if letter == "R":
+                    raise self.unsupported("CRLF modes", start, stop)
+                if letter not in "imsxuU":
+                    self.fail(
+                        f"unknown mode {letter!r}", start, stop, hint="The modes are i, m, s, x, u and U."
+                    )
+                if letter == "u":
+                    flags = flags._replace(ascii=not value)
+                elif letter != "U":  # which repetition is lazy changes no language
+                    flags = flags._replace(**{_MODE_FIELDS[letter]: value})
+        if closer == ":":
+            self.open_group(stop - start, flags=flags)
+        else:
+            self.set_flags(flags)
+            self.position = stop
+
+    def open_parenthesis(self) -> None:
+        """``(``; the crate has no look-around."""
+        if self.pattern.startswith(("(?=", "(?!", "(?<=", "(?<!"), self.position):
+            raise self.unsupported("look-arounds in the Rust dialect", self.position, self.position + 3)
+        super().open_parenthesis()
+
+    # -- quantifiers
+
+    def add_brace(self) -> None:
+        """``{``, which always counts; blanks may stand inside."""
+        found = _BRACE.match(self.pattern, self.position)
+        if found is None:
+            self.fail("'{' starts no count", self.position, hint="For the character write '\\{'.")
+        low, comma, high = found.group(1, 2, 3)
+        first = self._count(low, found.start(1))
+        last = first if not comma else self._count(high, found.start(3)) if high else None
+        if last is not None and last < first:
+            self.fail(
+                f"the counts {first} and {last} are out of order",
+                *found.span(),
+                hint="The smaller comes first.",
+            )
+        self.quantify(first, last, found.end() - found.start())
+
+    # -- escapes
+
+    def add_escape(self) -> None:
+        """A backslash outside of classes."""
+        pattern, position = self.pattern, self.position
+        half = _HALF_BOUNDARY.match(pattern, position)
+        letter = pattern[position + 1 : position + 2]
+        if half:
+            self._add_half_boundary({"<": "start", ">": "end"}.get(half[2], half[1]), half.end() - position)
+        elif letter in ("b", "B") and letter:
+            self.add_boundary(letter == "B", self._set("w"), 2)
+        elif letter in ("A", "z") and letter:
+            self.add_anchor(START if letter == "A" else END, 2)
+        else:
+            member, after = self._escape(position)
+            if isinstance(member, int):
+                item: RE = self.character(chr(member))
+            else:
+                if self.flags.ignore_case and letter in "pP":
+                    member = self.close_under_case(member, position)
+                self.count_ranges(len(member) // 16, position)
+                item = character_class(member)
+            self.add(item, after - position)
+
+    def _add_half_boundary(self, name: str, length: int) -> None:
+        word = character_class(self._set("w"))
+        before = ("look", False, name.startswith("start"), word)
+        after = ("look", True, name.startswith("end"), word)
+        if name in ("start", "start-half"):
+            looks = [before] + [after] * (name == "start")
+        else:
+            looks = [after] + [before] * (name == "end")
+        self.items += looks[:-1]
+        self.add_anchor(looks[-1], length)
+
+    def _escape(self, position: int) -> tuple[int | Ranges, int]:
+        pattern = self.pattern
+        letter = pattern[position + 1 : position + 2]
+        if not letter:
+            self.fail("a backslash ends the pattern", position, hint="Write two for the character.")
+        if letter in "dswDSW":
+            members = self._set(letter.lower())
+            return (members if letter.islower() else self._others(members)), position + 2
+        if letter in _SIMPLE:
+            return _SIMPLE[letter], position + 2
+        code = _CODE.match(pattern, position + 1)
+        if code:
+            digits = next(one for one in code.groups() if one is not None)
+            value = int(digits, 16) if len(digits.lstrip("0")) <= 6 else 0x110000
+            if value > 0x10FFFF or 0xD800 <= value <= 0xDFFF:
+                self.fail("this number is no character", position, code.end(), hint="Unicode ends at 10FFFF.")
+            return value, code.end()
+        named = _PROPERTY.match(pattern, position + 1)
+        if named:
+            return self._property(named, position)
+        if letter.isascii() and not letter.isalnum() and letter not in "<>":
+            return ord(letter), position + 2
+        raise self.error(
+            f"\\{letter} is no escape", position, position + 2, hint=f"Write {letter!r} for the character."
+        )
+
+    def _property(self, named: re.Match[str], position: int) -> tuple[Ranges, int]:
+        name = named[2] if named[2] is not None else named[3]
+        expression = name.replace(":", "=").replace("!=", "=")
+        members = property_ranges(expression)
+        if members is None:
+            self.fail(
+                f"the Unicode property {name!r} is not known",
+                position,
+                named.end(),
+                hint="Known are general categories, scripts and the binary properties of ECMA-262.",
+            )
+        negative = (named[1] == "P") != ("!=" in name)
+        return (self._others(members) if negative else members), named.end()
+
+    def _set(self, letter: str) -> Ranges:
+        if self.flags.ascii:
+            return _ASCII_SETS[letter]
+        return normalise_ranges(
+            piece for name in _UNICODE_SETS[letter] for piece in property_ranges(name) or ()
+        )
+
+    def _others(self, members: Ranges) -> Ranges:
+        """The characters outside of a set, of those that the interpreter's Unicode knows."""
+        return _intersection(negate_ranges(members), property_ranges("Assigned") or ())
+
+    # -- classes
+
+    def add_class(self) -> None:
+        """``[...]``, which may hold other classes and set operations."""
+        start = self.position
+        members, after = self._class(start, 0)
+        self.add(character_class(members), after - start)
+
+    def _class(self, start: int, depth: int) -> tuple[Ranges, int]:
+        """The set of the class that starts there, and the position after it."""
+        if depth > self.limits.depth:
+            self.fail("classes are nested too deeply", start)
+        position = start + 1
+        is_negated = self.pattern[position : position + 1] == "^"
+        position = self._blanks(position + is_negated)
+        total: Ranges | None = None
+        operation = ""
+        pieces: list[tuple[int, int]] = []
+        has_sets = False
+        while self.pattern[position : position + 1] == "-":
+            pieces.append((0x2D, 0x2D))
+            position = self._blanks(position + 1)
+        first = not pieces
+        while True:
+            position = self._blanks(position)
+            rest = self.pattern[position : position + 2]
+            if not rest:
+                self.fail("this class is not closed", start, hint="Add the missing ']'.")
+            if rest[0] == "]" and not first or rest in ("&&", "--", "~~"):
+                total = _combined(total, operation, self._closed(normalise_ranges(pieces), start))
+                pieces = []
+                operation = rest
+                position += 1 if rest[0] == "]" else 2
+                first = False
+                if rest[0] == "]":
+                    break
+                continue
+            members, position, is_set = self._item(position, depth)
+            has_sets |= is_set
+            pieces.extend(members)
+            first = False
+        if is_negated:
+            total = self._others(total) if has_sets else negate_ranges(total)
+        self.count_ranges(len(total), start)
+        return total, position
+
+    def _closed(self, members: Ranges, position: int) -> Ranges:
+        if not self.flags.ignore_case:
+            return members
+        self.count_ranges(4 * len(members), position)
+        return close_ranges(members, self.dialect, self.flags.ascii)
+
+    def _item(self, position: int, depth: int) -> tuple[Ranges, int, bool]:
+        """A nested class, a named one, an escape, a character or a range; and whether Unicode says what is in it."""
+        posix = _POSIX_CLASS.match(self.pattern, position)
+        if posix and posix[2] in _POSIX:
+            members = _POSIX[posix[2]]
+            return (negate_ranges(members) if posix[1] else members), posix.end(), False
+        if self.pattern[position] == "[":
+            members, after = self._class(position, depth + 1)
+            return members, after, True
+        low, after = self._atom(position)
+        if isinstance(low, tuple):
+            return low, after, True
+        following = self._blanks(after)
+        if self.pattern[following : following + 1] != "-":
+            return ((low, low),), after, False
+        end = self._blanks(following + 1)
+        if self.pattern[end : end + 1] in ("]", "-", ""):  # the hyphen is a character, or starts "--"
+            return ((low, low),), after, False
+        high, after = self._atom(end)
+        if isinstance(high, tuple) or high < low:
+            self.fail(
+                f"the range {self.pattern[position:after]!r} has no end that is a later character",
+                position,
+                after,
+                hint="Swap the ends, or write '\\-' for the character '-'.",
+            )
+        return ((low, high),), after, False
+
+    def _atom(self, position: int) -> tuple[int | Ranges, int]:
+        if self.pattern[position] == "\\":
+            return self._escape(position)
+        return ord(self.pattern[position]), position + 1
+
+    def _blanks(self, position: int) -> int:
+        if not self.flags.verbose:
+            return position
+        found = _BLANK.match(self.pattern, position)
+        return position if found is None else found.end()
+
+    handlers: ClassVar[Mapping[str, Callable[[Any], None]]] = {
+        **Parser.handlers,
+        "\\": add_escape,
+        "[": add_class,
+        "(": open_parenthesis,
+        "{": add_brace,
+    }
+
+
+def _combined(left: Ranges | None, operation: str, right: Ranges) -> Ranges:
+    if left is None:
+        return right
+    if operation == "&&":
+        return _intersection(left, right)
+    outside = negate_ranges(right)
+    if operation == "--":
+        return _intersection(left, outside)
+    return normalise_ranges([*_intersection(left, outside), *_intersection(right, negate_ranges(left))])
+
+
+def _intersection(left: Ranges, right: Ranges) -> Ranges:
+    return negate_ranges(normalise_ranges([*negate_ranges(left), *negate_ranges(right)]))

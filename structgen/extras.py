@@ -1,0 +1,58 @@
+"""Packages that not every use needs: the extras of the distribution, and one error for all that are missing.
+
+Invariant: a missing package is a `PackageMissing` with the command that installs it, never a bare `ImportError`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from structgen.errors import PackageMissing
+
+__all__ = ["needed", "require"]
+
+
+@contextmanager
+def needed(purpose: str, extra: str) -> Iterator[None]:
+    """Turn an `ImportError` of the block into a `PackageMissing`.
+
+    Args:
+        purpose: What needs the package, as the subject of a sentence.
+        extra: The extra of the distribution that installs it.
+    """
+    try:
+        yield
+    except PackageMissing:
+        raise
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "structgen":  # a fault of our own
+            raise
+        if isinstance(error, ModuleNotFoundError) and package:
+            raise _missing(purpose, extra, package) from error
+        raise PackageMissing(
+            f"{purpose} needs a package that cannot be imported: {error}", hint=_install(extra)
+        ) from error
+
+
+def require(purpose: str, extra: str, *packages: str) -> None:
+    """Raise `PackageMissing` for the first of `packages` that is not installed, without importing any."""
+    for package in packages:
+        try:
+            is_there = importlib.util.find_spec(package) is not None
+        except (ImportError, ValueError):
+            is_there = False
+        if not is_there:
+            raise _missing(purpose, extra, package)
+
+
+def _missing(purpose: str, extra: str, package: str) -> PackageMissing:
+    return PackageMissing(
+        f"{purpose} needs the package {package}, which is not installed", hint=_install(extra)
+    )
+
+
+def _install(extra: str) -> str:
+    return f"Install it with: pip install 'structgen-lm[{extra}]'"

@@ -1,0 +1,247 @@
+"""Calls of tools: run one, wait for it if it is async, end the wait in time, and keep what came of it.
+
+What: `CallRunner.run` is for loops without an event loop: async tools run in one private event loop, in a thread, for
+the whole conversation. `CallRunner.run_async` is for the caller's event loop: async tools run there, others in threads.
+Invariant: what a tool raises, arguments that it refuses, and time-outs are results, unless the caller wants them
+raised; `KeyboardInterrupt`, `SystemExit` and cancellation always come through.
+Cost: a thread for a call that is not async, where it has a time-out or an event loop must go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import itertools
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from structgen.brief import short_repr
+from structgen.errors import OutputInvalid, ToolTimeout
+
+from .definitions import Tool, ToolCall
+from .showing import shown
+
+__all__ = ["CallResult", "CallRunner", "Execute", "OnError"]
+
+Execute = Callable[[ToolCall], Any]
+OnError = Literal["report", "raise"]
+_GRACE = 0.5
+"""Seconds in which an event loop should have cancelled an async tool; one that blocks its loop is left behind."""
+_MOST_ITEMS = 10_000
+"""Items of a generator that are read."""
+
+
+@short_repr
+@dataclass(frozen=True)
+class CallResult:
+    """A call that was made, or refused."""
+
+    call: ToolCall
+    value: Any = None
+    """What the function returned; of a coroutine what it came to, of a generator the list of its items."""
+    error: Exception | None = None
+    """What it raised; `OutputInvalid` if it does not take the arguments, `ToolTimeout` if it took too long."""
+
+    @property
+    def content(self) -> str:
+        """What the model is shown: a text as it is, everything else as JSON."""
+        if self.error is None:
+            return shown(self.value)
+        return shown({"error": _message(self.error, self.call)})
+
+
+class CallRunner:
+    """Runs the calls of one conversation."""
+
+    def __init__(
+        self, offered: Sequence[Tool], execute: Execute | None, timeout: float | None, on_error: OnError
+    ) -> None:
+        self._tools = {tool.name: tool for tool in offered}
+        self._execute = execute
+        self._timeout = timeout
+        self._on_error = on_error
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, call: ToolCall) -> CallResult:
+        """Make one call and wait for its result."""
+        try:
+            ready, clock = self._ready(call), _Clock(self._timeout)
+            value = ready() if self._timeout is None else self._finished(_in_thread(ready), clock, call)
+            if _is_async(value):
+                waiting = self._awaited(value, clock, call)
+                running = asyncio.run_coroutine_threadsafe(waiting, self._own_loop())
+                value = self._finished(running, clock, call, _GRACE)
+            return CallResult(call, _listed(value))
+        except Exception as error:
+            return self._failed(call, error)
+
+    async def run_async(self, call: ToolCall) -> CallResult:
+        """Make one call in the caller's event loop and await its result."""
+        try:
+            ready, clock = self._ready(call), _Clock(self._timeout)
+            value = (
+                ready()
+                if self._is_async(call)
+                else self._awaited(asyncio.wrap_future(_in_thread(ready)), clock, call)
+            )
+            while _is_async(value):
+                value = await self._awaited(value, clock, call)
+            return CallResult(call, _listed(value))
+        except Exception as error:
+            return self._failed(call, error)
+
+    def close(self) -> None:
+        """End the private event loop, if there was one. Tasks that still run in it are cancelled."""
+        if self._loop is None or self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_GRACE)  # a tool that blocks the loop delays its end, not the caller
+        self._loop = self._thread = None
+
+    # -- parts
+
+    def _ready(self, call: ToolCall) -> Callable[[], Any]:
+        """The call with validated arguments; raises `OutputInvalid` where they are refused."""
+        ready, execute = self._tools[call.name].validate(call.arguments), self._execute
+
+        def make() -> Any:
+            try:
+                if callable(ready):
+                    return ready()
+                assert execute is not None
+                return execute(call)
+            except StopIteration as error:
+                # subtle: it would end the loop's own generator, and no future takes it.
+                raise RuntimeError("the tool raised StopIteration") from error
+
+        return make
+
+    def _is_async(self, call: ToolCall) -> bool:
+        function: Any = self._tools[call.name].function or self._execute
+        forms = (function, getattr(type(function), "__call__", None))  # noqa: B004  # an object may have an async one
+        return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in forms)
+
+    def _failed(self, call: ToolCall, error: Exception) -> CallResult:
+        if self._on_error == "raise":
+            raise error
+        return CallResult(call, error=error)
+
+    def _late(self, call: ToolCall) -> ToolTimeout:
+        return ToolTimeout(
+            f"{call.name} gave no result within {self._timeout:g} seconds",
+            hint="Raise timeout=, or make the tool faster. A tool that is not async goes on in its thread.",
+        )
+
+    def _finished(self, running: Future[Any], clock: _Clock, call: ToolCall, grace: float = 0.0) -> Any:
+        """The result from another thread, if it comes in time."""
+        left = clock.left()
+        wait([running], None if left is None else left + grace)
+        if not running.done():
+            raise self._late(call)
+        return running.result()
+
+    async def _awaited(self, value: Any, clock: _Clock, call: ToolCall) -> Any:
+        """The result of what is async, if it comes in time."""
+        try:
+            async with asyncio.timeout(clock.left()) as limit:
+                return [one async for one in _first(value)] if inspect.isasyncgen(value) else await value
+        except TimeoutError:
+            if limit.expired():  # otherwise it is the tool's own error
+                raise self._late(call) from None
+            raise
+
+    def _own_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=_run_loop, args=(self._loop,), name="structgen-tools", daemon=True
+            )
+            self._thread.start()
+        return self._loop
+
+
+class _Clock:
+    """The seconds that are left to a call; None: any number."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def left(self) -> float | None:
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+
+def _in_thread(ready: Callable[[], Any]) -> Future[Any]:
+    """Start a call in a thread of its own, which does not keep the process from ending."""
+    running: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            running.set_result(context.run(ready))
+        except BaseException as error:
+            running.set_exception(error)
+
+    running.set_running_or_notify_cancel()
+    threading.Thread(target=work, name="structgen-tool", daemon=True).start()
+    return running
+
+
+def _is_async(value: Any) -> bool:
+    return inspect.isawaitable(value) or inspect.isasyncgen(value)
+
+
+def _listed(value: Any) -> Any:
+    """The items of a generator, which can be read only once; other values as they are."""
+    return list(itertools.islice(value, _MOST_ITEMS)) if inspect.isgenerator(value) else value
+
+
+async def _first(items: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    count = 0
+    async for one in items:
+        yield one
+        count += 1
+        if count >= _MOST_ITEMS:
+            return
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then end what still runs in it."""
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_end_tasks())
+    finally:
+        loop.close()
+
+
+async def _end_tasks() -> None:
+    tasks = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
+    for one in tasks:
+        one.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def _message(error: Exception, call: ToolCall) -> str:
+    """What the model is shown of an error: what is wrong, without hints that are for programmers."""
+    if isinstance(error, ToolTimeout):
+        return error.message
+    if isinstance(error, OutputInvalid):
+        cause = error.__cause__
+        if isinstance(cause, ValidationError):
+            found = [
+                f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in cause.errors()
+            ]
+            return f"invalid arguments for {call.name}: {'; '.join(found[:5])}"
+        return error.message
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its text is the tool's own code
+        return type(error).__name__

@@ -1,0 +1,65 @@
+"""What `run_tools` gives back: the messages, the rounds, and the answer as a text and as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from structgen.brief import short_repr
+from structgen.notebook import card, plain, table
+from structgen.results import Result
+from structgen.types import OutputType
+
+from .calling import CallResult
+from .reading import AssistantTurn
+
+__all__ = ["Conversation", "Round"]
+
+
+@short_repr
+@dataclass(frozen=True)
+class Round:
+    """One turn of the model, and what its calls gave."""
+
+    turn: AssistantTurn
+    results: tuple[CallResult, ...]
+    generation: Result[str]
+
+
+@short_repr
+@dataclass
+class Conversation:
+    """What `run_tools` gives back."""
+
+    messages: list[dict[str, Any]]
+    """All of it, as the model was shown it; the answer is the last one."""
+    rounds: list[Round] = field(default_factory=list)
+    output: OutputType | None = field(default=None, repr=False)
+    """The type of the final answer, if one was given."""
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"<b>{plain(str(one.get('role', '')))}</b>", plain(str(one.get("content", "")), 600))
+            for one in self.messages
+        ]
+        about = f"{len(self.rounds)} rounds, {len(self.results)} calls"
+        return card("Conversation", about, table(("", ""), rows))
+
+    @property
+    def answer(self) -> str:
+        """The text of the last turn."""
+        return self.rounds[-1].turn.text
+
+    @cached_property
+    def value(self) -> Any:
+        """The final answer, validated as the type that `answer=` named; without one its text.
+
+        Raises `OutputInvalid` where the type's own Python validators refuse it.
+        """
+        return self.answer if self.output is None else self.output.validate(self.answer)
+
+    @property
+    def results(self) -> list[CallResult]:
+        """Every call that was made, in order."""
+        return [result for one in self.rounds for result in one.results]

@@ -1,0 +1,132 @@
+"""Results of tools as JSON, whatever they are: what the model is shown must not depend on how Python prints a value.
+
+What: models, dataclasses, named tuples and mappings are objects; sets, ranges and other collections are lists, sets in
+sorted order; dates, numbers of other kinds, paths and the like are written as pydantic writes them. Numbers that JSON
+lacks (NaN) and what nothing can write are texts.
+Invariant: `shown` never raises an `Exception`, and its text is JSON; equal values give equal texts in every process.
+Cost: linear in the value.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+import json
+import math
+from collections.abc import Collection, Mapping, Set
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+__all__ = ["shown"]
+
+_DEEPEST = 60
+"""Levels of nesting; what is deeper is shown as a text."""
+_LONGEST_REPR = 400
+_MOST_BITS = 4_096
+"""Of an integer that is written in decimal digits."""
+
+
+def shown(value: Any) -> str:
+    """Return the text that stands for a result: a text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return _text(value)
+    try:
+        return json.dumps(_plain(value, ()), ensure_ascii=False, allow_nan=False)
+    except Exception:  # a value may do anything when it is looked at
+        return json.dumps(_described(value), ensure_ascii=False)
+
+
+def _plain(value: Any, above: tuple[int, ...]) -> Any:
+    """The value in JSON's own types."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, enum.Enum):
+        return _plain(value.value, above)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int):
+        return int(value) if value.bit_length() <= _MOST_BITS else hex(value)
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _of_bytes(bytes(value))
+    if id(value) in above:
+        return "(the same value again)"
+    if len(above) >= _DEEPEST:
+        return _described(value)
+    return _of_container(value, (*above, id(value)))
+
+
+def _of_container(value: Any, above: tuple[int, ...]) -> Any:
+    if isinstance(value, BaseModel):
+        return _plain(_fields_of(value), above)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: _plain(getattr(value, field.name, None), above) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _plain(value._asdict(), above)
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(one, above) for key, one in value.items()}
+    if isinstance(value, Collection) and not isinstance(value, type):
+        listed = [_plain(one, above) for one in value]
+        return (
+            sorted(listed, key=lambda one: json.dumps(one, sort_keys=True))
+            if isinstance(value, Set)
+            else listed
+        )
+    return _of_other(value, above)
+
+
+def _fields_of(model: BaseModel) -> Any:
+    """What the model's own serializers say, or its fields where they fail."""
+    try:
+        return model.model_dump(mode="json", by_alias=True, warnings=False)
+    except Exception:
+        return {
+            **{name: getattr(model, name, None) for name in type(model).model_fields},
+            **(model.model_extra or {}),
+        }
+
+
+def _of_other(value: Any, above: tuple[int, ...]) -> Any:
+    if isinstance(value, BaseException):
+        return f"{type(value).__name__}: {value}"
+    try:
+        return _plain(to_jsonable_python(value), above)
+    except Exception:
+        pass
+    tolist = getattr(value, "tolist", None)  # arrays and numbers of numpy, torch, pandas
+    if callable(tolist) and not isinstance(value, type):
+        return _plain(tolist(), above)
+    return _described(value)
+
+
+def _key(key: Any) -> str:
+    """The key of an object; what is no text is written as JSON."""
+    plain = _plain(key, ())
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def _of_bytes(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode()
+
+
+def _text(value: str) -> str:
+    """The text without halves of characters, which no tokenizer takes."""
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _described(value: Any) -> str:
+    try:
+        return _text(repr(value)[:_LONGEST_REPR])
+    except Exception:
+        return f"a {type(value).__name__}"

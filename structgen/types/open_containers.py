@@ -1,0 +1,380 @@
+"""Containers that are still being written, in the class that validation will give them.
+
+Why: `person.name` should be there while the rest is being written, in a `Person`, not in a dict.
+What: one builder per kind of container in pydantic's core schema. It takes finished members, counts those that cannot
+stand there (which decides between members of a union), and makes the object as far as it goes, without validating it.
+Invariant: making an object never runs code of the user's class other than default factories, which run once.
+Cost: `view` copies the members so far.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pydantic_core import PydanticUndefined
+
+from .core_schemas import ANYTHING, Container, Node, SchemaIndex, Slot
+
+__all__ = ["MISSING", "Builder", "builder_for", "rooted"]
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING: Any = _Missing()
+"""The value of what has not started, or cannot be shown before its end."""
+
+
+class Builder:
+    """One container at one place; the members come in the order of the text."""
+
+    def __init__(self, index: SchemaIndex, container: Container) -> None:
+        self.index = index
+        self.container = container
+        self.node, self.config = container.node, container.config
+        self.misfits = 0
+        """Members that cannot stand here."""
+        self.known = 0
+        """Members that are declared here."""
+
+    def slot(self, key: Any) -> Slot:
+        """Where the member of that key or index stands; `ANYTHING` for one that is not declared."""
+        raise NotImplementedError
+
+    def declares(self, key: Any) -> bool:
+        """Whether the member of that key or index may stand here."""
+        return True
+
+    def name(self, key: Any) -> Any:
+        """What Python calls the member of that key or index."""
+        return key
+
+    def slots_named(self, name: str) -> list[Slot]:
+        """Where a member that Python calls `name` stands; several keys may be written for it, or none."""
+        return [self.slot(name)]
+
+    def add(self, key: Any, value: Any, fits: bool) -> None:
+        """Take a finished member."""
+        declared = self.declares(key)
+        self.misfits += not (fits and declared)
+        self.known += declared
+        self._add(key, value)
+
+    def view(self, key: Any = None, value: Any = MISSING) -> Any:
+        """The container so far, with the unfinished member `value` under `key` if there is one."""
+        return rooted(self._view(key, value), self.container.roots)
+
+    def _add(self, key: Any, value: Any) -> None:
+        raise NotImplementedError
+
+    def _view(self, key: Any, value: Any) -> Any:
+        raise NotImplementedError
+
+
+class _Array(Builder):
+    """Lists and their kin; a tuple has a schema for each position."""
+
+    def __init__(self, index: SchemaIndex, container: Container) -> None:
+        super().__init__(index, container)
+        self._items: list[Any] = []
+        self._make = _maker(index, container, "items_schema")
+        self._is_set = self.node["type"] in ("set", "frozenset")
+
+    def slot(self, key: int) -> Slot:
+        items = self.node.get("items_schema")
+        if isinstance(items, list):  # of a tuple
+            variadic = self.node.get("variadic_item_index")
+            place = key if variadic is None or key < variadic else variadic
+            items = items[place] if place < len(items) else None
+        return ANYTHING if items is None else Slot(items, self.config)
+
+    def declares(self, key: int) -> bool:
+        if self.node["type"] == "tuple" and self.node.get("variadic_item_index") is None:
+            return key < len(self.node.get("items_schema", ()))
+        return True
+
+    def _add(self, key: int, value: Any) -> None:
+        self._items.append(value)
+
+    def _view(self, key: Any, value: Any) -> Any:
+        # An unfinished item of a set is left out: what it becomes may equal another, or have no hash yet.
+        shown = self._items if value is MISSING or self._is_set else [*self._items, value]
+        return self._make(shown)
+
+
+class _Mapping(Builder):
+    """Dictionaries and their kin; keys have a type of their own."""
+
+    def __init__(self, index: SchemaIndex, container: Container) -> None:
+        super().__init__(index, container)
+        self._items: dict[Any, Any] = {}
+        self._make = _maker(index, container, "values_schema")
+        keys = self.node.get("keys_schema", {"type": "any"})
+        self._plain_keys = (
+            keys["type"] == "any" or keys.keys() <= {"type", "metadata"} and keys["type"] == "str"
+        )
+        self._keys: dict[str, Any] = {}
+
+    def slot(self, key: str) -> Slot:
+        values = self.node.get("values_schema")
+        return ANYTHING if values is None else Slot(values, self.config)
+
+    def declares(self, key: str) -> bool:
+        self._converted(key)
+        return key in self._keys
+
+    def _converted(self, key: str) -> Any:
+        """The key as its type has it, by validating an object with this key alone."""
+        if self._plain_keys:
+            self._keys[key] = key
+        elif key not in self._keys:
+            one = Slot(self.index.without_lengths(self.node, "values_schema"), self.config)
+            try:
+                (self._keys[key],) = self.index.validate(one, json.dumps({key: 1}))
+            except Exception:  # validators of keys are the user's code
+                return key
+        return self._keys[key]
+
+    def _add(self, key: str, value: Any) -> None:
+        name = self._converted(key)
+        self._items.pop(name, None)
+        self._items[name] = value
+
+    def _view(self, key: Any, value: Any) -> Any:
+        return self._make(self._items if value is MISSING else {**self._items, self._converted(key): value})
+
+
+class _Record(Builder):
+    """Objects with declared fields: models, dataclasses, typed dictionaries, named tuples."""
+
+    def __init__(self, index: SchemaIndex, container: Container) -> None:
+        super().__init__(index, container)
+        self.fields, self._extra = _fields(self.node)
+        by_name = self._by_name()
+        self._names: dict[str, str] = {}
+        for name, field in self.fields.items():
+            aliases = _aliases(field)
+            for written in [*aliases, name] if by_name or not aliases else aliases:
+                self._names.setdefault(written, name)
+        self.given: dict[str, Any] = {}
+        self.extras: dict[str, Any] = {}
+        self._defaults: dict[str, Any] = {}
+
+    def _by_name(self) -> bool:
+        config = self.node.get("config") or self.config or {}
+        return bool(config.get("populate_by_name") or config.get("validate_by_name"))
+
+    @property
+    def takes_extras(self) -> bool:
+        """Whether undeclared keys are kept."""
+        config = self.node.get("config") or self.config or {}
+        return bool((self._extra.get("extra_behavior") or config.get("extra_fields_behavior")) == "allow")
+
+    def slot(self, key: str) -> Slot:
+        config = self.node.get("config") or self.config
+        if key in self._names:
+            return Slot(self.fields[self._names[key]]["schema"], config)
+        extras = self._extra.get("extras_schema")
+        return ANYTHING if extras is None else Slot(extras, config)
+
+    def declares(self, key: str) -> bool:
+        return key in self._names or self.takes_extras
+
+    def name(self, key: str) -> str:
+        return self._names.get(key, key)
+
+    def slots_named(self, name: str) -> list[Slot]:
+        keys = [key for key, field in self._names.items() if name in (key, field)]
+        return [self.slot(key) for key in keys or [name] if self.declares(key)]
+
+    def _add(self, key: str, value: Any) -> None:
+        self._put(self.given, self.extras, key, value)
+
+    def _put(self, given: dict[str, Any], extras: dict[str, Any], key: str, value: Any) -> None:
+        if key in self._names:
+            given[self._names[key]] = value
+        elif self.takes_extras:
+            extras[key] = value
+
+    def _view(self, key: Any, value: Any) -> Any:
+        given, extras = dict(self.given), dict(self.extras)
+        if key is not None:  # a field whose value cannot be shown yet is None, whatever its default is
+            self._put(given, extras, key, None if value is MISSING else value)
+        return self._make(given, extras)
+
+    def _complete(self, given: dict[str, Any]) -> dict[str, Any]:
+        """All fields in their order; one that is not given is its default, or None."""
+        return {name: given[name] if name in given else self._default(name) for name in self.fields}
+
+    def _default(self, name: str) -> Any:
+        schema = self.fields[name]["schema"]
+        while schema["type"] != "default" and isinstance(schema.get("schema"), dict):
+            schema = schema["schema"]
+        if schema["type"] != "default":
+            return None
+        if "default" in schema:
+            return copy.deepcopy(schema["default"]) if schema.get("copy_default") else schema["default"]
+        if name not in self._defaults:  # once for one object, so that an id stays the same while it grows
+            factory, arguments = schema["default_factory"], []
+            if schema.get("default_factory_takes_data"):
+                before = list(self.fields)[: list(self.fields).index(name)]
+                if not all(field in self.given for field in before):
+                    return None
+                arguments = [{field: self.given[field] for field in before}]
+            try:
+                self._defaults[name] = factory(*arguments)
+            except Exception:  # the user's function
+                self._defaults[name] = None
+        return copy.copy(self._defaults[name])
+
+    def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class _Model(_Record):
+    def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any:
+        made: Any = object.__new__(self.node["cls"])
+        object.__setattr__(made, "__dict__", self._complete(given))
+        object.__setattr__(made, "__pydantic_fields_set__", {*given, *extras})
+        object.__setattr__(made, "__pydantic_extra__", extras if self.takes_extras else None)
+        object.__setattr__(made, "__pydantic_private__", self._private())
+        return made
+
+    def _private(self) -> dict[str, Any] | None:
+        declared = getattr(self.node["cls"], "__private_attributes__", None)
+        if not declared:
+            return None
+        private = {}
+        for name, attribute in declared.items():
+            try:
+                value = attribute.get_default()
+            except Exception:  # a default factory is the user's code
+                continue
+            if value is not PydanticUndefined:
+                private[name] = value
+        return private
+
+
+class _Dataclass(_Record):
+    def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any:
+        made: Any = object.__new__(self.node["cls"])
+        for name, value in self._complete(given).items():
+            if not self.fields[name].get("init_only"):
+                object.__setattr__(made, name, value)
+        for name, value in extras.items():
+            object.__setattr__(made, name, value)
+        return made
+
+
+class _TypedDict(_Record):
+    def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any:
+        return {**given, **extras}
+
+
+class _NamedTuple(_Record):
+    def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any:
+        cls = self.node["cls"] if "cls" in self.node else self.node["function"]
+        return tuple.__new__(cls, self._complete(given).values())
+
+
+_KINDS: dict[str, type[Builder]] = {
+    "model": _Model,
+    "dataclass": _Dataclass,
+    "typed-dict": _TypedDict,
+    "named-tuple": _NamedTuple,
+    "call": _NamedTuple,
+}
+
+
+def builder_for(index: SchemaIndex, container: Container, is_object: bool) -> Builder:
+    """A new builder of one container."""
+    kind = container.node["type"]
+    if kind in _KINDS and _fields(container.node)[0] is not None:
+        return _KINDS[kind](index, container)
+    if kind in _KINDS or kind == "any":
+        container = container._replace(node=ANYTHING.schema, maker=None)
+    return _Mapping(index, container) if is_object else _Array(index, container)
+
+
+def rooted(value: Any, roots: tuple[type, ...]) -> Any:
+    """`value` inside root models, which are made without validation."""
+    for cls in roots:
+        made: Any = object.__new__(cls)
+        object.__setattr__(made, "__dict__", {"root": value})
+        object.__setattr__(made, "__pydantic_fields_set__", {"root"})
+        object.__setattr__(made, "__pydantic_extra__", None)
+        object.__setattr__(made, "__pydantic_private__", None)
+        value = made
+    return value
+
+
+def _fields(node: Node) -> tuple[Any, Node]:
+    """The fields of a record by name, and the schema that declares what becomes of other keys.
+
+    No fields (None) where the class describes itself in another way.
+    """
+    inner = node["arguments_schema"] if node["type"] == "call" else node.get("schema", node)
+    while inner["type"].startswith("function-") and isinstance(inner.get("schema"), dict):
+        inner = inner["schema"]
+    declared = inner.get("arguments_schema" if inner["type"] == "arguments" else "fields")
+    if isinstance(declared, list):
+        declared = {field["name"]: field for field in declared}
+    return (declared if isinstance(declared, dict) else None), inner
+
+
+def _aliases(field: Node) -> list[str]:
+    alias = field.get("validation_alias", field.get("alias"))
+    if alias is None or isinstance(alias, str):
+        return [] if alias is None else [alias]
+    paths = alias if alias and isinstance(alias[0], list) else [alias]
+    return [path[0] for path in paths if len(path) == 1 and isinstance(path[0], str)]
+
+
+def _maker(index: SchemaIndex, container: Container, part: str) -> Callable[[Any], Any]:
+    """From members to the class that pydantic makes of such a container."""
+    kind = container.node["type"]
+    if container.maker is None:
+        plain = {"list": list, "set": set, "frozenset": frozenset, "tuple": tuple, "dict": dict, "any": None}
+        if kind in ("any", "generator"):
+            return list if part == "items_schema" else dict
+        if kind in plain:
+            return _or_list(plain[kind])
+    node = index.without_lengths(container.maker or container.node, part)
+    try:
+        empty = index.validate(Slot(node, container.config), "[]" if part == "items_schema" else "{}")
+    except Exception:  # no container of it is empty
+        return list if part == "items_schema" else dict
+
+    def make(members: Any) -> Any:
+        made = copy.copy(empty)
+        if part == "items_schema":
+            if hasattr(made, "extend"):
+                made.extend(members)
+                return made
+            return type(empty)(members)
+        made.update(members)
+        return made
+
+    return _or_list(make)
+
+
+def _or_list(make: Any) -> Callable[[Any], Any]:
+    def attempt(members: Any) -> Any:
+        try:
+            return make(members)
+        except (
+            TypeError,
+            ValueError,
+            AttributeError,
+        ):  # items without a hash; a class that cannot be copied so
+            return copy.copy(members)
+
+    return attempt

@@ -1,0 +1,127 @@
+"""Can the texts of a type be validated? What pydantic describes as JSON and yet does not read from JSON.
+
+Why: a type that is accepted must give values; a type that cannot is refused where it is declared, by name.
+What: rules for single parts, which `schemas` applies while it describes a type, and `check_readable`, which validates
+the shortest text of a whole type.
+Cost: `check_readable` compiles the constraint for a vocabulary of bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic_core import SchemaValidator, to_jsonable_python
+
+from structgen.constraints.base import Constraint
+from structgen.errors import StructgenError
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["Unreadable", "check_readable", "check_values", "plain_alias"]
+
+
+class Unreadable(PydanticUserError):
+    """A part of a type has texts that its validation refuses."""
+
+    def __init__(
+        self, reason: str, hint: str = "Use a type that JSON can state, and convert the value afterwards."
+    ) -> None:
+        super().__init__(reason, code=None)
+        self.hint = hint
+
+
+def check_values(schema: Any, values: Iterable[Any]) -> None:
+    """Raise `Unreadable` for the first of a type's finitely many values that its JSON text does not give back."""
+    validator = SchemaValidator(schema)
+    for value in values:
+        plain = getattr(value, "value", value)
+        try:
+            validator.validate_json(json.dumps(to_jsonable_python(plain)))
+        except (ValidationError, ValueError) as error:
+            kind = type(value).__name__
+            raise Unreadable(
+                f"its value {value!r:.60} cannot be read from JSON",
+                f"Derive the enum from str: class {kind}(str, enum.Enum)."
+                if isinstance(value, enum.Enum)
+                else "Literals are strings, integers, booleans or None; values of enums may be any JSON value.",
+            ) from error
+
+
+def plain_alias(name: str, field: Any) -> Any:
+    """The field with one plain key for its alias: the first of several; a path into other values is refused."""
+    alias = field.get("validation_alias")
+    if alias is None or isinstance(alias, str):
+        return field
+    paths = alias if alias and isinstance(alias[0], list) else [alias]
+    plain = next((path[0] for path in paths if len(path) == 1 and isinstance(path[0], str)), None)
+    if plain is None:
+        raise Unreadable(
+            f"its field {name!r} is read from a path inside of other values (AliasPath)",
+            "Add a plain name: validation_alias=AliasChoices('name', AliasPath(...)).",
+        )
+    return {**field, "validation_alias": plain}
+
+
+def check_readable(core: Any, constraint: Constraint, parse: Callable[[str], Any]) -> None:
+    """Raise `Unreadable` if the shortest text of a type is refused, and no code of the user's can be the reason."""
+    for node in _nodes(core):
+        if _imports(node):
+            raise Unreadable("reading it imports any module that the text names", "Use a Literal of names.")
+    if any(_depends_on_more(node) for node in _nodes(core)):
+        return
+    try:
+        shortest = Matcher(constraint, Vocabulary.of_bytes()).witness()
+    except StructgenError:  # no text at all, or a limit: whoever uses the type learns it then
+        return
+    if shortest is None:
+        return
+    text = bytes(shortest).decode()
+    try:
+        parse(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise Unreadable(
+            f"validation refuses {text[:60]!r}{f' at {place}' * bool(place)}: {first['msg']}"
+        ) from error
+
+
+def _nodes(core: Any) -> Iterator[dict[str, Any]]:
+    """All core schemas inside of one, each once."""
+    waiting, seen = [core], set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, (list, tuple)):
+            waiting += part
+        elif isinstance(part, dict) and id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            waiting += [value for key, value in part.items() if key not in ("serialization", "metadata")]
+
+
+def _imports(node: dict[str, Any]) -> bool:
+    return str(node.get("type", "")).startswith("function-") and _function(node)[1] == "import_string"
+
+
+def _depends_on_more(node: dict[str, Any]) -> bool:
+    """Does validation run the user's code, or look at clocks and files?"""
+    kind = str(node.get("type", ""))
+    if "now_op" in node or node.get("post_init") or node.get("custom_init"):
+        return True
+    if not kind.startswith("function-"):
+        return False
+    module, name = _function(node)
+    return module not in ("pydantic", "pydantic_core") or name.startswith("validate_")
+
+
+def _function(node: dict[str, Any]) -> tuple[str, str]:
+    found: Any = node["function"]["function"]
+    while isinstance(found, functools.partial):
+        found = found.func
+    return str(getattr(found, "__module__", "")).partition(".")[0], str(getattr(found, "__name__", ""))
