@@ -1,9 +1,9 @@
-"""Does it help a model to be told the fields of the output type? The bundled tasks, with and without.
+"""Does it help a model to see the fields of the output type? The bundled tasks, with and without.
 
     python -m bench.describe [TASK ...] [--examples]
 
 Why: the default of `describe=` should be what helps, and this is how it was chosen (docs/types.md has the table).
-What: each item is asked greedily, as one text: the task's instruction and the item's text, with what
+What: each item is one greedy answer to one text: the task's instruction and the item's text, with what
 `structgen.types.describe` says of the schema before it, after it, or nowhere. With ``--examples`` the task's worked
 example comes first, as messages.
 Cost: about a minute for each task and place, with the embedded model on one core.
@@ -26,14 +26,14 @@ _PLACES = ("nowhere", "before", "after")
 _BATCH = 10
 
 
-def asked(task: Task, place: str, examples: bool) -> Any:
+def prompt_for(task: Task, place: str, examples: bool) -> Any:
     """Return the prompt of an item."""
     instruction = task.messages[0]["content"].split("\n\n")[0]
-    told, text = describe_schema(task.schema), task.messages[-1]["content"]
+    fields, text = describe_schema(task.schema), task.messages[-1]["content"]
     if not examples:
         text = f"{instruction}\n\n{text}"
     if place != "nowhere":
-        text = f"{told}\n\n{text}" if place == "before" else f"{text}\n\n{told}"
+        text = f"{fields}\n\n{text}" if place == "before" else f"{text}\n\n{fields}"
     if not examples:
         return text
     return [
@@ -62,7 +62,7 @@ def measure(model: Any, name: str, place: str, examples: bool) -> str:
         )
         for start in range(0, len(items), _BATCH):
             batch = items[start : start + _BATCH]
-            prompts = [asked(task, place, examples) for task in batch]
+            prompts = [prompt_for(task, place, examples) for task in batch]
             for task, result in zip(
                 batch, api.run_batch(model, prompts, kind, [options] * len(batch)), strict=True
             ):

@@ -397,7 +397,7 @@ def asked_with(model: Any, prompt: Prompt, kind: OutputType, describe: bool | No
     """Return the prompt, with what the type says about itself if `describe` says so, or helps where it says nothing.
 
     It helps small models with the fields of one object, and harms with a choice of several, and beside worked examples
-    (docs/types.md has the figures). Servers are told the schema by the dialect.
+    (docs/types.md has the figures). Requests to servers carry the schema.
     """
     prompt = prompt_of(prompt)
     if describe is None:

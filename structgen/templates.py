@@ -92,9 +92,9 @@ def warn_of_unused(function: str, signature: inspect.Signature, used: set[str], 
         if name in used or name.startswith("_") or name in ("self", "cls"):
             continue
         written = re.search(rf"\{{\s*{re.escape(name)}\b[^{{}}\n]*\}}", text)
-        told = (
+        said = (
             f"{written[0]} in the prompt of {function} is sent as it is: braces are doubled in templates. "
             if written
             else f"the prompt of {function} does not use its parameter {name}, so the model never sees it. "
         )
-        warnings.warn(f"{told}Write {{{{ {name} }}}}.", PromptWarning, stacklevel=_FRAMES)
+        warnings.warn(f"{said}Write {{{{ {name} }}}}.", PromptWarning, stacklevel=_FRAMES)

@@ -125,7 +125,7 @@ def _ends_of_gguf(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
 
 
 def _is_there(path: str | os.PathLike[str]) -> bool:
-    """Whether there is such a path; raises where nothing but a path can be meant and there is none."""
+    """Whether there is such a path; raises where the name can only be a path and does not exist."""
     try:
         if Path(path).exists():
             return True

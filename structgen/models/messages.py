@@ -164,7 +164,7 @@ def _text(given: Any, where: str) -> str:
                 f"this part of the content is {_PARTS.get(str(kind), repr(kind if kind is not None else part)[:60])}; "
                 "the model reads text only",
                 where=f"{where}[{place}]",
-                hint='Parts look like {"type": "text", "text": "..."}. A model behind a server may take others: '
+                hint='Parts look like {"type": "text", "text": "..."}. A model on a server may take others: '
                 "structgen.connect(url).",
             )
         parts.append(text)

@@ -1,7 +1,7 @@
 """Names in annotations that are not defined, and what to do about each.
 
-Why: under ``from __future__ import annotations`` a type is a text until someone reads it, and then "is not fully
-defined" helps nobody: which name, and why is it not there?
+Why: under ``from __future__ import annotations`` a type is a text until it is evaluated, and pydantic's "is not fully
+defined" does not say which name is missing, or why.
 Cost: only paid on errors; the source of one module is parsed.
 """
 

@@ -1,4 +1,4 @@
-"""Options that are nearly right, or have the names of other libraries, are told by the name that they have here."""
+"""Options that are nearly right, or have the names of other libraries, lead to the name that they have here."""
 
 from __future__ import annotations
 
