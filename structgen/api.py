@@ -17,7 +17,7 @@ from structgen.constraints.composition import CappedReasoning
 from structgen.errors import OptionError, PromptError, StructgenError, a_kind
 from structgen.matcher import open_matcher
 from structgen.models.messages import prompt_of
-from structgen.reasking import Asked
+from structgen.reasking import EncodedPrompt
 from structgen.results import Result
 from structgen.sampling import Generation, SamplingOptions, generate_steps, generate_tokens
 from structgen.sampling.conditions import Potential, Product
@@ -248,7 +248,7 @@ def run_batch(
 
 def encoded(model: LanguageModel, prompt: Prompt) -> Any:
     """What `run_encoded` takes: a prompt with its tokens; for a model behind a server the prompt as it is."""
-    return prompt if answers_itself(model) else Asked(prompt, model.encode(prompt))
+    return prompt if answers_itself(model) else EncodedPrompt(prompt, model.encode(prompt))
 
 
 def run_encoded(
@@ -342,7 +342,7 @@ def _steps(
     if answers_itself(model):
         _check_answerable(kind)
         return model.answer_steps(asked, kind, chosen, cancel=cancel)
-    first = Asked(asked, model.encode(asked))
+    first = EncodedPrompt(asked, model.encode(asked))
     matchers = [open_matcher(kind.constraint, model.vocabulary)]  # an impossible constraint shows here
 
     def draw(ids: Sequence[int], each: SamplingOptions) -> Iterator[Any]:

@@ -1,7 +1,8 @@
-"""Asking a model again: what each attempt gave, and the messages that show the model its mistake.
+"""Several attempts at one answer: what each of them gave, and the messages that show the model its mistake.
 
-Why: local and remote models are asked again in the same way, so that a prompt moves from one to the other unchanged. A
-model that is shown its answer and what is wrong with it corrects it more often than one that only draws again.
+Why: local and remote models get further attempts in the same form, so that a prompt moves from one to the other
+unchanged. A model that is shown its answer and what is wrong with it corrects it more often than one that only draws
+again.
 Invariant: the user's messages are unchanged; feedback is added after them.
 """
 

@@ -7,26 +7,27 @@ of a trained model's probability; "all" adds up every tokenization, as `structge
 Where one label is the beginning of another ("no", "none"), the end of the text counts as well: otherwise the shorter
 label could never lose.
 Invariant: probabilities sum to 1, and are a function of prompt and labels alone (up to the rounding of the model).
-Cost: one pass over the prompt, and one for each `_ROWS` distinct beginnings of several tokens; no label is generated.
+Cost: one pass over the prompt, and mostly one over all beginnings (`structgen.sampling.path_scores`); labels of one
+token need no second pass.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from structgen.api import check_model, described
-from structgen.brief import short_repr
 from structgen.constraints.base import Literal as LiteralText
 from structgen.constraints.choice import choice
 from structgen.errors import DeadEnd, LimitExceeded, OptionError, with_kind
 from structgen.matcher import Matcher
 from structgen.notebook import bar, card, plain, table
-from structgen.sampling.prefixes import Prefix, PrefixReader
+from structgen.sampling.path_scores import all_paths, likelihoods, log_sum
+from structgen.sampling.prefixes import Prefix
 from structgen.types import OutputType, output_type
 from structgen.types.labels import labels_of
 
@@ -38,19 +39,13 @@ __all__ = ["Classification", "classify"]
 
 T = TypeVar("T")
 Tokenizations = Literal["canonical", "all"]
-_ROWS = 16
-"""Beginnings of labels that are read in one forward pass."""
-_MOST_BEGINNINGS = 4_096
-"""Of all tokenizations of all labels."""
-_LOG_NEGLIGIBLE = math.log(1e-9)
-"""Beginnings less probable than this share of the label's canonical tokens are left out of "all": a relative error of
-less than 1e-5."""
+_MOST_TOKENS = 512
+"""Of one label."""
 _FORM = (
     'Give a list of texts, a dict from texts to descriptions, or a type: an Enum, Literal["a", "b"] or bool.'
 )
 
 
-@short_repr
 @dataclass(frozen=True)
 class Classification(Generic[T]):
     """The labels of one prompt with their probabilities. Labels of types are values: members of an enum, True, None."""
@@ -68,7 +63,7 @@ class Classification(Generic[T]):
     @property
     def log_probabilities(self) -> dict[T, float]:
         """The logarithms of `probabilities`, in nats."""
-        total = _log_sum(self.likelihoods.values())
+        total = log_sum(self.likelihoods.values())
         return {label: one - total for label, one in self.likelihoods.items()}
 
     @property
@@ -82,7 +77,7 @@ class Classification(Generic[T]):
     def mass(self) -> float:
         """The probability that the model writes one of the labels without a constraint; if it is small, look at the
         prompt."""
-        return math.exp(_log_sum(self.likelihoods.values()))
+        return math.exp(log_sum(self.likelihoods.values()))
 
     @property
     def entropy(self) -> float:
@@ -156,7 +151,8 @@ def classify(
 
     Raises:
         OptionError: The labels or an option are unusable, or the model is behind a server.
-        LimitExceeded: The prompt is too long, or "all" has more than 4,096 beginnings to read.
+        LimitExceeded: The prompt is too long, a label has more than 512 tokens, or "all" has more than 4,096
+            beginnings to read.
         DeadEnd: The model gives none of the labels a probability above 0.
     """
     check_model(model, "classify()")
@@ -175,7 +171,7 @@ def classify(
     canonical = {text: _canonical(text, model.vocabulary) for text in texts}
     paths = {text: [tokens] for text, tokens in canonical.items()}
     if tokenizations == "all":
-        paths = _all_paths(list(texts), model.vocabulary)
+        paths = all_paths(list(texts), model.vocabulary)
     kind = (
         _described_as(texts, descriptions) if (bool(descriptions) if describe is None else describe) else None
     )
@@ -183,7 +179,7 @@ def classify(
 
     def classified(one: Prompt) -> Classification[Any]:
         ids = model.encode(one if kind is None else described(one, kind))
-        found = _likelihoods(model, ids, canonical, paths, model.vocabulary.eos_ids if ends else ())
+        found = likelihoods(model, ids, canonical, paths, model.vocabulary.eos_ids if ends else ())
         ranked = sorted(texts, key=lambda text: -found[text])
         if found[ranked[0]] == -math.inf:
             raise DeadEnd(
@@ -220,9 +216,7 @@ def _read_labels(labels: Any) -> tuple[dict[str, Any], dict[str, str]]:
         given = list(labels)
         for text in given:
             if not isinstance(text, str):
-                raise OptionError(
-                    f"the label {text!r:.40} is {with_kind(text)}; a label is a text", hint=_FORM
-                )
+                raise OptionError(f"a label is {with_kind(text)}; it must be a text", hint=_FORM)
             if given.count(text) > 1:
                 raise OptionError(f"the label {text!r:.40} is there twice")
             if not text:
@@ -264,123 +258,13 @@ def _canonical(text: str, vocabulary: Vocabulary) -> Prefix:
     if tokens is None:
         tokens = Matcher(LiteralText(text), vocabulary).witness() or []
         tokens = [token for token in tokens if token not in vocabulary.eos_ids]
+    if len(tokens) > _MOST_TOKENS:
+        raise LimitExceeded(
+            f"the label {text!r:.40} takes {len(tokens)} tokens, more than {_MOST_TOKENS}",
+            limit="label_tokens",
+            hint="Use short labels, and put long texts into the prompt.",
+        )
     return tuple(tokens)
-
-
-def _all_paths(texts: list[str], vocabulary: Vocabulary) -> dict[str, list[Prefix]]:
-    """All tokenizations of each text."""
-    whole = [text.encode() for text in texts]
-    pieces = {one[i:j] for one in whole for i in range(len(one)) for j in range(i + 1, len(one) + 1)}
-    spelling: dict[bytes, list[int]] = {}
-    for token in range(vocabulary.size):
-        data = vocabulary.token_bytes(token)
-        if data in pieces and token not in vocabulary.eos_ids:
-            spelling.setdefault(data, []).append(token)
-    room = _MOST_BEGINNINGS
-    found: dict[str, list[Prefix]] = {}
-    for text, data in zip(texts, whole, strict=True):
-        found[text] = list(_paths_of(data, spelling, room))
-        room -= sum(map(len, found[text]))
-    return found
-
-
-def _paths_of(data: bytes, spelling: Mapping[bytes, list[int]], room: int) -> Iterator[Prefix]:
-    reaches = [False] * len(data) + [True]  # from which places tokens lead to the end
-    for place in range(len(data) - 1, -1, -1):
-        reaches[place] = any(
-            data[place:end] in spelling and reaches[end] for end in range(place + 1, len(data) + 1)
-        )
-    growing: list[tuple[int, Prefix]] = [(0, ())]
-    while growing:
-        place, path = growing.pop()
-        if place == len(data):
-            yield path
-            continue
-        for end in range(place + 1, len(data) + 1):
-            for token in spelling.get(data[place:end], ()) if reaches[end] else ():
-                room -= 1
-                if room < 0:
-                    raise LimitExceeded(
-                        f"the labels have more than {_MOST_BEGINNINGS:,} beginnings in all tokenizations",
-                        limit="label_tokenizations",
-                        hint="Use shorter labels, or tokenizations='canonical'.",
-                    )
-                growing.append((end, (*path, token)))
-
-
-class _Scorer:
-    """Log probabilities of paths of tokens after one prompt."""
-
-    def __init__(
-        self, model: LanguageModel, prompt: Sequence[int], wanted: Mapping[Prefix, set[int]]
-    ) -> None:
-        """`wanted`: after each beginning the tokens whose probabilities may be needed."""
-        self._wanted = wanted
-        self._reader = PrefixReader(model, prompt, lanes=max(1, min(_ROWS, len(wanted) - 1)))
-        self._known: dict[Prefix, dict[int, float]] = {}
-
-    def read(self, beginnings: Iterable[Prefix]) -> None:
-        """Read the distributions after these, as far as they are not known, in as few passes as there are lanes for."""
-        new = sorted({one for one in beginnings if one not in self._known})
-        if () in new:
-            new.remove(())
-            self._read([()])  # the pass over the prompt alone tells it
-        for start in range(0, len(new), _ROWS):
-            self._read(new[start : start + _ROWS])
-
-    def _read(self, part: list[Prefix]) -> None:
-        for lane, law in self._reader.read(dict(enumerate(part))).items():
-            self._known[part[lane]] = {token: float(law.log_p[token]) for token in self._wanted[part[lane]]}
-
-    def log_p(self, path: Prefix, ends: Sequence[int] = ()) -> float:
-        """log P(path), with one of the ends after it if there are any; -inf if a beginning was not read."""
-        total = 0.0
-        for place, token in enumerate(path):
-            after = self._known.get(path[:place])
-            total += -math.inf if after is None else after[token]
-        if ends:
-            after = self._known.get(path)
-            total += -math.inf if after is None else _log_sum(after[token] for token in ends)
-        return total
-
-
-def _likelihoods(
-    model: LanguageModel,
-    prompt: Sequence[int],
-    canonical: Mapping[str, Prefix],
-    paths: Mapping[str, Sequence[Prefix]],
-    ends: Sequence[int],
-) -> dict[str, float]:
-    """log P of each label after the prompt, summed over its paths, the canonical one among them."""
-    wanted: dict[Prefix, set[int]] = {}
-    for path in (path for several in paths.values() for path in several):
-        for place, token in enumerate(path):
-            wanted.setdefault(path[:place], set()).add(token)
-        if ends:
-            wanted.setdefault(path, set()).update(ends)
-    scorer = _Scorer(model, prompt, wanted)
-    scorer.read(one for path in canonical.values() for one in _beginnings(path, ends))
-    floors = {text: scorer.log_p(path, ends) + _LOG_NEGLIGIBLE for text, path in canonical.items()}
-    for length in range(max(len(path) for several in paths.values() for path in several) + 1):
-        # What a beginning holds is at most its own probability, so that most others need not be read.
-        scorer.read(
-            path[:length]
-            for text, several in paths.items()
-            for path in several
-            if (length < len(path) or (ends and length == len(path)))
-            and scorer.log_p(path[:length]) >= floors[text]
-        )
-    return {text: _log_sum(scorer.log_p(path, ends) for path in several) for text, several in paths.items()}
-
-
-def _beginnings(path: Prefix, ends: Sequence[int]) -> list[Prefix]:
-    return [path[:place] for place in range(len(path) + bool(ends))]
-
-
-def _log_sum(logs: Any) -> float:
-    listed = list(logs)
-    peak = max(listed, default=-math.inf)
-    return peak if peak == -math.inf else peak + math.log(math.fsum(math.exp(one - peak) for one in listed))
 
 
 def _shown(label: Any) -> str:

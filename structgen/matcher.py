@@ -75,12 +75,13 @@ class _Programs(dict[Constraint, _core.Program]):
 _programs: weakref.WeakKeyDictionary[Vocabulary, _Programs] = weakref.WeakKeyDictionary()
 
 
-def compile_constraint(constraint: Constraint, vocabulary: Vocabulary) -> _core.Program:
-    """The automaton of `constraint` over `vocabulary`, from a bounded cache (least recently used goes first).
+def compile_constraint(constraint: Any, vocabulary: Vocabulary) -> _core.Program:
+    """The automaton of a constraint or a type over `vocabulary`, from a bounded cache (least recently used goes first).
 
     Raises `UnsatisfiableSchema` or `EmptyConstraint` where no text can satisfy it, `LimitExceeded` where a
     limit of the core is met.
     """
+    constraint = constraint_of(constraint)
     known = _programs.setdefault(vocabulary, _Programs())
     program = known.get(constraint)
     if program is not None:
@@ -304,6 +305,20 @@ class Matcher:
         other._native = self._native.fork()
         return other
 
+    # A shallow copy would move with the original, and the core's state cannot be written down.
+
+    def __copy__(self) -> Matcher:
+        return self.fork()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Matcher:
+        return self.fork()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise OptionError(
+            "a matcher cannot be pickled",
+            hint="Send its constraint, its vocabulary and the tokens it has read, and make it again from them.",
+        )
+
     def reset(self) -> None:
         """Back to the beginning."""
         self._native.reset()
@@ -371,9 +386,11 @@ class Matcher:
             return False
 
 
-def open_matcher(constraint: Constraint, vocabulary: Vocabulary) -> Matcher:
-    """The matcher of a constraint at its beginning; some kinds of constraints are more than an automaton and make their
-    own (see `structgen.monitors`)."""
+def open_matcher(constraint: Any, vocabulary: Vocabulary) -> Matcher:
+    """The matcher of a constraint or a type at its beginning.
+
+    Some kinds of constraints are more than an automaton and make their own (see `structgen.monitors`).
+    """
     make = getattr(constraint, "open_matcher", None)
     return Matcher(constraint, vocabulary) if make is None else make(vocabulary)
 

@@ -1,8 +1,10 @@
-"""A progress bar on long work, if one is wanted and tqdm is installed; nothing otherwise."""
+"""A progress bar on long work, if one is wanted."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from structgen.extras import needed
 
 __all__ = ["ProgressBar"]
 
@@ -13,10 +15,8 @@ class ProgressBar:
     def __init__(self, total: int, name: str, wanted: bool) -> None:
         self._bar: Any = None
         if wanted:
-            try:
+            with needed("progress=True", extra="progress"):
                 from tqdm.auto import tqdm  # type: ignore[import-untyped]
-            except ImportError:
-                return
             self._bar = tqdm(total=total, desc=name)
 
     def __enter__(self) -> ProgressBar:

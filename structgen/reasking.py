@@ -1,8 +1,8 @@
-"""Local models that are asked again: `SamplingOptions.attempts`.
+"""Further attempts of local models: `SamplingOptions.attempts`.
 
 Why: Python validators cannot mask tokens. A model that is shown its answer and what is wrong with it often corrects it.
 What: an answer that a validator refuses, or that was cut off, is drawn again under the prompt with two more messages
-(`structgen.attempts.feedback`), as models behind servers are asked again. The rows of a batch are asked again together.
+(`structgen.attempts.feedback`), the same as for models behind servers. The rows of a batch are drawn again together.
 Invariant: the first attempt is what would have been drawn without `attempts`. Later ones are draws from the
 distribution under another prompt, so the answers of several attempts are not a sample of the distribution that one
 attempt has; their weights are those of the last prompt.
@@ -24,7 +24,7 @@ from structgen.types import OutputType
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
 
-__all__ = ["Asked", "answers", "steps"]
+__all__ = ["EncodedPrompt", "answers", "steps"]
 
 Draw = Callable[[Sequence[Sequence[int]], Sequence[SamplingOptions]], Sequence[Generation]]
 """From the tokens of prompts, and options for each, to what was drawn."""
@@ -33,7 +33,7 @@ DrawSteps = Callable[[Sequence[int], SamplingOptions], Iterator[Any]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class EncodedPrompt:
     """A prompt and its tokens."""
 
     prompt: Prompt
@@ -42,15 +42,15 @@ class Asked:
 
 @dataclass
 class _Row:
-    """A prompt that may be asked several times."""
+    """A prompt that may get several attempts."""
 
     model: LanguageModel
-    asked: Asked
+    prompt: EncodedPrompt
     options: SamplingOptions
     result: Result[Any]
     account: Account = field(default_factory=Account)
     stopped: str = ""
-    """Why the model could not be asked again."""
+    """Why no further attempt was possible."""
 
     def __post_init__(self) -> None:
         self.account.attempts.append(attempt_of(self.result))
@@ -72,7 +72,7 @@ class _Row:
         try:
             ids = self._encoded(said)
         except StructgenError as error:
-            self._stop(error)
+            self.stop(error)
             return None
         options = self.options
         if options.seed is not None:
@@ -80,7 +80,7 @@ class _Row:
         return ids, options
 
     def _encoded(self, said: Sequence[dict[str, Any]]) -> Sequence[int]:
-        prompt = self.asked.prompt
+        prompt = self.prompt.prompt
         if not isinstance(prompt, str) or getattr(self.model, "is_chat", True):
             return self.model.encode([*messages_of(prompt), *said])
         # A model without turns reads on after its own answer.
@@ -90,13 +90,14 @@ class _Row:
     def take(self, generation: Generation) -> None:
         """Count an attempt. One that could not start leaves the answer before it as the result."""
         if generation.finish == "failed" and generation.error is not None:
-            self._stop(generation.error)
+            self.stop(generation.error)
             return
         self.result = Result(self.result.output, generation)
         self.account.attempts.append(attempt_of(self.result))
 
-    def _stop(self, error: StructgenError) -> None:
-        self.stopped = f"the model could not be asked again: {error.message}"
+    def stop(self, error: StructgenError) -> None:
+        """Allow no further attempt, because of an error."""
+        self.stopped = f"no further attempt was possible: {error.message}"
 
     def ended(self) -> Result[Any]:
         """The last answer, with the account and an error that says how many attempts there were."""
@@ -120,16 +121,16 @@ class _Row:
 
 def answers(
     model: LanguageModel,
-    asked: Sequence[Asked],
+    prompts: Sequence[EncodedPrompt],
     output: OutputType,
     options: Sequence[SamplingOptions],
     draw: Draw,
 ) -> list[Result[Any]]:
     """Return one result for each prompt; rows whose options allow several attempts are drawn again while they fail."""
-    drawn = draw([one.ids for one in asked], options)
+    drawn = draw([one.ids for one in prompts], options)
     results = [Result[Any](output, generation) for generation in drawn]
     rows = {
-        place: _Row(model, asked[place], each, results[place])
+        place: _Row(model, prompts[place], each, results[place])
         for place, each in enumerate(options)
         if (each.attempts or 1) > 1
     }
@@ -137,7 +138,12 @@ def answers(
         prepared = [(row, next_one) for row in still_open if (next_one := row.prepare()) is not None]
         if not prepared:
             continue
-        drawn = draw([ids for _, (ids, _) in prepared], [each for _, (_, each) in prepared])
+        try:
+            drawn = draw([ids for _, (ids, _) in prepared], [each for _, (_, each) in prepared])
+        except StructgenError as error:  # the answers that there are stay
+            for row, _ in prepared:
+                row.stop(error)
+            continue
         for (row, _), generation in zip(prepared, drawn, strict=True):
             row.take(generation)
     for place, row in rows.items():
@@ -146,10 +152,10 @@ def answers(
 
 
 def steps(
-    model: LanguageModel, asked: Asked, output: OutputType, options: SamplingOptions, draw: DrawSteps
+    model: LanguageModel, prompt: EncodedPrompt, output: OutputType, options: SamplingOptions, draw: DrawSteps
 ) -> Iterator[Any]:
     """Yield the steps of one answer; where it is drawn again the text starts again from nothing."""
-    ids, each, row = asked.ids, options, None
+    ids, each, row = prompt.ids, options, None
     while True:
         for step in draw(ids, each):
             if step.generation is None:
@@ -159,7 +165,7 @@ def steps(
                 yield step
                 return
             if row is None:
-                row = _Row(model, asked, options, Result(output, step.generation))
+                row = _Row(model, prompt, options, Result(output, step.generation))
             else:
                 row.take(step.generation)
         assert row is not None, "a generation ends"

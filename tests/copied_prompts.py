@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, Field
 
 import structgen as sg
 from tests.remote.http_server import small_model
@@ -20,6 +21,16 @@ class Person(BaseModel):
 @sg.prompt(model, max_tokens=200, seed=4)
 def extract(text: str) -> Person:
     """Extract {{ text }}"""
+
+
+def never(value: int) -> int:
+    """Refuse every number."""
+    raise ValueError("never right")
+
+
+@sg.prompt(model, max_tokens=9, seed=1)
+def refused(text: str) -> Annotated[int, Field(ge=0, le=9), AfterValidator(never)]:
+    """{{ text }}"""
 
 
 @dataclass

@@ -115,6 +115,23 @@ def test_forks_rollback_and_rows_of_masks() -> None:
     assert allowed(fork) == [ord("<")] and fork.text == b""
 
 
+def test_processors_of_transformers_keep_the_cap() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from structgen.integrations.transformers import ConstraintProcessor
+
+    vocabulary = VOCABULARIES["longer tokens"]
+    processor = ConstraintProcessor(sg.reasoning(bool, max_tokens=4), vocabulary)
+    ids, end = torch.tensor([[0]]), vocabulary.eos_ids[0]
+    torch.manual_seed(0)
+    while int(ids[0, -1]) != end:
+        scores = processor(ids, torch.randn(1, vocabulary.size))
+        ids = torch.cat([ids, scores.softmax(-1).multinomial(1)], dim=1)
+    tokens = ids[0, 1:-1].tolist()
+    assert reasoning_tokens(vocabulary, tokens) <= 4
+    assert vocabulary.spelled(tokens).endswith(("true", "false"))
+
+
 def test_a_cap_is_no_part_of_another_constraint() -> None:
     capped = sg.reasoning(bool, max_tokens=3)
     for combine in (

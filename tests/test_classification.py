@@ -15,7 +15,7 @@ import pytest
 
 import structgen as sg
 from structgen.errors import DeadEnd, LimitExceeded, OptionError
-from structgen.models.memory import DistributionModel
+from structgen.models.memory import DistributionModel, DistributionSession
 from tests.oracles.scripted_model import BYTES, ScriptedModel
 
 VOCABULARY = sg.Vocabulary.from_tokens([b"n", b"o", b"e", b"no", b"on", b"one", b"ne", b"x", None], [8])
@@ -85,6 +85,19 @@ def test_canonical_tokens_are_read_from_one_prompt() -> None:
         assert b"".join(VOCABULARY.token_bytes(token) or b"" for token in tokens) == label.encode()
         assert found.likelihoods[label] == pytest.approx(log_p(tuple(tokens), False), abs=1e-5)
     assert model.forward_passes <= 1  # the prompt, and all beginnings together
+
+
+def test_models_that_read_no_trees_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = [
+        first + second + third
+        for first in ("no", "one", "x")
+        for second in ("n", "oe", "")
+        for third in "noe"
+    ]
+    trees = sg.classify(toy(), "?", labels, end=True)
+    monkeypatch.setattr(DistributionSession, "reads_trees", False)
+    rows = sg.classify(toy(), "?", labels, end=True)
+    assert rows.likelihoods == pytest.approx(trees.likelihoods, abs=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +205,7 @@ def test_what_is_shown() -> None:
         ([], "there are no labels"),
         ({}, "there are no labels"),
         (["a", ""], "a label is the empty text"),
-        (["a", 3], "the label 3 is"),
+        (["a", 3], "a label is 3, an int; it must be a text"),
         (["a", "a"], "is there twice"),
         ("abc", "labels is 'abc', a str"),
         (3, "labels is 3"),
@@ -223,6 +236,8 @@ def test_bad_calls() -> None:
         sg.classify(ScriptedModel("a", context_length=3), "?", ["a", "abcdef"])
     with pytest.raises(LimitExceeded, match="beginnings in all tokenizations"):
         sg.classify(toy(), "?", ["on" * 30], tokenizations="all")
+    with pytest.raises(LimitExceeded, match="takes 600 tokens, more than 512"):
+        sg.classify(ScriptedModel("a"), "?", ["a" * 600, "b"])
     silent = DistributionModel(BYTES, lambda tokens: [0.0] * 256 + [1.0])
     with pytest.raises(DeadEnd, match="none of the labels any probability"):
         sg.classify(silent, "?", ["a", "b"])

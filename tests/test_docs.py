@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -87,3 +89,34 @@ def test_the_table_of_regex_features_is_up_to_date() -> None:
     page = (ROOT / "docs" / "regex.md").read_text("utf-8")
     assert page == with_table(page), "run python -m structgen.constraints.regex.table docs/regex.md"
     assert feature_table() in page
+
+
+def documented() -> list[Any]:
+    """What the reference pages list, a module with all that it has."""
+    found: list[Any] = []
+    for page in sorted((ROOT / "docs" / "reference").glob("*.md")):
+        for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE):
+            try:
+                thing: Any = import_module(name)
+            except ModuleNotFoundError:
+                module, _, last = name.rpartition(".")
+                thing = getattr(import_module(module), last)
+            if isinstance(thing, ModuleType):  # its page shows what is written in it
+                found += [one for one in vars(thing).values() if getattr(one, "__module__", "") == name]
+            found.append(thing)
+    return found
+
+
+@pytest.mark.parametrize("package", ["", ".tools", ".ltl", ".monitors", ".diffusion"])
+def test_the_reference_lists_every_public_name(package: str) -> None:
+    module = import_module("structgen" + package)
+    public = [name for name in module.__all__ if not name.startswith("__")]
+    listed = {id(thing) for thing in documented()}
+    missing = [
+        name
+        for name in public
+        if id(value := getattr(module, name)) not in listed
+        and (callable(value) or isinstance(value, ModuleType))
+        and f"structgen.{name}" not in ("structgen.diffusion", "structgen.monitors")
+    ]
+    assert not missing

@@ -22,6 +22,8 @@ ENTRIES: list[tuple[str, str, str]] = [
     ("remote", "httpcore2", "sg.connect('http://localhost:1/v1')"),
     ("demo", "torch", "sg.load('no/model')"),
     ("demo", "transformers", "sg.load()"),
+    ("demo", "gguf", "embedded._convert(None, None)"),
+    ("progress", "tqdm", "sg.beam(model, '', sg.choice(['a', 'b']), progress=True)"),
     ("transformers", "torch", "from structgen.integrations.transformers import ConstraintProcessor"),
     ("transformers", "transformers", "from structgen.integrations.transformers import ConstraintProcessor"),
     ("transformers", "torch", "from structgen.integrations.transformers_batching import generate_batch"),
@@ -49,7 +51,7 @@ from structgen.constraints.ltl import picture
 from structgen.diffusion.smiles import Molecules
 from structgen.evaluation.endpoints import Endpoint
 from structgen.integrations import llama_cpp
-from structgen.models import DistributionModel
+from structgen.models import DistributionModel, embedded
 
 model = DistributionModel(sg.Vocabulary.of_bytes(), lambda tokens: [1 / 257] * 257)
 for package, call in json.load(sys.stdin):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 import structgen as sg
 from structgen.api import run_batch
-from structgen.errors import DeadEnd, LimitExceeded, OptionError, OutputInvalid, PromptError, Truncated
+from structgen.errors import DeadEnd, OptionError, OutputInvalid, PromptError, Truncated
 from structgen.sampling import SamplingOptions
 from structgen.types import output_type
 from tests.oracles.scripted_model import ScriptedModel
@@ -206,7 +206,10 @@ def test_a_prompt_that_cannot_grow_keeps_the_answer_before() -> None:
             return super().encode(prompt) * (1 if isinstance(prompt, str) else 99)
 
     result = sg.run(Full("3", context_length=50), "?", Even, attempts=3)
-    assert result.text == "3" and isinstance(result.error, (OutputInvalid, LimitExceeded))
+    assert result.text == "3" and isinstance(result.error, OutputInvalid)
+    assert "o further attempt was possible" in str(result.error.hint)
+    with pytest.raises(OutputInvalid, match="no valid answer in 1 attempt;"):
+        list(sg.stream(Full("3", context_length=50), "?", Even, attempts=3))
 
 
 def test_models_without_turns_read_on() -> None:

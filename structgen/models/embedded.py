@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from structgen.errors import ModelError
+from structgen.extras import needed, require
 
 __all__ = ["EOS_TOKENS", "PACKAGE", "cache_directory", "embedded_directory", "embedded_gguf"]
 
@@ -80,8 +81,10 @@ def cache_directory() -> Path:
 
 
 def _convert(file: Path, target: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    require("the embedded model", "demo", "gguf")
+    with needed("the embedded model", "demo"):
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
 
     source: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
     tokenizer = AutoTokenizer.from_pretrained(file.parent, **source)

@@ -45,12 +45,13 @@ class HuggingFaceModel:
         system: str | None = None,
         eos_ids: Iterable[int] | None = None,
         template: Mapping[str, Any] | None = None,
+        size: int | None = None,
     ) -> None:
         _check_kind(model, tokenizer)
         self.model = model.eval()
         self.tokenizer = tokenizer
         ends = _eos_ids(model, tokenizer) if eos_ids is None else tuple(eos_ids)
-        self.vocabulary = _vocabulary(tokenizer, _width(model), ends)
+        self.vocabulary = _vocabulary(tokenizer, _width(model), ends, size)
         config = model.config.get_text_config()
         self.context_length: int | None = getattr(config, "max_position_embeddings", None)
         self._is_chat = self._has_template if chat is None else chat
@@ -247,10 +248,19 @@ def _eos_ids(model: Any, tokenizer: Any) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(int(i) for ids in listed for i in ids)) or None
 
 
-def _vocabulary(tokenizer: Any, width: int, eos_ids: tuple[int, ...] | None) -> Vocabulary:
-    if width - len(tokenizer) > _MOST_PADDING:
+def _vocabulary(
+    tokenizer: Any, width: int, eos_ids: tuple[int, ...] | None, size: int | None = None
+) -> Vocabulary:
+    if size is not None and size != width:
         raise VocabularyMismatch(
-            f"the model has {width} tokens, the tokenizer {len(tokenizer)}: they do not belong together",
-            hint="Use the tokenizer that the model was trained with.",
+            f"size is {size!r:.40}, but the model scores {width:,} tokens",
+            hint=f"Give size={width}, or leave it out.",
+        )
+    if size is None and width - len(tokenizer) > _MOST_PADDING:
+        raise VocabularyMismatch(
+            f"the model scores {width:,} tokens, the tokenizer has {len(tokenizer):,}, and more than "
+            f"{_MOST_PADDING:,} unused scores are not taken for padding by themselves",
+            hint=f"If the model pads its scores so far, say so: structgen.wrap(model, tokenizer, size={width}). "
+            "Otherwise check that the tokenizer and the model belong together.",
         )
     return Vocabulary.from_tokenizer(tokenizer, size=width, eos_ids=eos_ids)

@@ -161,14 +161,18 @@ def wrap(
     system: str | None = None,
     eos_ids: Iterable[int] | None = None,
     template: Mapping[str, Any] | None = None,
+    size: int | None = None,
 ) -> HuggingFaceModel:
     """A `transformers` causal language model and its tokenizer, already loaded, as a structgen model.
 
-    `eos_ids` replaces the ends of text that the model and the tokenizer declare; for the rest see `load`.
+    `eos_ids` replaces the ends of text that the model and the tokenizer declare; `size` confirms the number of scores
+    of a model that pads them by more than 8,192. For the rest see `load`.
     """
     from .hugging_face import HuggingFaceModel
 
-    return HuggingFaceModel(model, tokenizer, chat=chat, system=system, eos_ids=eos_ids, template=template)
+    return HuggingFaceModel(
+        model, tokenizer, chat=chat, system=system, eos_ids=eos_ids, template=template, size=size
+    )
 
 
 def load_vocabulary(name: str | os.PathLike[str] | None = None) -> Vocabulary:

@@ -156,7 +156,8 @@ class Run:
             raise OptionError(
                 f"the server at {self.model.url} cannot be sent {self.output.constraint.describe()} "
                 f"in the dialect {dialect.name!r}, and weaken=False was chosen",
-                hint="With weaken=True of structgen.connect() answers are checked here, and asked for again.",
+                hint="With weaken=True of structgen.connect() answers are only checked here, and wrong ones lead to "
+                "another attempt.",
             )
         self.model.warn_unenforced(dialect)
 

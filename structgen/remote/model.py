@@ -73,7 +73,7 @@ class RemoteModel:
         self._model = model
         self._dialect = dialect
         self.extra = dict(extra_body or {})
-        self._lock = threading.Lock()
+        self._lock, self._warning = threading.Lock(), threading.RLock()
         self._weaker: OrderedDict[Constraint, tuple[Dialect, tuple[str, ...]]] = OrderedDict()
         """What the server took instead of its own dialect, and what it refused, by constraint."""
         self._was_probed = False
@@ -107,10 +107,10 @@ class RemoteModel:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {**self.__dict__, "_lock": None, "_weaker": self._weaker.copy()}
+            return {**self.__dict__, "_lock": None, "_warning": None, "_weaker": self._weaker.copy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self.__dict__.update(state, _lock=threading.Lock(), _warning=threading.RLock())
 
     def __repr__(self) -> str:
         return f"<model {self._model or '(the only one)'} at {self.url}>"
@@ -158,7 +158,7 @@ class RemoteModel:
     def answer_steps(
         self, prompt: Any, output: OutputType, options: SamplingOptions, *, cancel: Cancel | None = None
     ) -> Iterator[RemoteStep]:
-        """The answer as it grows; where it has to be asked for again, it begins anew."""
+        """The answer as it grows; after a wrong answer it starts again from nothing."""
         messages = messages_of(prompt)
         _check_options(options)
         return self._steps(messages, options, output, cancel, streaming=True)
@@ -208,30 +208,31 @@ class RemoteModel:
         self, constraint: Constraint, dialect: Dialect, refused: Sequence[str], *, is_sent: bool
     ) -> None:
         """Send the constraint in a weaker dialect from now on, and warn once that it is so."""
-        with self._lock:
-            is_new = constraint not in self._weaker
-            self._weaker[constraint] = (dialect, tuple(refused))
-            while len(self._weaker) > _REMEMBERED:
-                self._weaker.popitem(last=False)
-        if is_new:
-            now = f"it is sent as {dialect.name} now" if is_sent else "it is not sent any more"
-            self._warn(
-                f"the server at {self.url} refused {constraint.describe():.200} ({refused[-1]}); {now}. "
-                "Answers are checked here all the same. weaken=False of structgen.connect() makes this an error."
-            )
+        # subtle: the warning comes first. Where warnings are errors nothing is remembered, so every call raises.
+        with self._warning:
+            if constraint not in self._weaker:
+                now = f"it is sent as {dialect.name} now" if is_sent else "it is not sent any more"
+                self._warn(
+                    f"the server at {self.url} refused {constraint.describe():.200} ({refused[-1]}); {now}. Answers "
+                    "are checked here all the same. weaken=False of structgen.connect() makes this an error."
+                )
+            with self._lock:
+                self._weaker[constraint] = (dialect, tuple(refused))
+                while len(self._weaker) > _REMEMBERED:
+                    self._weaker.popitem(last=False)
 
     def warn_unenforced(self, dialect: Dialect) -> None:
         """Warn once of a server that was found to keep to no constraint."""
-        with self._lock:
-            warns = self._was_probed and dialect is self._dialect and not self._has_warned
-            warns = warns and dialect.name in _UNENFORCED
-            self._has_warned |= warns
-        if warns:
-            self._warn(
-                f"the server at {self.url} keeps a model to no constraint in any dialect that is known here. The model "
-                "is shown the form in its prompt, and answers are checked here. "
-                f"dialect={dialect.name!r} of structgen.connect() says that this is intended."
-            )
+        with self._warning:
+            if self._has_warned or not self._was_probed:
+                return
+            if dialect is self._dialect and dialect.name in _UNENFORCED:
+                self._warn(
+                    f"the server at {self.url} keeps a model to no constraint in any dialect that is known here. The "
+                    "model is shown the form in its prompt, and answers are checked here. "
+                    f"dialect={dialect.name!r} of structgen.connect() says that this is intended."
+                )
+                self._has_warned = True
 
     def _warn(self, message: str) -> None:
         warnings.warn(message, ConstraintNotSent, stacklevel=2)

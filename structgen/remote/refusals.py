@@ -4,8 +4,8 @@ Why: a server answers 400 to a prompt that is too long, to an image and to an un
 it cannot compile. Leaving the constraint out helps only in the last case.
 What: an error page names its cause by a field (``param``, or ``loc`` of a validator) or in its sentence. Field names
 of constraints (``response_format``, ``structured_outputs``, ...) count wherever they stand; words such as "schema" or
-"grammar" count only where no other field is named and nothing says that the prompt is at fault. Copies of the request
-in the page ("input") are not read.
+"grammar" count only where no other field is named and nothing says that the prompt is at fault. A length that does not
+fit is never the constraint's fault alone: more tokens help. Copies of the request in the page ("input") are not read.
 Invariant: a page that does not name the constraint is not taken for a refusal of it.
 """
 
@@ -48,6 +48,12 @@ _OTHER_CAUSE = re.compile(
     re.IGNORECASE,
 )
 """Sentences about the rest of a request, which no weaker constraint repairs."""
+_LENGTH = re.compile(
+    r"context[ _-]?(length|window|size)|\bmax_(completion_|new_|output_)?tokens\b|\btoo many tokens",
+    re.IGNORECASE,
+)
+_PROPERTY = re.compile(r"\bpropert(y|ies)\b", re.IGNORECASE)
+"""What a sentence about a part of a schema holds; such a part may be called max_tokens."""
 _FIELDS = frozenset({"regex", "grammar", "ebnf", "format", "schema", "response_schema"})
 """Whole names of fields that `_FIELD` does not hold, since they are common words."""
 
@@ -62,6 +68,8 @@ def cause_of(error: RemoteError) -> Cause:
     if not is_bad_request(error):
         return "other"
     fields, sentence = _cause(error.body or error.message)
+    if _LENGTH.search(sentence) and not _PROPERTY.search(sentence):
+        return "other"  # also where the field is that of the constraint: its shortest text does not fit
     if any(_is_constraint_field(name) for name in fields):
         return "constraint"
     named = _FIELD.search(sentence) or (None if fields else _WORD.search(sentence))

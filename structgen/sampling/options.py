@@ -74,7 +74,7 @@ class SamplingOptions:
     attempts: int | None = None
     """How many answers the model may give until one is valid. From the second on it is shown its last answer and what
     is wrong with it: a validator's message, or that the answer was cut off. None: 1 for a local model, and for a server
-    what `structgen.connect` was given. Asking again changes the distribution of the answers (docs/tutorial.md)."""
+    what `structgen.connect` was given. Further attempts change the distribution of the answers (docs/tutorial.md)."""
 
     def __post_init__(self) -> None:
         for name, whole, low, high, wanted in _RANGES:

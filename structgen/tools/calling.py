@@ -33,7 +33,7 @@ __all__ = ["CallResult", "CallRunner", "Execute", "OnError"]
 Execute = Callable[[ToolCall], Any]
 OnError = Literal["report", "raise"]
 _GRACE = 0.5
-"""Seconds in which an event loop should have cancelled an async tool; one that blocks its loop is left behind."""
+"""Seconds in which an event loop should have cancelled an async tool; one that blocks its loop is abandoned."""
 _MOST_ITEMS = 10_000
 """Items of a generator that are read."""
 

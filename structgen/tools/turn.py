@@ -133,7 +133,7 @@ def tools(
     max_calls      at most so many of them
     reasoning      True: the turn begins with it; "optional"; "begun": the prompt has opened it already
     max_reasoning  its most characters
-    answer         the constraint of the final answer: a turn is this, or calls; None: free text
+    answer         the type or constraint of the final answer: a turn is this, or calls; None: free text
     max_text       most characters of free text, which a turn with `answer` has not
     order          what all calls of the conversation have to satisfy: a formula of temporal logic on finite traces, or
                    several, whose atoms are the tools' names; each position is a call. A turn with calls leaves the

@@ -82,8 +82,13 @@ def test_a_model_with_far_more_tokens_than_the_tokenizer() -> None:
             vocab_size=9000, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
         )
     )
-    with pytest.raises(VocabularyMismatch, match="the model has 9000 tokens, the tokenizer"):
+    with pytest.raises(
+        VocabularyMismatch, match="the model scores 9,000 tokens, the tokenizer.*\n.*size=9000"
+    ):
         sg.wrap(model, tiny_tokenizer())
+    assert sg.wrap(model, tiny_tokenizer(), size=9000).vocabulary.size == 9000
+    with pytest.raises(VocabularyMismatch, match="size is 8000, but the model scores 9,000 tokens"):
+        sg.wrap(model, tiny_tokenizer(), size=8000)
 
 
 def test_an_end_of_text_that_the_model_does_not_have() -> None:

@@ -67,7 +67,19 @@ REFUSALS: list[tuple[str, str]] = [
             "[{'type': 'x', 'loc': ('body', 'response_format', 'type'), 'msg': 'no', 'input': {'image': 1}}]"
         ),
     ),
+    (
+        "constraint",
+        page("In context=('properties', 'max_tokens'), 'pattern' is not permitted", param="response_format"),
+    ),
     # About the rest of the request.
+    (
+        "other",
+        page(
+            "the shortest text that satisfies it takes 125 tokens, 5 are left (max_tokens)",
+            param="structured_outputs",
+        ),
+    ),
+    ("other", page("the schema and the prompt exceed the context length", param="response_format")),
     (
         "other",
         page(
@@ -194,6 +206,22 @@ def test_each_constraint_warns_once(start: Start) -> None:
         assert all(f"{world.url} refused" in str(one.message) for one in caught)
         assert all("it is not sent any more" in str(one.message) for one in caught)
     assert issubclass(errors.ConstraintNotSent, UserWarning)
+
+
+def test_where_warnings_are_errors_every_call_raises(start: Start) -> None:
+    refuses = lambda body: "no structured outputs" if "structured_outputs" in body else ""  # noqa: E731
+    world = start(enforces=ALL, refuses=refuses, says=["Hello!"] * 9)
+    with sg.connect(world.url, model="small", dialect="vllm") as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(errors.ConstraintNotSent):
+                sg.generate(model, "?", Literal["a"])
+    world = start(says=["Hello!"] * 3 + ["a"] * 9)
+    with sg.connect(world.url) as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(errors.ConstraintNotSent):
+                sg.generate(model, "?", Literal["a"])
 
 
 def test_weaken_false_raises(start: Start) -> None:

@@ -406,6 +406,21 @@ def test_typed_calls_over_the_server(server: Running) -> None:
         assert re.fullmatch("a{2,4}", sg.generate(connected, "Say aaa.", sg.regex("a{2,4}"), max_tokens=10))
 
 
+def test_a_request_that_does_not_fit_does_not_cost_a_connection_its_constraints(server: Running) -> None:
+    pytest.importorskip("httpx2")
+    import structgen as sg
+    from structgen import errors
+
+    with sg.connect(f"{server.url}/v1", model=NAME, api_key=KEY) as model:
+        for prompt, letters, most in (("x", 500, 5), ("x " * 20_000, 2, 5)):
+            result: Any = sg.run(model, prompt, sg.regex(f"[a-z]{{{letters}}}"), max_tokens=most)
+            assert isinstance(result.error, errors.RemoteError) and result.error.status in (400, 413)
+            assert not result.account.refused
+        result = sg.run(model, "x", sg.regex("[a-z]{2}"), max_tokens=5)
+        assert len(result.value) == 2
+        assert [one.dialect for one in result.account.attempts] == ["structured_outputs"]
+
+
 def test_details_that_only_this_server_tells(client: Any) -> None:
     answer = ask(client, seed=4, extra={"structgen": {}, "guided_choice": ["yes", "no"]})
     details = answer.choices[0].model_extra["structgen"]

@@ -297,7 +297,7 @@ def test_exceptions_that_python_treats_specially() -> None:
 # -- functools.partial
 
 
-def book(city: str, nights: int, user: str = "nobody", **more: str) -> str:
+def book(city: str, nights: int, user: str = "anyone", **more: str) -> str:
     """Book a room."""
     return f"{city} {nights} {user} {sorted(more.items())}"
 

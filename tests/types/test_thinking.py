@@ -90,6 +90,18 @@ def test_answers_of_every_kind(kind: Any, text: str, value: Any) -> None:
     assert sg.generate(ScriptedModel(text), "?", kind, temperature=0) == value
 
 
+def test_inside_other_types_it_is_an_object() -> None:
+    text = '[{"thinking": "Ann, 31.", "value": {"name": "Ann", "age": 31}}]'
+    assert sg.generate(ScriptedModel(text), "?", list[sg.Thinking[Person]]) == [sg.Thinking("Ann, 31.", ANN)]
+
+
+def test_an_answer_of_tools() -> None:
+    def find(name: str) -> None: ...
+
+    done = sg.run_tools(ScriptedModel(TEXT), "?", [find], answer=sg.Thinking[Person])
+    assert done.value == sg.Thinking("Ann, 31.", ANN)
+
+
 def test_prompt_functions() -> None:
     @sg.prompt(ScriptedModel(TEXT), temperature=0)
     def extract(text: str) -> sg.Thinking[Person]:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 import structgen as sg
 from structgen.diffusion import Canvas, Hole
 from structgen.errors import CombinationError, OptionError, TypeNotSupported
+from structgen.matcher import compile_constraint, open_matcher
 from structgen.models.memory import DistributionModel
 from structgen.models.repetition import RPG
 from structgen.tools import run_tools
@@ -77,6 +78,7 @@ COMBINATORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "lark": (lambda kind: sg.lark('start: "z" @kind', constraints={"kind": kind}), "z{}"),
     "constraint_for_type": (sg.constraint_for_type, "{}"),
     "matcher": (lambda kind: sg.Matcher(kind, BYTES).constraint, "{}"),
+    "open_matcher": (lambda kind: open_matcher(kind, BYTES).constraint, "{}"),
     "canvas": (lambda kind: Canvas(kind, BYTES, [Hole(3)]).constraint, "{}"),
     "rpg": (lambda kind: RPG(kind).constraint, "{}"),
 }
@@ -135,6 +137,10 @@ def test_functions_that_draw() -> None:
 def test_the_answer_of_a_tool_loop() -> None:
     done = run_tools(ScriptedModel(TYPES["model"][1]), "Who?", [book], answer=Person)
     assert json.loads(done.messages[-1]["content"]) == {"name": "Ann", "age": 31}
+
+
+def test_programs_of_types_are_shared() -> None:
+    assert compile_constraint(Person, BYTES) is compile_constraint(sg.constraint_for_type(Person), BYTES)
 
 
 def test_a_monitor_may_suggest_a_type() -> None:

@@ -28,7 +28,7 @@ JSON_TEXTS = [
         for text, _ in good
     ),
 ]
-IDS = [f"{annotation!r}-{text}".replace("typing.", "")[:60] for annotation, text in JSON_TEXTS]
+IDS = [f"{place}-{text[:40]}" for place, (_, text) in enumerate(JSON_TEXTS)]
 
 
 def members(value: Any) -> Iterator[tuple[str, Any]]:

@@ -100,7 +100,7 @@ def dispatch(
     """Free text; after each trigger in it the constraint that `triggers` gives; then free text again.
 
     Args:
-        triggers: what follows each trigger.
+        triggers: for each trigger what follows it: a constraint, a type or a string.
         at_least_one: one trigger must come.
         forbidden: no occurrence of these texts may have a character of free text in it, wherever it begins and ends.
         stop_after_first: end the text after what follows the first trigger.

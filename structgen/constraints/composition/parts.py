@@ -68,7 +68,17 @@ def repeat(
     max: int | None = None,
     separator: Operand | None = None,
 ) -> Composition:
-    """`constraint` from `min` to `max` times (None: without bound), with `separator` between any two."""
+    """Repeat a constraint, a type or a string from `min` to `max` times.
+
+    Args:
+        constraint: What is repeated.
+        min: The fewest times.
+        max: The most times; None: any number.
+        separator: What stands between any two: a constraint, a type or a string.
+
+    Example:
+        ``sg.repeat(int, 1, 3, separator=", ")``
+    """
     operand = as_constraint(constraint)
     low, high = checked_count(min, "min"), _checked_limit(max, "max", min)
     name = f"{operand.describe()} {low} to {'any number of' if high is None else high} times"
@@ -84,7 +94,7 @@ def repeat(
 
 
 def optional(constraint: Operand) -> Composition:
-    """`constraint`, or nothing."""
+    """Return the texts of a constraint, a type or a string, and the empty text."""
     operand = as_constraint(constraint)
     name = f"optionally {operand.describe()}"
     return Composition(("repeat", body_of(operand), 0, 1), name, parts=[operand])

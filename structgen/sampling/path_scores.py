@@ -1,0 +1,190 @@
+"""Log probabilities of given texts after a prompt, each the sum over paths of tokens that spell it.
+
+What: paths share their beginnings, and the model reads each distinct beginning once: as a tree where its sessions read
+trees, otherwise as rows.
+Invariant: a likelihood is a function of the prompt and the paths (up to the rounding of the model).
+Cost: a pass over the prompt, and one for each `_NODES` beginnings (or `_ROWS`, as rows).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from structgen.errors import LimitExceeded
+
+from .prefixes import Prefix, PrefixReader, law_of
+
+if TYPE_CHECKING:
+    from structgen.models.base import LanguageModel
+    from structgen.vocabulary import Vocabulary
+
+__all__ = ["all_paths", "likelihoods", "log_sum"]
+
+_NODES = 64
+"""Beginnings of labels that are read in one forward pass, as a tree."""
+_ROWS = 16
+"""The same for models that read no trees, as rows with a copy of the prompt's cache each."""
+_MOST_BEGINNINGS = 4_096
+"""Of all tokenizations of all labels."""
+_LOG_NEGLIGIBLE = math.log(1e-9)
+"""Beginnings less probable than this share of the label's canonical tokens are left out of "all": a relative error of
+less than 1e-5."""
+
+
+def all_paths(texts: list[str], vocabulary: Vocabulary) -> dict[str, list[Prefix]]:
+    """All tokenizations of each text."""
+    whole = [text.encode() for text in texts]
+    pieces = {one[i:j] for one in whole for i in range(len(one)) for j in range(i + 1, len(one) + 1)}
+    spelling: dict[bytes, list[int]] = {}
+    for token in range(vocabulary.size):
+        data = vocabulary.token_bytes(token)
+        if data in pieces and token not in vocabulary.eos_ids:
+            spelling.setdefault(data, []).append(token)
+    room = _MOST_BEGINNINGS
+    found: dict[str, list[Prefix]] = {}
+    for text, data in zip(texts, whole, strict=True):
+        found[text] = list(_paths_of(data, spelling, room))
+        room -= sum(map(len, found[text]))
+    return found
+
+
+def _paths_of(data: bytes, spelling: Mapping[bytes, list[int]], room: int) -> Iterator[Prefix]:
+    reaches = [False] * len(data) + [True]  # from which places tokens lead to the end
+    for place in range(len(data) - 1, -1, -1):
+        reaches[place] = any(
+            data[place:end] in spelling and reaches[end] for end in range(place + 1, len(data) + 1)
+        )
+    growing: list[tuple[int, Prefix]] = [(0, ())]
+    while growing:
+        place, path = growing.pop()
+        if place == len(data):
+            yield path
+            continue
+        for end in range(place + 1, len(data) + 1):
+            for token in spelling.get(data[place:end], ()) if reaches[end] else ():
+                room -= 1
+                if room < 0:
+                    raise LimitExceeded(
+                        f"the labels have more than {_MOST_BEGINNINGS:,} beginnings in all tokenizations",
+                        limit="label_tokenizations",
+                        hint="Use shorter labels, or tokenizations='canonical'.",
+                    )
+                growing.append((end, (*path, token)))
+
+
+class _Started:
+    """A model that hands out a session that has read the prompt already."""
+
+    context_length = None
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def start(self, prompts: Any) -> Any:
+        return self._session
+
+
+class _Scorer:
+    """Log probabilities of paths of tokens after one prompt."""
+
+    def __init__(
+        self, model: LanguageModel, prompt: Sequence[int], wanted: Mapping[Prefix, set[int]]
+    ) -> None:
+        """`wanted`: after each beginning the tokens whose probabilities may be needed."""
+        _check_room(len(prompt) + max(map(len, wanted)), model.context_length)
+        self._wanted = wanted
+        self._known: dict[Prefix, dict[int, float]] = {}
+        self._session: Any = model.start([list(prompt)])
+        self._keep((), self._session.logits()[0])
+        self._reader: PrefixReader | None = None
+        if not getattr(self._session, "reads_trees", False):
+            started: Any = _Started(self._session)
+            self._reader = PrefixReader(started, prompt, lanes=max(1, min(_ROWS, len(wanted) - 1)))
+
+    def read(self, beginnings: Iterable[Prefix]) -> None:
+        """Read the distributions after these, as far as they are not known, in as few passes as memory allows."""
+        new = sorted({one for one in beginnings if one not in self._known})
+        read, size = (self._read_tree, _NODES) if self._reader is None else (self._read_rows, _ROWS)
+        for start in range(0, len(new), size):
+            read(new[start : start + size])
+
+    def _read_tree(self, part: list[Prefix]) -> None:
+        """One pass over a tree of all beginnings, which share what they have in common."""
+        nodes = sorted({one[:length] for one in part for length in range(1, len(one) + 1)}, key=len)
+        places = {one: place for place, one in enumerate(nodes)}
+        tree = [one[-1] for one in nodes], [places.get(one[:-1], -1) for one in nodes]
+        (found,) = self._session.append_trees([[]], [tree])
+        for one in part:
+            self._keep(one, found[places[one]])
+        self._session.keep(0, [])
+
+    def _read_rows(self, part: list[Prefix]) -> None:
+        """One pass over several rows, for sessions that read no trees."""
+        assert self._reader is not None
+        for lane, law in self._reader.read(dict(enumerate(part))).items():
+            self._keep(part[lane], law.log_p)
+
+    def _keep(self, beginning: Prefix, logits: Any) -> None:
+        log_p = law_of(logits, 1.0).log_p
+        self._known[beginning] = {token: float(log_p[token]) for token in self._wanted.get(beginning, ())}
+
+    def log_p(self, path: Prefix, ends: Sequence[int] = ()) -> float:
+        """log P(path), with one of the ends after it if there are any; -inf if a beginning was not read."""
+        total = 0.0
+        for place, token in enumerate(path):
+            after = self._known.get(path[:place])
+            total += -math.inf if after is None else after[token]
+        if ends:
+            after = self._known.get(path)
+            total += -math.inf if after is None else log_sum(after[token] for token in ends)
+        return total
+
+
+def likelihoods(
+    model: LanguageModel,
+    prompt: Sequence[int],
+    canonical: Mapping[str, Prefix],
+    paths: Mapping[str, Sequence[Prefix]],
+    ends: Sequence[int],
+) -> dict[str, float]:
+    """log P of each label after the prompt, summed over its paths, the canonical one among them."""
+    wanted: dict[Prefix, set[int]] = {}
+    for path in (path for several in paths.values() for path in several):
+        for place, token in enumerate(path):
+            wanted.setdefault(path[:place], set()).add(token)
+        if ends:
+            wanted.setdefault(path, set()).update(ends)
+    scorer = _Scorer(model, prompt, wanted)
+    scorer.read(one for path in canonical.values() for one in _beginnings(path, ends))
+    floors = {text: scorer.log_p(path, ends) + _LOG_NEGLIGIBLE for text, path in canonical.items()}
+    for length in range(max(len(path) for several in paths.values() for path in several) + 1):
+        # What a beginning holds is at most its own probability, so that most others need not be read.
+        scorer.read(
+            path[:length]
+            for text, several in paths.items()
+            for path in several
+            if (length < len(path) or (ends and length == len(path)))
+            and scorer.log_p(path[:length]) >= floors[text]
+        )
+    return {text: log_sum(scorer.log_p(path, ends) for path in several) for text, several in paths.items()}
+
+
+def _check_room(tokens: int, context_length: int | None) -> None:
+    if context_length is not None and tokens > context_length:
+        raise LimitExceeded(
+            f"the prompt and the longest label are {tokens} tokens, more than the model's context of {context_length}",
+            limit="context_length",
+            hint="Shorten the prompt.",
+        )
+
+
+def _beginnings(path: Prefix, ends: Sequence[int]) -> list[Prefix]:
+    return [path[:place] for place in range(len(path) + bool(ends))]
+
+
+def log_sum(logs: Any) -> float:
+    listed = list(logs)
+    peak = max(listed, default=-math.inf)
+    return peak if peak == -math.inf else peak + math.log(math.fsum(math.exp(one - peak) for one in listed))
