@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     )
     from .shelf import grammar, grammars
     from .speculative import Speculation
+    from .templates import PromptWarning
     from .tools import run_tools, run_tools_async, tools
     from .types import BoundCall, Thinking, constraint_for_type
     from .vocabulary import Vocabulary
@@ -91,6 +92,7 @@ _HOMES = {
     "PlanFormat": "constraints.plans",
     "Posterior": "posterior",
     "PromptFunction": "prompts",
+    "PromptWarning": "templates",
     "RPG": "models",
     "Rejection": "sampling",
     "RemoteModel": "remote",
@@ -173,6 +175,7 @@ __all__ = [
     "PlanFormat",
     "Posterior",
     "PromptFunction",
+    "PromptWarning",
     "ReasoningOptions",
     "Rejection",
     "RemoteModel",

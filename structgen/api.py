@@ -7,13 +7,16 @@ Cost: beside the sampling, one reading of the type (kept) and of the constraint 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
+
+import numpy as np
 
 from structgen import reasking
 from structgen.constraints.composition import CappedReasoning
-from structgen.errors import OptionError, PromptError, a_kind
+from structgen.errors import OptionError, PromptError, StructgenError, a_kind
 from structgen.matcher import open_matcher
+from structgen.models.messages import prompt_of
 from structgen.reasking import EncodedPrompt
 from structgen.results import Result
 from structgen.sampling import Generation, SamplingOptions, generate_steps, generate_tokens
@@ -29,14 +32,19 @@ if TYPE_CHECKING:
 __all__ = [
     "AnsweringModel",
     "answers_itself",
+    "asked_with",
     "check_model",
     "encoded",
     "generate",
+    "of_item",
+    "row_options",
     "run",
     "run_batch",
     "run_encoded",
+    "several",
     "stream",
     "stream_items",
+    "values_of",
 ]
 
 T = TypeVar("T")
@@ -66,24 +74,64 @@ class AnsweringModel(Protocol):
 
 @overload
 def generate(
-    model: LanguageModel, prompt: Prompt, output: type[T], *, describe: bool = ..., **options: Any
+    model: LanguageModel,
+    prompt: Prompt,
+    output: type[T],
+    *,
+    describe: bool | None = ...,
+    n: None = ...,
+    **options: Any,
 ) -> T: ...
 @overload
 def generate(
-    model: LanguageModel, prompt: Prompt, output: Any = ..., *, describe: bool = ..., **options: Any
+    model: LanguageModel,
+    prompt: Prompt,
+    output: type[T],
+    *,
+    n: int,
+    describe: bool | None = ...,
+    **options: Any,
+) -> list[T]: ...
+@overload
+def generate(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = ...,
+    *,
+    describe: bool | None = ...,
+    n: int | None = ...,
+    **options: Any,
 ) -> Any: ...
 def generate(
-    model: LanguageModel, prompt: Prompt, output: Any = str, *, describe: bool = False, **options: Any
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = str,
+    *,
+    describe: bool | None = None,
+    n: int | None = None,
+    **options: Any,
 ) -> Any:
-    """The model's answer to `prompt` as a value of type `output`.
+    """Return the model's answer to `prompt` as a value of type `output`.
 
-    `describe` adds the fields of the type and their descriptions to the prompt. The options are those of
-    `SamplingOptions`; ``attempts=3`` shows the model what a validator refused and draws again, at most twice. Raises
-    `Truncated`, `DeadEnd` or `OutputInvalid` where there is no valid value.
+    Args:
+        model: A model of `load`, `wrap` or `connect`.
+        prompt: A text, or messages: `{"role": ..., "content": ...}`, contents as texts or parts of text, with calls of
+            tools and their results as the OpenAI protocol writes them.
+        output: A Python type, or a constraint.
+        describe: Write the fields of the type and their descriptions before the prompt. None: for a model, a dataclass
+            or another type of one object (or a list of one), if the prompt has no examples: no assistant's messages.
+        n: Return a list of so many values, drawn together. Value i is drawn with ``seed=(seed, i)``. Where nothing says
+            how to draw, the temperature is 1 if `n` is 2 or more.
+        **options: The fields of `SamplingOptions`. ``attempts=3`` shows the model what a validator refused and draws
+            again, at most twice.
+
+    Raises:
+        Truncated, DeadEnd, OutputInvalid: There is no valid value. Of several, the error is that of the first; `item`
+            is its number, and `results` are the values and errors of all.
     """
-    options.setdefault("exact_weight", False)  # nobody sees the weight
-    result: Result[Any] = run(model, prompt, output, describe=describe, **options)
-    return result.value
+    options.setdefault("exact_weight", False)  # the weight is not returned
+    answer = run(model, prompt, output, describe=describe, n=n, **options)
+    return answer.value if isinstance(answer, Result) else values_of(answer)
 
 
 @overload
@@ -92,7 +140,8 @@ def run(
     prompt: Prompt,
     output: type[T],
     *,
-    describe: bool = ...,
+    describe: bool | None = ...,
+    n: None = ...,
     cancel: Cancel | None = ...,
     **options: Any,
 ) -> Result[T]: ...
@@ -100,27 +149,84 @@ def run(
 def run(
     model: LanguageModel,
     prompt: Prompt,
-    output: Any = ...,
+    output: type[T],
     *,
-    describe: bool = ...,
+    n: int,
+    describe: bool | None = ...,
     cancel: Cancel | None = ...,
     **options: Any,
-) -> Result[Any]: ...
+) -> list[Result[T]]: ...
+@overload
+def run(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = ...,
+    *,
+    describe: bool | None = ...,
+    n: int | None = ...,
+    cancel: Cancel | None = ...,
+    **options: Any,
+) -> Any: ...
 def run(
     model: LanguageModel,
     prompt: Prompt,
     output: Any = str,
     *,
-    describe: bool = False,
+    describe: bool | None = None,
+    n: int | None = None,
     cancel: Cancel | None = None,
     **options: Any,
-) -> Result[Any]:
-    """The model's answer with its text, weights and timing. Raises only where generation cannot start."""
+) -> Any:
+    """Return the model's answer with its text, weights and timing; with `n`, a list of so many.
+
+    Raises only where generation cannot start. The arguments are those of `generate`; `cancel` is called between tokens
+    and ends the generation where it returns True.
+    """
     kind = _kind(output)
-    chosen = make_options(options)
-    asked = described(prompt, kind) if describe else prompt
-    (result,) = run_batch(model, [asked], kind, [chosen], cancel=cancel)
-    return result
+    each = several(make_options(options), n)
+    asked = asked_with(model, prompt, kind, describe)
+    results = run_batch(model, [asked] * len(each), kind, each, cancel=cancel)
+    return results[0] if n is None else results
+
+
+def several(options: SamplingOptions, n: int | None) -> list[SamplingOptions]:
+    """Return the options of each of `n` draws; None: of one, with the options as they are."""
+    if n is None:
+        return [options]
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise OptionError(f"n is {n!r:.40}; it is the number of values, a whole number of 1 or more")
+    if n > 1 and options.effective_temperature == 0 and options.temperature is None:
+        options = options.replace(temperature=1.0)  # greedy ones would all be equal
+    return [row_options(options, row) for row in range(n)]
+
+
+def row_options(base: SamplingOptions, row: int) -> SamplingOptions:
+    """Return the options of one row of a batch: its seed is that of the batch and its number."""
+    if base.seed is None:
+        return base
+    seed = tuple(base.seed) if isinstance(base.seed, Sequence) else (base.seed,)
+    return base.replace(seed=(*seed, row))
+
+
+def values_of(results: Sequence[Result[T]]) -> list[T]:
+    """Return the values of all results; the error of the first that has none has the others in `results`."""
+    for place, result in enumerate(results):
+        if result.error is not None:
+            raise of_item(
+                result.error,
+                place,
+                len(results),
+                [one.value if one.error is None else one.error for one in results],
+            )
+    return [result.value for result in results]
+
+
+def of_item(error: StructgenError, item: int, count: int, results: list[Any]) -> StructgenError:
+    """Return the error with the item of a batch that it is about, and what became of all items so far."""
+    error.item, error.results = item, results
+    place = f"item {item} of {count} (counted from 0)"
+    error.where = place if error.where is None else f"{place}, {error.where}"
+    return error
 
 
 def run_batch(
@@ -133,7 +239,11 @@ def run_batch(
 ) -> list[Result[Any]]:
     """One result per prompt, drawn together in one batch; `attempts` of the options draws failed ones again."""
     check_model(model)
-    return run_encoded(model, [encoded(model, prompt) for prompt in prompts], output, options, cancel=cancel)
+    known: dict[int, Any] = {}
+    for prompt in prompts:
+        if id(prompt) not in known:
+            known[id(prompt)] = encoded(model, prompt)
+    return run_encoded(model, [known[id(prompt)] for prompt in prompts], output, options, cancel=cancel)
 
 
 def encoded(model: LanguageModel, prompt: Prompt) -> Any:
@@ -167,7 +277,7 @@ def stream(
     prompt: Prompt,
     output: Any = str,
     *,
-    describe: bool = False,
+    describe: bool | None = None,
     cancel: Cancel | None = None,
     **options: Any,
 ) -> Stream[Any]:
@@ -188,7 +298,7 @@ def stream_items(
     output: Any,
     *,
     path: str | Sequence[str | int] = (),
-    describe: bool = False,
+    describe: bool | None = None,
     cancel: Cancel | None = None,
     **options: Any,
 ) -> ItemStream[Any]:
@@ -199,7 +309,7 @@ def stream_items(
         prompt: The prompt.
         output: A type that is a list (``list[Person]``), or has one at `path`.
         path: Where the list is, as ``"order.items"``; empty where the output itself is the list.
-        describe: Add the fields of the type and their descriptions to the prompt.
+        describe: As for `generate`.
         cancel: Called between tokens; generation stops when it returns True.
         **options: Those of `SamplingOptions`.
 
@@ -216,15 +326,19 @@ def _steps(
     model: LanguageModel,
     prompt: Prompt,
     kind: OutputType,
-    describe: bool,
+    describe: bool | None,
     cancel: Cancel | None,
     options: dict[str, Any],
 ) -> Iterator[Any]:
     """The generation step by step: each has the text so far, the last one the generation."""
     check_model(model)
     options.setdefault("exact_weight", False)
+    if options.pop("n", None) is not None:
+        raise OptionError(
+            "a stream is of one text, so it takes no n", hint="Call generate(..., n=...) or run."
+        )
     chosen = make_options(options)
-    asked = described(prompt, kind) if describe else prompt
+    asked = asked_with(model, prompt, kind, describe)
     if answers_itself(model):
         _check_answerable(kind)
         return model.answer_steps(asked, kind, chosen, cancel=cancel)
@@ -279,18 +393,42 @@ def check_model(model: Any, needs_logits: str = "") -> None:
         )
 
 
+def asked_with(model: Any, prompt: Prompt, kind: OutputType, describe: bool | None) -> Prompt:
+    """Return the prompt, with what the type says about itself if `describe` says so, or helps where it says nothing.
+
+    It helps small models with the fields of one object, and harms with a choice of several, and beside worked examples
+    (docs/types.md has the figures). Requests to servers carry the schema.
+    """
+    prompt = prompt_of(prompt)
+    if describe is None:
+        is_plain = isinstance(prompt, str) or (
+            isinstance(prompt, Sequence)
+            and bool(prompt)
+            and all(isinstance(one, Mapping) and one.get("role") != "assistant" for one in prompt)
+        )
+        describe = is_plain and kind.has_fields and not answers_itself(model)
+    return described(prompt, kind) if describe else prompt
+
+
 def described(prompt: Prompt, kind: OutputType) -> Prompt:
-    """The prompt with what the type says about itself; in messages it goes to the last one."""
+    """The prompt with what the type says about itself: fields before it, instructions after it.
+
+    Of messages, the last one is described.
+    """
+    prompt = prompt_of(prompt)
     if not kind.description:
         return prompt
+    before, after = (f"{kind.description}\n\n", "") if kind.is_json else ("", f"\n\n{kind.description}")
     if isinstance(prompt, str):
-        return f"{prompt}\n\n{kind.description}"
-    *before, last = prompt or [{}]
+        return f"{before}{prompt}{after}"
+    *earlier, last = prompt or [{}]
     content = last.get("content")
     if isinstance(content, str):
-        return [*before, {**last, "content": f"{content}\n\n{kind.description}"}]
+        return [*earlier, {**last, "content": f"{before}{content}{after}"}]
     if isinstance(content, Sequence):  # parts of a message
-        return [*before, {**last, "content": [*content, {"type": "text", "text": kind.description}]}]
+        parts = [*([before] if before else []), *content, *([after] if after else [])]
+        texts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
+        return [*earlier, {**last, "content": texts}]
     raise PromptError(
         "the prompt's last message has no content that a description could be added to",
         hint='Messages look like {"role": "user", "content": "..."}.',

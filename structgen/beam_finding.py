@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model
+from structgen.brief import brief, short_repr
 from structgen.errors import DeadEnd, LimitExceeded, OptionError, OutputInvalid
+from structgen.notebook import card, plain, table
 from structgen.progress import ProgressBar
 from structgen.requests import is_number, limits_of, opening, unknown_option, whole_number, written
 from structgen.sampling.beams import Beam, beam_search
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Found", "FoundTexts", "beam"]
 
 
+@short_repr
 @dataclass(frozen=True)
 class Found:
     """A text that beam search found."""
@@ -42,6 +45,21 @@ class FoundTexts(list[Found]):
 
     stopped: str | None = None
     """The limit that ended the search, if one did: there may be better texts then."""
+
+    def __repr__(self) -> str:
+        best = f", best {brief(self[0].text)} with log probability {self[0].log_prob:.2f}" if self else ""
+        return f"<{len(self)} texts{best}{self._ended()}>"
+
+    def _repr_html_(self, rows: int = 20) -> str:
+        cells = [
+            (f"{one.log_prob:.2f}", f"{one.score:.2f}", str(one.group), plain(one.text, 300)) for one in self
+        ]
+        more = [f"<i>{len(self) - rows:,} more texts</i>"] if len(self) > rows else []
+        about = f"{len(self)} texts, best first{self._ended()}"
+        return card("Beams", about, table(("log p", "score", "group", "text"), cells[:rows]), *more)
+
+    def _ended(self) -> str:
+        return f", stopped by {self.stopped}" if self.stopped else ""
 
 
 def beam(

@@ -49,7 +49,9 @@ pickling (worker processes) and `str(error)` always ends with the hint.
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 __all__ = [
@@ -92,11 +94,14 @@ __all__ = [
     "VocabularyError",
     "VocabularyMismatch",
     "a_kind",
+    "did_you_mean",
     "show_place",
     "with_kind",
 ]
 
 _SHOWN = 72
+_LONGEST_NAME = 100
+_NAMES_COMPARED = 10_000
 _LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
 """In messages of the native core."""
 
@@ -110,6 +115,31 @@ def a_kind(value: object) -> str:
 def with_kind(value: object) -> str:
     """A wrong argument and what it is: "5, an int"; None needs no more words."""
     return f"{value!r:.60}" + ("" if value is None else f", {a_kind(value)}")
+
+
+def did_you_mean(name: object, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:
+    """A hint that names what a person may have meant by `name`; None if nothing is near.
+
+    Args:
+        name: What was written.
+        known: The names that there are.
+        aliases: What other libraries call these things: from their names, in small letters without ``_`` and ``-``, to
+            one of `known`, or to a whole sentence.
+    """
+    names = [one for one in known if isinstance(one, str)][:_NAMES_COMPARED]
+    bare = {_bare(one): one for one in reversed(names)}
+    wanted = _bare(str(name)[:_LONGEST_NAME])
+    found = (aliases or {}).get(wanted) or bare.get(wanted)
+    if found is None:
+        near = difflib.get_close_matches(str(name)[:_LONGEST_NAME], names, 1) or [
+            bare[one] for one in difflib.get_close_matches(wanted, bare, 1, 0.75)
+        ]
+        found = near[0] if near else None
+    return found if found is None or " " in found else f"Did you mean {found}?"
+
+
+def _bare(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def show_place(text: str, start: int, end: int | None = None) -> str:
@@ -146,6 +176,10 @@ class StructgenError(Exception):
     """Of `sample`: what it took until then (calls, attempts, seconds, `stopped`). Of a server: its `remote.Account`."""
     partial: Any = None
     """Of `sample`, where it failed in the middle: the `Posterior` of what had been drawn."""
+    item: int | None = None
+    """Of several items, as `map` takes them or ``n=`` draws them: the one that failed, from 0."""
+    results: list[Any] | None = None
+    """Of several items: the values and errors of those that were done, in order."""
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         message = _visible_lines(message)

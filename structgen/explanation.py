@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from structgen.brief import short_repr
 from structgen.constraints.base import NO_SCHEMA, Broken, Stop
 from structgen.errors import show_place
+from structgen.notebook import card, code, pairs, plain, table
 
 __all__ = ["BrokenRule", "Explanation", "explain_account", "questions_about", "stop_of"]
 
 _MOST_LISTED = 12
+_SATISFIED = "The text satisfies the constraint."
 _NUMBER_BEFORE = re.compile(rb"[-+.eE0-9]*$")
 _NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _NUMBER_BEGUN = re.compile(rb"-?((0|[1-9][0-9]*)(\.([0-9]+([eE]([-+]?[0-9]*))?)?|[eE][-+]?[0-9]*)?)?")
@@ -28,6 +31,7 @@ _OTHERS = "other characters"
 _NUMBER_AND_NEXT = re.compile(rb"[-+.eE0-9]+[^-+.eE0-9]")
 
 
+@short_repr
 @dataclass(frozen=True)
 class BrokenRule:
     """A rule that the text breaks: `keyword` of the sub-schema at `pointer`."""
@@ -37,6 +41,7 @@ class BrokenRule:
     message: str
 
 
+@short_repr
 @dataclass(frozen=True)
 class Explanation:
     """What `Matcher.explain` found. ``str()`` of it is a message for people, with the place marked."""
@@ -61,7 +66,7 @@ class Explanation:
 
     def __str__(self) -> str:
         if self.ok:
-            return "The text satisfies the constraint."
+            return self.reason
         lines = [self.reason]
         if self.text or not self.viable:
             lines.append(show_place(self.text, self.position))
@@ -78,6 +83,27 @@ class Explanation:
         if self.expected:
             lines.append("  expected: " + ", ".join(self.expected))
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return _html_of(self)
+
+
+def _html_of(told: Explanation) -> str:
+    """The text with the place marked, the rules and what could stand there."""
+    about = "it satisfies the constraint" if told.ok else "a beginning" if told.viable else "it cannot stand"
+    parts = [f"<div>{plain(told.reason)}</div>"]
+    if told.text and not told.ok:
+        parts.append(code(show_place(told.text, told.position)))
+    if told.rules:
+        rows = [
+            (plain(rule.message, 400), plain(rule.keyword), plain(rule.pointer))
+            for rule in told.rules[:_MOST_LISTED]
+        ]
+        parts.append(table(("rule", "keyword", "at"), rows))
+    facts = [("while reading", ", ".join(_cut(list(told.within))))] if told.within else []
+    facts += [("expected", ", ".join(told.expected))] if told.expected else []
+    facts += [("also", "the whole text must match the regular expression that is joined by &")] * told.bounded
+    return card("Explanation", about, *parts, pairs(facts) if facts else "")
 
 
 def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
@@ -102,7 +128,7 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
         viable=viable,
         position=position,
         instance=instance,
-        reason=_reason(account, shown, position, viable, instance, is_stuck),
+        reason=_SATISFIED if ok else _reason(account, shown, position, viable, instance, is_stuck),
         rules=rules,
         expected=() if ok or is_stuck else tuple(_expected(account, text[start:offset])),
         bounded=not ok and account.get("bounded", False),

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
+from structgen.brief import cut
 from structgen.constraints.base import IR, NO_SCHEMA, Constraint, constraint_of
 from structgen.constraints.failures import empty_constraint, limit_exceeded, with_limits_told
 from structgen.errors import (
@@ -171,6 +172,11 @@ class Matcher:
         self.vocabulary = vocabulary
         self._program = compile_constraint(self.constraint, vocabulary)
         self._native = _core.Matcher(self._program)
+
+    def __repr__(self) -> str:
+        return cut(
+            f"<Matcher of {cut(repr(self.constraint), 150)}{', finished' if self.is_finished else ''}>"
+        )
 
     @classmethod
     def of_program(cls, constraint: Constraint, vocabulary: Vocabulary, program: _core.Program) -> Matcher:

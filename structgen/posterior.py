@@ -8,6 +8,7 @@ conditioned on the constraint (and the potentials) as draws are added. There is 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.brief import short_repr
 from structgen.errors import OutputInvalid
 from structgen.extras import needed
 from structgen.notebook import bar, card, plain, table
@@ -30,6 +32,7 @@ __all__ = ["Merged", "Posterior"]
 T = TypeVar("T")
 
 
+@short_repr
 @dataclass(frozen=True)
 class Merged(Generic[T]):
     """A text that was drawn, however often and in whatever tokens."""
@@ -148,14 +151,22 @@ class Posterior(Generic[T], Sequence[T]):
         return "\n".join(lines)
 
     def plot(self, rows: int = 10, axes: Any = None) -> Any:
-        """The weightiest texts as bars; needs matplotlib. Returns the axes."""
+        """Draw the weightiest texts as bars, and return the axes; needs matplotlib.
+
+        Long texts are wrapped, and shortened to two lines.
+        """
         if axes is None:
             with needed("Posterior.plot()", extra="plot"):
                 from matplotlib import pyplot
 
             _, axes = pyplot.subplots(figsize=(7, 0.5 + 0.35 * min(rows, len(self.merged))))
         shown = self.merged[:rows][::-1]
-        axes.barh([f"{one.text:.40}" for one in shown], [one.weight for one in shown])
+        names = [_label(one.text) for one in shown]
+        axes.barh(range(len(shown)), [one.weight for one in shown])
+        axes.set_yticks(range(len(shown)), names)
+        axes.figure.set_layout_engine(
+            "constrained"
+        )  # makes room for the labels, which would be cut off otherwise
         axes.set_xlabel("posterior share")
         axes.set_title(
             f"{len(self.texts)} draws, effective {self.ess:.1f}, log Z {self.log_z:.2f}", fontsize=9
@@ -198,3 +209,13 @@ class Posterior(Generic[T], Sequence[T]):
             f"<Posterior {len(self)} draws of {len(self.merged)} texts, effective {self.ess:.1f}, {mass}; "
             f"{top.text!r:.40} {top.weight:.1%}{nothing}{stopped}>"
         )
+
+
+_LABEL_WIDTH = 40
+
+
+def _label(text: str) -> str:
+    """A text beside its bar: printable, on two lines at most. Dollar signs would begin a formula there."""
+    shown = text if text.isprintable() else repr(text)[1:-1]
+    lines = textwrap.wrap(shown, _LABEL_WIDTH, max_lines=2, placeholder="…") or ["(empty)"]
+    return "\n".join(lines).replace("$", r"\$")

@@ -11,26 +11,26 @@ Cost: the template is compiled once.
 from __future__ import annotations
 
 import asyncio
+import dis
 import functools
 import importlib
 import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
-
-import jinja2
-import jinja2.meta
-import jinja2.nodes
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 
 from structgen import api
-from structgen.errors import OptionError, PromptError, StructgenError
+from structgen.brief import cut
+from structgen.errors import OptionError, PromptError, StructgenError, a_kind, did_you_mean
 from structgen.progress import ProgressBar
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
-from structgen.sampling.options import OPTION_NAMES, RENAMED_OPTIONS, make_options
+from structgen.sampling.options import ALIASES, OPTION_NAMES, RENAMED_OPTIONS, make_options
 from structgen.streams import AsyncStream, ItemStream, Stream
+from structgen.templates import compile_template, render_template, warn_of_unused
 from structgen.types import OutputType, output_type
+from structgen.types.names import hint_for, undefined_names
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
@@ -39,20 +39,25 @@ __all__ = ["PromptFunction", "prompt"]
 
 R = TypeVar("R")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-_INSTANCE = "_structgen_instance"
-"""What templates of methods call `self`, which is a word of Jinja's own."""
+_CALL_OPTIONS = (*OPTION_NAMES, "n")
 _VALUE_ONLY: dict[str, Any] = {"exact_weight": False}
 """Where only the value comes back, no forward pass is spent on weights."""
 
 
 def prompt(
-    model: LanguageModel, *, system: str | None = None, describe: bool = False, **options: Any
+    model: LanguageModel, *, system: str | None = None, describe: bool | None = None, **options: Any
 ) -> Callable[[Callable[..., R]], PromptFunction[R]]:
     """Make a typed call to `model` of the function below.
 
-    `system`: a system message, a template over the same parameters. `describe`: tell the model the fields of
-    the output type and their descriptions. The other options are those of `SamplingOptions`; a call may give
-    others.
+    Args:
+        model: A model of `load`, `wrap` or `connect`.
+        system: A system message, a template over the same parameters.
+        describe: Write the fields of the output type and their descriptions before the prompt; None: as for
+            `structgen.generate`.
+        **options: The fields of `SamplingOptions`, and `n`; a call may give others.
+
+    Raises:
+        PromptError: The function, its template or its return annotation cannot be used.
     """
     if inspect.isfunction(model):
         raise PromptError(
@@ -60,7 +65,7 @@ def prompt(
             hint="Write @prompt(model) above the function.",
         )
     api.check_model(model)
-    make_options(options)  # a misspelt option is told here
+    _check_options(options)  # a misspelt option shows here
     local_names = sys._getframe(1).f_locals
 
     def decorate(function: Callable[..., R]) -> PromptFunction[R]:
@@ -78,7 +83,7 @@ class PromptFunction(Generic[R]):
         model: LanguageModel,
         options: dict[str, Any],
         system: str | None = None,
-        describe: bool = False,
+        describe: bool | None = None,
         local_names: dict[str, Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
@@ -96,12 +101,15 @@ class PromptFunction(Generic[R]):
         self.output: OutputType = output_type(_return_annotation(function, local_names or {}))
         documentation = inspect.getdoc(function)
         if not documentation:
-            raise PromptError(
-                f"{self._name} has no docstring", hint="The docstring is the prompt; write one."
-            )
+            raise _no_docstring(function)
         parameters = frozenset(self._signature.parameters)
-        self._template = _compile(documentation, parameters, f"the docstring of {self._name}")
-        self._system = _compile(system, parameters, f"the system prompt of {self._name}") if system else None
+        docstring, used = compile_template(documentation, parameters, f"the docstring of {self._name}")
+        self._template = docstring
+        self._system = None
+        if system:
+            self._system, also = compile_template(system, parameters, f"the system prompt of {self._name}")
+            used |= also
+        warn_of_unused(self._name, self._signature, used, f"{documentation}\n{system or ''}")
 
     def __get__(self, instance: Any, owner: type | None = None) -> PromptFunction[R]:
         """As a method: the instance is the first argument, and the template may name it."""
@@ -117,18 +125,20 @@ class PromptFunction(Generic[R]):
         return bound
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
-        """The validated value."""
-        return self._run(_VALUE_ONLY, None, args, kwargs).value
+        """Return the validated value; with ``n=``, a list of so many."""
+        return cast(R, _values(self._run(_VALUE_ONLY, None, args, kwargs)))
 
     def run(self, *args: Any, **kwargs: Any) -> Result[R]:
-        """The `Result`, with text, exact weights and timing."""
-        return self._run({}, None, args, kwargs)
+        """Return the `Result`, with text, exact weights and timing; with ``n=``, a list of so many."""
+        return cast("Result[R]", self._run({}, None, args, kwargs))
 
     async def aio(self, *args: Any, **kwargs: Any) -> R:
         """The same as a call, without blocking the event loop; cancelling stops the generation."""
         stop = threading.Event()
         try:
-            return (await asyncio.to_thread(self._run, _VALUE_ONLY, stop.is_set, args, kwargs)).value
+            return cast(
+                R, _values(await asyncio.to_thread(self._run, _VALUE_ONLY, stop.is_set, args, kwargs))
+            )
         finally:
             stop.set()
 
@@ -157,26 +167,41 @@ class PromptFunction(Generic[R]):
         return_errors: bool = False,
         **options: Any,
     ) -> list[Any]:
-        """One value per item, in order, drawn in batches.
+        """Return one value per item, in order, drawn in batches.
 
-        An item is the argument of a function with one parameter; otherwise a tuple of arguments or a dict of
-        them by name. With a seed, item i draws what a call with ``seed=(seed, i)`` draws, up to the rounding of
-        the model's arithmetic, which may depend on the batch. With `return_errors` a failed item gives its error
-        instead of raising it when its batch is done.
+        With a seed, item i draws what a call with ``seed=(seed, i)`` draws, up to the rounding of the model's
+        arithmetic, which may depend on the batch.
+
+        Args:
+            items: Each is the argument of a function with one parameter; otherwise a tuple of arguments, or a dict of
+                them by name.
+            progress: Show a bar.
+            batch_size: How many items are drawn together.
+            return_errors: Put the error of an item that fails in the place of its value, and go on.
+            **options: The fields of `SamplingOptions`.
+
+        Raises:
+            StructgenError: The error of the first item that failed, when its batch is done. `item` is its number, from
+                0; `results` are the values and errors of all items up to the end of that batch.
         """
         if batch_size < 1:
             raise OptionError(f"batch_size is {batch_size!r}; it must be 1 or more")
+        if options.pop("n", None) is not None:
+            raise OptionError(
+                "map draws one value per item, so it takes no n", hint="Name an item several times."
+            )
         base = self._options(_VALUE_ONLY, options)
-        calls = [self._item_arguments(item) for item in items]
+        calls = [self._item_arguments(item) for item in _listed(items, self._name)]
         values: list[Any] = []
         with ProgressBar(len(calls), self._name, progress) as bar:
             for start in range(0, len(calls), batch_size):
                 batch = calls[start : start + batch_size]
-                each = [_row_options(base, start + place) for place in range(len(batch))]
-                for value, error in self._outcomes(batch, each):
+                each = [api.row_options(base, start + place) for place in range(len(batch))]
+                outcomes = self._outcomes(batch, each)
+                values += [value if error is None else error for value, error in outcomes]
+                for place, (_, error) in enumerate(outcomes, start):
                     if error is not None and not return_errors:
-                        raise error
-                    values.append(value if error is None else error)
+                        raise api.of_item(error, place, len(calls), values)
                 bar.advance(len(batch))
         return values
 
@@ -200,13 +225,13 @@ class PromptFunction(Generic[R]):
     def render(self, *args: Any, **kwargs: Any) -> Prompt:
         """The prompt for these arguments: a text, or messages if there is a system prompt."""
         values = self._bind(args, kwargs)
-        text: Prompt = _render(self._template, values, self._name)
+        text: Prompt = render_template(self._template, values, self._name)
         if self._system is not None:
             text = [
-                {"role": "system", "content": _render(self._system, values, self._name)},
+                {"role": "system", "content": render_template(self._system, values, self._name)},
                 {"role": "user", "content": text},
             ]
-        return api.described(text, self.output) if self._describe else text
+        return api.asked_with(self.model, text, self.output, self._describe)
 
     def with_options(self, **options: Any) -> PromptFunction[R]:
         """The same function with other sampling options."""
@@ -215,7 +240,7 @@ class PromptFunction(Generic[R]):
     def _with_given(self, options: dict[str, Any]) -> PromptFunction[R]:
         changed = object.__new__(type(self))
         changed.__dict__.update(self.__dict__, _given=options)
-        make_options(changed._given)
+        _check_options(changed._given)
         return changed
 
     # It never changes, so copies are the same object. Like a function it is pickled by its name: the process that reads
@@ -240,7 +265,7 @@ class PromptFunction(Generic[R]):
 
     def _options(self, defaults: dict[str, Any], options: dict[str, Any]) -> SamplingOptions:
         """The options of a call, over those of the decorator, over the defaults of this way to call."""
-        return make_options({**defaults, **self._given, **options})
+        return make_options(_without_n({**defaults, **self._given, **options}))
 
     def _run(
         self,
@@ -248,13 +273,13 @@ class PromptFunction(Generic[R]):
         cancel: api.Cancel | None,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Result[R]:
+    ) -> Result[R] | list[Result[R]]:
         kwargs, given = self._split(kwargs)
-        options = self._options(defaults, given)
-        (result,) = api.run_batch(
-            self.model, [self.render(*args, **kwargs)], self.output, [options], cancel=cancel
-        )
-        return result
+        n = given.pop("n", self._given.get("n"))
+        each = api.several(self._options(defaults, given), n)
+        prompts = [self.render(*args, **kwargs)] * len(each)
+        results = api.run_batch(self.model, prompts, self.output, each, cancel=cancel)
+        return results[0] if n is None else results
 
     def _stream(
         self, cancel: api.Cancel | None, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -274,19 +299,23 @@ class PromptFunction(Generic[R]):
 
     def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The function's own arguments and the sampling options; a parameter hides an option of its name."""
-        known = {*OPTION_NAMES, *RENAMED_OPTIONS} - set(
-            self._signature.parameters
-        )  # a former name is refused below
-        options = {k: v for k, v in kwargs.items() if k in known}
+        known = {*_CALL_OPTIONS, *RENAMED_OPTIONS} - set(self._signature.parameters)
+        options = {k: v for k, v in kwargs.items() if k in known}  # a former name is refused below
         return {k: v for k, v in kwargs.items() if k not in options}, options
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
+            strange = [name for name in kwargs if name not in self._signature.parameters]
+            near = (
+                did_you_mean(strange[0], (*self._signature.parameters, *_CALL_OPTIONS), ALIASES)
+                if strange
+                else None
+            )
+            listed = f"Besides its parameters it takes the sampling options {', '.join(_CALL_OPTIONS)}."
             raise PromptError(
-                f"{self._name}{self._signature}: {error}",
-                hint=f"Besides its parameters it takes the sampling options {', '.join(OPTION_NAMES)}.",
+                f"{self._name}{self._signature}: {error}", hint=f"{near} {listed}" if near else listed
             ) from None
         bound.apply_defaults()
         return {**self._receiver, **bound.arguments}
@@ -299,7 +328,30 @@ class PromptFunction(Generic[R]):
         return (tuple(item) if isinstance(item, (tuple, list)) else (item,)), {}
 
     def __repr__(self) -> str:
-        return f"<prompt function {self._name}{self._signature}>"
+        return cut(f"<prompt function {self._name}{self._signature}>")
+
+
+def _values(results: Result[Any] | list[Result[Any]]) -> Any:
+    return api.values_of(results) if isinstance(results, list) else results.value
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    make_options(_without_n(options))
+    if "n" in options:
+        api.several(SamplingOptions(), options["n"])
+
+
+def _without_n(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name != "n"}
+
+
+def _listed(items: Iterable[Any], name: str) -> list[Any]:
+    if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
+        raise OptionError(
+            f"{name}.map was given {a_kind(items)}, not a list of items",
+            hint=f"Write {name}.map([item, ...]).",
+        )
+    return list(items)
 
 
 def _named(module: str, name: str) -> PromptFunction[Any] | None:
@@ -336,13 +388,37 @@ def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]
             f"{function.__qualname__} has no return annotation",
             hint="The return annotation is the output type; write `-> str` for free text.",
         )
+    local_names = {**_enclosing_names(function), **local_names}
     try:
         return get_type_hints(_OnlyReturn(function), localns=local_names, include_extras=True)["return"]
     except NameError as error:
+        missing = undefined_names(annotation, {**getattr(function, "__globals__", {}), **local_names})
+        name = missing[0] if missing else str(error.name)
         raise PromptError(
-            f"the return annotation {annotation!r} of {function.__qualname__} cannot be read: {error}",
-            hint="Define the type before the function.",
+            f"the return annotation {annotation!r} of {function.__qualname__} names {name}, which is not defined",
+            hint=hint_for(name, function.__module__, function.__qualname__),
         ) from error
+    except (SyntaxError, TypeError, AttributeError) as error:
+        raise PromptError(
+            f"the return annotation {annotation!r:.80} of {function.__qualname__} cannot be read: {error}",
+            hint="Write a type, such as `-> Person` or `-> list[str]`.",
+        ) from error
+
+
+def _enclosing_names(function: Callable[..., Any]) -> dict[str, Any]:
+    """The names of the functions around `function` that are running, the innermost first.
+
+    An annotation that is a text keeps no names alive, but where a decorator runs, the functions around it do, too.
+    """
+    names: dict[str, Any] = {}
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    frame = sys._getframe(1)
+    while code is not None and frame is not None:
+        around = f"{frame.f_code.co_qualname}.<locals>."
+        if frame.f_code.co_filename == code.co_filename and function.__qualname__.startswith(around):
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back  # type: ignore[assignment]
+    return names
 
 
 class _OnlyReturn:
@@ -353,39 +429,17 @@ class _OnlyReturn:
         self.__globals__ = getattr(inspect.unwrap(function), "__globals__", {})
 
 
-def _compile(source: str, names: frozenset[str], where: str) -> jinja2.Template:
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    try:
-        tree = environment.parse(source)
-        for name in tree.find_all(jinja2.nodes.Name):
-            if name.name == "self" and "self" in names:
-                name.name = _INSTANCE
-        unknown = jinja2.meta.find_undeclared_variables(tree) - names - {_INSTANCE}
-        template = environment.from_string(tree)
-    except jinja2.TemplateSyntaxError as error:
-        raise PromptError(f"{error.message}", where=f"{where}, line {error.lineno}") from error
-    unknown -= environment.globals.keys()
-    if unknown:
-        raise PromptError(
-            f"the template names {', '.join(sorted(unknown))}, which is no parameter",
-            where=where,
-            hint=f"The parameters are {', '.join(sorted(names)) or 'none'}.",
+def _no_docstring(function: Callable[..., Any]) -> PromptError:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    name = function.__qualname__
+    if code is not None and any(one.opname in _FORMATTING for one in dis.get_instructions(code)):
+        return PromptError(
+            f"the text of {name} is an f-string, which Python does not keep as a docstring",
+            hint="Write a plain string, and {{ name }} where the value of a parameter belongs: "
+            '"""Summarise: {{ text }}""".',
         )
-    return template
+    return PromptError(f"{name} has no docstring", hint="The docstring is the prompt; write one.")
 
 
-def _render(template: jinja2.Template, values: dict[str, Any], name: str) -> str:
-    try:
-        return template.render({_INSTANCE if key == "self" else key: value for key, value in values.items()})
-    except StructgenError:
-        raise
-    except Exception as error:
-        # A template runs whatever its arguments' methods do, so anything may come out of it.
-        raise PromptError(f"the prompt of {name} cannot be rendered: {error}") from error
-
-
-def _row_options(base: SamplingOptions, row: int) -> SamplingOptions:
-    if base.seed is None:
-        return base
-    seed = tuple(base.seed) if isinstance(base.seed, (tuple, list)) else (base.seed,)
-    return base.replace(seed=(*seed, row))
+_FORMATTING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING")
+"""Instructions of f-strings. A prompt function has no other code that runs."""

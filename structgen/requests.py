@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -11,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structgen.api import described
-from structgen.errors import OptionError, a_kind
+from structgen.errors import OptionError, a_kind, did_you_mean
 from structgen.matcher import Matcher, open_matcher
+from structgen.models.messages import prompt_of
 from structgen.sampling.budget import check_room, room_after
 from structgen.sampling.drawing import Limits
+from structgen.sampling.options import ALIASES
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
@@ -23,14 +24,26 @@ if TYPE_CHECKING:
 __all__ = ["is_number", "limits_of", "opening", "unknown_option", "whole_number", "written"]
 
 
+_OF_SEARCHES = {
+    **dict.fromkeys(("numbeams", "beamwidth", "beams", "beamsize"), "width"),
+    **dict.fromkeys(("numbeamgroups", "beamgroups"), "groups"),
+    **dict.fromkeys(("n", "numreturnsequences", "numsamples", "bestof", "numgenerations"), "n"),
+    **dict.fromkeys(("timeout", "maxtime", "timelimit", "seconds"), "max_seconds"),
+}
+"""What other libraries call the options of `sample` and `beam`."""
+
+
 def unknown_option(name: str, function: Callable[..., Any]) -> OptionError:
     """The error of an option that `function` does not take."""
     parameters = inspect.signature(function).parameters.values()
     known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
-    close = difflib.get_close_matches(name, known, 1)
+    aliases = {
+        theirs: ours for theirs, ours in {**ALIASES, **_OF_SEARCHES}.items() if ours in known or " " in ours
+    }
+    near = did_you_mean(name, known, aliases)
     return OptionError(
         f"unknown option {name!r} of {function.__name__}()",
-        hint=f"Did you mean {close[0]}?" if close else f"The options are {', '.join(known)}.",
+        hint=near or f"The options are {', '.join(known)}.",
     )
 
 
@@ -75,7 +88,7 @@ def opening(
 
     Raises where no text fits, or none ever ends, before the model is called.
     """
-    ids = model.encode(described(prompt, kind) if describe else prompt)
+    ids = model.encode(described(prompt, kind) if describe else prompt_of(prompt))
     room, limit = room_after(len(ids), model.context_length, max_tokens)
     matcher = open_matcher(kind.constraint, model.vocabulary)
     check_room(matcher.least_tokens(room), room, limit)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from structgen.attempts import Account, Attempt
+from structgen.brief import brief
 from structgen.errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated
 from structgen.notebook import card, code, pairs
 from structgen.sampling import Finish, Generation, Timing
@@ -171,7 +172,7 @@ class Result(Generic[T]):
         return card(f"Result, {self.finish}", about, *parts, pairs(facts))
 
     def __repr__(self) -> str:
-        shown = repr(self.error) if self.error is not None else repr(self.value)
+        shown = brief(self.error if self.error is not None else self.value, 120)
         return f"<Result {self.finish}: {shown}, {len(self.tokens)} tokens>"
 
 

@@ -13,16 +13,17 @@ Cost: a grammar is read when it is first asked for (a second for the largest) an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
+from structgen.brief import short_repr
 from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, gbnf, lark
-from structgen.errors import OptionError, with_kind
+from structgen.errors import OptionError, did_you_mean, with_kind
+from structgen.notebook import card, plain, table
 
 __all__ = ["ShelfGrammar", "folder", "grammar", "grammars"]
 
@@ -30,6 +31,7 @@ _KEPT = 64
 """Constraints that are kept at a time."""
 
 
+@short_repr
 @dataclass(frozen=True, slots=True)
 class ShelfGrammar:
     """How a grammar of the shelf is read."""
@@ -45,6 +47,10 @@ class ShelfGrammar:
     """Blocks are told by their column, as in Python."""
     names: tuple[str, ...] = ()
     """Parameters that take the names which are there."""
+    switches: tuple[str, ...] = ()
+    """Options that are True or False; see `_SWITCHED_OFF`."""
+    off: tuple[str, ...] = ()
+    """Starts for which the switches are False unless they are given."""
 
     @property
     def path(self) -> Path:
@@ -56,8 +62,42 @@ class ShelfGrammar:
         return self.path.read_text("utf-8")
 
 
-def _gbnf(name: str, about: str) -> ShelfGrammar:
-    return ShelfGrammar(name, about, "gbnf", ("root",))
+def _gbnf(name: str, about: str, *switches: str) -> ShelfGrammar:
+    return ShelfGrammar(name, about, "gbnf", ("root",), switches=switches)
+
+
+_C_COMMENTS = (
+    ("%ignore LINE_COMMENT\n%ignore BLOCK_COMMENT\n", ""),
+    ("BROKEN_NUMBER | ", "BROKEN_NUMBER | LINE_COMMENT | BLOCK_COMMENT | "),
+)
+_SWITCHED_OFF: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = {
+    ("cpp", "comments"): _C_COMMENTS,
+    ("solidity", "comments"): _C_COMMENTS,
+    ("graphql", "comments"): (("%ignore /#[^\\n\\r]*/\n", ""),),
+    ("python", "comments"): (
+        ("%ignore COMMENT\n", ""),
+        ("(#[^\\r\\n\\x00]*)?", ""),
+        ("(#[^\\r\\n]*|\\\\)[\\r\\n]", "\\\\[\\r\\n]"),
+    ),
+    ("sql", "comments"): (
+        ("%ignore COMMENT\n", ""),
+        ("broken: BROKEN broken", "broken: (BROKEN | COMMENT) broken"),
+    ),
+    ("sql", "parameters"): (
+        ("        | VARIABLE\n", "        | VARIABLE broken\n"),
+        ("_literal | VARIABLE | reserved_word", "_literal | reserved_word"),
+    ),
+    ("toml", "comments"): (
+        ("comment | (key-value | table) ws comment?", "(key-value | table) ws"),
+        ("breaks (comment newline breaks)*", "breaks"),
+    ),
+    ("xml", "comments"): (("(comment | instruction)", "instruction"), (" | comment", "")),
+}
+"""What is replaced in a grammar, each with what, where an option is False.
+
+subtle: a comment that may not stand must still be cut as one lexeme where its beginning could be read otherwise
+(``1--2`` is not ``1 - -2``), so it is put before what no text holds.
+"""
 
 
 _SQL_NAMES = ("tables", "columns", "functions", "schemas", "aliases")
@@ -65,15 +105,33 @@ _SHELF = {
     entry.name: entry
     for entry in (
         ShelfGrammar("arithmetic", "arithmetic expressions in one line", "lark", ("start",), "longest"),
-        ShelfGrammar("cpp", "C++17, before the preprocessor", "lark", ("start",), "longest"),
+        ShelfGrammar(
+            "cpp", "C++17, before the preprocessor", "lark", ("start",), "longest", switches=("comments",)
+        ),
         _gbnf("csv", "CSV, RFC 4180"),
-        ShelfGrammar("graphql", "GraphQL documents, October 2021", "lark", ("start",), "longest"),
+        ShelfGrammar(
+            "graphql",
+            "GraphQL documents, October 2021",
+            "lark",
+            ("start",),
+            "longest",
+            switches=("comments",),
+        ),
         _gbnf("json", "JSON, RFC 8259"),
         ShelfGrammar(
-            "python", "Python 3.12", "lark", ("file_input", "eval_input"), "longest", is_indented=True
+            "python",
+            "Python 3.12",
+            "lark",
+            ("file_input", "eval_input"),
+            "longest",
+            is_indented=True,
+            switches=("comments",),
+            off=("eval_input",),
         ),
         _gbnf("smiles", "molecules, OpenSMILES 1.0"),
-        ShelfGrammar("solidity", "Solidity 0.8, with Yul", "lark", ("start",), "longest"),
+        ShelfGrammar(
+            "solidity", "Solidity 0.8, with Yul", "lark", ("start",), "longest", switches=("comments",)
+        ),
         ShelfGrammar(
             "sql",
             "SQL of SQLite 3.39 and later",
@@ -81,28 +139,70 @@ _SHELF = {
             ("start", "statement", "select", "expression"),
             "longest",
             names=_SQL_NAMES,
+            switches=("comments", "parameters"),
+            off=("select", "expression"),
         ),
-        _gbnf("toml", "TOML 1.0.0"),
+        _gbnf("toml", "TOML 1.0.0", "comments"),
         ShelfGrammar(
             "typescript", "TypeScript 5.9, without JSX", "lark", ("start",), "longest", contextual=True
         ),
-        _gbnf("xml", "well-formed XML 1.0"),
+        _gbnf("xml", "well-formed XML 1.0", "comments"),
     )
 }
 
 
+class _Shelf(Mapping[str, ShelfGrammar]):
+    """The entries by name; a view that cannot be changed."""
+
+    def __getitem__(self, name: str) -> ShelfGrammar:
+        return _SHELF[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_SHELF)
+
+    def __len__(self) -> int:
+        return len(_SHELF)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} grammars: {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"<b>{plain(one.name)}</b>", plain(one.about), plain(", ".join(one.starts)))
+            for one in self.values()
+        ]
+        return card("Grammars", "sg.grammar(name, start=...)", table(("name", "what it is", "starts"), rows))
+
+
 def grammars() -> Mapping[str, ShelfGrammar]:
-    """What there is, by name."""
-    return MappingProxyType(_SHELF)
+    """Return what there is, by name."""
+    return _Shelf()
 
 
-def grammar(name: str, *, start: str | None = None, **names: Iterable[str] | None) -> GrammarConstraint:
-    """Texts of a grammar of the shelf; `sg.grammars()` lists them.
+def grammar(
+    name: str,
+    *,
+    start: str | None = None,
+    comments: bool | None = None,
+    parameters: bool | None = None,
+    **names: Iterable[str] | None,
+) -> GrammarConstraint:
+    """Return the constraint of a grammar of the shelf; `sg.grammars()` lists them.
 
-    `start` is the rule that a whole text must be: ``"select"`` or ``"expression"`` of ``"sql"``, ``"eval_input"`` of
-    ``"python"``. ``"sql"`` takes the names in a database as `tables` (and views), `columns`, `functions`, `schemas`
-    and `aliases`: where a name must be one that is there, it is one of them. Without a list names are free; what
-    stands before a dot is free until `aliases` is given, and then one of `tables` and `aliases`.
+    Args:
+        name: The grammar.
+        start: The rule that a whole text must be: ``"select"`` or ``"expression"`` of ``"sql"``, ``"eval_input"`` of
+            ``"python"``.
+        comments: Whether texts may have comments. None: yes, but for single queries and expressions (``"select"``,
+            ``"expression"``, ``"eval_input"``), where models drift into them.
+        parameters: Of ``"sql"``: whether bind parameters (``?1``, ``:name``) may stand. None: as for `comments`.
+        **names: Of ``"sql"``: the names in a database as `tables` (and views), `columns`, `functions`, `schemas` and
+            `aliases`. Where a name must be one that is there, it is one of them. Without a list names are free; what
+            stands before a dot is free until `aliases` is given, and then one of `tables` and `aliases`. ``[]`` for
+            `functions` and `schemas` means that there are none.
+
+    Raises:
+        OptionError: There is no such grammar, or it has no such start or option.
     """
     if not isinstance(name, str) or name not in _SHELF:
         near = get_close_matches(str(name).lower(), _SHELF, 1)
@@ -117,20 +217,33 @@ def grammar(name: str, *, start: str | None = None, **names: Iterable[str] | Non
             f"the grammar {name!r} does not start at {start!r:.60}",
             hint=f"It starts at {' or '.join(map(repr, entry.starts))}.",
         )
-    for parameter in names:
-        if parameter not in entry.names:
-            takes = " and ".join(["start", *entry.names]) if entry.names else "start alone"
+    given = {"comments": comments, "parameters": parameters}
+    switched = {option: value for option, value in given.items() if value is not None}
+    for option, value in switched.items():
+        if not isinstance(value, bool):
+            raise OptionError(f"{option} is {value!r:.60}; it must be True or False")
+    for parameter in (*names, *switched):
+        if parameter not in (*entry.names, *entry.switches):
+            options = (*entry.names, *entry.switches)
+            takes = " and ".join(["start", *options]) if options else "start alone"
+            meant = did_you_mean(parameter, ("start", *options))
             raise OptionError(
-                f"the grammar {name!r} has no parameter {parameter!r}", hint=f"It takes {takes}."
+                f"the grammar {name!r} has no parameter {parameter!r}",
+                hint=f"{meant} It takes {takes}." if meant else f"It takes {takes}.",
             )
     known = tuple((kind, _listed(kind, given)) for kind, given in sorted(names.items()) if given is not None)
-    return _made(name, start or entry.starts[0], known)
+    chosen = start or entry.starts[0]
+    off = [option for option in entry.switches if not switched.get(option, chosen not in entry.off)]
+    return _made(name, chosen, known, tuple(off))
 
 
 def folder() -> Path:
     """Where the files are: inside the package as it is installed, beside it in a source tree."""
     inside = Path(__file__).parent / "grammars"
     return inside if inside.is_dir() else Path(__file__).parents[1] / "grammars"
+
+
+_MAY_BE_NONE = ("aliases", "functions", "schemas")
 
 
 def _listed(kind: str, given: Iterable[str]) -> tuple[str, ...]:
@@ -140,7 +253,7 @@ def _listed(kind: str, given: Iterable[str]) -> tuple[str, ...]:
             raise OptionError(
                 f"{kind} has {with_kind(name)}, which is no name", hint="Names are printable text."
             )
-    if isinstance(given, str) or (not listed and kind != "aliases"):
+    if isinstance(given, str) or (not listed and kind not in _MAY_BE_NONE):
         raise OptionError(
             f"{kind} is {given!r:.60}; it takes a list of names, of which there is at least one",
             hint=f'Write {kind}=["name", ...], or leave it out where any name may stand.',
@@ -149,9 +262,15 @@ def _listed(kind: str, given: Iterable[str]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=_KEPT)
-def _made(name: str, start: str, known: tuple[tuple[str, tuple[str, ...]], ...]) -> GrammarConstraint:
+def _made(
+    name: str, start: str, known: tuple[tuple[str, tuple[str, ...]], ...], off: tuple[str, ...]
+) -> GrammarConstraint:
     entry = _SHELF[name]
     source = entry.source()
+    for option in off:
+        for old, new in _SWITCHED_OFF[name, option]:
+            assert old in source, (name, option, old)
+            source = source.replace(old, new)
     if entry.format == "gbnf" or entry.lexer is None:
         return gbnf(source, start=start)
     indenter = None
@@ -201,6 +320,8 @@ _POINTS = {
     "functions": "function_name",
     "schemas": "schema_name",
 }
+_NOTHING = "broken"
+"""A rule of sql.lark that no text satisfies."""
 _WORD = re.compile(r"[A-Za-z_\x80-\U0010ffff][\w$]*")
 _KEYWORD = re.compile(r'"([A-Z_]+)"i')
 
@@ -211,7 +332,9 @@ def _overrides(source: str, known: dict[str, tuple[str, ...]]) -> str:
     lines = []
     for kind, point in _POINTS.items():
         if kind in known:
-            lines.append(f"%override {point}: {_alternatives(known[kind], reserved)}")
+            lines.append(f"%override {point}: {_alternatives(known[kind], reserved) or _NOTHING}")
+    if known.get("schemas") == ():
+        lines.append('%override column: column_name | qualifier "." column_name')
     if "aliases" in known:
         before_dots = (*known.get("tables", ()), *known["aliases"])
         if not before_dots:
@@ -222,7 +345,8 @@ def _overrides(source: str, known: dict[str, tuple[str, ...]]) -> str:
         lines.append(f"%override qualifier: {_alternatives(before_dots, reserved)}")
     # A name that is listed is another lexeme than NAME, so it must be told that it may stand where any name may.
     listed = dict.fromkeys(name for names in known.values() for name in names)
-    lines.append(f"%extend word: {_alternatives(listed, reserved)}")
+    if listed:
+        lines.append(f"%extend word: {_alternatives(listed, reserved)}")
     return "\n".join(lines)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.errors import OptionError, VocabularyError, VocabularyMismatch
+from structgen.errors import OptionError, VocabularyError, VocabularyMismatch, did_you_mean
 
 __all__ = ["Vocabulary"]
 
@@ -277,7 +277,10 @@ def _checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
     """A copy of the limits; raises where the core does not know one, or cannot keep it."""
     for name, value in limits.items():
         if name not in _LIMITS:
-            raise OptionError(f"unknown limit {name!r}; the limits are {', '.join(_LIMITS)}")
+            raise OptionError(
+                f"unknown limit {name!r}; the limits are {', '.join(_LIMITS)}",
+                hint=did_you_mean(name, _LIMITS),
+            )
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _LIMITS[name]:
             raise OptionError(
                 f"the limit {name} is {value!r:.60}; it must be an int from 1 to {_LIMITS[name]:,}"

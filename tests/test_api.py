@@ -7,12 +7,14 @@ import math
 import subprocess
 import sys
 import weakref
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
 import structgen as sg
+from structgen.api import asked_with
 from structgen.errors import (
     DeadEnd,
     GenerationError,
@@ -22,6 +24,7 @@ from structgen.errors import (
     PromptError,
     Truncated,
 )
+from structgen.types import output_type
 from tests.oracles.scripted_model import ScriptedModel
 
 
@@ -189,7 +192,7 @@ def test_cancelling() -> None:
 def test_describe_reaches_the_prompt() -> None:
     model = ScriptedModel(ANN)
     sg.generate(model, "Who?", Person, describe=True)
-    assert model.prompts[-1].startswith("Who?\n\nAnswer with JSON")
+    assert model.prompts[-1].startswith("Answer with JSON") and model.prompts[-1].endswith("\n\nWho?")
     assert "The full name." in model.prompts[-1]
     sg.generate(model, [{"role": "user", "content": "Who?"}], Person, describe=True)
     assert "The full name." in model.prompts[-1][-1]["content"]
@@ -200,8 +203,38 @@ def test_describe_reaches_the_prompt() -> None:
     for messages in ([], [{"role": "user"}]):
         with pytest.raises(PromptError, match="last message has no content"):
             sg.generate(model, messages, Person, describe=True)
-    sg.generate(model, "Who?", Person)
+    sg.generate(model, "Who?", Person, describe=False)
     assert model.prompts[-1] == "Who?"
+
+
+def test_fields_of_one_object_are_described_unless_told_otherwise() -> None:
+    class Pet(BaseModel):
+        kind: Literal["pet"]
+
+    @dataclass
+    class Data:
+        name: str
+
+    model = ScriptedModel("")
+
+    def is_described(output: Any, prompt: Any = "Who?", describe: bool | None = None) -> bool:
+        return "Answer with JSON" in str(asked_with(model, prompt, output_type(output), describe))
+
+    for one in (Person, list[Person], Person | None, Data, list[Data | None], Annotated[Person, "said"]):
+        assert is_described(one), one
+    # A choice of several objects, types without fields, labels and constraints are not.
+    for other in (Person | Pet, list[Person | Pet], dict[str, int], list[int], int, bool, str):
+        assert not is_described(other), other
+        assert not is_described(sg.json_schema(Person.model_json_schema()))
+    question = {"role": "user", "content": "Who?"}
+    assert is_described(Person, [{"role": "system", "content": "Be brief."}, question])
+    assert not is_described(Person, [question, {"role": "assistant", "content": ANN}, question])
+    assert is_described(Person | Pet, describe=True) and not is_described(Person, describe=False)
+    answering = ScriptedModel(ANN)
+    assert (
+        list(sg.stream(answering, "Who?", Person))[-1].age == sg.generate(answering, "Who?", Person).age == 31
+    )
+    assert all(str(prompt).startswith("Answer with JSON") for prompt in answering.prompts)
 
 
 def test_bad_options_are_named() -> None:

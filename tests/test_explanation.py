@@ -308,3 +308,20 @@ def test_a_schema_that_is_a_part(constraint: sg.Constraint, text: str, keyword: 
 def test_a_schema_is_not_to_blame_for_the_text_around_it(constraint: sg.Constraint, text: str) -> None:
     found = explain(constraint, text)
     assert not found.ok and not found.rules
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        (sg.regex("a+"), "aa"),
+        (sg.regex("a?"), ""),
+        (sg.json_schema({"type": "integer"}), "6"),
+        (sg.choice(["yes", "no"]), "no"),
+        (sg.lark(LARK), "f()"),
+    ],
+)
+def test_the_reason_agrees_with_ok(constraint: sg.Constraint, text: str) -> None:
+    told = explain(constraint, text)
+    assert told.ok and told.reason == str(told) == "The text satisfies the constraint."
+    wrong = explain(constraint, text + "\0")
+    assert not wrong.ok and "satisfies" not in wrong.reason

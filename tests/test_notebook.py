@@ -14,6 +14,7 @@ import structgen as sg
 from structgen import notebook
 from structgen.constraints.base import Literal
 from structgen.models.memory import DistributionModel
+from structgen.tools import Conversation
 from structgen.vocabulary import Vocabulary
 
 HOSTILE = "<script>alert('x')</script>&\u202e\x1b[31m\ud800\"'"
@@ -129,3 +130,41 @@ def test_a_posterior() -> None:
     assert f"{posterior.merged[0].weight:.2%}" in text
     few = read(posterior._repr_html_(rows=2))
     assert f"{len(posterior.merged) - 2} more texts" in few
+
+
+def test_beams() -> None:
+    text = shown(sg.beam(model(), "", sg.regex("(<b>|&|x){1,2}"), width=3))
+    assert text.startswith("Beams 3 texts, best first") and "<b>" in text
+
+
+def test_an_explanation() -> None:
+    matcher = sg.Matcher(
+        sg.json_schema({"properties": {"<b>": {"type": "integer", "maximum": 3}}}), Vocabulary.of_bytes()
+    )
+    text = shown(matcher.explain('{"<b>": 50}'))
+    assert "it cannot stand" in text and "must be at most 3" in text and "`/<b>`" in text
+    assert shown(matcher.explain('{"<b>": 1}')).startswith("Explanation it satisfies the constraint")
+    assert shown(matcher.explain('{"<b>": ')).startswith("Explanation a beginning")
+    read(matcher.explain(HOSTILE.replace("\ud800", ""))._repr_html_())
+
+
+def test_a_check() -> None:
+    text = shown(sg.check({"properties": {"<b>": {"type": "string", "maxLenght": 3}}}))
+    assert "can be used, exact" in text and "did you mean 'maxLength'" in text and "open object" in text
+    assert "cannot be used, invalid" in shown(sg.check({"type": "strnig"}))
+    many = shown(sg.check({f"k{i}": 1 for i in range(100)}))
+    assert "60 more" in many
+
+
+def test_an_infilling_and_the_shelf() -> None:
+    filled = sg.infill(model(), "{{a}}<b>{{b}}", a=sg.choice(["x", "&"]), b=sg.choice(["x"]))
+    text = shown(filled)
+    assert text.startswith("Infilling 2 holes") and filled.text in text
+    assert "SQL of SQLite" in shown(sg.grammars())
+
+
+def test_a_conversation() -> None:
+    conversation = Conversation(
+        [{"role": "user", "content": HOSTILE}, {"role": "assistant", "content": "<b>"}]
+    )
+    assert shown(conversation).startswith("Conversation 0 rounds, 0 calls")

@@ -80,6 +80,22 @@ def test_plots() -> None:
     pyplot.close("all")
 
 
+@pytest.mark.parametrize("text", ["word " * 60, "x" * 300, "a\nb\tc", "$10 and $20", ""])
+def test_labels_of_plots_are_whole(text: str) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib draws the plots")
+    posterior = draw(n=5)
+    posterior.texts[:] = [text] * 5
+    axes = posterior.plot()
+    axes.figure.canvas.draw()
+    (label,) = axes.get_yticklabels()
+    box = label.get_window_extent()
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= axes.get_window_extent().x0, (
+        "the label is inside the figure"
+    )
+    assert label.get_text() and len(label.get_text()) < 100 and "\n\n" not in label.get_text()
+    pyplot.close("all")
+
+
 def test_seeds_repeat() -> None:
     for sampler in SAMPLERS:
         assert list(draw(sampler, n=9)) == list(draw(sampler, n=9))

@@ -38,7 +38,9 @@ def extract(text: str) -> Person:
 def test_a_call_is_typed() -> None:
     assert extract("Ann 31") == Person(name="Ann", age=31)
     assert extract(text="Bo 4") == Person(name="Bo", age=4)
-    assert MODEL.prompts[-1] == "Extract the person from: Bo 4"
+    assert MODEL.prompts[-1].endswith("\n\nExtract the person from: Bo 4"), (
+        "after what the type says of itself"
+    )
     assert extract.__name__ == "extract" and "extract(text" in repr(extract)
 
 
@@ -111,7 +113,7 @@ def test_a_parameter_hides_an_option_of_its_name() -> None:
 
 def test_templates_are_jinja_and_arguments_are_data() -> None:
     @sg.prompt(MODEL)
-    def many(names: list[str], note: str) -> Person:
+    def many(names: list[str], note: str) -> str:
         """
         {% for name in names %}
         - {{ name }}
@@ -129,7 +131,7 @@ def test_system_prompts_make_messages() -> None:
 
     system, user = told.render("Ann 31")
     assert system == {"role": "system", "content": "You read 6 letters."}
-    assert user["content"].startswith("Read: Ann 31\n\nAnswer with JSON")
+    assert user["content"].startswith("Answer with JSON") and user["content"].endswith("\n\nRead: Ann 31")
 
 
 def test_types_of_the_enclosing_function_are_found() -> None:
@@ -280,3 +282,122 @@ def test_a_template_that_fails_says_whose_it_is() -> None:
 
     with pytest.raises(PromptError, match=r"deep.*name"):
         deep({})
+
+
+def test_parameters_that_never_reach_the_model_are_a_warning() -> None:
+    with pytest.warns(
+        sg.PromptWarning, match=r"\{review\} in the prompt of .*Write \{\{ review \}\}"
+    ) as told:
+
+        @sg.prompt(MODEL)
+        def judge(review: str) -> str:
+            """Is this review good? {review}"""
+
+    assert told[0].filename == __file__
+    with pytest.warns(sg.PromptWarning, match=r"does not use its parameter tone.*Write \{\{ tone \}\}"):
+
+        @sg.prompt(MODEL)
+        def reply(review: str, tone: str = "calm") -> str:
+            """Answer: {{ review }}"""
+
+    with pytest.warns(sg.PromptWarning, match=r"\{item\.name!r\} in the prompt"):
+
+        @sg.prompt(MODEL)
+        def formatted(item: Person) -> str:
+            """Who is {item.name!r}?"""
+
+    @sg.prompt(MODEL, system="Speak {{ language }}.")
+    def in_system(text: str, language: str, _note: str = "") -> str:
+        """{{ text }}"""
+
+    @sg.prompt(MODEL)
+    def with_json(text: str) -> str:
+        """Like {"text": 1}: {{ text }}"""
+
+    assert with_json.render("a") == 'Like {"text": 1}: a'
+
+
+def test_f_strings_are_no_docstrings() -> None:
+    with pytest.raises(PromptError, match="is an f-string") as caught:
+
+        @sg.prompt(MODEL)
+        def ask(text: str) -> str:
+            f"""Summarise {text}"""  # noqa: B021
+
+    assert "{{ name }}" in str(caught.value)
+    with pytest.raises(PromptError, match="has no docstring"):
+
+        @sg.prompt(MODEL)
+        def empty(text: str) -> str:
+            return text
+
+
+def test_doubled_braces_around_json() -> None:
+    for text in ('Answer like {{"a": 1}}: {{ text }}', "{{text: 1}}", "{{}} {{ text }}"):
+
+        def ask(text: str) -> str: ...
+
+        ask.__doc__ = text
+        with pytest.raises(PromptError, match="single braces") as caught:
+            sg.prompt(MODEL)(ask)
+        assert "line 1" in str(caught.value) and "raw" in str(caught.value)
+
+
+def test_names_and_options_that_were_nearly_right() -> None:
+    with pytest.raises(PromptError, match="Did you mean review"):
+
+        @sg.prompt(MODEL)
+        def judge(review: str) -> str:
+            """{{ reviw }}"""
+
+    with pytest.raises(PromptError, match="Did you mean max_tokens"):
+        extract("Ann 31", max_new_tokens=5)
+    with pytest.raises(PromptError, match="Did you mean text"):
+        extract(txt="Ann 31")
+
+
+def test_an_item_that_fails_does_not_take_the_others_with_it() -> None:
+    texts = ["Ann 31", "Bo 4", "Nobody " + "9" * 40, "Cy 5", "Di 6"]
+    with pytest.raises(Truncated, match="item 2 of 5") as caught:
+        extract.map(texts, max_tokens=30, batch_size=2)
+    error = caught.value
+    assert error.item == 2 and error.results is not None
+    assert error.results[:2] == [Person(name="Ann", age=31), Person(name="Bo", age=4)]
+    assert error.results[2] is error and error.results[3] == Person(name="Cy", age=5)
+    assert len(error.results) == 4, "the batch of the item is done, later ones are not started"
+
+    @sg.prompt(MODEL)
+    def both(first: str, second: str) -> Person:
+        """{{ first }} {{ second }}"""
+
+    with pytest.raises(PromptError, match=r"item 1 of 2.*missing a required argument") as wrong:
+        both.map([("Ann", "31"), ("Bo",)])
+    assert wrong.value.results is not None and wrong.value.results[0] == Person(name="Ann", age=31)
+    for items in ("Ann 31", 5):
+        with pytest.raises(OptionError, match="not a list of items"):
+            extract.map(items)  # type: ignore[arg-type]
+
+
+def test_several_values_of_a_call() -> None:
+    @sg.prompt(MODEL, temperature=30.0, max_tokens=40, close_within_budget=True)
+    def wild(text: str) -> Person:
+        """{{ text }}"""
+
+    three: Any = wild("a 1", n=3, seed=5)
+    assert three == [wild("a 1", seed=(5, i)) for i in range(3)] and len({one.name for one in three}) > 1
+    results: Any = wild.run("a 1", n=2, seed=5)
+    assert [result.value for result in results] == three[:2]
+    assert asyncio.run(wild.aio("a 1", n=3, seed=5)) == three  # type: ignore[comparison-overlap]
+    assert wild.with_options(n=3, seed=5)("a 1") == three  # type: ignore[comparison-overlap]
+    with pytest.raises(OptionError, match="takes no n"):
+        wild.map(["a 1"], n=2)
+    with pytest.raises(OptionError, match="takes no n"):
+        next(wild.stream("a 1", n=2))
+    with pytest.raises(OptionError, match="n is 0"):
+        wild.with_options(n=0)
+
+    @sg.prompt(MODEL)
+    def named(n: int) -> Person:
+        """Ann {{ n }}"""
+
+    assert named(n=3) == Person(name="Ann", age=3), "a parameter hides an option of its name"

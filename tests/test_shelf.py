@@ -101,6 +101,65 @@ def test_functions_and_schemas() -> None:
     assert not reader.accepts("SELECT count(a) FROM other.t")
 
 
+def test_an_empty_list_of_functions_or_schemas_means_none() -> None:
+    none = {"functions": [], "schemas": []}
+    reader = Reader(sg.grammar("sql", start="select", **none))
+    assert reader.accepts("SELECT t.a + 1 FROM t")
+    for text in (
+        "SELECT a FROM main.t",
+        "SELECT main.t.a FROM t",
+        "SELECT count(a) FROM t",
+        "SELECT * FROM f(1)",
+    ):
+        assert not reader.accepts(text), text
+        assert Reader(sg.grammar("sql", start="select")).accepts(text), text
+    assert not Reader(sg.grammar("sql", start="select", tables=["t"], **none)).accepts("SELECT a FROM main.t")
+
+
+WITH_COMMENTS = [
+    ("sql", "SELECT a - -b / c FROM t", ("SELECT 1 -- x", "SELECT 1--2\n", "SELECT /* x */ 1", "SELECT a--")),
+    ("python", "x = '#'\n\ny = f'{x}'\n", ("x = 1 # y\n", "# y\nx = 1\n", "f(\n  # y\n)\n")),
+    ("cpp", "int f() { return a / *b; }\n", ("int x; // y\n", "int f() { return a/*b*/; }\n")),
+    ("graphql", '{ a(b: "#") }', ("{ a } # b\n", "# b\n{ a }")),
+    ("solidity", "contract A { uint x; }\n", ("contract A { /* b */ uint x; }\n", "// b\n")),
+    ("toml", "\na = '#'\n\n[b]\nc = [1,\n2]\n", ("a = 1 # b\n", "# b\na = 1\n", "a = [1, # b\n2]\n")),
+    ("xml", "<a>x<?b c?><d/></a>", ("<a><!-- b --></a>", "<!-- b --><a/>", "<a/><!-- b -->")),
+]
+
+
+@pytest.mark.parametrize(("name", "without", "texts"), WITH_COMMENTS)
+def test_comments_can_be_switched_off(name: str, without: str, texts: tuple[str, ...]) -> None:
+    bare, full = Reader(sg.grammar(name, comments=False)), Reader(sg.grammar(name, comments=True))
+    assert bare.accepts(without) and full.accepts(without)
+    for text in texts:
+        assert full.accepts(text) or text == "// b\n", text
+        assert not bare.accepts(text), text
+    assert sg.grammar(name) is sg.grammar(name, comments=True)
+
+
+def test_single_queries_and_expressions_have_no_comments_and_parameters_by_default() -> None:
+    for start in ("select", "expression"):
+        before = "" if start == "expression" else "SELECT "
+        bare = Reader(sg.grammar("sql", start=start))
+        full = Reader(sg.grammar("sql", start=start, comments=True, parameters=True))
+        for text in ("?", "?1", ":a", "@b", "$c", "1 + :a", "1 -- x", "/* x */ 1"):
+            assert not bare.accepts(before + text), text
+            assert full.accepts(before + text), text
+        assert bare.accepts(before + "'?' || ':a' || '--' || a")
+    assert Reader(sg.grammar("sql")).accepts("SELECT ?1; -- x\n SELECT 2")
+    assert not Reader(sg.grammar("sql", parameters=False)).accepts("SELECT ?1")
+    assert not Reader(sg.grammar("python", start="eval_input")).accepts("x # y")
+
+
+def test_the_mask_does_not_lead_into_a_comment() -> None:
+    matcher = Matcher(sg.grammar("sql", start="select"), Vocabulary.of_bytes())
+    for before, after in (("SELECT 1 -", "-"), ("SELECT 1 /", "*"), ("SELECT ", "?"), ("SELECT ", ":")):
+        fork = matcher.fork()
+        assert all(fork.advance(byte) for byte in before.encode())
+        mask = fork.mask()
+        assert not mask[ord(after) // 32] >> (ord(after) % 32) & 1, (before, after)
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
@@ -109,7 +168,17 @@ def test_functions_and_schemas() -> None:
         ("cobol", {}, "There are arithmetic, cpp, csv"),
         ("sql", {"start": "query"}, "It starts at 'start' or 'statement' or 'select' or 'expression'."),
         ("json", {"tables": ["a"]}, "the grammar 'json' has no parameter 'tables'\nIt takes start alone."),
-        ("sql", {"table": ["a"]}, "no parameter 'table'\nIt takes start and tables and columns"),
+        (
+            "sql",
+            {"table": ["a"]},
+            "no parameter 'table'\nDid you mean tables? It takes start and tables and columns",
+        ),
+        ("sql", {"schema": ["a"]}, "Did you mean schemas?"),
+        ("sql", {"coments": False}, "Did you mean comments?"),
+        ("sql", {"comments": "no"}, "comments is 'no'; it must be True or False"),
+        ("json", {"comments": False}, "the grammar 'json' has no parameter 'comments'"),
+        ("typescript", {"comments": False}, "the grammar 'typescript' has no parameter 'comments'"),
+        ("python", {"parameters": False}, "the grammar 'python' has no parameter 'parameters'"),
         ("sql", {"tables": "users"}, "tables is 'users'; it takes a list of names"),
         ("sql", {"tables": []}, "of which there is at least one"),
         ("sql", {"tables": [""]}, "which is no name"),

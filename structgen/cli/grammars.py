@@ -6,7 +6,7 @@ Invariant: an option that does not go with the grammar is an error that names it
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .files import InputError, read_text
 
@@ -59,7 +59,8 @@ def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
 
     start = {} if arguments.start is None else {"start": arguments.start}
     if arguments.grammar is not None:
-        return grammar(arguments.grammar, start=arguments.start, **_names(arguments))
+        names: dict[str, Any] = {**_names(arguments)}
+        return grammar(arguments.grammar, start=arguments.start, **names)
     if arguments.gbnf is not None:
         return gbnf(read_text(arguments.gbnf, "--gbnf"), **start)
     if arguments.ebnf is not None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from inspect import isroutine
 from typing import Any, NamedTuple, get_origin
 
+from structgen.brief import cut
 from structgen.errors import TypeNotSupported
 
 from .expressions import RE, literal
@@ -89,6 +90,13 @@ class Constraint(ABC):
     """
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Cut the `repr` of every kind of constraint: a pattern or a list of texts may be of any length."""
+        super().__init_subclass__(**more)
+        whole = cls.__dict__.get("__repr__")
+        if whole is not None:
+            cls.__repr__ = wraps(whole)(lambda self: cut(whole(self)))  # type: ignore[method-assign]
 
     @abstractmethod
     def lower(self) -> IR:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.brief import short_repr
 from structgen.errors import OptionError
 from structgen.sampling.generation import Timing
 
@@ -38,6 +39,7 @@ _MOST_REFUSED = 64
 """Tokens of one cell that a monitor refuses in one step, before it is overruled."""
 
 
+@short_repr
 @dataclass
 class Filling:
     """A canvas that a model has filled."""

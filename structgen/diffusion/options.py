@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from structgen.errors import OptionError
+from structgen.errors import OptionError, did_you_mean
 
 from .schedules import SCHEDULES, ScheduleName
 
@@ -87,7 +87,10 @@ class DecodingOptions:
         names = [field.name for field in fields(cls)]
         for name in given:
             if name not in names:
-                raise OptionError(f"there is no option {name!r:.40}", hint=f"There are {', '.join(names)}.")
+                near = did_you_mean(name, names)
+                raise OptionError(
+                    f"there is no option {name!r:.40}", hint=near or f"There are {', '.join(names)}."
+                )
         return cls(**given)
 
 

@@ -17,10 +17,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from structgen.api import check_model, run
+from structgen.brief import short_repr
 from structgen.constraints.base import Constraint, Operand
 from structgen.diffusion.json_grammar import Note
 from structgen.errors import DeadEnd, OptionError, Truncated, with_kind
 from structgen.matcher import Matcher
+from structgen.notebook import card, code, pairs, plain, table
 from structgen.posterior_sampling import sample
 from structgen.requests import whole_number
 
@@ -41,6 +43,7 @@ _MIDDLE = (
 _ASKED = "Fill in the blanks. Write the whole text.\n\nText with blanks:\n{shown}\n\nWhole text:\n"
 
 
+@short_repr
 @dataclass(frozen=True)
 class Infilling:
     """A template that was filled."""
@@ -58,6 +61,15 @@ class Infilling:
     """All of them."""
     notes: Sequence[Note] = ()
     """Of a JSON Schema for the whole: where its grammar knows less than the schema says; empty: it is exact."""
+
+    def _repr_html_(self) -> str:
+        rows = [(f"<b>{plain(name, 60)}</b>", plain(text, 600)) for name, text in self.holes.items()]
+        facts = [("left", ", ".join(self.left))] if self.left else []
+        facts += [("particles", str(len(self.weights)))] if len(self.weights) > 1 else []
+        about = f"{len(self.holes)} hole{'s' * (len(self.holes) != 1)}, {self.method}"
+        return card(
+            "Infilling", about, table(("hole", "text"), rows), code(self.text), pairs(facts) if facts else ""
+        )
 
 
 def infill(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model, run_batch
+from structgen.brief import short_repr
 from structgen.constraints.grammar.constraint import gbnf
 from structgen.constraints.ltl import Alphabet, Formula, automaton, english, parse, satisfiable, simplify
 from structgen.constraints.ltl.automaton import check_alphabet
@@ -49,6 +50,7 @@ EXAMPLES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 """Sentence, atoms, formula: what the prompt shows."""
 
 
+@short_repr
 @dataclass(frozen=True)
 class Reading:
     """One meaning that candidates have."""
@@ -65,6 +67,7 @@ class Reading:
         return english(self.formula)
 
 
+@short_repr
 @dataclass(frozen=True)
 class Translation:
     """What `translate` found."""

@@ -31,7 +31,10 @@ __all__ = [
 ]
 
 Message = Mapping[str, Any]
-"""One turn of a conversation: ``{"role": "system" | "user" | "assistant", "content": ...}``."""
+"""One turn of a conversation: ``{"role": "system" | "user" | "assistant", "content": ...}``.
+
+The content is a text or a list of parts of text; calls of tools and their results are written as the OpenAI protocol
+writes them (see `models.messages`)."""
 
 Prompt = str | Sequence[Message]
 

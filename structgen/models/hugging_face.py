@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from structgen.brief import cut
 from structgen.errors import ModelError, OptionError, PromptError, VocabularyMismatch, a_kind
 from structgen.vocabulary import Vocabulary
 
 from .base import Message, Prompt, ScoringSession
+from .messages import plain_messages
 
 if TYPE_CHECKING:
     import torch
@@ -25,6 +27,7 @@ __all__ = ["HuggingFaceModel"]
 
 # Models pad their output layer to a round number of rows. More than this is not padding.
 _MOST_PADDING = 8192
+_LOOK = 'Messages look like {"role": "user", "content": "..."}.'
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Breaks a marker in two; noncharacters, which no text has a use for.
 _BREAK = "\ufdd0\ufdd1"
@@ -54,6 +57,11 @@ class HuggingFaceModel:
         self._is_chat = self._has_template if chat is None else chat
         self._system = system
         self._template = dict(template or {})
+
+    def __repr__(self) -> str:
+        name = getattr(self.model.config, "name_or_path", "") or ""
+        about = f"{type(self.model).__name__}{f' {name!r}' if name else ''}, {self.vocabulary.size:,} tokens"
+        return cut(f"<HuggingFaceModel {about}, {str(self.dtype).removeprefix('torch.')} on {self.device}>")
 
     @property
     def is_chat(self) -> bool:
@@ -100,7 +108,11 @@ class HuggingFaceModel:
     def written(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[str]:
         """The text of messages as the chat template writes them, in parts that are tokenized one by one."""
         _check_prompt(prompt)
-        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+        messages = (
+            [{"role": "user", "content": prompt}] if isinstance(prompt, str) else plain_messages(prompt)
+        )
+        for message in messages:
+            _check_characters(message["content"])
         if self._system is not None and not any(message.get("role") == "system" for message in messages):
             messages.insert(0, {"role": "system", "content": self._system})
         return self._render([self._without_markers(message) for message in messages], template or {}).split(
@@ -170,25 +182,27 @@ def _check_prompt(prompt: Any) -> None:
     ):
         raise PromptError(
             f"a prompt is a text or a list of messages, not {prompt!r:.60}",
-            hint='Messages look like {"role": "user", "content": "..."}.',
+            hint=_LOOK,
         )
-    for text in [prompt] if is_text else [message.get("content") for message in prompt]:
-        if isinstance(text, str) and not text.isascii() and _SURROGATE.search(text):
-            raise PromptError(
-                f"the prompt holds {_SURROGATE.findall(text)[0]!r}, half of a character, which is no text",
-                hint="Decode the text correctly first.",
-            )
+    if not is_text and not prompt:
+        raise PromptError("the list of messages is empty", hint=_LOOK)
+    if isinstance(prompt, str):
+        _check_characters(prompt)
+
+
+def _check_characters(text: str) -> None:
+    if not text.isascii() and _SURROGATE.search(text):
+        raise PromptError(
+            f"the prompt holds {_SURROGATE.findall(text)[0]!r}, half of a character, which is no text",
+            hint="Decode the text correctly first.",
+        )
 
 
 def _check_kind(model: Any, tokenizer: Any) -> None:
-    if (
-        not hasattr(model, "config")
-        or not hasattr(model, "forward")
-        or not hasattr(tokenizer, "eos_token_id")
-    ):
+    if not _is_model(model) or not hasattr(tokenizer, "eos_token_id"):
         raise OptionError(
             f"{a_kind(model)} and {a_kind(tokenizer)} are no model and tokenizer of transformers",
-            hint="Write wrap(model, tokenizer) with both loaded, or load(name).",
+            hint=_how_to_wrap(model, tokenizer),
         )
     if getattr(model.config, "is_encoder_decoder", False):
         raise ModelError(
@@ -200,6 +214,29 @@ def _check_kind(model: Any, tokenizer: Any) -> None:
             f"{type(model).__name__} has no output layer over tokens",
             hint="Load it with transformers.AutoModelForCausalLM, not AutoModel.",
         )
+
+
+def _is_model(one: Any) -> bool:
+    return hasattr(one, "config") and hasattr(one, "forward") and not isinstance(one, type)
+
+
+def _how_to_wrap(model: Any, tokenizer: Any) -> str:
+    """What to write for what was given."""
+    if _is_model(tokenizer) and hasattr(model, "eos_token_id"):
+        return "They are the wrong way round: write wrap(model, tokenizer)."
+    if _is_model(getattr(model, "model", None)) and hasattr(model, "tokenizer"):
+        return "Give what is inside: wrap(pipeline.model, pipeline.tokenizer)."
+    if type(model).__module__.startswith("llama_cpp"):
+        return (
+            "For a Llama of llama-cpp-python: structgen.integrations.llama_cpp.generate(llama, prompt, Type)."
+        )
+    if type(model).__module__.startswith("vllm"):
+        return "For vLLM there is a plugin: docs/vllm.md."
+    if _is_model(model) and type(tokenizer).__module__.startswith("tokenizers"):
+        return "Wrap the tokenizer: transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)."
+    if isinstance(model, str) or isinstance(tokenizer, str):
+        return "Load both first, or write load(name)."
+    return "Write wrap(model, tokenizer) with both loaded, or load(name)."
 
 
 def _width(model: Any) -> int:

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import ModelError, OptionError
+from structgen.errors import ModelError, OptionError, StructgenError, a_kind, did_you_mean
 from structgen.extras import needed
 from structgen.vocabulary import Vocabulary
 
+from .checking import check_device, check_folder, is_gguf, loading_failed
 from .embedded import cache_directory, embedded_directory, embedded_gguf
 
 if TYPE_CHECKING:
@@ -37,61 +38,119 @@ def load(
     template: Mapping[str, Any] | None = None,
     pack: bool = True,
 ) -> HuggingFaceModel:
-    """A model by name or path; without a name the embedded SmolLM2-135M-Instruct, offline.
+    """Load a model; without a name the embedded SmolLM2-135M-Instruct, without a network.
 
-    `dtype`: "float32", "bfloat16" or "float16" (default: float32 on a CPU, bfloat16 on a GPU). `device`: as
-    torch spells it (default: a GPU if there is one). `threads`: CPU threads of torch, for the whole process.
-    `chat`: a string prompt is a user's message in the chat template (default: if there is one; False gives the
-    model the bare text). `system`: a system message for prompts without one. `template`: variables for the
-    chat template. `pack`: on a CPU the weights of linear layers are laid out for decoding, which is about twice as
-    fast; False leaves them as they are, for whoever trains the model or moves it (see `models.packed`).
+    Args:
+        name: A folder with a `transformers` model and its tokenizer, a ``.gguf`` file, or a name on the Hugging Face
+            hub. GGUF weights are read into `dtype`, so they take as much memory as those of a folder.
+        dtype: "float32", "bfloat16" or "float16" (default: float32 on a CPU, bfloat16 on a GPU).
+        device: As torch spells it: "cpu", "cuda", "cuda:1" (default: a GPU if there is one).
+        threads: CPU threads of torch, for the whole process.
+        chat: A string prompt is a user's message in the chat template (default: if there is one; False gives the
+            model the bare text).
+        system: A system message for prompts without one.
+        template: Variables for the chat template.
+        pack: On a CPU the weights of linear layers are laid out for decoding, which is about twice as fast; False
+            leaves them as they are, to train the model or to move it (see `models.packed`).
+
+    Raises:
+        ModelError: There is no such model, or it cannot be loaded; the message says what is missing.
+        OptionError: An option has a wrong value.
     """
-    if not isinstance(pack, bool):
-        raise OptionError(f"pack is {pack!r}; it must be True or False")
-    if dtype is not None and dtype not in _DTYPES:
-        raise OptionError(f"dtype is {dtype!r}", hint=f"Choose one of {', '.join(_DTYPES)}.")
-    if threads is not None and not (isinstance(threads, int) and threads > 0):
-        raise OptionError(f"threads is {threads!r}; it must be a whole number of 1 or more")
+    _check_options(name, dtype, threads, pack)
     torch, transformers = _libraries()
+    check_device(torch, device)
     if threads is not None:
         torch.set_num_threads(threads)
-    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    place = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     kind = getattr(torch, dtype or ("bfloat16" if place.startswith("cuda") else "float32"))
     path = embedded_directory() if name is None else name
-    is_local = Path(path).exists()
-    if not is_local and looks_local(path):
-        raise ModelError(
-            f"there is no folder {str(path)!r}",
-            hint="Give the path of a folder with a transformers model, or the name of a model.",
-        )
+    is_local = _is_there(path)
+    source: dict[str, Any] = {"local_files_only": is_local}
+    folder: Any = path
+    ends: tuple[int, ...] | None = None
+    if is_local and is_gguf(path):
+        folder, source["gguf_file"] = Path(path).parent, Path(path).name
+        ends = _ends_of_gguf(path)
+    elif is_local:
+        check_folder(Path(path))
     try:
         with _progress_bars(transformers, shown=not is_local):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=is_local)
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                path, dtype=kind, local_files_only=is_local
-            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **source)
+            model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=kind, **source)
             model = model.to(place)
-    except ImportError as error:  # a package that this one model needs
-        raise ModelError(
-            f"cannot load the model {str(path)!r}: {_first_line(error)}",
-            hint="Install the package that the message names.",
-        ) from error
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        AssertionError,
-    ) as error:  # torch asserts that it knows the device
-        raise ModelError(
-            f"cannot load the model {str(path)!r}: {_first_line(error)}",
-            hint="Give a directory with a transformers model, or a name that can be reached; "
-            "load() without a name takes the embedded model.",
-        ) from error
+    except StructgenError:
+        raise
+    except Exception as error:  # the libraries raise many kinds, assertions and their own among them
+        raise loading_failed(path, error, is_local=is_local) from error
     if pack and place.startswith("cpu"):
         from .packed import pack_linear
 
         pack_linear(model)
-    return wrap(model, tokenizer, chat=chat, system=system, template=template)
+    return wrap(model, tokenizer, chat=chat, system=system, eos_ids=ends, template=template)
+
+
+def _check_options(name: Any, dtype: Any, threads: Any, pack: Any) -> None:
+    if name is not None and not isinstance(name, (str, os.PathLike)):
+        raise OptionError(
+            f"the name of a model is {a_kind(name)}",
+            hint="Give a path or a name. For a model that is loaded already: structgen.wrap(model, tokenizer).",
+        )
+    if name is not None and not os.fspath(name):
+        raise OptionError(
+            "the name of the model is empty", hint="load() without a name takes the embedded model."
+        )
+    if not isinstance(pack, bool):
+        raise OptionError(f"pack is {pack!r}; it must be True or False")
+    if dtype is not None and dtype not in _DTYPES:
+        asked = str(dtype).removeprefix("torch.")
+        near = f"Did you mean {asked!r}? " if asked in _DTYPES else ""
+        raise OptionError(f"dtype is {dtype!r}", hint=f"{near}Choose one of {', '.join(_DTYPES)}.")
+    if threads is not None and (isinstance(threads, bool) or not (isinstance(threads, int) and threads > 0)):
+        raise OptionError(f"threads is {threads!r}; it must be a whole number of 1 or more")
+
+
+def _ends_of_gguf(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
+    """The ends of text and of turns that the file names.
+
+    Raises where it has no tokenizer that can be read: that shows in a moment, while reading the weights takes long.
+    """
+    try:
+        return tuple(load_vocabulary(path).eos_ids) or None
+    except StructgenError as error:
+        error.hint = (
+            error.hint or "Download the file again; it must hold a language model with its tokenizer."
+        )
+        raise
+
+
+def _is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a path; raises where the name can only be a path and does not exist."""
+    try:
+        if Path(path).exists():
+            return True
+    except (OSError, ValueError):  # a name that is too long, or with characters that no path has
+        pass
+    if looks_local(path) or is_gguf(path):
+        what = "file" if is_gguf(path) else "folder"
+        raise ModelError(
+            f"there is no {what} {os.fspath(path)!r}",
+            hint=_near_path(Path(path))
+            or "Give the path of a folder with a transformers model or of a .gguf file, or "
+            "the name of a model on the Hugging Face hub.",
+        )
+    return False
+
+
+def _near_path(path: Path) -> str | None:
+    if os.fspath(path).startswith("~"):
+        return f"`~` is not expanded: write {str(path.expanduser())!r}."
+    try:
+        names = [one.name for one in path.parent.iterdir()]
+    except OSError:
+        return None
+    near = did_you_mean(path.name, names)
+    return f"{near} It is in {str(path.parent)!r}." if near else None
 
 
 def wrap(
@@ -149,7 +208,3 @@ def _progress_bars(transformers: Any, *, shown: bool) -> Iterator[None]:
         yield
     finally:
         switch.enable_progress_bar()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from structgen.brief import short_repr
 from structgen.errors import DeadEnd
 
 from .bounds import BoundTrie
@@ -58,6 +59,7 @@ _PATIENCE = 200_000
 """Walks without a text after which exact samplers give up."""
 
 
+@short_repr
 @dataclass
 class Draw:
     """One text and what it weighs."""
@@ -80,6 +82,7 @@ class Limits:
     cancel: Callable[[], bool] | None = None
 
 
+@short_repr
 @dataclass
 class Account:
     """What it took."""

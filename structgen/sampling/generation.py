@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from structgen.brief import short_repr
 from structgen.errors import StructgenError
 
 __all__ = ["Finish", "Generation", "Timing"]
@@ -28,6 +29,7 @@ __all__ = ["Finish", "Generation", "Timing"]
 Finish = Literal["complete", "length", "dead_end", "cancelled", "failed"]
 
 
+@short_repr
 @dataclass
 class Timing:
     """Seconds of wall clock. The rows of a batch share every step, so they share these figures."""
@@ -55,6 +57,7 @@ class Timing:
         return tokens / spent if spent > 0 else 0.0
 
 
+@short_repr
 @dataclass
 class Generation:
     """One sequence that has ended."""

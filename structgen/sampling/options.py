@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from structgen.errors import OptionError
+from structgen.brief import short_repr
+from structgen.errors import OptionError, did_you_mean
 
 __all__ = ["OPTION_NAMES", "RENAMED_OPTIONS", "SamplingOptions", "make_options", "row_seed"]
 
 Seed = int | Sequence[int]
 
 
+@short_repr
 @dataclass(frozen=True)
 class SamplingOptions:
     """How tokens are drawn, and when drawing stops."""
@@ -148,7 +150,7 @@ def _known(given: dict[str, Any]) -> None:
         if name not in OPTION_NAMES:
             raise OptionError(
                 f"unknown sampling option {name!r}; the options are {', '.join(OPTION_NAMES)}",
-                hint=RENAMED_OPTIONS.get(name, _STOP if name.startswith("stop") else None),
+                hint=RENAMED_OPTIONS.get(name) or did_you_mean(name, OPTION_NAMES, ALIASES),
             )
 
 
@@ -160,6 +162,50 @@ def _is_between(value: Any, whole: bool, low: float, high: float) -> bool:
 _STOP = (
     'A text that ends at a string is a constraint: structgen.text("STOP") + structgen.choice(["STOP", ""]).'
 )
+_SEVERAL = "Write n=3 for three values: generate, run and prompt functions take it."
+_BEAMS = "structgen.beam(model, prompt, type, width=4) searches with beams."
+_PROCESSORS = (
+    "structgen.with_processors(model, [...]) applies logits processors, repetition penalties among them."
+)
+ALIASES = {
+    **dict.fromkeys(
+        (
+            "maxnewtokens",
+            "maxlength",
+            "maxcompletiontokens",
+            "maxoutputtokens",
+            "maxtokenstosample",
+            "numpredict",
+        )
+        + ("npredict", "maxgentoks", "length"),
+        "max_tokens",
+    ),
+    **dict.fromkeys(("temp", "t"), "temperature"),
+    **dict.fromkeys(("nucleus", "nucleusp", "p"), "top_p"),
+    "k": "top_k",
+    **dict.fromkeys(("randomseed", "randomstate", "manualseed", "rng", "generator"), "seed"),
+    "dosample": "Drawing is greedy at temperature=0; any temperature above 0, or a seed, draws at random.",
+    **dict.fromkeys(("n", "numreturnsequences", "numsamples", "bestof", "numgenerations"), _SEVERAL),
+    **dict.fromkeys(("numbeams", "beamwidth", "beams", "beamsize"), _BEAMS),
+    **dict.fromkeys(("stop", "stopsequences", "stopstrings", "stopat", "stoptokens", "stopregex"), _STOP),
+    **dict.fromkeys(
+        ("repetitionpenalty", "frequencypenalty", "presencepenalty", "repeatpenalty", "logitsprocessor")
+        + ("logitbias", "norepeatngramsize"),
+        _PROCESSORS,
+    ),
+    **dict.fromkeys(
+        ("responsemodel", "responseformat", "outputtype", "schema", "jsonschema", "guidedjson"),
+        "The output type is the third argument: generate(model, prompt, Type).",
+    ),
+    **dict.fromkeys(
+        ("regex", "guidedregex", "grammar", "guidedgrammar", "guidedchoice"),
+        "A constraint is the output type: generate(model, prompt, structgen.regex(...)).",
+    ),
+    "tools": "structgen.run_tools(model, prompt, [function]) calls tools.",
+    "stream": "structgen.stream(model, prompt, Type) gives partial values.",
+    "draftmodel": "speculate",
+}
+"""What other libraries call the options, or what is written here instead."""
 _INFINITY = float("inf")
 _SMALL = 1e-300
 _RANGES: tuple[tuple[str, bool, float, float, str], ...] = (

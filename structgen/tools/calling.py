@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from structgen.brief import short_repr
 from structgen.errors import OutputInvalid, ToolTimeout
 
 from .definitions import Tool, ToolCall
@@ -37,6 +38,7 @@ _MOST_ITEMS = 10_000
 """Items of a generator that are read."""
 
 
+@short_repr
 @dataclass(frozen=True)
 class CallResult:
     """A call that was made, or refused."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from structgen.brief import short_repr
+from structgen.notebook import card, plain, table
 from structgen.results import Result
 from structgen.types import OutputType
 
@@ -15,6 +17,7 @@ from .reading import AssistantTurn
 __all__ = ["Conversation", "Round"]
 
 
+@short_repr
 @dataclass(frozen=True)
 class Round:
     """One turn of the model, and what its calls gave."""
@@ -24,6 +27,7 @@ class Round:
     generation: Result[str]
 
 
+@short_repr
 @dataclass
 class Conversation:
     """What `run_tools` gives back."""
@@ -33,6 +37,14 @@ class Conversation:
     rounds: list[Round] = field(default_factory=list)
     output: OutputType | None = field(default=None, repr=False)
     """The type of the final answer, if one was given."""
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"<b>{plain(str(one.get('role', '')))}</b>", plain(str(one.get("content", "")), 600))
+            for one in self.messages
+        ]
+        about = f"{len(self.rounds)} rounds, {len(self.results)} calls"
+        return card("Conversation", about, table(("", ""), rows))
 
     @property
     def answer(self) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from structgen.brief import short_repr
 from structgen.constraints.json_schema.drafts import draft_of
 from structgen.constraints.json_schema.strings import TYPES
 from structgen.errors import ConstraintError, OutputInvalid, StructgenError, with_kind
@@ -45,6 +46,7 @@ _KEYS = frozenset({"name", "description", "type", "strict", "function"})
 _FORM = 'A definition is {"type": "function", "function": {"name": ..., "description": ..., "parameters": {...}}}.'
 
 
+@short_repr
 @dataclass(frozen=True)
 class ToolCall:
     """A call as the model wrote it."""
@@ -53,6 +55,7 @@ class ToolCall:
     arguments: dict[str, Any] = field(default_factory=dict)
 
 
+@short_repr
 @dataclass(frozen=True, eq=False)
 class Tool:
     """Made by `read_tool`."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from structgen.brief import short_repr
 from structgen.constraints.json_schema.whitespace import WhitespaceName
 from structgen.errors import OptionError
 
@@ -21,6 +22,7 @@ __all__ = ["FORMATS", "ToolFormat", "tool_format"]
 Notation = Literal["json", "python", "xml"]
 
 
+@short_repr
 @dataclass(frozen=True)
 class ToolFormat:
     """The texts of one format."""

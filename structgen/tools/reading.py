@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from structgen.brief import short_repr
 from structgen.errors import OutputInvalid
 
 from .arguments import NOTATIONS
@@ -22,6 +23,7 @@ from .forms import Forms
 __all__ = ["AssistantTurn", "TurnReader"]
 
 
+@short_repr
 @dataclass(frozen=True)
 class AssistantTurn:
     """What an assistant said."""

@@ -29,6 +29,7 @@ from typing_extensions import ReadOnly
 from structgen.errors import TypeNotSupported
 
 from .functions import is_function
+from .names import hint_for, namespace_of, undefined_field, undefined_names
 from .readable import Unreadable
 from .schemas import generating_schema
 
@@ -40,13 +41,15 @@ FAULTS = (PydanticUserError, PydanticSerializationError, SchemaError, TypeError,
 
 def not_supported(annotation: Any, error: Exception) -> TypeNotSupported:
     """The error for `annotation`, which `error` came from."""
-    path, part, reason = _blame(annotation, show(annotation), error, set())
-    name = _undefined_name(part)
-    if name is not None:
+    path, part, reason, owner = _blame(annotation, show(annotation), error, set(), None)
+    missing, scope = _missing(part, owner)
+    if missing:
+        names = " and ".join(map(repr, missing))
         return TypeNotSupported(
-            f"the name {name!r} is not defined where the type is read",
-            where=path,
-            hint="Give the type itself, not its name as a string; for a fixed text use structgen.choice().",
+            f"the {'name' if len(missing) == 1 else 'names'} {names} {'is' if len(missing) == 1 else 'are'} not "
+            "defined where the type is read",
+            where=path + scope,
+            hint=_hint(missing[0], owner if isinstance(part, (str, ForwardRef)) else part),
         )
     if isinstance(reason, Unreadable):
         return TypeNotSupported(
@@ -66,10 +69,22 @@ def not_supported(annotation: Any, error: Exception) -> TypeNotSupported:
     )
 
 
-def _undefined_name(part: Any) -> str | None:
-    if isinstance(part, ForwardRef):
-        return part.__forward_arg__
-    return part if isinstance(part, str) else None
+def _missing(part: Any, owner: Any) -> tuple[list[str], str]:
+    """The undefined names that are to blame, and how the path continues to them."""
+    if isinstance(part, (str, ForwardRef)):
+        names = undefined_names(part, {} if owner is None else namespace_of(owner))
+        return names or [part if isinstance(part, str) else part.__forward_arg__], ""
+    if isinstance(part, type) and (found := undefined_field(part)) is not None:
+        field, names = found
+        return names, f".{field}"
+    return [], ""
+
+
+def _hint(name: str, owner: Any) -> str:
+    if owner is None:
+        return "Give the type itself, not its name as a string; for a fixed text use structgen.choice()."
+    is_class = not (isinstance(owner, type) and issubclass(owner, BaseModel))
+    return hint_for(name, getattr(owner, "__module__", None), owner.__qualname__, is_class=is_class)
 
 
 def _first_sentence(error: Exception) -> str:
@@ -87,7 +102,12 @@ def show(annotation: Any) -> str:
     return str(annotation).replace("typing.", "")
 
 
-def _blame(annotation: Any, path: str, error: Exception, seen: set[int]) -> tuple[str, Any, Exception]:
+def _blame(
+    annotation: Any, path: str, error: Exception, seen: set[int], owner: Any
+) -> tuple[str, Any, Exception, Any]:
+    """The path, the part, what is wrong with it, and the class that has it as a field."""
+    base = get_origin(annotation) or annotation
+    inner = base if isinstance(base, type) and base.__module__ != "builtins" else owner
     for label, part in _parts(annotation):
         if id(part) in seen:
             continue
@@ -95,10 +115,10 @@ def _blame(annotation: Any, path: str, error: Exception, seen: set[int]) -> tupl
         try:
             generating_schema(TypeAdapter(part))
         except FAULTS as found:
-            return _blame(part, path + label, found, seen)
+            return _blame(part, path + label, found, seen, inner)
         except RecursionError:
             continue
-    return path, annotation, error
+    return path, annotation, error, owner
 
 
 def _parts(annotation: Any) -> Iterator[tuple[str, Any]]:

@@ -7,9 +7,10 @@ What: one line per field, nested fields indented: ``- name (string, required): T
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
-__all__ = ["describe_schema"]
+__all__ = ["describe_schema", "is_one_object"]
 
 
 def describe_schema(schema: dict[str, Any]) -> str:
@@ -18,6 +19,29 @@ def describe_schema(schema: dict[str, Any]) -> str:
     lines = [f"Answer with JSON: {_kind(schema, definitions)}.{_said(_resolve(schema, definitions))}"]
     lines += _fields(schema, definitions, "", frozenset())
     return "\n".join(lines)
+
+
+@lru_cache(maxsize=512)
+def is_one_object(text: str) -> bool:
+    """Return whether a schema, as JSON, is of one object with declared fields, or of a list of such objects."""
+    schema = json.loads(text)
+    definitions = schema.get("$defs", {}) if isinstance(schema, dict) else {}
+    for _ in range(_NESTED):
+        if not isinstance(schema, dict):
+            return False
+        schema = _resolve(schema, definitions)
+        branches = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+        if len(branches) == 1:
+            schema = branches[0]
+        elif schema.get("type") == "array" and isinstance(schema.get("items"), dict):
+            schema = schema["items"]
+        else:
+            break
+    return bool(schema.get("properties")) and not {"anyOf", "oneOf"} & schema.keys()
+
+
+_NESTED = 8
+"""References, lists and optional types that are looked into."""
 
 
 def _fields(

@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from structgen.brief import brief, cut
 from structgen.errors import OutputInvalid, TypeNotSupported
 
 __all__ = ["BoundCall", "arguments_model", "arguments_of", "bind", "documentation_of", "is_function"]
@@ -34,8 +35,8 @@ class BoundCall:
         return self.function(*bound.args, **bound.kwargs)
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return f"<call {_name(self.function)}({inside})>"
+        inside = ", ".join(f"{name}={brief(value)}" for name, value in self.arguments.items())
+        return cut(f"<call {_name(self.function)}({inside})>")
 
 
 def is_function(annotation: Any) -> bool:

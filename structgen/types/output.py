@@ -29,6 +29,7 @@ from typing import Annotated, Any, ForwardRef, Literal, Union, get_args, get_ori
 
 from pydantic import TypeAdapter, ValidationError
 
+from structgen.brief import short_repr
 from structgen.constraints.base import Constraint, is_type
 from structgen.constraints.choice import choice
 from structgen.constraints.composition import CappedReasoning, Reasoning
@@ -37,8 +38,9 @@ from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
 
 from .blame import FAULTS, not_supported, show
 from .core_schemas import SchemaIndex
-from .describe import describe_schema
+from .describe import describe_schema, is_one_object
 from .functions import arguments_model, arguments_of, bind, is_function
+from .iterables import with_lists
 from .labels import labels_of
 from .open_containers import rooted
 from .raw_text import Text, text_constraint
@@ -50,6 +52,7 @@ from .views import GrowingText, GrowingValue, GrowingView, OnItem
 __all__ = ["OutputType", "constraint_for_type", "output_type", "refusal"]
 
 
+@short_repr
 @dataclass(frozen=True)
 class OutputType:
     """An output type, ready to be generated."""
@@ -91,6 +94,11 @@ class OutputType:
     def is_json(self) -> bool:
         """Is a text of it JSON?"""
         return isinstance(self.constraint, JsonSchemaConstraint)
+
+    @property
+    def has_fields(self) -> bool:
+        """Is it one object with declared fields, or a list of such objects?"""
+        return bool(self.description) and self.schema is not None and is_one_object(self.schema)
 
     def partial(self, text: str) -> Any:
         """What there is of the value after the beginning of a text."""
@@ -169,6 +177,8 @@ def _build(declared: _Declared) -> OutputType:
         return _json_type(
             model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), arguments_of
         )
+    if (lists := with_lists(annotation)) is not annotation:
+        return output_type(lists)
     if not is_type(annotation) and type(annotation).__module__ not in _TYPING:
         raise TypeNotSupported(
             f"{annotation!r:.60} is a value, not a type",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
+from structgen.brief import short_repr
 from structgen.constraints.base import Constraint, Literal
 from structgen.constraints.composition import CappedReasoning, Reasoning, ReasoningOptions
 
@@ -21,6 +22,7 @@ __all__ = ["GrowingThinking", "Thinking", "answer_of", "as_reasoning", "thinking
 T = TypeVar("T")
 
 
+@short_repr
 @dataclass(frozen=True)
 class Thinking(Generic[T]):
     """The value of an output type with reasoning, and in annotations that type: ``-> sg.Thinking[Person]``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, ForwardRef, Union
 
 import pytest
@@ -33,7 +33,7 @@ class Holder(BaseModel):
         (Opaque, "Opaque"),
         (list[Opaque], "list"),
         (Holder, "Holder.inner[0].callbacks[1]"),
-        (Iterator[int], "Iterator"),
+        (memoryview, "memoryview"),
         (dict[str, tuple[int, Callable[[], int]]], "[1][1]"),
     ],
 )

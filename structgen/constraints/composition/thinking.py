@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from structgen.brief import short_repr
 from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
@@ -140,6 +141,7 @@ class CappedReasoning(Constraint):
         return f"<{self.describe()}>"
 
 
+@short_repr
 @dataclass(frozen=True)
 class ReasoningOptions:
     """The options of `reasoning`, for annotations.

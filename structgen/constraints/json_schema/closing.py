@@ -10,7 +10,7 @@ What counts as saying something: ``additionalProperties``, ``unevaluatedProperti
 ``propertyNames``, listed values, a `minProperties` above the number of declared keys. Keys in ``required`` count as
 declared.
 Invariant: the closed schema accepts nothing that the schema refuses: sub-schemas under ``not``, ``if``, ``contains``
-and those branches of ``oneOf`` that no tag tells apart stay as they are, and hold beside their closed copies.
+and those branches of ``oneOf`` that no tag distinguishes stay as they are, and hold beside their closed copies.
 Cost: linear in the schema, and that of ``unevaluatedProperties`` where several schemas of one value declare keys.
 Source: JSON Schema 2020-12 core, section 11.3.
 """
@@ -124,7 +124,7 @@ class _Closing:
         return made
 
     def finish(self) -> None:
-        """Write all copies that were asked for, and those that they need."""
+        """Write all copies that are needed, and those that they refer to."""
         nodes = self._reader.nodes
         while self._pending:
             place, made = self._pending.pop()
@@ -192,19 +192,19 @@ class _Closing:
         self, node: Node, groups: tuple[tuple[int, ...], ...], copy: Node, beside: Callable[[int], int]
     ) -> None:
         """Branches that exclude each other are closed in place; others hold as they are, beside closed copies."""
-        told: list[tuple[int, ...]] = []
+        exclusive: list[tuple[int, ...]] = []
         for group in groups:
             closed = tuple([beside(child) for child in group])
             if self._exclude_each_other(group):
-                told.append(closed)
+                exclusive.append(closed)
                 continue
             self.is_in_place = False
             untouched = self._reader.generated({"pointer": node["pointer"], "oneOf": (group,)})
             self._hidden.add(untouched)
             copy["allOf"] = (*copy.get("allOf", ()), untouched)
             copy["anyOf"] = (*copy.get("anyOf", ()), closed)
-        if told:
-            copy["oneOf"] = tuple(told)
+        if exclusive:
+            copy["oneOf"] = tuple(exclusive)
 
     def _exclude_each_other(self, group: tuple[int, ...]) -> bool:
         """Does no value satisfy two of the branches, by its type or by what one required key says?"""

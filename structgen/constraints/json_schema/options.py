@@ -8,7 +8,7 @@ Invariant: options are frozen and hashable; two constraints combine only if thei
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from structgen.errors import OptionError
+from structgen.errors import OptionError, did_you_mean
 
 from .whitespace import Whitespace, WhitespaceName
 
@@ -72,6 +72,16 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "formats": get_args(Formats),
     "integers": get_args(Integers),
 }
+_ALIASES = {
+    **dict.fromkeys(("strict", "strictmode", "additionalproperties", "noadditionalproperties"), "closed"),
+    **dict.fromkeys(
+        ("whitespacepattern", "whitespaceflexible", "anywhitespace", "indent", "separators"), "whitespace"
+    ),
+    **dict.fromkeys(("anyorder", "keyorder", "sortkeys"), "ordered"),
+    "ensureascii": "escapes",
+    "refs": "registry",
+}
+"""What other libraries call them."""
 _NAMES = tuple(field.name for field in fields(JsonSchemaOptions))
 _DEFAULT = JsonSchemaOptions()
 
@@ -83,6 +93,7 @@ def make_options(given: dict[str, Any]) -> JsonSchemaOptions:
     for name in given:
         if name not in _NAMES:
             raise OptionError(
-                f"unknown JSON Schema option {name!r}; the options are {', '.join(_NAMES)} and registry"
+                f"unknown JSON Schema option {name!r}; the options are {', '.join(_NAMES)} and registry",
+                hint=did_you_mean(name, (*_NAMES, "registry"), _ALIASES),
             )
     return JsonSchemaOptions(**given)

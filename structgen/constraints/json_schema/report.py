@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from structgen.brief import short_repr
 from structgen.errors import (
     LimitExceeded,
     RegexError,
@@ -21,6 +22,7 @@ from structgen.errors import (
     StructgenError,
     UnsupportedKeyword,
 )
+from structgen.notebook import card, pairs, plain, table
 
 from .drafts import draft_of
 from .formats import FORMATS, Format
@@ -46,6 +48,7 @@ _OPEN_HINT = 'closed=True closes it, and so does "additionalProperties": false.'
 _NOTES = [name for name, keyword in KEYWORDS.items() if keyword.support is Support.ANNOTATION]
 
 
+@short_repr
 @dataclass(frozen=True)
 class Finding:
     """One keyword at one place."""
@@ -67,6 +70,7 @@ class Finding:
         return f"{'!' if self.warning else ' '} {self.status:<12} {self.pointer}{note}{hint}"
 
 
+@short_repr
 @dataclass(frozen=True)
 class Report:
     """All findings about one schema."""
@@ -106,6 +110,39 @@ class Report:
         lines.extend(str(finding) for finding in self.findings)
         lines.extend(f"  note: {choice}" for choice in self.choices)
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return _html_of(self)
+
+
+_ROWS = 40
+
+
+def _html_of(report: Report) -> str:
+    """What needs attention first, in a table; then a count of the rest."""
+    told = [one for one in report.findings if one.status != Support.EXACT.value or one.warning]
+    notable = [one for one in told if one.warning or one.status != Support.ANNOTATION.value]
+    rows = [
+        (
+            f"<b>{plain(one.status)}</b>" + ("!" if one.warning else ""),
+            plain(one.pointer),
+            plain(one.note, 300) + (f"<div><i>{plain(one.hint, 300)}</i></div>" if one.hint else ""),
+        )
+        for one in notable[:_ROWS]
+    ]
+    counts: dict[str, int] = {}
+    for one in report.findings:
+        counts[one.status] = counts.get(one.status, 0) + 1
+    facts = [("keywords", ", ".join(f"{count} {status}" for status, count in counts.items()) or "none")]
+    facts += [("not shown", f"{len(notable) - _ROWS} more")] if len(notable) > _ROWS else []
+    shown = table(("", "at", "note"), rows) if rows else ""
+    about = f"{report.draft}: {'can' if report.ok else 'cannot'} be used, {report.status}"
+    return card(
+        "Check of a JSON Schema",
+        about,
+        shown,
+        pairs([*facts, *(("note", choice) for choice in report.choices)]),
+    )
 
 
 class _CheckingReader(Reader):

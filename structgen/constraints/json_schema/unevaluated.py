@@ -357,7 +357,7 @@ def _outer_last(
         if edge is None:
             path.pop()
             order.append(place)
-            if not own[place].everything and _all_cases(reader, place, own):
+            if edges[place] and not own[place].everything and _all_cases(reader, place, own):
                 own[place].everything = True
                 edges[place] = []
         elif edge.child not in own:

@@ -27,6 +27,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any, Literal
 
+from structgen.brief import cut
 from structgen.errors import OptionError, a_kind
 
 __all__ = ["FALSE", "LAST", "TRUE", "Formula", "Op", "all_of", "any_of", "as_formula", "atom"]
@@ -119,7 +120,7 @@ class Formula:
         return _written(self, 0)
 
     def __repr__(self) -> str:
-        return f"Formula({str(self)!r})"
+        return cut(f"Formula({str(self)!r})")
 
 
 def make(op: Op, *args: Formula) -> Formula:

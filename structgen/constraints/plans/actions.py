@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from structgen.brief import short_repr
 from structgen.errors import LimitExceeded, OptionError, a_kind, with_kind
 
 __all__ = ["Action", "Step", "World", "as_steps", "as_world"]
@@ -22,6 +23,7 @@ State = Hashable
 _MOST_STEPS = 50_000
 
 
+@short_repr
 @dataclass(frozen=True)
 class Action:
     """A name and the values of each parameter, in order: ``Action("put", item=["cup", "bowl"], on=["table",
@@ -46,6 +48,7 @@ class Action:
         object.__setattr__(self, "parameters", tuple(told))
 
 
+@short_repr
 @dataclass(frozen=True)
 class Step:
     """A ground action."""
@@ -71,6 +74,7 @@ class Step:
         return self.text
 
 
+@short_repr
 @dataclass(frozen=True)
 class World:
     """Which steps are possible where.

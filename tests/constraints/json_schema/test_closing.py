@@ -17,7 +17,7 @@ from structgen.remote.dialects import _schema_of
 from structgen.types.output import output_type
 from tests.core.small_vocabulary import byte_vocabulary
 from tests.core.written_form import accepts
-from tests.strategies.json_schemas import CORE, schemas, values
+from tests.strategies.json_schemas import ALL, schemas, values
 
 A = {"type": "object", "properties": {"a": {"type": "integer"}}}
 B = {"type": "object", "properties": {"b": {"type": "integer"}}}
@@ -83,6 +83,16 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
         [{"a": 1}, {"b": 1}],
         [{"a": 1, "b": 1}, {"a": 1, "z": 1}],
     ),
+    "oneOf beside properties": (
+        {**A, "required": ["a"], "oneOf": [{"required": ["b"]}, {"properties": {"c": {}}, "required": ["c"]}]},
+        [{"a": 1, "b": 1}, {"a": 1, "c": 1}],
+        [{"a": 1, "b": 1, "c": 1}, {"a": 1, "c": 1, "z": 1}],
+    ),
+    "oneOf inside allOf": (
+        {"allOf": [A, {"oneOf": [{"required": ["a"]}, {"properties": {"b": {}}, "required": ["b"]}]}]},
+        [{"a": 1}, {"b": 1}],
+        [{"a": 1, "z": 1}],
+    ),
     "oneOf of types": ({"oneOf": [A, {"type": "string"}]}, [{"a": 1}, "x"], [{"z": 1}]),
     "required, not declared": ({**A, "required": ["a", "b"]}, [{"a": 1, "b": "x"}], [{"a": 1, "b": 1, "z": 1}]),
     "dependentRequired": ({**A, "dependentRequired": {"a": ["b"]}}, [{"a": 1, "b": 1}, {}], [{"b": 1}]),
@@ -147,9 +157,10 @@ def test_check_warns_of_open_objects(name: str) -> None:
 objects = st.dictionaries(st.sampled_from(("a", "b", "ab", "z")), values, max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
-@given(schemas(CORE), st.lists(objects, min_size=1, max_size=6))
+@settings(max_examples=100, deadline=None)
+@given(schemas(ALL), st.lists(objects, min_size=1, max_size=6))
 def test_nothing_is_accepted_that_the_schema_refuses(schema: Any, instances: list[Any]) -> None:
+    sg.check(schema)
     try:
         matcher = sg.Matcher(sg.json_schema(schema, closed=True), byte_vocabulary())
         whole = sg.Matcher(sg.json_schema(schema), byte_vocabulary())

@@ -1,0 +1,87 @@
+"""Does it help a model to see the fields of the output type? The bundled tasks, with and without.
+
+    python -m bench.describe [TASK ...] [--examples]
+
+Why: the default of `describe=` should be what helps, and this is how it was chosen (docs/types.md has the table).
+What: each item is one greedy answer to one text: the task's instruction and the item's text, with what
+`structgen.types.describe` says of the schema before it, after it, or nowhere. With ``--examples`` the task's worked
+example comes first, as messages.
+Cost: about a minute for each task and place, with the embedded model on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+import structgen as sg
+from structgen import api
+from structgen.evaluation.tasks import TASKS, Task, judge, load_tasks
+from structgen.sampling.options import make_options
+from structgen.types.describe import describe_schema
+from structgen.types.output import output_type
+
+_PLACES = ("nowhere", "before", "after")
+_BATCH = 10
+
+
+def prompt_for(task: Task, place: str, examples: bool) -> Any:
+    """Return the prompt of an item."""
+    instruction = task.messages[0]["content"].split("\n\n")[0]
+    fields, text = describe_schema(task.schema), task.messages[-1]["content"]
+    if not examples:
+        text = f"{instruction}\n\n{text}"
+    if place != "nowhere":
+        text = f"{fields}\n\n{text}" if place == "before" else f"{text}\n\n{fields}"
+    if not examples:
+        return text
+    return [
+        {"role": "system", "content": instruction},
+        *task.messages[1:-1],
+        {"role": "user", "content": text},
+    ]
+
+
+def empty_lists(value: Any) -> int:
+    """Return how many lists in a JSON value have no items."""
+    if isinstance(value, list):
+        return (not value) + sum(map(empty_lists, value))
+    return sum(map(empty_lists, value.values())) if isinstance(value, dict) else 0
+
+
+def measure(model: Any, name: str, place: str, examples: bool) -> str:
+    """Return a row of the table."""
+    options = make_options({"max_tokens": 96, "close_within_budget": True, "exact_weight": False})
+    tasks = load_tasks([name])
+    right, score, empty = 0, 0.0, 0
+    for part in dict.fromkeys(task.part for task in tasks):
+        items = [task for task in tasks if task.part == part]
+        kind = output_type(
+            sg.json_schema(items[0].schema, ordered=True, whitespace="json.dumps", integers="digits")
+        )
+        for start in range(0, len(items), _BATCH):
+            batch = items[start : start + _BATCH]
+            prompts = [prompt_for(task, place, examples) for task in batch]
+            for task, result in zip(
+                batch, api.run_batch(model, prompts, kind, [options] * len(batch)), strict=True
+            ):
+                found = judge(task, result.text)
+                right, score = right + found.correct, score + found.score
+                empty += empty_lists(json.loads(result.text)) if found.valid else 0
+    return f"| {name} | {place} | {right / len(tasks):.1%} | {score / len(tasks):.3f} | {empty} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Does it help to describe the output type?")
+    parser.add_argument("tasks", nargs="*", default=list(TASKS), metavar="TASK")
+    parser.add_argument("--examples", action="store_true", help="show the worked example of each task first")
+    arguments = parser.parse_args()
+    model = sg.load()
+    for name in arguments.tasks:
+        for place in _PLACES:
+            print(measure(model, name, place, arguments.examples), flush=True)
+
+
+if __name__ == "__main__":
+    main()

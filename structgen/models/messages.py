@@ -1,0 +1,217 @@
+"""Messages as the OpenAI protocol writes them, to messages as chat templates take them.
+
+Why: a conversation that a server takes should work here as it is: content in parts, developer messages, calls of tools
+and their results. Chat templates take texts alone, and differ in what they know of tools.
+What: parts of text are joined; an assistant's `tool_calls` are written into its text, and a tool's result into a
+message, in the notation that the model writes calls in (`CallNotation`, by default that of Hermes and Qwen). Keys that
+say nothing to a model are dropped. Roles and contents that are texts already stay as they are.
+Invariant: `plain_messages` of its own result is that result. What cannot be shown to a text model (images, audio) is
+refused by name, never dropped.
+Source: https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from structgen.errors import PromptError, did_you_mean, with_kind
+
+__all__ = ["HERMES", "CallNotation", "plain_messages", "prompt_of"]
+
+_LOOK = 'Messages look like {"role": "user", "content": "..."}.'
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+_OF_OPENAI = frozenset(
+    ("tool_calls", "tool_call_id", "function_call", "refusal", "audio", "annotations", "parsed", "logprobs")
+)
+"""Keys that templates do not read, or that are written into the content."""
+_ARGUMENTS: Mapping[str, Callable[[dict[str, Any]], str]] = {
+    "json": lambda arguments: json.dumps(arguments, ensure_ascii=False),
+    "python": lambda arguments: ", ".join(f"{name}={value!r}" for name, value in arguments.items()),
+    "xml": lambda arguments: "".join(
+        f"<parameter={name}>\n{value if isinstance(value, str) else json.dumps(value)}\n</parameter>\n"
+        for name, value in arguments.items()
+    ),
+}
+
+
+class CallNotation(Protocol):
+    """How calls and their results are written; `structgen.tools.ToolFormat` is one."""
+
+    @property
+    def call(self) -> str:
+        """One call, with ``$name`` and ``$arguments``."""
+        ...
+
+    @property
+    def arguments(self) -> Any:
+        """``json``, ``python`` or ``xml``."""
+        ...
+
+    @property
+    def begin(self) -> str:
+        """Before the first call."""
+        ...
+
+    @property
+    def between(self) -> str | None:
+        """Between two calls."""
+        ...
+
+    @property
+    def end(self) -> str:
+        """After the last call."""
+        ...
+
+    @property
+    def result(self) -> str:
+        """A result, with ``$name`` and ``$result``."""
+        ...
+
+    @property
+    def result_role(self) -> str:
+        """The role of the message with a result."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Notation:
+    call: str
+    arguments: str
+    begin: str
+    between: str | None
+    end: str
+    result: str
+    result_role: str
+
+
+HERMES = _Notation(
+    call='<tool_call>\n{"name": "$name", "arguments": $arguments}\n</tool_call>',
+    arguments="json",
+    begin="",
+    between="\n",
+    end="",
+    result="<tool_response>\n$result\n</tool_response>",
+    result_role="user",
+)
+"""The notation of Hermes 2 Pro and 3, Qwen 2.5 and Qwen 3."""
+
+
+def prompt_of(given: Any) -> Any:
+    """Return what a prompt is: the messages of a conversation object, and anything else as it is."""
+    messages = getattr(given, "messages", None)
+    if isinstance(messages, list) and not isinstance(given, (str, Sequence, Mapping)):
+        return list(messages)
+    return given
+
+
+def plain_messages(messages: Iterable[Any], notation: CallNotation = HERMES) -> list[dict[str, Any]]:
+    """Return the messages with texts as their contents.
+
+    Args:
+        messages: Messages of the OpenAI protocol.
+        notation: How earlier calls and their results are shown.
+
+    Raises:
+        PromptError: A message is malformed, or holds what is no text; the error names its place.
+    """
+    names: dict[str, str] = {}
+    return [_plain(one, f"messages[{place}]", notation, names) for place, one in enumerate(messages)]
+
+
+def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise PromptError(f"a message is {with_kind(given)}, not a dict", where=where, hint=_LOOK)
+    role = given.get("role")
+    if not isinstance(role, str) or not role:
+        found = "has no role" if role is None else f"has the role {role!r:.60}"
+        raise PromptError(f"the message {found}", where=where, hint=f"Roles are {', '.join(_ROLES)}.")
+    if role not in _ROLES and (near := did_you_mean(role, _ROLES, _OTHER_ROLES)) is not None:
+        raise PromptError(f"the message has the role {role!r:.60}", where=where, hint=near)
+    kept = {key: value for key, value in given.items() if key not in _OF_OPENAI}
+    content = _text(given.get("content"), f"{where}.content")
+    calls = given.get("tool_calls")
+    if role == "developer":
+        role = "system"
+    elif role == "assistant" and calls:
+        content += _written(calls, f"{where}.tool_calls", notation, names)
+    elif role == "tool" and "tool_call_id" in given:
+        name = names.get(str(given["tool_call_id"]), "")
+        content = notation.result.replace("$name", name).replace("$result", content)
+        return {"role": notation.result_role, "content": content}
+    return {**kept, "role": role, "content": content}
+
+
+def _text(given: Any, where: str) -> str:
+    """The text of a message's content: a text, or parts of text."""
+    if given is None or isinstance(given, str):
+        return given or ""
+    if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
+        raise PromptError(
+            f"the content is {with_kind(given)}, not a text or a list of parts", where=where, hint=_LOOK
+        )
+    parts = []
+    for place, part in enumerate(given):
+        if isinstance(part, str):
+            parts.append(part)
+            continue
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        text = part.get("text") if isinstance(part, Mapping) and kind in _TEXTS else None
+        if not isinstance(text, str):
+            raise PromptError(
+                f"this part of the content is {_PARTS.get(str(kind), repr(kind if kind is not None else part)[:60])}; "
+                "the model reads text only",
+                where=f"{where}[{place}]",
+                hint='Parts look like {"type": "text", "text": "..."}. A model on a server may take others: '
+                "structgen.connect(url).",
+            )
+        parts.append(text)
+    return "".join(parts)
+
+
+_TEXTS = ("text", "input_text", "output_text")
+_PARTS = {
+    **dict.fromkeys(("image_url", "image", "input_image"), "an image"),
+    **dict.fromkeys(("input_audio", "audio", "audio_url"), "a sound"),
+    **dict.fromkeys(("video", "video_url"), "a video"),
+    **dict.fromkeys(("file", "input_file"), "a file"),
+}
+_OTHER_ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "gpt": "assistant"}
+
+
+def _written(calls: Any, where: str, notation: CallNotation, names: dict[str, str]) -> str:
+    """Earlier calls, as the model writes them."""
+    if not isinstance(calls, Sequence) or isinstance(calls, str):
+        raise PromptError(f"tool_calls is {with_kind(calls)}, not a list", where=where)
+    written = []
+    for place, call in enumerate(calls):
+        given = call.get("function") if isinstance(call, Mapping) else None
+        function: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+        name = function.get("name")
+        if not isinstance(name, str):
+            raise PromptError(
+                "the call has no function with a name",
+                where=f"{where}[{place}]",
+                hint='Calls look like {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}.',
+            )
+        names[str(call.get("id"))] = name
+        shown = _arguments(function.get("arguments"), notation)
+        written.append(notation.call.replace("$name", name).replace("$arguments", shown))
+    between = notation.between if notation.between is not None else "\n"
+    return notation.begin + between.join(written) + notation.end
+
+
+def _arguments(given: Any, notation: CallNotation) -> str:
+    """The arguments as the model writes them; what is no JSON object, as an answer that was cut off, as it is."""
+    if not given:
+        given = {}
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError):
+            return str(given)
+    if not isinstance(given, Mapping):
+        return json.dumps(given, ensure_ascii=False, default=str)
+    return _ARGUMENTS[notation.arguments](dict(given))

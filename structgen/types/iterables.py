@@ -1,0 +1,77 @@
+"""Types of things to iterate over, as output types: lists.
+
+Why: an answer is there as a whole, and is read many times; pydantic gives an iterator for ``Iterable[User]``, which is
+empty the second time, and knows no ``Collection``.
+What: types that promise no more than a list keeps become ``list``: Iterable, Collection, Reversible, Container,
+Sequence, MutableSequence. Those that promise ``next()`` or are asynchronous are refused.
+"""
+
+from __future__ import annotations
+
+import collections.abc as abc
+import typing
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from structgen.errors import TypeNotSupported
+
+__all__ = ["with_lists"]
+
+_LISTS = (abc.Iterable, abc.Collection, abc.Reversible, abc.Container, abc.Sequence, abc.MutableSequence)
+_PASSES = (
+    abc.Iterator,
+    abc.Generator,
+    abc.AsyncIterator,
+    abc.AsyncIterable,
+    abc.AsyncGenerator,
+    abc.Awaitable,
+)
+
+
+def with_lists(annotation: Any) -> Any:
+    """Return the annotation with lists where it says no more than that there is something to iterate over.
+
+    Raises:
+        TypeNotSupported: It asks for an iterator, a generator or something asynchronous.
+    """
+    origin = get_origin(annotation)
+    if (origin or annotation) in _PASSES:
+        inside = get_args(annotation)
+        item = getattr(inside[0], "__name__", str(inside[0])) if inside else "X"
+        raise TypeNotSupported(
+            f"{_shown(annotation)} can be read once only, and an answer is there as a whole",
+            hint=f"Write list[{item}]; structgen.stream() and .stream() give the list as it grows.",
+        )
+    if annotation in _LISTS:
+        return list
+    if origin is None:
+        return annotation
+    if origin in _LISTS:
+        return list[with_lists(get_args(annotation)[0])]  # type: ignore[misc]
+    if origin is typing.Literal:
+        return annotation
+    inside = get_args(annotation)
+    changed = tuple(with_lists(one) if _is_type(one) else one for one in inside)
+    if all(new is old for new, old in zip(changed, inside, strict=True)):
+        return annotation
+    if origin is Annotated:
+        return Annotated[(changed[0], *annotation.__metadata__)]
+    if origin in (Union, UnionType):
+        return Union[changed]  # noqa: UP007
+    if isinstance(annotation, GenericAlias) or origin.__module__ in (
+        "builtins",
+        "collections",
+        "collections.abc",
+    ):
+        return GenericAlias(origin, changed)
+    return annotation.copy_with(changed) if hasattr(annotation, "copy_with") else annotation
+
+
+def _is_type(one: Any) -> bool:
+    return isinstance(one, type) or get_origin(one) is not None
+
+
+def _shown(annotation: Any) -> str:
+    if get_origin(annotation) is None:
+        return str(getattr(annotation, "__name__", annotation))
+    return str(annotation).replace("collections.abc.", "").replace("typing.", "")

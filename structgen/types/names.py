@@ -1,0 +1,96 @@
+"""Names in annotations that are not defined, and what to do about each.
+
+Why: under ``from __future__ import annotations`` a type is a text until it is evaluated, and pydantic's "is not fully
+defined" does not say which name is missing, or why.
+Cost: only paid on errors; the source of one module is parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import sys
+from collections.abc import Mapping
+from typing import Any, ForwardRef
+
+from structgen.errors import did_you_mean
+
+__all__ = ["hint_for", "namespace_of", "undefined_field", "undefined_names"]
+
+
+def undefined_names(annotation: Any, namespace: Mapping[str, Any]) -> list[str]:
+    """Return the names in the text of an annotation that are neither in `namespace` nor builtins; first ones first."""
+    text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
+    if not isinstance(text, str):
+        return []
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError:
+        return [text]
+    found: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id not in namespace and not hasattr(builtins, node.id):
+            found[node.id] = None
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != text:
+            found.update(dict.fromkeys(undefined_names(node.value, namespace)))
+    return list(found)
+
+
+def undefined_field(owner: type) -> tuple[str, list[str]] | None:
+    """Return the first field of a class whose annotation names what is not defined, with those names."""
+    namespace = namespace_of(owner)
+    for base in owner.__mro__:
+        for name, annotation in vars(base).get("__annotations__", {}).items():
+            if isinstance(annotation, (str, ForwardRef)) and (
+                missing := undefined_names(annotation, namespace)
+            ):
+                return name, missing
+    return None
+
+
+def namespace_of(owner: Any) -> dict[str, Any]:
+    """Return the names that annotations of a class can use wherever they are read."""
+    module = sys.modules.get(getattr(owner, "__module__", ""))
+    return {**(vars(module) if module else {}), getattr(owner, "__name__", ""): owner}
+
+
+def hint_for(name: str, module_name: str | None, scope: str = "", *, is_class: bool = False) -> str:
+    """Return what to do about an undefined name.
+
+    Args:
+        name: The name.
+        module_name: The module of the annotation.
+        scope: The qualified name of the class or function that has the annotation.
+        is_class: Whether it is a class that does not see the names of the function that it is defined in, as a
+            dataclass.
+    """
+    module = sys.modules.get(module_name or "")
+    if module is not None and name in _for_type_checkers(module):
+        return (
+            f"{name} is imported under TYPE_CHECKING, for type checkers only. Import it at run time, too: "
+            "the output type is read then."
+        )
+    if "<locals>" in scope:
+        define = "" if is_class else f"define {name} above the line that uses it, or "
+        return (
+            f"Inside a function, {define}move the types out of the function: `from __future__ import annotations` "
+            "turns annotations into texts, and texts do not see a function's names."
+        )
+    near = did_you_mean(name, vars(module)) if module is not None else None
+    return f"{near or ''} Define or import {name} in the module, above the call.".strip()
+
+
+def _for_type_checkers(module: Any) -> set[str]:
+    """The names that the module imports under ``if TYPE_CHECKING:``."""
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return set()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for inner in ast.walk(node):
+                if isinstance(inner, (ast.Import, ast.ImportFrom)):
+                    found.update((one.asname or one.name).partition(".")[0] for one in inner.names)
+    return found

@@ -1,0 +1,133 @@
+"""Messages of the OpenAI protocol become what chat templates take, here as in the server."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen.errors import PromptError
+from structgen.models.messages import HERMES, plain_messages
+from structgen.server.fields import Fields
+from structgen.server.tool_fields import read_messages
+from structgen.tools import FORMATS, run_tools
+from tests.models.tiny import tiny_model, tiny_tokenizer
+from tests.oracles.scripted_model import ScriptedModel
+
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": "sky"}'}}
+HISTORY: list[dict[str, Any]] = [
+    {"role": "developer", "content": "be brief"},
+    {"role": "user", "content": [{"type": "text", "text": "What "}, {"type": "text", "text": "is up?"}]},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": "blue"},
+    {"role": "assistant", "content": "Blue."},
+    {"role": "user", "content": "Thanks"},
+]
+PLAIN = [
+    {"role": "system", "content": "be brief"},
+    {"role": "user", "content": "What is up?"},
+    {
+        "role": "assistant",
+        "content": '<tool_call>\n{"name": "look", "arguments": {"at": "sky"}}\n</tool_call>',
+    },
+    {"role": "user", "content": "<tool_response>\nblue\n</tool_response>"},
+    {"role": "assistant", "content": "Blue."},
+    {"role": "user", "content": "Thanks"},
+]
+
+
+def test_a_history_in_texts() -> None:
+    assert plain_messages(HISTORY) == PLAIN
+    assert plain_messages(PLAIN) == PLAIN
+
+
+def test_the_server_writes_the_same() -> None:
+    fields = Fields({"messages": json.loads(json.dumps(HISTORY))}, "")
+    assert read_messages(fields, None) == PLAIN
+
+
+def test_the_default_is_the_format_of_hermes() -> None:
+    hermes = FORMATS["hermes"]
+    assert asdict(HERMES) == {name: getattr(hermes, name) for name in asdict(HERMES)}  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("format", sorted(FORMATS))
+def test_other_notations(format: str) -> None:
+    (written,) = plain_messages([HISTORY[2]], FORMATS[format])
+    assert "look" in written["content"] and "sky" in written["content"]
+
+
+def test_turns_that_were_cut_off_are_shown_as_they_are() -> None:
+    def shown(arguments: Any) -> str:
+        call = {"id": "1", "function": {"name": "f", "arguments": arguments}}
+        (message,) = plain_messages([{"role": "assistant", "tool_calls": [call]}])
+        return str(message["content"])
+
+    assert '"arguments": {}}' in shown("") and '"arguments": {}}' in shown(None)
+    assert '"arguments": {"a": 1}}' in shown({"a": 1})
+    assert '"arguments": {"a": }' in shown('{"a": ')
+
+
+def test_keys_that_say_nothing_are_dropped_and_others_kept_for_the_template() -> None:
+    given = {
+        "role": "assistant",
+        "content": "hi",
+        "refusal": None,
+        "annotations": [],
+        "parsed": {},
+        "name": "x",
+    }
+    assert plain_messages([given]) == [{"role": "assistant", "content": "hi", "name": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("hello", r"messages\[0\]: a message is 'hello', a str"),
+        ({"content": "x"}, r"messages\[0\]: the message has no role"),
+        ({"role": "human", "content": "x"}, "Did you mean user"),
+        ({"role": "sytem", "content": "x"}, "Did you mean system"),
+        ({"role": "user", "content": 5}, r"messages\[0\].content: the content is 5, an int"),
+        (
+            {"role": "user", "content": [{"type": "image_url", "image_url": {}}]},
+            r"content\[0\]: .* is an image",
+        ),
+        ({"role": "user", "content": [{"type": "input_audio"}]}, "is a sound"),
+        ({"role": "user", "content": [{"type": "text"}]}, r"content\[0\]"),
+        ({"role": "assistant", "tool_calls": "x"}, r"tool_calls: tool_calls is 'x'"),
+        ({"role": "assistant", "tool_calls": [{"id": "1"}]}, r"tool_calls\[0\]: the call has no function"),
+    ],
+)
+def test_what_is_no_text_is_refused_by_its_place(message: Any, said: str) -> None:
+    with pytest.raises(PromptError, match=said):
+        plain_messages([message])
+
+
+def test_a_model_takes_the_history() -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = TEMPLATE
+    model = sg.wrap(tiny_model("llama"), tokenizer)
+    asked = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
+    assert model.encode(asked) == model.encode([{"role": "user", "content": "ab"}])
+    assert sg.generate(model, asked, sg.choice(["a", "b"])) in ("a", "b")
+    with pytest.raises(PromptError, match="an image"):
+        sg.generate(model, [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}], int)
+    with pytest.raises(PromptError, match="empty"):
+        sg.generate(model, [], int)
+
+
+def test_a_conversation_goes_on() -> None:
+    scripted = ScriptedModel("fine")
+
+    def look(at: str) -> str:
+        """Look somewhere."""
+        return at
+
+    conversation = run_tools(scripted, "Hello", [look], tool_choice="none", describe=False)
+    conversation.messages.append({"role": "user", "content": "And now?"})
+    assert sg.generate(scripted, conversation, sg.choice(["fine", "bad"])) == "fine"  # type: ignore[call-overload]
+    assert scripted.prompts[-1] == conversation.messages
