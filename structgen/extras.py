@@ -6,12 +6,19 @@ Invariant: a missing package is a `PackageMissing` with the command that install
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib import metadata
 
 from structgen.errors import PackageMissing
 
-__all__ = ["needed", "require"]
+__all__ = ["install_command", "needed", "require"]
+
+_DISTRIBUTION = "structgen-lm"
+_OPTIONAL = re.compile(r"""([^;]+?)\s*;.*\bextra\s*==\s*['"]([^'"]+)['"]""")
+_INNER = re.compile(rf"{_DISTRIBUTION}\[([^\]]*)\]")
 
 
 @contextmanager
@@ -55,4 +62,38 @@ def _missing(purpose: str, extra: str, package: str) -> PackageMissing:
 
 
 def _install(extra: str) -> str:
-    return f"Install it with: pip install 'structgen-lm[{extra}]'"
+    return f"Install it with: {install_command(extra)}"
+
+
+@cache
+def install_command(extra: str) -> str:
+    """Return the command that installs what an extra of the installed distribution needs.
+
+    It names the packages themselves, so that it works wherever structgen came from: an index, a wheel or a folder.
+    """
+    packages = _packages(extra)
+    return (
+        f"pip install {' '.join(map(_quoted, packages))}"
+        if packages
+        else f"pip install '{_DISTRIBUTION}[{extra}]'"
+    )
+
+
+def _packages(extra: str) -> list[str]:
+    try:
+        declared = metadata.requires(_DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return []
+    found: list[str] = []
+    for requirement, name in (part.groups() for part in map(_OPTIONAL.match, declared) if part):
+        if name != extra:
+            continue
+        inner = _INNER.match(requirement)
+        found += (
+            [one for nested in inner[1].split(",") for one in _packages(nested)] if inner else [requirement]
+        )
+    return list(dict.fromkeys(found))
+
+
+def _quoted(requirement: str) -> str:
+    return f"'{requirement}'" if re.search(r"[<>=!~\[]", requirement) else requirement

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from structgen.errors import PackageMissing
-from structgen.extras import needed, require
+from structgen.extras import install_command, needed, require
 
 from .test_packaging import PROJECT
 
@@ -85,7 +85,9 @@ def test_a_missing_package_is_named_with_how_to_install_it(number: int, said: li
     name, message, hint = said[number]
     assert name == "PackageMissing", message
     assert f"needs the package {package}, which is not installed" in message
-    assert hint == f"Install it with: pip install 'structgen-lm[{extra}]'"
+    assert hint == f"Install it with: {install_command(extra)}"
+        "-", "_"
+    )
 
 
 def test_the_extras_that_messages_name_bring_the_package() -> None:

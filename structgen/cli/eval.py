@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("jsonschema_rs") is None:
         _say(
             "jsonschema-rs is not installed: the data's labels are taken as they are, and texts are not judged; "
-            "pip install 'structgen-lm[eval]'"
+            "pip install jsonschema-rs"
         )
     _say(f"the answers go to {path}")
     phases = plan.phases()

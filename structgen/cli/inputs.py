@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structgen.constraints.json_schema.unique_keys import loads_unique
+from structgen.extras import install_command
 
 from .files import InputError, for_the_shell, read_text
 from .grammars import add_grammar_arguments, grammar_argument, grammars_given
@@ -257,7 +258,7 @@ def _tokenizer(name: str) -> Any:
     except ImportError:
         raise InputError(
             f"--tokenizer {name!r} is no path, and a name needs transformers",
-            hint="Install it with: pip install 'structgen-lm[transformers]', or use --tokenizer bytes.",
+            hint=f"Install it with: {install_command('transformers')}, or use --tokenizer bytes.",
         ) from None
     except (OSError, ValueError) as error:
         raise InputError(

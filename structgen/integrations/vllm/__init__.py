@@ -1,6 +1,6 @@
 """The structured-output backend `structgen` of vLLM.
 
-    pip install 'structgen-lm' in the environment of vLLM
+    pip install . in structgen's folder, in the environment of vLLM
     vllm serve MODEL --structured-outputs-config.backend structgen
 
 Why: a plugin, so that every way of starting vLLM (`vllm serve`, `LLM(...)`, Ray) finds it in every process.
