@@ -86,8 +86,6 @@ def test_a_missing_package_is_named_with_how_to_install_it(number: int, said: li
     assert name == "PackageMissing", message
     assert f"needs the package {package}, which is not installed" in message
     assert hint == f"Install it with: {install_command(extra)}"
-        "-", "_"
-    )
 
 
 def test_the_extras_that_messages_name_bring_the_package() -> None:
