@@ -54,6 +54,9 @@ Cancel = Callable[[], bool]
 class AnsweringModel(Protocol):
     """A model that is given prompts and gives texts; nobody sees its tokens and logits (see `structgen.remote`)."""
 
+    budget: Any
+    """What one answer may take; `budget.attempts` is the default of ``attempts``."""
+
     def answers(
         self,
         prompts: Sequence[Prompt],
@@ -319,7 +322,9 @@ def stream_items(
         Truncated: While iterating, after the items that are finished.
     """
     kind = _kind(output)
-    return ItemStream(kind, _steps(model, prompt, kind, describe, cancel, options), path)
+    steps = _steps(model, prompt, kind, describe, cancel, options)
+    attempts = options.get("attempts") or (model.budget.attempts if answers_itself(model) else 1)
+    return ItemStream(kind, steps, path, is_last_attempt=attempts == 1)
 
 
 def _steps(

@@ -413,7 +413,7 @@ class Stopped(StructgenError):
 
 
 class ConcurrentUse(StructgenError):
-    """Two threads use one matcher at once, or another thread used something of this when the process was forked."""
+    """Two threads use one matcher at once, two tasks one stream, or a thread used one when the process was forked."""
 
 
 class PromptError(StructgenError):

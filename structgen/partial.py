@@ -54,6 +54,8 @@ class JsonReader:
         # What may come next: "value", "first item", "first key", "key", "colon", "comma" or "end".
         self._expected = "value"
         self._string: list[str] | None = None
+        # What `open_string` has decoded of it, from how many of its pieces, and the rest of these pieces.
+        self._decoded, self._pieces, self._rest = "", 0, ""
         self._string_is_key = False
         self._escaped = False
         self._scalar = ""
@@ -70,7 +72,13 @@ class JsonReader:
         """The text so far of the string value that is being written; None if there is no such string."""
         if self._string is None or self._string_is_key:
             return None
-        return _decode_open("".join(self._string))
+        raw = self._rest + "".join(self._string[self._pieces :])
+        self._pieces = len(self._string)
+        found = _OPEN_ESCAPE.search(raw)
+        end = found.start(1) if found else len(raw)
+        self._rest = raw[end:]
+        self._decoded += json.loads('"' + raw[:end] + '"')
+        return self._decoded
 
     def feed(self, text: str) -> None:
         """Read more text.
@@ -141,6 +149,7 @@ class JsonReader:
         is_value = expected in ("value", "first item")
         if mark == '"' and (is_value or expected in ("first key", "key")):
             self._string, self._string_is_key, self._start = [], not is_value, self._position + at
+            self._decoded, self._pieces, self._rest = "", 0, ""
         elif mark in "{[" and is_value:
             self._open.append((mark == "{", self._position + at))
             self._expected = "first key" if mark == "{" else "first item"
@@ -179,8 +188,3 @@ class JsonReader:
     def _error(self, at: int, problem: str) -> ValueError:
         return ValueError(f"not JSON at character {self._position + at}: {problem}")
 
-
-def _decode_open(raw: str) -> str:
-    """The text of a string's contents so far, without an escape that is not whole."""
-    found = _OPEN_ESCAPE.search(raw)
-    return str(json.loads('"' + (raw[: found.start(1)] if found else raw) + '"'))

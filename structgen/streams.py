@@ -14,7 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from structgen.errors import GenerationError, OptionError
+from structgen.errors import ConcurrentUse, GenerationError, OptionError
 from structgen.results import Result
 from structgen.types import OutputType
 from structgen.types.output import refusal
@@ -41,7 +41,11 @@ class _Growing(Iterator[T]):
         """The `Result`, once the answer has ended."""
 
     def __next__(self) -> T:
-        return next(self._values)
+        try:
+            return next(self._values)
+        except BaseException:
+            self.close()
+            raise
 
     def is_complete(self, path: Path = ()) -> bool:
         """Whether the part at `path` is finished, so that no more text changes it.
@@ -53,9 +57,10 @@ class _Growing(Iterator[T]):
 
     def close(self) -> None:
         """Stop the generation."""
-        close = getattr(self._values, "close", None)
-        if close is not None:
-            close()
+        for running in (self._values, self._steps):
+            close = getattr(running, "close", None)
+            if close is not None:
+                close()
 
     def __enter__(self) -> Any:
         return self
@@ -101,16 +106,18 @@ class Stream(_Growing[T]):
 class ItemStream(_Growing[T]):
     """The items of a list in the answer, each as soon as it is finished and validated.
 
-    Iterating raises `OutputInvalid` at an item that a validator refuses, and after the last item what
-    `structgen.generate` raises.
+    Iterating raises `OutputInvalid` at an item that a validator refuses (after the last attempt, if ``attempts`` allows
+    several), and after the last item what `structgen.generate` raises.
     """
 
-    def __init__(self, kind: OutputType, steps: Iterator[Any], path: Path = ()) -> None:
+    def __init__(
+        self, kind: OutputType, steps: Iterator[Any], path: Path = (), is_last_attempt: bool = True
+    ) -> None:
         super().__init__(kind, steps)
-        names = tuple(path.split(".")) if isinstance(path, str) and path else tuple(path)
-        self._path = tuple(map(str, names))
+        self._path = tuple(map(str, path.split(".") if isinstance(path, str) and path else path))
+        self._is_last_attempt = is_last_attempt
         self._found: list[tuple[int, Any, Exception | None]] = []
-        self._growing = None if kind.growing_items is None else kind.growing_items(self._on_item)
+        self._growing = kind.growing_items and kind.growing_items(self._path, self._on_item)
         if self._growing is None or not self._growing.holds_array(self._path):
             where = f" at {'.'.join(self._path)!r}" if self._path else ""
             raise OptionError(
@@ -119,19 +126,24 @@ class ItemStream(_Growing[T]):
             )
         self._values = self._items()
 
-    def _on_item(self, path: tuple[Any, ...], index: int, value: Any, error: Exception | None) -> None:
-        if tuple(map(str, path)) == self._path:
-            self._found.append((index, value, error))
+    def _on_item(self, index: int, value: Any, error: Exception | None) -> None:
+        self._found.append((index, value, error))
 
     def _items(self) -> Iterator[T]:
         given: list[Any] = []
+        refused: Exception | None = None
         for step in self._steps:
             result = self._ended(step)
             self._growing(step.text, whole=result is not None and result.finish == "complete")
             found, self._found = self._found, []
             for index, value, error in found:
-                if error is not None:
-                    raise refusal(f"item {index} of {self._kind.name}", step.text, error) from error
+                refused = None if index == 0 else refused  # another attempt
+                if error is not None and refused is None:
+                    refused = self._refusal(index, error)
+                    if self._is_last_attempt:
+                        raise refused from error
+                if refused is not None:
+                    continue
                 if index < len(given):  # the generation went back and wrote it again
                     if _same(given[index], value):
                         continue
@@ -145,6 +157,11 @@ class ItemStream(_Growing[T]):
             if result is not None and result.error is not None:
                 raise result.error
 
+    def _refusal(self, index: int, error: Exception) -> Exception:
+        if isinstance(error, (ValueError, RecursionError)):
+            return refusal(f"item {index} of {self._kind.name}", self.text, error)
+        return error  # a fault in the user's validator
+
 
 class AsyncStream(AsyncIterator[T], Generic[T]):
     """A stream for ``async for``; the model runs in a thread, and stops when the stream is closed or cancelled."""
@@ -153,14 +170,25 @@ class AsyncStream(AsyncIterator[T], Generic[T]):
         self._stop = threading.Event()
         self._open = open_stream
         self._stream: Any = None
+        self._running: asyncio.Future[Any] | None = None
 
     async def __anext__(self) -> T:
+        if self._running is not None and not self._running.done():
+            raise ConcurrentUse(
+                "the stream is already waiting for its next value",
+                hint="Iterate over it in one task at a time.",
+            )
+        if self._stop.is_set():
+            raise StopAsyncIteration
+        self._running = asyncio.ensure_future(asyncio.to_thread(self._next))
         value: Any = _END
         try:
-            value = await asyncio.to_thread(self._next)
+            # subtle: a cancelled task leaves the thread at work; `aclose` waits for it before it closes the stream.
+            value = await asyncio.shield(self._running)
         finally:
             if value is _END:
                 self._stop.set()
+                self._running.add_done_callback(_ignore)
         if value is _END:
             raise StopAsyncIteration
         result: T = value
@@ -188,6 +216,8 @@ class AsyncStream(AsyncIterator[T], Generic[T]):
     async def aclose(self) -> None:
         """Stop the generation."""
         self._stop.set()
+        if self._running is not None:
+            await asyncio.wait([self._running])
         if self._stream is not None:
             await asyncio.to_thread(self._stream.close)
 
@@ -199,6 +229,12 @@ class AsyncStream(AsyncIterator[T], Generic[T]):
 
     def __del__(self) -> None:
         self._stop.set()
+
+
+def _ignore(ended: asyncio.Future[Any]) -> None:
+    """Take the error of a step that no one waits for any more."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def _same(left: Any, right: Any) -> bool:

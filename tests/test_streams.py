@@ -11,8 +11,8 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
 import structgen as sg
-from structgen.errors import GenerationError, OptionError, OutputInvalid, Truncated
-from structgen.streams import ItemStream
+from structgen.errors import ConcurrentUse, GenerationError, OptionError, OutputInvalid, Truncated
+from structgen.streams import ItemStream, Stream
 from structgen.types import output_type
 from tests.oracles.scripted_model import ScriptedModel
 
@@ -73,7 +73,7 @@ def test_items_of_all_kinds_of_lists(kind: Any) -> None:
 
 
 def test_items_of_a_list_inside() -> None:
-    for path in ("items", ("items",)):
+    for path in ("items", ("items",)):  # and by their keys in the text
         assert [one.name for one in sg.stream_items(ScriptedModel(ORDER), "?", Order, path=path)] == [
             "tea",
             "cake",
@@ -148,6 +148,69 @@ def test_an_async_stream_can_be_closed() -> None:
 
     value, length = asyncio.run(first())
     assert value == [] and length < 10
+
+
+def test_items_wait_for_the_next_attempt() -> None:
+    def even(value: int) -> int:
+        if value % 2:
+            raise ValueError("odd")
+        return value
+
+    answers = ["[2, 3]", "[2, 4]"]
+    kind = list[Annotated[int, AfterValidator(even)]]
+    model = ScriptedModel(lambda prompt: answers.pop(0))
+    assert list(sg.stream_items(model, "?", kind, attempts=2)) == [2, 4]
+    answers = ["[2, 3]", "[2, 5]"]
+    items = sg.stream_items(model, "?", kind, attempts=2)
+    assert next(items) == 2
+    with pytest.raises(OutputInvalid, match="odd"):
+        list(items)
+
+
+def test_closing_ends_the_generation() -> None:
+    ended = []
+
+    def steps_that_end() -> Iterator[Any]:
+        try:
+            yield from steps("[1", "[1, ", "[1, 2")
+        finally:
+            ended.append(True)
+
+    with Stream(output_type(list[int]), steps_that_end()) as stream:
+        next(stream)
+    assert ended == [True]
+
+
+def test_a_cancelled_async_stream_raises_the_cancellation() -> None:
+    @sg.prompt(ScriptedModel("[" + "1, " * 300 + "1]"), max_tokens=2000)
+    def numbers() -> list[int]:
+        """Numbers."""
+
+    async def run() -> int:
+        seen = 0
+        async with numbers.astream() as stream:
+            task = asyncio.current_task()
+            assert task is not None
+            async for _ in stream:
+                seen += 1
+                if seen == 3:
+                    asyncio.get_running_loop().call_soon(task.cancel)
+        return seen
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(run())
+
+
+def test_an_async_stream_is_read_by_one_task() -> None:
+    @sg.prompt(ScriptedModel("[1, 2]"))
+    def numbers() -> list[int]:
+        """Numbers."""
+
+    async def run() -> list[Any]:
+        stream = numbers.astream()
+        return await asyncio.gather(anext(stream), anext(stream), return_exceptions=True)
+
+    assert any(isinstance(one, ConcurrentUse) for one in asyncio.run(run()))
 
 
 def test_comparing_partial_objects_may_fail() -> None:

@@ -35,7 +35,15 @@ from .schemas import generating_schema
 
 __all__ = ["FAULTS", "not_supported", "show"]
 
-FAULTS = (PydanticUserError, PydanticSerializationError, SchemaError, TypeError, NameError, ImportError)
+FAULTS = (
+    PydanticUserError,
+    PydanticSerializationError,
+    SchemaError,
+    TypeError,
+    NameError,
+    ImportError,
+    RuntimeError,
+)
 """What pydantic raises for a type that it cannot describe (ImportError: a package that the type needs)."""
 
 
@@ -114,10 +122,10 @@ def _blame(
         seen.add(id(part))
         try:
             generating_schema(TypeAdapter(part))
-        except FAULTS as found:
-            return _blame(part, path + label, found, seen, inner)
         except RecursionError:
             continue
+        except FAULTS as found:
+            return _blame(part, path + label, found, seen, inner)
     return path, annotation, error, owner
 
 

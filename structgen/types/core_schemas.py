@@ -157,7 +157,7 @@ class SchemaIndex:
             inner = node["steps"][:1]
         elif kind in _FUNCTIONS:
             inner = [node["schema"]]
-            maker = maker or (node if _is_pydantics_own(node["function"]["function"]) else None)
+            maker = maker or (node if _converts(node["function"]["function"]) else None)
         elif kind in ("nullable", "default", "definitions", "custom-error"):
             inner = [node["schema"]]
         else:
@@ -182,7 +182,12 @@ class SchemaIndex:
         return found
 
 
-def _is_pydantics_own(function: Any) -> bool:
+def _converts(function: Any) -> bool:
+    """Is it one of pydantic's own functions that make another class of a value?"""
     while isinstance(function, functools.partial):
         function = function.func
-    return str(getattr(function, "__module__", "")).partition(".")[0] in ("pydantic", "pydantic_core")
+    package, _, rest = str(getattr(function, "__module__", "")).partition(".")
+    return package == "pydantic" and rest not in (
+        "_internal._known_annotated_metadata",
+        "experimental.pipeline",
+    )

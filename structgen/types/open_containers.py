@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from pydantic_core import PydanticUndefined
@@ -270,7 +271,8 @@ class _Dataclass(_Record):
             if not self.fields[name].get("init_only"):
                 object.__setattr__(made, name, value)
         for name, value in extras.items():
-            object.__setattr__(made, name, value)
+            with suppress(AttributeError):  # slots, of a class that was changed after it was declared
+                object.__setattr__(made, name, value)
         return made
 
 

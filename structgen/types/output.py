@@ -64,8 +64,8 @@ class OutputType:
     growing: Callable[[], GrowingValue]
     """A new reader for one growing text: given the text so far, what there is of the value (None before there
     is anything). It reads only what is new."""
-    growing_items: Callable[[OnItem], GrowingValue] | None = field(default=None, repr=False)
-    """The same, reporting each finished item of an array; None where the text is not JSON."""
+    growing_items: Callable[[tuple[str, ...], OnItem], GrowingValue] | None = field(default=None, repr=False)
+    """The same, reporting each finished item of the array at a path; None where the text is not JSON."""
     is_free_text: bool = False
     """Every text is a value, so text that was cut off is one, too."""
     description: str = field(default="", repr=False)
@@ -222,28 +222,29 @@ def _from_reasoning(reasoning: Reasoning | CappedReasoning) -> OutputType:
         growing=lambda: GrowingThinking(reasoning, answer.growing()),
         growing_items=None
         if items is None
-        else lambda on_item: GrowingThinking(reasoning, items(_inside(on_item))),
+        else lambda path, on_item: GrowingThinking(reasoning, items(path[1:], on_item)),
         description=f"{said}\n\n{answer.description}" if answer.description else said,
         spells_specials=True,
     )
 
 
-def _inside(on_item: OnItem) -> OnItem:
-    """The same for arrays inside of the answer, which is the `value` of a `Thinking`."""
-
-    def report(path: tuple[Any, ...], index: int, item: Any, error: Exception | None) -> None:
-        on_item(("value", *path), index, item, error)
-
-    return report
-
-
 def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
     listed = ", ".join(labels)
+
+    def validate(text: str) -> Any:
+        if text not in labels:  # of a server that does not keep to the constraint
+            raise OutputInvalid(
+                f"the output is not one of {listed}",
+                text=text,
+                hint="The server did not keep the model to them.",
+            )
+        return labels[text]
+
     return OutputType(
         name=show(annotation),
         constraint=choice(labels),
-        validate=labels.__getitem__,
-        growing=lambda: GrowingText(None, labels.__getitem__),
+        validate=validate,
+        growing=lambda: GrowingText(None, validate),
         description=f"Answer with one of: {listed}.",
     )
 
@@ -320,7 +321,7 @@ def _growing(adapter: TypeAdapter[Any], appearance: Callable[[Any], Any] | None 
 
     return {
         "growing": lambda: GrowingView(index(), show=appearance),
-        "growing_items": lambda on_item: GrowingView(index(), show=appearance, on_item=on_item),
+        "growing_items": lambda path, on_item: GrowingView(index(), show=appearance, items=(path, on_item)),
     }
 
 
@@ -372,7 +373,7 @@ def refusal(name: str, text: str, error: Exception) -> OutputInvalid:
     """The error of a text that was to be a `name`, from what its validation raised."""
     if not isinstance(error, ValidationError):
         return OutputInvalid(
-            f"the output cannot be read as a {name}: {error}",
+            f"the output cannot be read as {name}: {error}",
             text=text,
             hint="It is nested too deeply or holds a number with too many digits; bound them in the schema.",
         )

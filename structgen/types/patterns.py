@@ -229,6 +229,6 @@ def url(schemes: Sequence[str] | None) -> str:
     scheme = "|".join(map(re.escape, schemes)) if schemes else "https?|ftp|wss?"
     label = "[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){0,2}"
     last = "[A-Za-z][A-Za-z0-9]{0,20}(?:-[A-Za-z0-9]{1,20}){0,2}"
-    port = "(?::[1-9][0-9]{0,3})?"
+    port = "" if schemes and "file" in schemes else "(?::[1-9][0-9]{0,3})?"
     rest = r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/?-]*)?(?:#[A-Za-z0-9._~-]*)?"
     return f"^(?:{scheme})://(?:{label}\\.){{0,4}}{last}{port}{rest}$"

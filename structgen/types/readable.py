@@ -23,7 +23,7 @@ from structgen.errors import StructgenError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["Unreadable", "check_readable", "check_values", "plain_alias"]
+__all__ = ["Unreadable", "check_hashable", "check_readable", "check_values", "other_names", "plain_alias"]
 
 
 class Unreadable(PydanticUserError):
@@ -68,6 +68,31 @@ def plain_alias(name: str, field: Any) -> Any:
     return {**field, "validation_alias": plain}
 
 
+def other_names(fields: dict[str, Any], declared: Iterable[str]) -> list[str]:
+    """Names by which fields are read, too, and which the schema does not declare."""
+    found = []
+    for name, field in fields.items():
+        alias = field.get("validation_alias")
+        paths = [alias] if isinstance(alias, str) else alias or []
+        found += [name, *(path if isinstance(path, str) else path[0] for path in paths)]
+    return [name for name in dict.fromkeys(found) if isinstance(name, str) and name not in declared]
+
+
+def check_hashable(items: Any) -> None:
+    """Raise `Unreadable` if the items of a set have no hash."""
+    while isinstance(items, dict) and items.get("type") in ("default", "nullable"):
+        items = items["schema"]
+    kind = items.get("type") if isinstance(items, dict) else None
+    has_none = kind in ("list", "dict", "set", "typed-dict", "deque", "counter", "ordered-dict")
+    if kind in ("model", "dataclass"):
+        has_none = getattr(items["cls"], "__hash__", None) is None
+    if has_none:
+        raise Unreadable(
+            "the items of a set need a hash",
+            "Use a list, tuples instead of lists, or ConfigDict(frozen=True) of the model.",
+        )
+
+
 def check_readable(core: Any, constraint: Constraint, parse: Callable[[str], Any]) -> None:
     """Raise `Unreadable` if the shortest text of a type is refused, and no code of the user's can be the reason."""
     for node in _nodes(core):
@@ -77,7 +102,7 @@ def check_readable(core: Any, constraint: Constraint, parse: Callable[[str], Any
         return
     try:
         shortest = Matcher(constraint, Vocabulary.of_bytes()).witness()
-    except StructgenError:  # no text at all, or a limit: whoever uses the type learns it then
+    except StructgenError:  # there is no text, or a limit is met: using the type says so
         return
     if shortest is None:
         return
@@ -110,14 +135,16 @@ def _imports(node: dict[str, Any]) -> bool:
 
 
 def _depends_on_more(node: dict[str, Any]) -> bool:
-    """Does validation run the user's code, or look at clocks and files?"""
+    """Does validation call functions, which users may have written, or look at clocks and files?"""
     kind = str(node.get("type", ""))
-    if "now_op" in node or node.get("post_init") or node.get("custom_init"):
+    if (
+        "now_op" in node
+        or node.get("post_init")
+        or node.get("custom_init")
+        or callable(node.get("discriminator"))
+    ):
         return True
-    if not kind.startswith("function-"):
-        return False
-    module, name = _function(node)
-    return module not in ("pydantic", "pydantic_core") or name.startswith("validate_")
+    return kind.startswith("function-")
 
 
 def _function(node: dict[str, Any]) -> tuple[str, str]:

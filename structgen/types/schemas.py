@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 import enum
 import math
 import re
@@ -23,7 +24,7 @@ from pydantic_core import core_schema
 
 from . import patterns
 from .dict_keys import key_schema
-from .readable import Unreadable, check_values, plain_alias
+from .readable import Unreadable, check_hashable, check_values, other_names, plain_alias
 
 __all__ = ["describing_schema", "generating_schema"]
 
@@ -35,6 +36,8 @@ _MOST_INTEGER = 2**63 - 1024  # the largest below 2**63 that a float can be
 _MOST_EXACT = 2**53
 _MOST_FLOAT = 1e300
 _MOST_PLACES = 30
+_MOST_MULTIPLES = 10**6
+"""Of a float: beyond, what is left of a division is more than rounding."""
 _MOST_SUMS = 4096
 _BOUNDS = (
     ("ge", "minimum"),
@@ -89,7 +92,18 @@ class _Generator(_Describer):
 
     def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> Schema:
         fields = {name: plain_alias(name, field) for name, field in schema["fields"].items()}
-        return super().model_fields_schema({**schema, "fields": fields})
+        result = super().model_fields_schema({**schema, "fields": fields})
+        keys = schema.get("extras_keys_schema")
+        if keys is not None:
+            names = key_schema(self._resolved(self.generate_inner(keys)), {"keys_schema": keys})
+            if names is not None:
+                declared = {"enum": list(result.get("properties", {}))}
+                result["propertyNames"] = {"anyOf": [declared, names]}
+        is_open = self._config.extra == "allow"
+        others = other_names(schema["fields"], result.get("properties", {})) if is_open else []
+        if others:  # keys of fields, which are no extras
+            result["allOf"] = [*result.get("allOf", ()), {"propertyNames": {"not": {"enum": others}}}]
+        return result
 
     def dataclass_args_schema(self, schema: core_schema.DataclassArgsSchema) -> Schema:
         fields = [plain_alias(field["name"], field) for field in schema["fields"]]
@@ -100,6 +114,9 @@ class _Generator(_Describer):
         return _closed(super().typed_dict_schema({**schema, "fields": fields}))
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> Schema:
+        extra = (schema.get("config") or {}).get("extra_fields_behavior")
+        if extra == "allow" and schema.get("slots"):
+            raise Unreadable("a dataclass with slots has no place for extra keys", "Leave out slots=True.")
         return _in_order(_closed(super().dataclass_schema(schema)), schema["cls"])
 
     # Named tuples are objects: their names are worth more to a model than their positions.
@@ -133,7 +150,17 @@ class _Generator(_Describer):
 
     def dict_schema(self, schema: core_schema.DictSchema) -> Schema:
         """Keys are texts that the key type reads."""
-        result = super().dict_schema(schema)
+        return self._with_keys(super().dict_schema(schema), schema)
+
+    def ordered_dict_schema(self, schema: Any) -> Schema:
+        """As a dictionary."""
+        return self._with_keys(super().ordered_dict_schema(schema), schema)
+
+    def counter_schema(self, schema: Any) -> Schema:
+        """As a dictionary."""
+        return self._with_keys(super().counter_schema(schema), schema)
+
+    def _with_keys(self, result: Schema, schema: Any) -> Schema:
         if "keys_schema" not in schema:
             return result
         keys = key_schema(self._resolved(_known_formats(self.generate_inner(schema["keys_schema"]))), schema)
@@ -279,7 +306,19 @@ class _Generator(_Describer):
     def float_schema(self, schema: core_schema.FloatSchema) -> Schema:
         """Where infinity is not a value, a number that reads as infinity is not a text."""
         result = super().float_schema(schema)
-        return _within(result, _MOST_FLOAT) if schema.get("allow_inf_nan") is False else result
+        # A number beyond a bound may be read as the bound itself; none beyond the next float is.
+        if "exclusiveMinimum" in result:
+            result["minimum"] = max(
+                math.nextafter(result.pop("exclusiveMinimum"), math.inf), result.get("minimum", -math.inf)
+            )
+        if "exclusiveMaximum" in result:
+            result["maximum"] = min(
+                math.nextafter(result.pop("exclusiveMaximum"), -math.inf), result.get("maximum", math.inf)
+            )
+        is_finite = schema.get("allow_inf_nan", self._config.config_dict.get("allow_inf_nan", True)) is False
+        if "multipleOf" in result:
+            return _within(result, result["multipleOf"] * _MOST_MULTIPLES)
+        return _within(result, _MOST_FLOAT) if is_finite else result
 
     def complex_schema(self, schema: core_schema.ComplexSchema) -> Schema:
         return _text(r"^-?[0-9]{1,12}(?:\.[0-9]{1,12})?[+-][0-9]{1,12}(?:\.[0-9]{1,12})?j$")
@@ -289,7 +328,10 @@ class _Generator(_Describer):
         number: Schema = {"type": "number"}
         for name, keyword in _BOUNDS:
             if name in schema:
-                number[keyword] = _number(schema[name])  # type: ignore[literal-required]
+                upwards = {"ge": True, "gt": True, "le": False, "lt": False}.get(name)
+                number[keyword] = _number(schema[name], upwards)  # type: ignore[literal-required]
+        if "multipleOf" in number:  # remainders are computed with 28 digits
+            number = _within(number, number["multipleOf"] * 10.0**26)
         digits, places = schema.get("max_digits"), schema.get("decimal_places")
         if digits is None and places is None:
             is_plain = number.keys() == {"type"}
@@ -343,10 +385,28 @@ class _Generator(_Describer):
 
     # Collections.
 
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> Schema:
+        """Each branch with its tag, which the union needs even where the branch has a default for it."""
+        result = super().tagged_union_schema(schema)
+        name = result.get("discriminator", {}).get("propertyName")
+        if not isinstance(name, str) or not isinstance(schema["discriminator"], str):
+            return result
+        branches = [
+            branch
+            if name in self._resolved(branch).get("required", ())
+            else {"allOf": [branch, {"type": "object", "required": [name]}]}
+            for branch in result["oneOf"]
+        ]
+        return {**result, "oneOf": branches}
+
     def set_schema(self, schema: core_schema.SetSchema) -> Schema:
+        """Items have a hash."""
+        check_hashable(schema.get("items_schema"))
         return _as_list(super().set_schema(schema))
 
     def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> Schema:
+        """Items have a hash."""
+        check_hashable(schema.get("items_schema"))
         return _as_list(super().frozenset_schema(schema))
 
 
@@ -401,10 +461,21 @@ def _text(pattern: str) -> Schema:
     return {"type": "string", "pattern": pattern}
 
 
-def _number(value: Any) -> Any:
-    """A bound as JSON reads it: an int where it is whole, so that no digit is lost."""
-    number = float(value)
-    return int(number) if number.is_integer() else number
+def _number(value: Any, upwards: bool | None = None) -> Any:
+    """A number as JSON writes it: an int where it is whole, so that no digit is lost.
+
+    Where no float is written as `value`, it is the next one upwards or downwards, so that a bound gets narrower.
+    """
+    exact = decimal.Decimal(value)
+    if exact == exact.to_integral_value() and abs(exact) < decimal.Decimal(10) ** 30:
+        return int(exact)
+    number = float(exact)
+    if decimal.Decimal(repr(number)) == exact:
+        return number
+    if upwards is None:
+        raise Unreadable(f"{value} has more digits than a float", "Use a multiple_of with up to 15 digits.")
+    below = decimal.Decimal(repr(number)) < exact
+    return math.nextafter(number, math.inf if upwards else -math.inf) if below == upwards else number
 
 
 def _with_forms(schema: Schema, forms: list[str]) -> Schema:
@@ -458,7 +529,10 @@ def _known_formats(schema: Any) -> Any:
         if "pattern" in meaning and meaning["pattern"] is None:  # the zones that this machine knows
             meaning = {**meaning, "pattern": patterns.time_zone()}
         return {**meaning, **{key: value for key, value in schema.items() if key not in ("format", "type")}}
-    return {
-        key: value if key in ("default", "examples", "const", "enum") else _known_formats(value)
-        for key, value in schema.items()
-    }
+    found = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs", "patternProperties", "dependentSchemas"):  # schemas by names
+            found[key] = {name: _known_formats(part) for name, part in value.items()}
+        else:
+            found[key] = value if key in ("default", "examples", "const", "enum") else _known_formats(value)
+    return found

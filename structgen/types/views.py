@@ -24,8 +24,8 @@ from .open_containers import MISSING, Builder, builder_for, rooted
 
 __all__ = ["GrowingText", "GrowingValue", "GrowingView", "OnItem"]
 
-OnItem = Callable[[tuple[Any, ...], int, Any, Exception | None], None]
-"""Called after each finished item of an array: the array's path, the item's index, the item, its validation's error."""
+OnItem = Callable[[int, Any, Exception | None], None]
+"""Called after each finished item of an array: its index, the item, the error of its validation."""
 
 
 class GrowingValue(Protocol):
@@ -70,11 +70,12 @@ class GrowingView:
         index: SchemaIndex,
         *,
         show: Callable[[Any], Any] | None = None,
-        on_item: OnItem | None = None,
+        items: tuple[Sequence[str], OnItem] | None = None,
     ) -> None:
+        """`items`: the path of an array, and what is called with its items."""
         self._index = index
         self._show = show
-        self._on_item = on_item
+        self._items = items
         self._restart()
 
     def _restart(self) -> None:
@@ -187,10 +188,14 @@ class GrowingView:
         for builder in frame.builders.values():
             value, error = results[builder.slot(frame.key).key]
             builder.add(frame.key, value, error is None)
-        if self._on_item is not None and not frame.is_object:
+        if self._items is not None and not frame.is_object:
+            path, on_item = self._items
             *outer, (_, best) = self._chain()
-            value, error = results[best.slot(frame.key).key]
-            self._on_item(tuple(builder.name(one.key) for one, builder in outer), frame.key, value, error)
+            names = [(str(one.key), str(builder.name(one.key))) for one, builder in outer]
+            if len(names) == len(path) and all(
+                step in either for step, either in zip(path, names, strict=True)
+            ):
+                on_item(frame.key, *results[best.slot(frame.key).key])
         frame.finished.add(frame.key)
         frame.key = None if frame.is_object else frame.key + 1
 

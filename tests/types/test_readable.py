@@ -14,6 +14,7 @@ import uuid
 import zoneinfo
 from typing import Annotated, Any, Literal
 
+import annotated_types as at
 import pytest
 from pydantic import (
     AfterValidator,
@@ -48,7 +49,7 @@ from pydantic import (
     constr,
 )
 
-from structgen.errors import TypeNotSupported
+from structgen.errors import OutputInvalid, TypeNotSupported
 from structgen.matcher import Matcher
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
@@ -103,6 +104,10 @@ class Deep(BaseModel):
     a: int = Field(validation_alias=AliasPath("x", "y"))
 
 
+class Stripless(BaseModel):
+    x: int
+
+
 class Left(BaseModel):
     kind: Literal[Plain.A]
 
@@ -124,6 +129,8 @@ class Right(BaseModel):
         (Empty, "Empty", "it has no members"),
         (list[Annotated[Left | Right, Field(discriminator="kind")]], "kind", "Derive the enum from str"),
         (Deep, "Deep", "its field 'a' is read from a path inside of other values"),
+        (set[Stripless], "set", "need a hash"),
+        (frozenset[list[int]], "", "need a hash"),
         (Json[int], "", "is a string that holds JSON"),
         (list[Json[Any]], "[0]", "is a string that holds JSON"),
         (type[Person], "type", "a class cannot be read from JSON"),
@@ -181,14 +188,92 @@ class Exact(BaseModel):
     d: set[float]
 
 
+Dates = Annotated[
+    dt.datetime, Field(ge=dt.datetime(2024, 2, 28, 23, 59, 58, 500), lt=dt.datetime(2024, 3, 1))
+]
+
+
 def pattern(source: Any) -> Any:
     return Annotated[str, Field(pattern=source)]
 
 
-Dates = Annotated[
-    dt.datetime, Field(ge=dt.datetime(2024, 2, 28, 23, 59, 58, 500), lt=dt.datetime(2024, 3, 1))
+class TaggedA(BaseModel):
+    k: Literal["a"] = "a"
+    x: int
+
+
+class TaggedB(BaseModel):
+    k: Literal["b"] = "b"
+    y: int
+
+
+class Tagged(BaseModel):
+    u: TaggedA | TaggedB = Field(discriminator="k")
+
+
+class Named(BaseModel):
+    enum: ipaddress.IPv4Network
+    default: Base64UrlBytes
+
+
+class Finite(BaseModel):
+    model_config = ConfigDict(allow_inf_nan=False)
+    a: float
+
+
+class Both(BaseModel):
+    model_config = ConfigDict(extra="allow", populate_by_name=True)
+    a: int = Field(1, alias="b")
+
+
+class Keyed(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[pattern("^x"), int] = Field(init=False)
+    b: int = 0
+
+
+D = decimal.Decimal
+# A type, a text of it, and one that validation refuses.
+NARROW: list[tuple[Any, str, str]] = [
+    (Tagged, '{"u": {"k": "a", "x": 1}}', '{"u": {"x": 1}}'),
+    (collections.OrderedDict[int, int], '{"1": 2}', '{"x": 1}'),
+    (collections.Counter[int], '{"1": 2}', '{"x": 1}'),
+    (Named, '{"enum": "10.0.0.1", "default": "aGk="}', '{"enum": "x", "default": "aGk="}'),
+    (Annotated[float, Field(gt=0)], "1e-300", "1e-400"),
+    (Annotated[float, Field(lt=1)], "0.5", "0.99999999999999999999"),
+    (Finite, '{"a": 1e300}', '{"a": 1e400}'),
+    (Annotated[D, Field(ge=D("0.1000000000000000000001"))], "0.2", "0.1"),
+    (Annotated[D, Field(multiple_of=D("0.1"))], "1.1", "1e30"),
+    (Annotated[D, Field(ge=D(10**17 + 1))], "100000000000000001", "100000000000000000"),
+    (Both, '{"b": 1, "c": "x"}', '{"a": "x"}'),
+    (Keyed, '{"b": 1, "xa": 2}', '{"a": 1, "b": 1}'),
+    (FileUrl, "file://a", "file://a:9"),
+    (dict[Annotated[int, Field(ge=1, le=5)], str], '{"3": "a"}', '{"7": "a"}'),
 ]
+
+
+@pytest.mark.parametrize(("annotation", "good", "bad"), NARROW, ids=range(len(NARROW)))
+def test_the_constraint_is_as_narrow_as_validation(annotation: Any, good: str, bad: str) -> None:
+    kind = output_type(annotation)
+    kind.validate(good)
+    with pytest.raises(OutputInvalid):
+        kind.validate(bad)
+    matcher = Matcher(kind.constraint, Vocabulary.of_bytes())
+    for text in (good, bad):
+        fork = matcher.fork()
+        assert (all(map(fork.advance, text.encode())) and fork.is_complete()) == (text == good), text
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [Annotated[int, at.Predicate(lambda value: value > 0)], at.LowerCase[str], list[at.IsFinite[float]]],
+)
+def test_predicates_are_the_users_code(annotation: Any) -> None:
+    assert output_type(annotation).constraint
+
+
 READABLE: list[Any] = [
+    *(annotation for annotation, _, _ in NARROW),
     Stripped,
     Coded,
     Hexed,

@@ -147,8 +147,6 @@ class RustParser(Parser):
             if isinstance(member, int):
                 item: RE = self.character(chr(member))
             else:
-                if self.flags.ignore_case and letter in "pP":
-                    member = self.close_under_case(member, position)
                 self.count_ranges(len(member) // 16, position)
                 item = character_class(member)
             self.add(item, after - position)
@@ -201,6 +199,8 @@ class RustParser(Parser):
                 named.end(),
                 hint="Known are general categories, scripts and the binary properties of ECMA-262.",
             )
+        if self.flags.ignore_case:  # the crate takes all cases in before it negates
+            members = self.close_under_case(members, position)
         negative = (named[1] == "P") != ("!=" in name)
         return (self._others(members) if negative else members), named.end()
 
@@ -271,7 +271,7 @@ class RustParser(Parser):
         """A nested class, a named one, an escape, a character or a range; and whether Unicode says what is in it."""
         posix = _POSIX_CLASS.match(self.pattern, position)
         if posix and posix[2] in _POSIX:
-            members = _POSIX[posix[2]]
+            members = self._closed(_POSIX[posix[2]], position)
             return (negate_ranges(members) if posix[1] else members), posix.end(), False
         if self.pattern[position] == "[":
             members, after = self._class(position, depth + 1)
