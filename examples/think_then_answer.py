@@ -8,10 +8,12 @@ from typing import Literal
 import structgen as sg
 
 model = sg.load()
-question = "Ann is 31 years old. Bob is 29 years old. Who is older?"
+question = "What is the color of the sky on a clear day?"
 
 for cap in (0, 24):
-    answer = sg.generate(model, question, sg.reasoning(Literal["Ann", "Bob"], max_tokens=cap), temperature=0)
+    answer = sg.generate(
+        model, question, sg.reasoning(Literal["blue", "green"], max_tokens=cap), temperature=0
+    )
     print(f"At most {cap} tokens of reasoning:")
     print(f"  thought: {answer.thinking!r}")
     print(f"  answer:  {answer.value}")

@@ -42,11 +42,12 @@ conversation = sg.run_tools(
     "Can I fly to Paris, and how is the weather there?",
     [temperature, flights, wind],
     order=["F temperature", "F flights", "F wind"],  # each tool is called at some point
+    tool_choice="required",
     max_calls=3,
     max_rounds=1,
     describe=False,  # short prompt; a larger model profits from the description of its tools
     answer=Report,
-    max_tokens=120,
+    max_tokens=200,
     seed=1,
 )
 for result in conversation.results:

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,25 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(sg, "load", load)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    yield
+    with one_thread():
+        yield
     sg.monitors.close_servers()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch in one thread: where other programs use the processors, threads wait for one another."""
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def named(files: list[Path]) -> list[str]:
