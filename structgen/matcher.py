@@ -156,6 +156,8 @@ class Matcher:
 
     def __new__(cls, constraint: Any, vocabulary: Vocabulary) -> Matcher:
         # A constraint may be more than an automaton; then it names the subclass that matches it.
+        if isinstance(constraint, Vocabulary):
+            raise OptionError("the vocabulary stands first", hint="Write Matcher(constraint, vocabulary).")
         named = getattr(constraint_of(constraint), "matcher_class", None) if cls is Matcher else None
         kind: type[Matcher] = cls if named is None else named()
         return object.__new__(kind)
@@ -236,6 +238,11 @@ class Matcher:
             return self._native.advance(token_id)
         except _core.LimitError as error:
             raise limit_exceeded(error) from None
+        except TypeError:
+            raise OptionError(
+                f"{token_id!r:.40} is no token",
+                hint="Tokens are whole numbers from 0 on: tokenizer.encode(text).",
+            ) from None
 
     @_limited
     def accepts(self, token_ids: Sequence[int]) -> int:

@@ -187,4 +187,3 @@ class JsonReader:
 
     def _error(self, at: int, problem: str) -> ValueError:
         return ValueError(f"not JSON at character {self._position + at}: {problem}")
-

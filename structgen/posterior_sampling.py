@@ -7,6 +7,7 @@ Cost: of a draw, see the sampler; `learned` keeps what was found out for the nex
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -232,6 +233,16 @@ def _refuse(given: dict[str, Any], temperature: Any) -> None:
         )
 
 
+def _share(log_most: float) -> str | None:
+    """What to do where the model gives little probability to the texts of the constraint."""
+    if not log_most < math.log(0.01):
+        return None
+    return (
+        f"The texts of the constraint have at most {math.exp(log_most):.1g} of the model's probability after this "
+        "prompt; a prompt that shows the form of the answer needs fewer calls."
+    )
+
+
 def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
     """Why nothing was drawn, and what may help."""
     account, lost = task.account, task.account.lost
@@ -244,7 +255,7 @@ def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
             f"no text was drawn: {what} after {spent}{causes}", limit=account.stopped, hint=_advice(sampler)
         )
     elif account.stopped is not None:
-        advice = _advice(sampler)
+        advice = " ".join(filter(None, (_share(account.log_z_bounds[1]), _advice(sampler)))) or None
         error = LimitExceeded(
             f"no text was drawn within {account.stopped}: {spent}{causes}",
             limit=account.stopped,

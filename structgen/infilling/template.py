@@ -226,7 +226,9 @@ def read_template(
     literals, names = pieces[::2], pieces[1::2]
     if not names:
         raise OptionError(
-            "the template has no hole",
+            f"the template has no hole, and {marks[0]} without {marks[1]}"
+            if marks[0] in template
+            else "the template has no hole",
             hint=f"Write {marks[0]}name{marks[1]} where something is to be filled in.",
         )
     if len(names) > _MOST_HOLES:
@@ -236,7 +238,10 @@ def read_template(
         )
     for name in constraints:
         if name not in names:
-            raise OptionError(f"the template has no hole {name!r:.40}", hint=f"There are {', '.join(names)}.")
+            raise OptionError(
+                f"the template has no hole {name!r:.40}",
+                hint=f"There are {', '.join(names)}. Sampling options stand in options={{...}}.",
+            )
     kinds = [as_constraint(constraints[name]) if name in constraints else free_text() for name in names]
     unit, deepest = _indentation(template)
     for place, literal in enumerate(literals[:-1]):

@@ -254,5 +254,14 @@ def sqlite_schema(database: str | Path | sqlite3.Connection) -> DatabaseMonitor:
     if not isinstance(database, str | Path | sqlite3.Connection):
         raise OptionError(f"database is {with_kind(database)}", hint="Give a file, or a sqlite3.Connection.")
     if not isinstance(database, sqlite3.Connection) and not Path(database).is_file():
-        raise OptionError(f"there is no database {str(database)!r:.200}")
-    return DatabaseMonitor(database)
+        raise OptionError(
+            f"there is no database {str(database)!r:.200}", hint="Give the path of an SQLite file."
+        )
+    try:
+        return DatabaseMonitor(database)
+    except sqlite3.Error as error:
+        shown = "the connection" if isinstance(database, sqlite3.Connection) else repr(str(database))
+        raise OptionError(
+            f"{shown:.200} cannot be read as an SQLite database: {error}",
+            hint="Give the path of an SQLite file, or an open connection.",
+        ) from error

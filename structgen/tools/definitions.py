@@ -100,7 +100,10 @@ class Tool:
 def read_tools(given: Any) -> tuple[Tool, ...]:
     """The tools of a list of definitions and functions."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-        raise ConstraintError(f"tools are a list, not {with_kind(given)}", hint=_FORM)
+        raise ConstraintError(
+            f"tools are a list, not {with_kind(given)}",
+            hint=f"Write [{given.__name__}]." if callable(given) and hasattr(given, "__name__") else _FORM,
+        )
     tools = tuple(read_tool(one, f"tool {place}") for place, one in enumerate(given))
     if not tools:
         raise ConstraintError(

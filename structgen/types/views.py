@@ -140,6 +140,16 @@ class GrowingView:
             slots = inner
         return any(self._index.containers(slot, False) for slot in slots)
 
+    def arrays(self) -> list[str]:
+        """The fields of the type that may be arrays."""
+        found = []
+        for container in self._index.containers(self._index.root, True):
+            builder = builder_for(self._index, container, True)
+            for name in getattr(builder, "fields", ()):
+                slots = builder.slots_named(name)
+                found += [name] if any(self._index.containers(slot, False) for slot in slots) else []
+        return list(dict.fromkeys(found))
+
     # -- what the reader reports
 
     def on_open(self, is_object: bool, start: int) -> None:

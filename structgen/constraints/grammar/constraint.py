@@ -6,8 +6,10 @@ Invariant: what the grammar means is settled when the constraint is made; its mi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from structgen.constraints.base import Constraint
@@ -110,8 +112,21 @@ class GrammarConstraint(Lowered):
         return f"<{self.format} grammar, start {self.start!r}, {rules} rule{'s' * (rules != 1)}>"
 
 
+def _check_is_source(source: Any, function: str) -> None:
+    """Refuse the path of a grammar, which reads like a mistake in one."""
+    if isinstance(source, PurePath) or (isinstance(source, str) and _PATH.fullmatch(source)):
+        raise OptionError(
+            f"{str(source)!r} is a path, not a grammar",
+            hint=f"Read the file: structgen.{function}(Path({str(source)!r}).read_text()).",
+        )
+
+
+_PATH = re.compile(r"[\w./\\-]+\.(?:lark|g|gbnf|ebnf|bnf|txt)")
+
+
 def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in llama.cpp's GBNF; `start` is the rule that a whole text must be."""
+    _check_is_source(source, "gbnf")
     try:
         return GrammarConstraint(read_gbnf(source, start), "GBNF")
     except GrammarError as error:
@@ -120,6 +135,7 @@ def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
 
 def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in XGrammar's EBNF; `start` is the rule that a whole text must be."""
+    _check_is_source(source, "ebnf")
     try:
         return GrammarConstraint(read_ebnf(source, start), "EBNF")
     except GrammarError as error:
@@ -146,6 +162,7 @@ def lark(
     from .lark import read_lark
     from .lark_direct import lower_plain
 
+    _check_is_source(source, "lark")
     if lexer not in ("lark", "longest"):
         raise OptionError(f"there is no lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
     direct = lexer == "longest" and indenter is None and not import_paths
