@@ -85,7 +85,7 @@ def load(
     if pack and place.startswith("cpu"):
         from .packed import pack_linear, unmap
 
-        pack_linear(model)
+        pack_linear(model, fresh=True)
         unmap(model)
     return wrap(model, tokenizer, chat=chat, system=system, template=template)
 

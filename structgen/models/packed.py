@@ -12,6 +12,8 @@ Source: these are the operators to which torch's own compiler lowers linear laye
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from typing import Any
 
 import torch
@@ -143,11 +145,13 @@ def _check_stays(fn: Any, dtype: torch.dtype) -> None:
         )
 
 
-def pack_linear(model: nn.Module) -> int:
+def pack_linear(model: nn.Module, *, fresh: bool = False) -> int:
     """Pack the linear layers of a model, in place: how many were. None where this machine or torch cannot.
 
-    Subclasses of `nn.Linear` are left alone: they may use their weights in their own way.
+    Subclasses of `nn.Linear` are left alone: they may use their weights in their own way. `fresh` says that the model
+    was loaded just now and no weight was changed; pages of its file then leave memory as soon as they are packed.
     """
+    files = _mapped_files() if fresh else []
     packed: dict[int, PackedLinear] = {}
     checked: dict[torch.dtype, bool] = {}
     for parent in list(model.modules()):
@@ -162,6 +166,7 @@ def pack_linear(model: nn.Module) -> int:
             if checked[weight.dtype]:
                 if id(child) not in packed:
                     packed[id(child)] = PackedLinear(child).train(child.training)
+                    _drop_pages(weight, files)
                 setattr(parent, name, packed[id(child)])
     # Of these all children are called in turn.
     if packed and not hasattr(model, _STAYS) and not isinstance(model, nn.Sequential | nn.ModuleList):
@@ -187,6 +192,25 @@ def unmap(model: nn.Module) -> None:
     if sum(one.numel() * one.element_size() for one in rest) <= packed:
         for one in rest:
             one.data = one.data.clone()
+
+
+def _mapped_files() -> list[tuple[int, int]]:
+    """Return the address ranges of the weight files that are mapped into this process; none where that is unknown."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
+            ranges = [line.split(maxsplit=1)[0].split("-") for line in lines if ".safetensors" in line]
+    except OSError:
+        return []
+    return [(int(begin, 16), int(end, 16)) for begin, end in ranges]
+
+
+def _drop_pages(weight: torch.Tensor, files: list[tuple[int, int]]) -> None:
+    """Take the pages of a mapped weight out of this process's memory; a later access reads them from the file again."""
+    page, begin = mmap.PAGESIZE, weight.data_ptr()
+    first, last = -(-begin // page) * page, (begin + weight.numel() * weight.element_size()) // page * page
+    if first < last and any(low <= first and last <= high for low, high in files):
+        # subtle: only for pages of a file that nothing has written to; others would lose what they hold
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), mmap.MADV_DONTNEED)
 
 
 def _pack(weight: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 
 import structgen as sg  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
-from structgen.models.packed import PackedLinear, _can_pack, pack_linear, unmap  # noqa: E402
+from structgen.models.packed import PackedLinear, _can_pack, _drop_pages, _mapped_files, pack_linear, unmap  # noqa: E402
 
 from .tiny import SIZE, tiny_model, tiny_tokenizer  # noqa: E402
 
@@ -189,6 +189,17 @@ def test_a_packed_model_does_not_hold_its_file(tmp_path: Path) -> None:
     packed = sg.load(tmp_path, device="cpu")
     assert is_mapped() != _can_pack(torch.float32)
     torch.testing.assert_close(packed.model(ids).logits.detach(), wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_pages_that_were_dropped_are_read_again(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    wanted = torch.randn(512, 512)
+    save_file({"weight": wanted}, tmp_path / "model.safetensors")
+    mapped, own = load_file(tmp_path / "model.safetensors")["weight"], wanted.clone()
+    for weight in (mapped, own):  # the second is mapped from no file, and keeps its pages
+        _drop_pages(weight, _mapped_files())
+        assert torch.equal(weight, wanted)
 
 
 def test_copies_larger_than_what_is_packed_are_not_made() -> None:
