@@ -17,11 +17,12 @@ BUILD_TOOLS := .ci/build-tools.txt
 CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/*.h)
 
 .NOTPARALLEL:  # one environment is set up, by one at a time
-.PHONY: help develop test test-vllm lint types format demo bench sanitize fuzz docs wheel clean
+.PHONY: help develop programs test test-vllm lint types format demo bench sanitize fuzz docs wheel clean
 
 help:
 	@echo 'make develop    set up .venv with the native core and all development tools'
 	@echo 'make test       run the tests            (PYTEST_ARGS="-k schema" to choose)'
+	@echo 'make programs   fetch the language servers, compilers and MONA that tests use (npm, apt; part of make test)'
 	@echo 'make lint       ruff, import contracts   make types   mypy --strict   make format   ruff, clang-format'
 	@echo 'make test-vllm  serve the embedded model by vLLM with the plugin, and check every answer (3.4 GB)'
 	@echo 'make sanitize   run the tests of the core under AddressSanitizer and UBSan'
@@ -70,7 +71,26 @@ $(STAMP)/molecules: $(STAMP)/venv
 	@$(QUIET) 'install a model of molecules' $(BIN)/pip install --no-deps 'rxnmapper==0.4.3'
 	@touch $@
 
-test: develop
+# Programs from npm and Debian that tests compare with or start; tests/conftest.py finds them below $(VENV). Where npm or
+# apt is missing those tests are skipped, and `make test` ends by saying so.
+SERVERS   := pyright@1.1.414 @typescript/native-preview@7.0.0-dev.20260707.2
+COMPILERS := typescript@5.9.3 solc@0.8.37
+
+$(STAMP)/servers: $(STAMP)/venv
+	@if ! command -v npm >/dev/null; then echo 'set up: there is no npm: tests of pyright and tsgo are skipped'; exit 0; fi; \
+	  $(QUIET) 'install language servers (npm)' npm install --no-fund --no-audit --prefix $(VENV)/npm $(SERVERS); touch $@
+
+$(STAMP)/compilers: $(STAMP)/core
+	@if ! command -v npm >/dev/null; then echo 'set up: there is no npm: tests against compilers are skipped'; exit 0; fi; \
+	  $(QUIET) 'fetch compilers (npm)' $(BIN)/python -c 'import sys; from bench.corpora import npm; [npm(name) for name in sys.argv[1:]]' $(COMPILERS); touch $@
+
+$(STAMP)/mona: $(STAMP)/venv .ci/mona
+	@if ! command -v apt-get >/dev/null; then echo 'set up: there is no apt: tests against MONA are skipped'; exit 0; fi; \
+	  if $(QUIET) 'fetch MONA (apt)' .ci/mona $(VENV)/mona; then touch $@; else echo 'set up: MONA is not there (as root, apt-get update may help): tests against it are skipped'; fi
+
+programs: $(STAMP)/servers $(STAMP)/compilers $(STAMP)/mona
+
+test: develop programs
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # vLLM is 3.4 GB and wants versions of its own, so it has an environment of its own, with a core built beside ours.

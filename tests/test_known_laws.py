@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import textwrap
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +80,15 @@ def test_one_call_at_a_time() -> None:
     assert [len(one) for one in asyncio.run(together())] == [200] * 4
 
     async def waiting() -> None:
-        slow = sg.potential(lambda text: time.sleep(0.3) is None)
+        begun, go_on = threading.Event(), threading.Event()
+        slow = sg.potential(lambda text: begun.set() or go_on.wait(120))
         first = asyncio.ensure_future(
             sg.sample_async(model, "", LANGUAGE, n=3, learned=kept, potentials=slow, seed=1)
         )
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(begun.wait, 120)
         with pytest.raises(LimitExceeded, match="another call used the same KnownLaws"):
             await sg.sample_async(model, "", LANGUAGE, learned=kept, max_seconds=0.1)
+        go_on.set()
         await first
 
     kept = sg.KnownLaws()

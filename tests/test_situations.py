@@ -37,6 +37,7 @@ from typing_extensions import TypedDict
 import structgen as sg
 from structgen.errors import OptionError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
 from structgen.types import output_type
+from tests.embedded import embedded_model
 from tests.oracles.scripted_model import ScriptedModel
 
 T = TypeVar("T")
@@ -503,7 +504,7 @@ def test_a_misspelt_option_says_what_was_meant(name: str, meant: str) -> None:
     ids=["parts", "system", "tool_messages"],
 )  # fmt: skip
 def test_conversations_are_taken_as_the_server_takes_them(messages: list[Any]) -> None:
-    assert sg.generate(sg.load(), messages, Literal["yes", "no"]) in ("yes", "no")
+    assert sg.generate(embedded_model(), messages, Literal["yes", "no"]) in ("yes", "no")
 
 
 # -- open objects, SQL, explanations, loading
@@ -528,7 +529,7 @@ def test_an_explanation_agrees_with_itself() -> None:
 def test_reprs_are_short() -> None:
     left = ["Hi."]
     done = sg.run_tools(ScriptedModel(lambda prompt: left.pop(0)), "Go." * 900, [add])
-    assert len(repr(done)) < 400 and len(repr(sg.load())) < 400
+    assert len(repr(done)) < 400 and len(repr(embedded_model())) < 400
 
 
 @pytest.mark.parametrize("name", ["model.gguf", "folder"])

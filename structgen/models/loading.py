@@ -84,9 +84,10 @@ def load(
     except Exception as error:  # the libraries raise many kinds, assertions and their own among them
         raise loading_failed(path, error, is_local=is_local) from error
     if pack and place.startswith("cpu"):
-        from .packed import pack_linear
+        from .packed import pack_linear, unmap
 
-        pack_linear(model)
+        pack_linear(model, fresh=True)
+        unmap(model)
     return wrap(model, tokenizer, chat=chat, system=system, eos_ids=ends, template=template)
 
 

@@ -141,7 +141,7 @@ def test_hostile_patterns_end_soon(name: str, dialect: Dialect) -> None:
         pattern_language(HOSTILE[name], dialect)
     except StructgenError as error:
         assert len(str(error)) < 1000
-    assert time.process_time() - start < 20  # a hundred times what it takes, for slow machines
+    assert time.process_time() - start < 60  # 1.5 s at most are usual
 
 
 @pytest.mark.parametrize(

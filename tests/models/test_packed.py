@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from torch import nn  # noqa: E402
 
 import structgen as sg  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
-from structgen.models.packed import PackedLinear, _can_pack, pack_linear  # noqa: E402
+from structgen.models.packed import PackedLinear, _can_pack, _drop_pages, _mapped_files, pack_linear, unmap  # noqa: E402
 
 from .tiny import SIZE, tiny_model, tiny_tokenizer  # noqa: E402
 
@@ -167,6 +169,45 @@ def test_a_packed_model_can_be_saved(tmp_path: Any) -> None:
         assert torch.equal(value, wanted[name]), name
     loaded = sg.load(tmp_path, device="cpu").model
     assert type(loaded.lm_head) is (PackedLinear if _can_pack(torch.float32) else nn.Linear)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not list mapped files")
+def test_a_packed_model_does_not_hold_its_file(tmp_path: Path) -> None:
+    tiny_model("llama").save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+
+    def is_mapped() -> bool:
+        return str(tmp_path) in Path("/proc/self/maps").read_text("utf-8")
+
+    plain = sg.load(tmp_path, device="cpu", pack=False)
+    assert is_mapped()
+    ids = torch.tensor([[3, 9, 4]])
+    wanted = plain.model(ids).logits.detach()
+    del plain
+    gc.collect()
+    assert not is_mapped()
+    packed = sg.load(tmp_path, device="cpu")
+    assert is_mapped() != _can_pack(torch.float32)
+    torch.testing.assert_close(packed.model(ids).logits.detach(), wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_pages_that_were_dropped_are_read_again(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    wanted = torch.randn(512, 512)
+    save_file({"weight": wanted}, tmp_path / "model.safetensors")
+    mapped, own = load_file(tmp_path / "model.safetensors")["weight"], wanted.clone()
+    for weight in (mapped, own):  # the second is mapped from no file, and keeps its pages
+        _drop_pages(weight, _mapped_files())
+        assert torch.equal(weight, wanted)
+
+
+def test_copies_larger_than_what_is_packed_are_not_made() -> None:
+    model = nn.Sequential(linear(), nn.Embedding(10_000, 8))
+    pack_linear(model)
+    held = model[1].weight.data_ptr()
+    unmap(model)
+    assert model[1].weight.data_ptr() == held
 
 
 def test_processors_with_wide_registers_pack() -> None:

@@ -101,9 +101,7 @@ def test_what_comes_too_late_is_unknown() -> None:
     matcher.advance(ord("x"))
     assert matcher.is_waiting
     assert matcher.forced() == []
-    before = time.perf_counter()
     assert matcher.accepts(list(b"anything")) == 8
-    assert time.perf_counter() - before < 5
     report = matcher.report
     assert (report.triggers, report.unknown, report.timeouts) == (1, 1, 1)
     assert never.cancelled()

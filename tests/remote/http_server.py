@@ -188,7 +188,7 @@ def dribble(handler: Handler) -> None:
     handler.end_headers()
     handler.close_connection = True
     try:
-        for _ in range(200):
+        for _ in range(20_000):
             handler.wfile.write(b" ")
             handler.wfile.flush()
             time.sleep(0.05)

@@ -19,6 +19,7 @@ pytest.importorskip("prometheus_client")
 openai = pytest.importorskip("openai")
 
 from structgen.server.settings import ServerSettings  # noqa: E402
+from tests.embedded import embedded_model  # noqa: E402
 
 KEY = "sk-test-key"
 NAME = "smol"
@@ -74,9 +75,7 @@ def until(holds: Any, seconds: float = 60.0) -> None:
 
 @pytest.fixture(scope="session")
 def model() -> Any:
-    import structgen as sg
-
-    return sg.load()
+    return embedded_model()
 
 
 @pytest.fixture(scope="session")

@@ -207,5 +207,5 @@ def test_shared_references_do_not_stop_the_server(monkeypatch: pytest.MonkeyPatc
                 assert neighbour.advance(ord("a")) and neighbour.allowed_count() >= 2
         except LimitExceeded as error:
             assert error.limit not in ("internal", "closed")
-        assert longest < 1.0
+        assert longest < 10.0  # seconds of CPU time; minutes without limits
         assert neighbour.advance(ord("b"))

@@ -83,7 +83,7 @@ def counts() -> Iterator[int]:
     yield from range(3)
 
 
-@pytest.mark.parametrize("timeout", [None, 30])
+@pytest.mark.parametrize("timeout", [None, 120])
 @pytest.mark.parametrize(
     ("tool", "text", "value"),
     [
@@ -135,7 +135,7 @@ def test_context_variables_reach_tools() -> None:
     token = context.set("mine")
     try:
         for tool in (read, read_async):
-            assert run_once(tool, call(tool.__name__), timeout=30).value == "mine"
+            assert run_once(tool, call(tool.__name__), timeout=120).value == "mine"
     finally:
         context.reset(token)
 
@@ -195,11 +195,11 @@ def test_a_late_tool_is_reported_and_the_loop_goes_on() -> None:
     release = threading.Event()
 
     def slow() -> str:
-        release.wait(30)
+        release.wait(120)
         return "late"
 
     async def slow_async() -> str:
-        await asyncio.sleep(30)
+        await asyncio.sleep(120)
         return "late"
 
     for tool in (slow, slow_async):
@@ -228,7 +228,7 @@ def test_a_time_out_of_the_tools_own_is_no_time_out_of_the_call() -> None:
         raise TimeoutError("the service is down")
 
     for tool in (asks, asks_too):
-        done = run_once(tool, call(tool.__name__), timeout=30)
+        done = run_once(tool, call(tool.__name__), timeout=120)
         assert content_of(done) == {"error": "TimeoutError: the service is down"}
 
 

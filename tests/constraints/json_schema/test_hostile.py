@@ -107,7 +107,7 @@ def test_ten_megabytes() -> None:
     assert len(text) > 9_000_000
     start = time.process_time()
     json_schema(text)
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 60
 
 
 def test_a_million_values() -> None:
