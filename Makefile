@@ -32,7 +32,7 @@ help:
 	@echo 'make fuzz       fuzz each front end and the core (FUZZ_MINUTES=60 each)'
 	@echo 'make wheel      build a wheel into dist/ make clean   remove everything that was built'
 
-develop: $(STAMP)/core $(STAMP)/molecules
+develop: $(STAMP)/core $(STAMP)/molecules $(STAMP)/instructor
 
 $(STAMP)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "structgen needs Python 3.11 or newer")'
@@ -69,6 +69,11 @@ $(STAMP)/demo: $(STAMP)/tools $(CORE_SOURCES)
 # A masked model of reactions. What it asks for beside its weights is of no use here, and old.
 $(STAMP)/molecules: $(STAMP)/venv
 	@$(QUIET) 'install a model of molecules' $(BIN)/pip install --no-deps 'rxnmapper==0.4.3'
+	@touch $@
+
+# A client of the server. It asks for older versions of packages that it works with as well.
+$(STAMP)/instructor: $(STAMP)/core
+	@$(QUIET) 'install instructor' $(BIN)/pip install --no-deps 'instructor==1.17.0'
 	@touch $@
 
 # Programs from npm and Debian that tests compare with or start; tests/conftest.py finds them below $(VENV). Where npm or

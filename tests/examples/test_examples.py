@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import structgen as sg
+from tests.embedded import embedded_model
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -37,9 +38,9 @@ _load = sg.load
 
 @cache
 def _embedded(chat: bool | None) -> Any:
+    model = embedded_model()
     if chat is None:
-        return _load()
-    model = _embedded(None)
+        return model
     return sg.wrap(model.model, model.tokenizer, chat=chat)
 
 
