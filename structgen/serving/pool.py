@@ -48,6 +48,8 @@ _MOST_SPECS = 500
 _FORGETTABLE = 0.005
 """CPU seconds of a spec; what took less cannot make another one look so much quicker than it is."""
 _ASK_AGAIN = 0.02
+_LOW = 10
+"""Priority of a spec that has waited in vain for an idle processor: about a tenth of one, beside others."""
 _LEAST_PAUSE = 0.005
 _BY_NUMBER = -1
 _PIDS = 1 << 31
@@ -190,12 +192,15 @@ class WorkerProcess:
         with contextlib.ExitStack() as slow:
             return self._answer(data, may_go_on, slow)
 
-    def _answer(self, data: bytes, may_go_on: Callable[[], bool], slow: contextlib.ExitStack) -> bytes:
+    def _answer(
+        self, data: bytes, may_go_on: Callable[[], bool], slow: contextlib.ExitStack, *, stands_by: bool = True
+    ) -> bytes:
         limits = self._limits
         self._send(data)
         if self._late_frame(monotonic() + self._most_seconds + _RENEW_SECONDS) != GOT:
             raise _Died
-        clock, deadline = CpuClock(self._pid), monotonic() + self._most_seconds
+        clock, begin = CpuClock(self._pid), monotonic()
+        deadline = begin + (self._most_seconds if stands_by else self._most_seconds / 2)
         self.used = 0.0  # where the process is another one afterwards
         pause, is_slow = limits.quick_seconds, False
         while not is_ready(self._output, pause):
@@ -208,12 +213,20 @@ class WorkerProcess:
             if late or waited or not may_go_on():
                 self._renew()
                 raise TimeoutError if late else _Waited if waited else Preempted
+            is_starved = stands_by and is_slow and self._slow_work is not None
+            if is_starved and monotonic() >= begin + self._most_seconds / 2:
+                # The machine is never idle. Half of the time is left for it at a low priority, which this process may
+                # not be given back by everyone, so it is another one.
+                self._renew()
+                return self._answer(data, may_go_on, slow, stands_by=False)
             if not is_slow:
                 if self._slow_work is None:
                     step_aside(LOWEST, self._pid)
-                else:
+                elif stands_by:
                     stand_by(self._pid)
                     slow.enter_context(self._slow_work)
+                else:
+                    step_aside(_LOW, self._pid)
                 is_slow = True
         answer = self._late_frame(monotonic() + self._most_seconds)
         if answer.startswith(READY):  # it died, and the next one is there already

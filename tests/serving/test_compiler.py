@@ -393,3 +393,30 @@ def test_a_spec_that_takes_long_counts_as_slow_work_until_it_is_answered():
 def test_workers_are_checked(workers):
     with pytest.raises(OptionError, match="workers"):
         ConstraintCompiler(BYTES, workers=workers)
+
+
+def test_a_slow_spec_on_a_machine_that_is_never_idle_gets_its_turn(monkeypatch):
+    """Standing by on a busy machine it gets nothing; after half of its time it is tried at a low priority."""
+    starved = []
+
+    def stop(pid):
+        starved.append(pid)
+        os.kill(pid, signal.SIGSTOP)
+
+    monkeypatch.setattr("structgen.serving.pool.wall_seconds", lambda used: 1.0)
+    monkeypatch.setattr("structgen.serving.pool.stand_by", stop)
+    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=1e-4), slow_work=SlowWork())
+    renew = worker._renew
+
+    def renew_and_wait_longer():
+        worker._most_seconds = 240.0
+        renew()
+
+    monkeypatch.setattr(worker, "_renew", renew_and_wait_longer)
+    try:
+        worker.start()
+        assert worker.ask("choice", [f"text {number}" for number in range(3_000)]).seconds > 0
+        assert len(starved) == 1
+    finally:
+        worker.close()
+        worker.kill()
