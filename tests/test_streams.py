@@ -49,6 +49,23 @@ def test_a_stream_says_what_is_finished() -> None:
     assert stream.result is not None and stream.result.value == order
 
 
+def test_a_part_that_the_type_has_not_is_an_error() -> None:
+    stream = sg.stream(ScriptedModel(ORDER), "?", Order)
+    next(stream)
+    for path, hint in (
+        ("custmer", "customer"),
+        ("items.0.nam", "name"),
+        ("customer.x", ""),
+        (("items", "one"), ""),
+    ):
+        with pytest.raises(OptionError, match="has no part") as caught:
+            stream.is_complete(path)
+        assert hint in str(caught.value.hint)
+    list(stream)
+    with pytest.raises(OptionError):
+        stream.is_complete("custmer")
+
+
 def test_a_truncated_stream_knows_what_is_finished_too() -> None:
     stream = sg.stream(ScriptedModel(ORDER), "?", Order, max_tokens=len(ORDER) - 20)
     with pytest.raises(Truncated) as caught:

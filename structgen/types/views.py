@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter
 
+from structgen.errors import OptionError, did_you_mean
 from structgen.partial import JsonReader
 
 from .core_schemas import SchemaIndex, Slot
@@ -76,6 +77,7 @@ class GrowingView:
         self._index = index
         self._show = show
         self._items = items
+        self._paths: set[tuple[str, ...]] = set()
         self._restart()
 
     def _restart(self) -> None:
@@ -113,10 +115,14 @@ class GrowingView:
 
         Args:
             path: Field names, keys and indices, as ``"items.0.name"`` or ``("items", 0, "name")``; empty for the whole.
+
+        Raises:
+            OptionError: The type has no such part.
         """
+        steps: list[Any] = path.split(".") if isinstance(path, str) and path else list(path)
+        self._check_path(tuple(map(str, steps)))
         if self._value is not MISSING:
             return True
-        steps: list[Any] = path.split(".") if isinstance(path, str) and path else list(path)
         for (frame, builder), step in zip(self._chain(), steps, strict=False):
             wanted = str(step)
             if any(wanted in (str(key), str(builder.name(key))) for key in frame.finished):
@@ -129,16 +135,40 @@ class GrowingView:
         """Whether the type may have an array at `path`."""
         slots = [self._index.root]
         for step in path:
-            inner = []
-            for slot in slots:
-                for container in self._index.containers(slot, True):
-                    inner += builder_for(self._index, container, True).slots_named(step)
-                for container in self._index.containers(slot, False):
-                    inner += (
-                        [builder_for(self._index, container, False).slot(int(step))] if step.isdigit() else []
-                    )
-            slots = inner
+            slots = self._inside(slots, step)
         return any(self._index.containers(slot, False) for slot in slots)
+
+    def _inside(self, slots: list[Slot], step: str) -> list[Slot]:
+        """Where the member `step` of a value at one of `slots` may stand."""
+        found = []
+        for slot in slots:
+            for container in self._index.containers(slot, True):
+                found += builder_for(self._index, container, True).slots_named(step)
+            for container in self._index.containers(slot, False) if step.isdigit() else ():
+                found.append(builder_for(self._index, container, False).slot(int(step)))
+        return found
+
+    def _check_path(self, path: tuple[str, ...]) -> None:
+        """Raise `OptionError` for a path that the type has not."""
+        if path in self._paths:
+            return
+        slots = [self._index.root]
+        for place, step in enumerate(path):
+            inner = self._inside(slots, step)
+            if not inner:
+                names = [
+                    name
+                    for slot in slots
+                    for container in self._index.containers(slot, True)
+                    for name in getattr(builder_for(self._index, container, True), "fields", ())
+                ]
+                where = f" in {'.'.join(path[:place])!r}" if place else ""
+                raise OptionError(
+                    f"the output type has no part {step!r}{where}",
+                    hint=did_you_mean(step, names) or (f"It has {', '.join(names)}." if names else None),
+                )
+            slots = inner
+        self._paths.add(path)
 
     def arrays(self) -> list[str]:
         """The fields of the type that may be arrays."""
