@@ -47,7 +47,7 @@ _NESTED = 8
 def _fields(
     schema: dict[str, Any], definitions: dict[str, Any], indent: str, inside: frozenset[str]
 ) -> list[str]:
-    """One line per field, those of nested objects below; an object inside itself is not told again."""
+    """One line per field, those of nested objects below; an object inside itself is not repeated."""
     reference = schema.get("$ref")
     if reference in inside:
         return []

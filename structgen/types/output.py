@@ -157,7 +157,7 @@ def _build(declared: _Declared) -> OutputType:
         return _from_constraint(annotation)
     if annotation is str:
         return _text_type("str", Text(), str, str, is_free_text=True)
-    if isinstance(annotation, (str, ForwardRef)):  # pydantic would evaluate it, whoever wrote it
+    if isinstance(annotation, (str, ForwardRef)):  # pydantic would evaluate it, even a stranger's
         raise TypeNotSupported(
             f"{annotation!r:.60} is a text, not a type",
             hint="Give the type itself; for texts take structgen.choice() or structgen.regex(), for a schema in JSON "

@@ -1,7 +1,7 @@
 """The texts of dates, times, durations, UUIDs and URLs, as patterns that pydantic accepts without exception.
 
 Why: JSON Schema's formats follow RFC 3339, Python's types do not: there is no year 0 and no leap second,
-a datetime may be naive. A pattern that is exactly as strict as the validator means that a generated text
+a datetime may be naive. A pattern that is at least as strict as the validator means that a generated text
 never fails validation.
 Invariant: every text of a pattern is accepted by pydantic for its type; anchored at both ends.
 """

@@ -4,7 +4,7 @@ Why: pydantic's own schema describes what an API accepts; a generator needs what
 exact. The differences are the methods below, one per kind of type.
 Invariant: a text of the schema is accepted by the adapter, as far as JSON Schema can say it; what it cannot
 say (validators written in Python, `now` constraints, keys that collide after conversion) is checked when the
-text is there, and raises `OutputInvalid`. The annotated limits are listed in `structgen.types`.
+text is there, and raises `OutputInvalid`. `docs/types.md` lists the limits.
 Cost: one pass over pydantic's core schema.
 """
 
