@@ -7,7 +7,10 @@ schemas and instances, texts with a character changed, masks under all depths, c
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -170,6 +173,20 @@ def test_inside_sequences_and_unions_lines_begin_at_the_margin() -> None:
 
 @pytest.mark.slow
 def test_containers_deeper_than_can_be_counted_are_not_offered() -> None:
+    """In a process of its own: the states of a text of 25 MB take 6 GB."""
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    program = f"from {__name__} import check_deepest_containers; check_deepest_containers()"
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def check_deepest_containers() -> None:
     vocabulary = renewed(byte_vocabulary(), max_depth=5_000, call_steps=10**9)  # it is a text of 25 MB
     indent = 16
     matcher = Matcher(
