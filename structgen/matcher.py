@@ -25,7 +25,6 @@ from structgen.constraints.failures import empty_constraint, limit_exceeded, wit
 from structgen.errors import (
     EmptyConstraint,
     OptionError,
-    TypeNotSupported,
     UnsatisfiableSchema,
     VocabularyMismatch,
     a_kind,
@@ -157,10 +156,6 @@ class Matcher:
 
     def __new__(cls, constraint: Any, vocabulary: Vocabulary) -> Matcher:
         # A constraint may be more than an automaton; then it names the subclass that matches it.
-        if isinstance(constraint, Vocabulary):
-            raise TypeNotSupported(
-                "a vocabulary is a value, not a type", hint="Write Matcher(constraint, vocabulary)."
-            )
         named = getattr(constraint_of(constraint), "matcher_class", None) if cls is Matcher else None
         kind: type[Matcher] = cls if named is None else named()
         return object.__new__(kind)

@@ -37,7 +37,6 @@ def closed() -> sqlite3.Connection:
         (lambda: sg.monitors.sqlite_schema("/nope/x.sqlite"), "there is no database", "path"),
         (lambda: sg.Matcher(int, BYTES).advance("a"), "'a' is no token", "whole numbers"),  # type: ignore[arg-type]
         (lambda: sg.Matcher(int, BYTES).advance(-1), "-1 is no token", "whole numbers"),
-        (lambda: sg.Matcher(BYTES, int), "a vocabulary is a value, not a type", "Matcher(constraint, vocabulary)"),  # type: ignore[arg-type]
         (lambda: sg.lark("rules/recipe.lark"), "is a path, not a grammar", "read_text"),
         (lambda: sg.gbnf("recipe.gbnf"), "is a path, not a grammar", "structgen.gbnf"),
         (lambda: sg.ebnf(Path("recipe.ebnf")), "is a path, not a grammar", "structgen.ebnf"),  # type: ignore[arg-type]
