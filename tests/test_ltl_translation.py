@@ -26,7 +26,13 @@ class Voices(ScriptedModel):
 
     def __init__(self, *texts: str) -> None:
         self.texts = list(texts)
-        super().__init__(lambda prompt: self.texts.pop(0))
+        super().__init__("")
+
+    def start(self, prompts: Any) -> Any:
+        """Rows of one prompt, which is read once, say different things."""
+        first = len(self._texts)
+        self._texts += [self.texts.pop(0).encode() for _ in prompts]
+        return super().start([[first + place] for place in range(len(prompts))])
 
 
 def translated(*texts: str, **options: Any) -> ltl.Translation:

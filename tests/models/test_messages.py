@@ -12,7 +12,7 @@ import structgen as sg
 from structgen.errors import PromptError
 from structgen.models.messages import HERMES, plain_messages
 from structgen.server.fields import Fields
-from structgen.server.tool_fields import read_messages
+from structgen.server.messages import read_messages
 from structgen.tools import FORMATS, run_tools
 from tests.models.tiny import tiny_model, tiny_tokenizer
 from tests.oracles.scripted_model import ScriptedModel
