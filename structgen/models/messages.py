@@ -135,10 +135,12 @@ def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]
     calls = given.get("tool_calls")
     if role == "developer":
         role = "system"
-    elif role == "assistant" and calls:
-        content += _written(calls, f"{where}.tool_calls", notation, names)
+    elif role == "assistant":
+        refusal = given.get("refusal")
+        content = content or (refusal if isinstance(refusal, str) else "")
+        content += _written(calls, f"{where}.tool_calls", notation, names) if calls else ""
     elif role == "tool" and "tool_call_id" in given:
-        name = names.get(str(given["tool_call_id"]), "")
+        name = names.get(str(given["tool_call_id"]), str(given.get("name") or ""))
         content = notation.result.replace("$name", name).replace("$result", content)
         return {"role": notation.result_role, "content": content}
     return {**kept, "role": role, "content": content}
@@ -158,11 +160,13 @@ def _text(given: Any, where: str) -> str:
             parts.append(part)
             continue
         kind = part.get("type") if isinstance(part, Mapping) else None
-        text = part.get("text") if isinstance(part, Mapping) and kind in _TEXTS else None
+        text = part.get(_TEXTS[kind]) if isinstance(kind, str) and kind in _TEXTS else None
         if not isinstance(text, str):
+            shown = repr(kind if kind is not None else part)[:60]
+            if known := _PARTS.get(str(kind)):
+                shown = f"{known} ({shown})"
             raise PromptError(
-                f"this part of the content is {_PARTS.get(str(kind), repr(kind if kind is not None else part)[:60])}; "
-                "the model reads text only",
+                f"this part of the content is {shown}; the model reads text only",
                 where=f"{where}[{place}]",
                 hint='Parts look like {"type": "text", "text": "..."}. A model on a server may take others: '
                 "structgen.connect(url).",
@@ -171,7 +175,8 @@ def _text(given: Any, where: str) -> str:
     return "".join(parts)
 
 
-_TEXTS = ("text", "input_text", "output_text")
+_TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+"""Kinds of parts, and the key of their text."""
 _PARTS = {
     **dict.fromkeys(("image_url", "image", "input_image"), "an image"),
     **dict.fromkeys(("input_audio", "audio", "audio_url"), "a sound"),

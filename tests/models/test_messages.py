@@ -131,3 +131,13 @@ def test_a_conversation_goes_on() -> None:
     conversation.messages.append({"role": "user", "content": "And now?"})
     assert sg.generate(scripted, conversation, sg.choice(["fine", "bad"])) == "fine"  # type: ignore[call-overload]
     assert scripted.prompts[-1] == conversation.messages
+
+
+def test_refusals_are_what_the_assistant_said() -> None:
+    for message in ({"content": None, "refusal": "No."}, {"content": [{"type": "refusal", "refusal": "No."}]}):
+        assert plain_messages([{"role": "assistant", **message}])[0]["content"] == "No."
+
+
+def test_kinds_of_parts_may_be_anything() -> None:
+    with pytest.raises(PromptError, match="the model reads text only"):
+        plain_messages([{"role": "user", "content": [{"type": ["text"], "text": "x"}]}])
