@@ -193,7 +193,12 @@ class WorkerProcess:
             return self._answer(data, may_go_on, slow)
 
     def _answer(
-        self, data: bytes, may_go_on: Callable[[], bool], slow: contextlib.ExitStack, *, stands_by: bool = True
+        self,
+        data: bytes,
+        may_go_on: Callable[[], bool],
+        slow: contextlib.ExitStack,
+        *,
+        stands_by: bool = True,
     ) -> bytes:
         limits = self._limits
         self._send(data)

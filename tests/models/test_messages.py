@@ -134,7 +134,10 @@ def test_a_conversation_goes_on() -> None:
 
 
 def test_refusals_are_what_the_assistant_said() -> None:
-    for message in ({"content": None, "refusal": "No."}, {"content": [{"type": "refusal", "refusal": "No."}]}):
+    for message in (
+        {"content": None, "refusal": "No."},
+        {"content": [{"type": "refusal", "refusal": "No."}]},
+    ):
         assert plain_messages([{"role": "assistant", **message}])[0]["content"] == "No."
 
 

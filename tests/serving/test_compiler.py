@@ -405,7 +405,9 @@ def test_a_slow_spec_on_a_machine_that_is_never_idle_gets_its_turn(monkeypatch):
 
     monkeypatch.setattr("structgen.serving.pool.wall_seconds", lambda used: 1.0)
     monkeypatch.setattr("structgen.serving.pool.stand_by", stop)
-    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=1e-4), slow_work=SlowWork())
+    worker = WorkerProcess(
+        BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=1e-4), slow_work=SlowWork()
+    )
     renew = worker._renew
 
     def renew_and_wait_longer():
