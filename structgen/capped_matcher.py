@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from structgen.constraints.base import constraint_of
 from structgen.constraints.composition import CappedReasoning
 from structgen.errors import EmptyConstraint
-from structgen.matcher import Matcher
+from structgen.matcher import Matcher, accepted_by_steps
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["CappedMatcher"]
@@ -202,13 +202,7 @@ class CappedMatcher(Matcher):
         return True
 
     def accepts(self, token_ids: Sequence[int]) -> int:
-        count = 0
-        for token in token_ids:
-            if not self.advance(token):
-                break
-            count += 1
-        self.rollback(count)
-        return count
+        return accepted_by_steps(self, token_ids)
 
     def rollback(self, n: int) -> None:
         super().rollback(n)

@@ -34,7 +34,7 @@ from structgen.vocabulary import Vocabulary
 
 from .explanation import Explanation, explain_account, questions_about, stop_of
 
-__all__ = ["Matcher", "compile_constraint", "fill_masks", "open_matcher"]
+__all__ = ["Matcher", "accepted_by_steps", "compile_constraint", "fill_masks", "open_matcher"]
 
 _PROGRAMS_PER_VOCABULARY = 64
 _MASK_BYTES_PER_VOCABULARY = 12 << 20
@@ -452,3 +452,14 @@ def _bytes(text: str | bytes) -> bytes:
             hint="Write a value as JSON first, with json.dumps.",
         )
     return bytes(text)
+
+
+def accepted_by_steps(matcher: Matcher, token_ids: Sequence[int]) -> int:
+    """Return how many of the tokens `matcher` takes in order, by taking them and going back."""
+    count = 0
+    for token in token_ids:
+        if not matcher.advance(token):
+            break
+        count += 1
+    matcher.rollback(count)
+    return count

@@ -5,7 +5,7 @@ How: a processor is told only the token ids so far. It is called for drafts that
 per draft position, without a word about it; beams are copied and reordered between calls. So nothing is
 assumed about the call before: each row looks for the known row with which it shares the longest prefix, takes
 over a fork of its matcher, rolls back what differs and reads what is new.
-Nor is a processor told where a generation starts. Each ``generate`` calls it by a list of its own, so a call by a list
+A processor does not learn where a generation starts. Each ``generate`` calls it by a list of its own: a call by a list
 that has called before goes on. So does a call by another list (an assistant's), or by hand, if each row is a known row,
 or a beginning of one, and one token more that the mask allowed. Anything else is a new prompt, also where it begins
 with the earlier one, or is the earlier one with its answer. By hand, a draft that is not allowed looks like a new

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from structgen import _core
 from structgen.constraints.expressions import RE, TEXT
 from structgen.errors import CombinationError
-from structgen.matcher import Matcher
+from structgen.matcher import Matcher, accepted_by_steps
 from structgen.vocabulary import Vocabulary
 
 from .alike import refused_with
@@ -303,13 +303,7 @@ class MonitoredMatcher(Matcher):
         return (*states[: asking.monitor], after, *states[asking.monitor + 1 :])
 
     def accepts(self, token_ids: Sequence[int]) -> int:
-        count = 0
-        for token in token_ids:
-            if not self.advance(token):
-                break
-            count += 1
-        self.rollback(count)
-        return count
+        return accepted_by_steps(self, token_ids)
 
     def rollback(self, n: int) -> None:
         super().rollback(n)

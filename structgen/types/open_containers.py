@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -34,7 +35,7 @@ MISSING: Any = _Missing()
 """The value of what has not started, or cannot be shown before its end."""
 
 
-class Builder:
+class Builder(ABC):
     """One container at one place; the members come in the order of the text."""
 
     def __init__(self, index: SchemaIndex, container: Container) -> None:
@@ -46,9 +47,9 @@ class Builder:
         self.known = 0
         """Members that are declared here."""
 
+    @abstractmethod
     def slot(self, key: Any) -> Slot:
         """Where the member of that key or index stands; `ANYTHING` for one that is not declared."""
-        raise NotImplementedError
 
     def declares(self, key: Any) -> bool:
         """Whether the member of that key or index may stand here."""
@@ -73,11 +74,11 @@ class Builder:
         """The container so far, with the unfinished member `value` under `key` if there is one."""
         return rooted(self._view(key, value), self.container.roots)
 
-    def _add(self, key: Any, value: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _add(self, key: Any, value: Any) -> None: ...
 
-    def _view(self, key: Any, value: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _view(self, key: Any, value: Any) -> Any: ...
 
 
 class _Array(Builder):
@@ -236,8 +237,8 @@ class _Record(Builder):
                 self._defaults[name] = None
         return copy.copy(self._defaults[name])
 
-    def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any: ...
 
 
 class _Model(_Record):

@@ -241,7 +241,7 @@ class ObjectKeys(Counting):
         keys: Node = node if isinstance(node, dict) else {}
         everything = "additionalProperties" in keys or place in reader.notes.all_properties
         everything |= "unevaluatedProperties" in keys and not itself
-        # A property that must not be there is none to be evaluated.
+        # A property that must not be there cannot be evaluated.
         names = [name for name, child in keys.get("properties", ()) if reader.nodes[child] is not False]
         patterns = [pattern for pattern, _ in keys.get("patternProperties", ())]
         return Evaluated(everything, dict.fromkeys(names), dict.fromkeys(patterns))

@@ -207,6 +207,14 @@ class Parser:
         self.position += length
         self.last = _ATOM
 
+    def add_member(self, member: int | Ranges, length: int) -> None:
+        """What an escape of `length` characters stands for: a character, or one of a set."""
+        if isinstance(member, int):
+            self.add(self.character(chr(member)), length)
+        else:
+            self.count_ranges(len(member) // 16, self.position)
+            self.add(character_class(member), length)
+
     def add_anchor(self, item: RE, length: int) -> None:
         """A condition on the place that takes no text and no quantifier."""
         self.items.append(item)

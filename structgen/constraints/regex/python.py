@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from structgen.constraints.expressions import RE, Ranges, character_class
+from structgen.constraints.expressions import RE, Ranges
 from structgen.errors import OptionError
 
 from .parser import END, START, Flags, Parser, negated
@@ -155,12 +155,7 @@ class PythonParser(Parser):
             self.add(self.character(chr(int(digits, 8))), 1 + len(digits))
         else:
             member, after = self.class_escape(position)
-            if isinstance(member, int):
-                item: RE = self.character(chr(member))
-            else:
-                self.count_ranges(len(member) // 16, position)
-                item = character_class(member)
-            self.add(item, after - position)
+            self.add_member(member, after - position)
 
     def _add_reference(self, position: int) -> None:
         octal = _OUTER_OCTAL.match(self.pattern, position + 1)

@@ -144,12 +144,7 @@ class RustParser(Parser):
             self.add_anchor(START if letter == "A" else END, 2)
         else:
             member, after = self._escape(position)
-            if isinstance(member, int):
-                item: RE = self.character(chr(member))
-            else:
-                self.count_ranges(len(member) // 16, position)
-                item = character_class(member)
-            self.add(item, after - position)
+            self.add_member(member, after - position)
 
     def _add_half_boundary(self, name: str, length: int) -> None:
         word = character_class(self._set("w"))
