@@ -14,6 +14,7 @@ import math
 import re
 from typing import Any
 
+from pydantic import EncodedBytes
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
@@ -87,6 +88,21 @@ class ScalarSchemas(Describer):
         if low or high is not None:
             raise Unreadable("limits on the length of bytes that are written as base64 are not supported")
         return {**result, "format": "base64url"}
+
+    def function_after_schema(self, schema: core_schema.AfterValidatorFunctionSchema) -> Schema:
+        """What pydantic's encoded bytes decode is read as `val_json_bytes` says before, so it would be coded twice."""
+        decoder = getattr(schema["function"]["function"], "__self__", None)
+        inner: Any = schema["schema"]
+        if (
+            isinstance(decoder, EncodedBytes)
+            and inner["type"] == "bytes"
+            and self._config.val_json_bytes != "utf8"
+        ):
+            raise Unreadable(
+                f"its encoded bytes are decoded twice, by val_json_bytes={self._config.val_json_bytes!r} first",
+                "Declare them as bytes, which that option decodes, or leave the option out.",
+            )
+        return super().function_after_schema(schema)
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> Schema:
         """Within its bounds, which are decided on the text; then the zone is that of the bounds."""

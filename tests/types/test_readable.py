@@ -22,10 +22,12 @@ from pydantic import (
     AliasPath,
     AmqpDsn,
     AwareDatetime,
+    Base64Encoder,
     Base64UrlBytes,
     BaseModel,
     ByteSize,
     ConfigDict,
+    EncodedBytes,
     Field,
     FileUrl,
     FutureDate,
@@ -116,6 +118,16 @@ class Right(BaseModel):
     kind: Literal[Plain.B]
 
 
+class TwiceCoded(BaseModel):
+    model_config = ConfigDict(val_json_bytes="base64")
+    a: list[Base64UrlBytes]
+
+
+class TwiceHex(BaseModel):
+    model_config = ConfigDict(val_json_bytes="hex")
+    a: Annotated[bytes, EncodedBytes(encoder=Base64Encoder)]
+
+
 @pytest.mark.parametrize(
     ("annotation", "where", "why"),
     [
@@ -145,6 +157,8 @@ class Right(BaseModel):
          "with and without a time zone"),
         (Annotated[str, Field(pattern="(?=a)")], "", "look-around"),
         (Annotated[str, Field(pattern="[a")], "", "unclosed character class"),
+        (TwiceCoded, "TwiceCoded", "decoded twice, by val_json_bytes='base64'"),
+        (TwiceHex, "TwiceHex", "decoded twice, by val_json_bytes='hex'"),
     ],
 )  # fmt: skip
 def test_types_whose_texts_cannot_be_validated_are_refused(annotation: Any, where: str, why: str) -> None:
