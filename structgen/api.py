@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 import numpy as np
 
 from structgen import reasking
+from structgen.argument_names import checks_names
 from structgen.constraints.composition import CappedReasoning
 from structgen.errors import OptionError, PromptError, StructgenError, a_kind
 from structgen.matcher import open_matcher
@@ -105,6 +106,7 @@ def generate(
     n: int | None = ...,
     **options: Any,
 ) -> Any: ...
+@checks_names
 def generate(
     model: LanguageModel,
     prompt: Prompt,
@@ -170,6 +172,7 @@ def run(
     cancel: Cancel | None = ...,
     **options: Any,
 ) -> Any: ...
+@checks_names
 def run(
     model: LanguageModel,
     prompt: Prompt,
@@ -186,7 +189,7 @@ def run(
     and ends the generation where it returns True.
     """
     kind = _kind(output)
-    each = several(make_options(options), n)
+    each = several(make_options(options, ("describe", "n", "cancel")), n)
     asked = asked_with(model, prompt, kind, describe)
     results = run_batch(model, [asked] * len(each), kind, each, cancel=cancel)
     return results[0] if n is None else results
@@ -275,6 +278,7 @@ def run_encoded(
     return reasking.answers(model, prompts, output, options, draw)
 
 
+@checks_names
 def stream(
     model: LanguageModel,
     prompt: Prompt,
@@ -295,6 +299,7 @@ def stream(
     return Stream(kind, _steps(model, prompt, kind, describe, cancel, options))
 
 
+@checks_names
 def stream_items(
     model: LanguageModel,
     prompt: Prompt,
@@ -342,7 +347,7 @@ def _steps(
         raise OptionError(
             "a stream is of one text, so it takes no n", hint="Call generate(..., n=...) or run."
         )
-    chosen = make_options(options)
+    chosen = make_options(options, ("describe", "cancel", "path"))
     asked = asked_with(model, prompt, kind, describe)
     if answers_itself(model):
         _check_answerable(kind)

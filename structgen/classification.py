@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from structgen.api import check_model, described
+from structgen.argument_names import checks_names
 from structgen.constraints.base import Literal as LiteralText
 from structgen.constraints.choice import choice
 from structgen.errors import DeadEnd, LimitExceeded, OptionError, with_kind
@@ -123,6 +124,7 @@ def classify(
     end: bool | None = ...,
     describe: bool | None = ...,
 ) -> Any: ...
+@checks_names
 def classify(
     model: LanguageModel,
     prompt: Any,

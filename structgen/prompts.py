@@ -336,7 +336,7 @@ def _values(results: Result[Any] | list[Result[Any]]) -> Any:
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    make_options(_without_n(options))
+    make_options(_without_n(options), ("system", "describe", "n"))
     if "n" in options:
         api.several(SamplingOptions(), options["n"])
 

@@ -20,6 +20,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
+from structgen.argument_names import checks_names
 from structgen.brief import short_repr
 from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, gbnf, lark
 from structgen.errors import OptionError, did_you_mean, with_kind
@@ -174,11 +175,13 @@ class _Shelf(Mapping[str, ShelfGrammar]):
         return card("Grammars", "sg.grammar(name, start=...)", table(("name", "what it is", "starts"), rows))
 
 
+@checks_names
 def grammars() -> Mapping[str, ShelfGrammar]:
     """Return what there is, by name."""
     return _Shelf()
 
 
+@checks_names
 def grammar(
     name: str,
     *,

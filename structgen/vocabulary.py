@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
+from structgen.argument_names import checks_names
 from structgen.errors import OptionError, VocabularyError, VocabularyMismatch, did_you_mean
 
 __all__ = ["Vocabulary"]
@@ -78,6 +79,7 @@ class Vocabulary:
         self._encoder = encoder
 
     @classmethod
+    @checks_names
     def from_tokens(
         cls,
         tokens: Sequence[bytes | None],
@@ -94,6 +96,7 @@ class Vocabulary:
         return cls(tokens, eos_ids, size=size, specials=specials)
 
     @classmethod
+    @checks_names
     def of_bytes(cls, specials: Iterable[str] = ()) -> Vocabulary:
         """Each byte is a token, 256 ends a text, `specials` are the tokens from 257 on: to try constraints out.
 
@@ -105,6 +108,7 @@ class Vocabulary:
         return cls(tokens, [256], encoder=_bytes_of, specials=ids)
 
     @classmethod
+    @checks_names
     def from_tokenizer(
         cls, tokenizer: Any, *, size: int | None = None, eos_ids: Iterable[int] | None = None
     ) -> Vocabulary:

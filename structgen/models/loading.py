@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from structgen.argument_names import checks_names
 from structgen.errors import ModelError, OptionError, StructgenError, a_kind, did_you_mean
 from structgen.extras import needed
 from structgen.vocabulary import Vocabulary
@@ -27,6 +28,7 @@ __all__ = ["cache_directory", "load", "load_vocabulary", "looks_local", "wrap"]
 _DTYPES = ("float32", "bfloat16", "float16")
 
 
+@checks_names
 def load(
     name: str | os.PathLike[str] | None = None,
     *,
@@ -154,6 +156,7 @@ def _near_path(path: Path) -> str | None:
     return f"{near} It is in {str(path.parent)!r}." if near else None
 
 
+@checks_names
 def wrap(
     model: Any,
     tokenizer: Any,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from structgen import api
+from structgen.argument_names import checks_names
 from structgen.constraints.base import Operand
 from structgen.errors import OptionError, OutputInvalid, PromptError
 from structgen.results import Result
@@ -51,6 +52,7 @@ class _Turn:
     options: dict[str, Any]
 
 
+@checks_names
 def run_tools(
     model: LanguageModel,
     prompt: Prompt,
@@ -181,7 +183,7 @@ def _opened(
     chosen, offered = tool_format(given["format"]), read_tools(definitions)
     _check_can_run(offered, execute)
     options = {"exact_weight": False, **given["options"]}
-    make_options(options)
+    make_options(options, given)
     formulas = [] if given["order"] is None else formulas_of(given["order"])
     about = instructions(offered, chosen, formulas) if given["describe"] else ""
     answer = given["answer"]

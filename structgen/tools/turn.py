@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.composition import Composition, body_of
 from structgen.constraints.expressions import (
@@ -109,6 +110,7 @@ class ToolTurn(Composition):
             return False
 
 
+@checks_names
 def tools(
     definitions: Sequence[Any],
     *,

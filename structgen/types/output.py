@@ -29,6 +29,7 @@ from typing import Annotated, Any, ForwardRef, Literal, Union, get_args, get_ori
 
 from pydantic import TypeAdapter, ValidationError
 
+from structgen.argument_names import checks_names
 from structgen.brief import short_repr
 from structgen.constraints.base import Constraint, is_type
 from structgen.constraints.choice import choice
@@ -122,6 +123,7 @@ def output_type(annotation: Any) -> OutputType:
     return _cached(declared)
 
 
+@checks_names
 def constraint_for_type(annotation: Any) -> Constraint:
     """The constraint that the texts of a type satisfy; it combines with others by ``&``, ``|`` and ``+``."""
     return output_type(annotation).constraint

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from structgen.argument_names import checks_names, checks_names_of_init
 from structgen.brief import short_repr
 from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
@@ -141,6 +142,7 @@ class CappedReasoning(Constraint):
         return f"<{self.describe()}>"
 
 
+@checks_names_of_init
 @short_repr
 @dataclass(frozen=True)
 class ReasoningOptions:
@@ -160,6 +162,7 @@ class ReasoningOptions:
         return reasoning(answer, **{name: getattr(self, name) for name in self.__dataclass_fields__})
 
 
+@checks_names
 def reasoning(
     answer: Operand,
     *,

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import Constraint
 from structgen.errors import GrammarError, OptionError, with_kind
 
@@ -124,6 +125,7 @@ def _check_is_source(source: Any, function: str) -> None:
 _PATH = re.compile(r"[\w./\\-]+\.(?:lark|g|gbnf|ebnf|bnf|txt)")
 
 
+@checks_names
 def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in llama.cpp's GBNF; `start` is the rule that a whole text must be."""
     _check_is_source(source, "gbnf")
@@ -133,6 +135,7 @@ def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
         raise is_like_lark(source, "GBNF") or error from None
 
 
+@checks_names
 def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in XGrammar's EBNF; `start` is the rule that a whole text must be."""
     _check_is_source(source, "ebnf")
@@ -142,6 +145,7 @@ def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
         raise is_like_lark(source, "EBNF") or error from None
 
 
+@checks_names
 def lark(
     source: str,
     *,

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError
 
 __all__ = ["WHITESPACE_NAMES", "Whitespace", "WhitespaceName"]
@@ -26,6 +27,7 @@ _MOST_INDENT = 16
 _MOST_BLANKS = 10_000
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class Whitespace:
     """Made by `Whitespace.written`, `.indented`, `.compact` and `.flexible`."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from structgen.argument_names import checks_names_of_init
 from structgen.brief import short_repr
 from structgen.errors import LimitExceeded, OptionError, a_kind, with_kind
 
@@ -74,6 +75,7 @@ class Step:
         return self.text
 
 
+@checks_names_of_init
 @short_repr
 @dataclass(frozen=True)
 class World:

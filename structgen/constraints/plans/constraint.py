@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Broken, Constraint, Stop
 from structgen.constraints.expressions import RE, literal, literals
 from structgen.constraints.ltl import Formula, all_of, english, least_conflict
@@ -273,6 +274,7 @@ class _Unfolding:
         return found
 
 
+@checks_names
 def plan(
     actions: Any,
     formula: Formula | str | Sequence[Formula | str] = (),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError
 
 from .actions import Step
@@ -13,6 +14,7 @@ from .actions import Step
 __all__ = ["FORMATS", "PlanFormat", "as_format"]
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class PlanFormat:
     """`open`, the steps with `separator` between them, `close`. No two steps are written alike."""

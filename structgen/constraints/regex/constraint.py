@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 from typing import Literal
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.expressions import EPSILON, RE, TEXT
 from structgen.errors import ConstraintError, OptionError, a_kind
@@ -62,6 +63,7 @@ class RegexConstraint(Constraint):
         return f"regex({self.pattern!r}{dialect})"
 
 
+@checks_names
 def regex(
     pattern: str | re.Pattern[str],
     *,
