@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["run_tools", "run_tools_async"]
 
 _Rounds = Generator[Any, Any, Conversation]
-"""Yields a `_Turn` and is sent its `Result`, or a `ToolCall` and is sent its `CallResult`."""
+"""Yields a `_Turn` and is sent its `Result`, or `_Calls` and is sent a list of `CallResult`."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,15 @@ class _Turn:
     messages: list[dict[str, Any]]
     constraint: ToolTurn
     options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """The calls of a turn that are to be made."""
+
+    calls: Sequence[ToolCall]
+    concurrent: bool
+    """Whether async ones may overlap."""
 
 
 @checks_names
@@ -82,7 +91,8 @@ def run_tools(
     `earlier`, which are calls of the prompt: the answer comes only when it does. If `max_rounds` rounds are too few for
     it, that is an error before anything is generated. A call counts when it is made, whatever its function raises.
 
-    Calls of one turn run one after the other. Async tools are awaited in an event loop of their own, in a thread.
+    Async tools run in an event loop of their own, in a thread. Those of one turn run concurrently, while other tools
+    run one after another; with `order` all calls run one after another.
 
     Args:
         model: The model, here or behind a server.
@@ -109,7 +119,10 @@ def run_tools(
     try:
         step = next(rounds)
         while True:
-            found: Any = runner.run(step) if isinstance(step, ToolCall) else _generated(model, step, None)
+            if isinstance(step, _Calls):
+                found: Any = runner.run(step.calls, concurrent=step.concurrent)
+            else:
+                found = _generated(model, step, None)
             step = rounds.send(found)
     except StopIteration as ended:
         conversation: Conversation = ended.value
@@ -150,8 +163,8 @@ async def run_tools_async(
     try:
         step = next(rounds)
         while True:
-            if isinstance(step, ToolCall):
-                found: Any = await runner.run_async(step)
+            if isinstance(step, _Calls):
+                found: Any = await runner.run_async(step.calls, concurrent=step.concurrent)
             else:
                 found = await asyncio.to_thread(_generated, model, step, stop.is_set)
             step = rounds.send(found)
@@ -237,8 +250,8 @@ def _rounds(
             called = [*called, *read.calls]
             _check_order(order_of(order, offered, called, max_later), text)
         results: list[CallResult] = []
-        for call in read.calls:
-            results.append((yield call))  # noqa: PERF401  # a comprehension cannot yield
+        if read.calls:
+            results = yield _Calls(read.calls, concurrent=order is None)
         conversation.rounds.append(Round(read, tuple(results), result))
         conversation.messages.append({"role": "assistant", "content": text})
         conversation.messages += [_shown(chosen, one) for one in results]

@@ -37,10 +37,10 @@ from structgen.constraints.composition import CappedReasoning, Reasoning
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
 
-from .blame import FAULTS, not_supported, show
+from .blame import FAULTS, arguments_adapter, not_supported, show
 from .core_schemas import SchemaIndex
 from .describe import describe_schema, is_one_object
-from .functions import arguments_model, arguments_of, bind, is_function
+from .functions import arguments_of, bind, is_function
 from .iterables import with_lists
 from .labels import labels_of
 from .open_containers import rooted
@@ -174,8 +174,7 @@ def _build(declared: _Declared) -> OutputType:
     if labels is not None:
         return _from_labels(annotation, labels)
     if is_function(annotation):
-        model = arguments_model(annotation)
-        adapter: TypeAdapter[Any] = _adapter(model)
+        model, adapter = arguments_adapter(annotation)
         return _json_type(
             model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), arguments_of
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 import structgen as sg
 from structgen.errors import ConstraintError, OptionError, OutputInvalid, UnsupportedKeyword
@@ -220,6 +221,10 @@ def test_options_that_cannot_be(arguments: dict[str, Any], message: str) -> None
     assert message in str(caught.value)
 
 
+class Switch:
+    def __call__(self) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -231,6 +236,9 @@ def test_options_that_cannot_be(arguments: dict[str, Any], message: str) -> None
         ([{"name": "a", "parameters": []}, {"name": "a"}], "two tools are called 'a'"),
         ([{"name": "a", "parameters": 3}], "its parameters are 3, an int, not a schema"),
         ([5], "5, an int is no tool"),
+        ([int], "Give a function whose parameters"),
+        ([BaseModel], "Give a function whose parameters"),
+        ([Switch()], "[thing.method]"),
     ],
 )
 def test_definitions_that_cannot_be(given: Any, message: str) -> None:
