@@ -34,6 +34,7 @@ __all__ = [
     "AnsweringModel",
     "answers_itself",
     "asked_with",
+    "check_describe",
     "check_model",
     "encoded",
     "generate",
@@ -403,12 +404,19 @@ def check_model(model: Any, needs_logits: str = "") -> None:
         )
 
 
+def check_describe(describe: Any) -> None:
+    """Raise where the option `describe` is neither a truth value nor None."""
+    if describe is not None and not isinstance(describe, bool):
+        raise OptionError(f"describe is {describe!r:.40}; it is True, False or None")
+
+
 def asked_with(model: Any, prompt: Prompt, kind: OutputType, describe: bool | None) -> Prompt:
     """Return the prompt, with what the type says about itself if `describe` says so, or helps where it says nothing.
 
     It helps small models with the fields of one object, and harms with a choice of several, and beside worked examples
     (docs/types.md has the figures). Requests to servers carry the schema.
     """
+    check_describe(describe)
     prompt = prompt_of(prompt)
     if describe is None:
         is_plain = isinstance(prompt, str) or (

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 
 from structgen import api
 from structgen.brief import cut
-from structgen.errors import OptionError, PromptError, StructgenError, a_kind, did_you_mean
+from structgen.errors import OptionError, PromptError, StructgenError, a_kind, did_you_mean, with_kind
 from structgen.progress import ProgressBar
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
@@ -65,6 +65,9 @@ def prompt(
             hint="Write @prompt(model) above the function.",
         )
     api.check_model(model)
+    api.check_describe(describe)
+    if system is not None and not isinstance(system, str):
+        raise OptionError(f"system is {with_kind(system)}; it is a template, a text")
     _check_options(options)  # a misspelt option shows here
     local_names = sys._getframe(1).f_locals
 
@@ -86,6 +89,7 @@ class PromptFunction(Generic[R]):
         describe: bool | None = None,
         local_names: dict[str, Any] | None = None,
     ) -> None:
+        _check_function(function)
         functools.update_wrapper(self, function)
         self.model = model
         self._given = options
@@ -184,8 +188,8 @@ class PromptFunction(Generic[R]):
             StructgenError: The error of the first item that failed, when its batch is done. `item` is its number, from
                 0; `results` are the values and errors of all items up to the end of that batch.
         """
-        if batch_size < 1:
-            raise OptionError(f"batch_size is {batch_size!r}; it must be 1 or more")
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise OptionError(f"batch_size is {batch_size!r:.40}; it must be a whole number of 1 or more")
         if options.pop("n", None) is not None:
             raise OptionError(
                 "map draws one value per item, so it takes no n", hint="Name an item several times."
@@ -378,6 +382,20 @@ def _restored(
     for instance in receiver.values():
         found = found.__get__(instance)
     return found if options is None else found._with_given(options)
+
+
+def _check_function(function: Any) -> None:
+    """Refuse what is no function: its docstring would not be the prompt, or its parameters not those of a call."""
+    if isinstance(function, (classmethod, staticmethod)):
+        kind = type(function).__name__
+        raise PromptError(
+            f"@prompt(model) was given a {kind}", hint=f"Write @{kind} above @prompt(model), not below it."
+        )
+    if not inspect.isroutine(inspect.unwrap(function)):
+        raise PromptError(
+            f"@prompt(model) was given {with_kind(function)}, not a function",
+            hint="Write @prompt(model) above a function with a docstring and a return annotation.",
+        )
 
 
 def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]) -> Any:

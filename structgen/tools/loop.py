@@ -22,6 +22,7 @@ from structgen import api
 from structgen.argument_names import checks_names
 from structgen.constraints.base import Operand
 from structgen.errors import OptionError, OutputInvalid, PromptError
+from structgen.models.messages import plain_messages, prompt_of
 from structgen.results import Result
 from structgen.sampling.options import make_options
 from structgen.types import output_type
@@ -201,7 +202,9 @@ def _opened(
     about = instructions(offered, chosen, formulas) if given["describe"] else ""
     answer = given["answer"]
     kind = None if answer is None or isinstance(answer, str) else output_type(answer)
-    conversation = Conversation(_messages(prompt, about), output=kind)
+    conversation = Conversation(
+        _messages(prompt, about, None if api.answers_itself(model) else chosen), output=kind
+    )
     of_turn = {name: given[name] for name in _OF_TURN}
     rounds = _rounds(model, conversation, chosen, offered, max_rounds, of_turn, options)
     return rounds, CallRunner(offered, execute, timeout, on_error)
@@ -287,19 +290,30 @@ def _shown(format: ToolFormat, result: CallResult) -> dict[str, Any]:
     return {"role": format.result_role, "name": result.call.name, "content": content}
 
 
-def _messages(prompt: Prompt, about: str) -> list[dict[str, Any]]:
-    """The prompt as messages; what is said about the tools goes into the system message."""
+def _messages(prompt: Prompt, about: str, notation: ToolFormat | None) -> list[dict[str, Any]]:
+    """The prompt as messages; what is said about the tools goes into the system message.
+
+    Earlier calls are written in `notation`, that of the calls to come; a server writes them itself.
+    """
+    prompt = prompt_of(prompt)
     if isinstance(prompt, str):
         messages = [{"role": "user", "content": prompt}]
     else:
-        messages = [dict(message) for message in prompt if isinstance(message, Mapping)]
-        if not messages or len(messages) < len(prompt):
+        given = prompt if isinstance(prompt, Sequence) and not isinstance(prompt, bytes) else [prompt]
+        messages = [dict(message) for message in given if isinstance(message, Mapping)]
+        if not messages or len(messages) < len(given) or isinstance(prompt, Mapping):
             raise PromptError(
                 f"a prompt is a text or a list of messages, not {prompt!r:.60}",
                 hint='Messages look like {"role": "user", "content": "..."}.',
             )
-    if about and messages[0].get("role") == "system":
-        messages[0] = {**messages[0], "content": f"{messages[0].get('content', '')}\n\n{about}"}
+    if notation is not None:
+        messages = plain_messages(messages, notation)
+    first = messages[0]
+    if about and first.get("role") in ("system", "developer"):
+        (plain,) = plain_messages([first])
+        if about not in plain["content"]:  # it is there already where a conversation goes on
+            said = f"{plain['content']}\n\n{about}" if plain["content"] else about
+            messages[0] = {**first, "content": said}
     elif about:
         messages.insert(0, {"role": "system", "content": about})
     return messages
