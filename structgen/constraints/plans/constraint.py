@@ -292,7 +292,8 @@ def plan(
     Parameters
     ----------
     actions
-        Names, `Action`s with parameters, or a mapping: ``{"go": {"room": ["hall", "kitchen"]}, "wait": None}``.
+        Names, `Action`s with parameters, or a mapping: ``{"go": {"room": ["hall", "kitchen"]}, "wait": None}``. A list
+        in place of the inner mapping is the values of one parameter, which is called `value`.
     formula
         A formula of temporal logic on finite traces (`structgen.ltl`), as text or made by its functions; or several,
         all of which have to hold. Several are better than their conjunction: each has a small automaton of its own.
@@ -357,7 +358,7 @@ def _check_atoms(
             hint = (
                 f"Did you mean {' or '.join(near)}?"
                 if near
-                else f"There are {', '.join(sorted(known)[:8])}, ..."
+                else f"There are {', '.join(sorted(known)[:8])}{', ...' if len(known) > 8 else '.'}"
             )
             if world.labels is None or is_action:
                 raise OptionError(told, hint=hint)
