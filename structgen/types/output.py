@@ -35,7 +35,7 @@ from structgen.constraints.base import Constraint, is_type
 from structgen.constraints.choice import choice
 from structgen.constraints.composition import CappedReasoning, Reasoning
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
-from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
+from structgen.errors import OutputInvalid, SchemaError, StructgenError, TypeNotSupported
 
 from .blame import FAULTS, arguments_adapter, not_supported, show
 from .core_schemas import SchemaIndex
@@ -364,7 +364,9 @@ def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
     def validate(text: str) -> Any:
         try:
             return parse(text)
-        except (ValueError, RecursionError) as error:
+        except StructgenError:
+            raise
+        except Exception as error:  # validators are the user's code
             raise refusal(name, text, error) from error
 
     return validate
@@ -372,6 +374,13 @@ def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def refusal(name: str, text: str, error: Exception) -> OutputInvalid:
     """The error of a text that was to be a `name`, from what its validation raised."""
+    if not isinstance(error, (ValueError, RecursionError)):
+        return OutputInvalid(
+            f"a validator of {name} raised {_shown_error(error)}",
+            text=text,
+            hint="Validators refuse a value with ValueError or AssertionError. The cause of this error says where it "
+            "was raised.",
+        )
     if not isinstance(error, ValidationError):
         return OutputInvalid(
             f"the output cannot be read as {name}: {error}",
@@ -391,6 +400,13 @@ def refusal(name: str, text: str, error: Exception) -> OutputInvalid:
         text=text,
         hint="A Python validator refused it, or a limit that JSON Schema cannot state.",
     )
+
+
+def _shown_error(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its text is the user's code
+        return type(error).__name__
 
 
 def _is_text(annotation: Any) -> bool:
