@@ -7,16 +7,17 @@ Invariant: what the grammar means is settled when the constraint is made; its mi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from structgen.argument_names import checks_names
 from structgen.constraints.base import Constraint
-from structgen.errors import GrammarError, OptionError, with_kind
+from structgen.errors import EmptyConstraint, GrammarError, OptionError, with_kind
 
 from .ebnf import read_ebnf
+from .endless import endless_circle
 from .gbnf import read_gbnf
 from .indented import Indented
 from .ir import Body, Grammar, Indentation
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from .lark_loading import ImportPath
 
-__all__ = ["DEEPEST", "GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
+__all__ = ["DEEPEST", "UNCHECKED", "GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
 
 LexerRule = Literal["lark", "longest"]
 DEEPEST = 32
@@ -122,12 +123,30 @@ def _check_is_source(source: Any, function: str) -> None:
         )
 
 
+def _ending(constraint: GrammarConstraint) -> GrammarConstraint:
+    """The constraint; raises where its start can be seen to have no text that ends."""
+    circle = endless_circle(constraint.lower(), lambda: constraint.grammar)
+    if circle:
+        rule = next((one for one in constraint.grammar.rules if one.name == circle[0]), None)
+        place = rule and constraint.grammar.place(rule)
+        raise EmptyConstraint(
+            f"no text of the rule `{circle[0]}` ever ends: {' -> '.join(circle)}",
+            where=f"line {place.line}, column {place.column}" if place else None,
+            hint="Give one of these rules an alternative that needs none of them.",
+        )
+    return constraint
+
+
 _PATH = re.compile(r"[\w./\\-]+\.(?:lark|g|gbnf|ebnf|bnf|txt)")
 
 
 @checks_names
 def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in llama.cpp's GBNF; `start` is the rule that a whole text must be."""
+    return _ending(_gbnf(source, start=start))
+
+
+def _gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
     _check_is_source(source, "gbnf")
     try:
         return GrammarConstraint(read_gbnf(source, start), "GBNF")
@@ -138,6 +157,10 @@ def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
 @checks_names
 def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in XGrammar's EBNF; `start` is the rule that a whole text must be."""
+    return _ending(_ebnf(source, start=start))
+
+
+def _ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     _check_is_source(source, "ebnf")
     try:
         return GrammarConstraint(read_ebnf(source, start), "EBNF")
@@ -163,6 +186,29 @@ def lark(
     grammar allows at the place. `indenter` is one of lark's (``lark.indenter.PythonIndenter``); `import_paths` are
     folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule.
     """
+    return _ending(
+        _lark(
+            source,
+            start=start,
+            lexer=lexer,
+            contextual=contextual,
+            indenter=indenter,
+            import_paths=import_paths,
+            constraints=constraints,
+        )
+    )
+
+
+def _lark(
+    source: str,
+    *,
+    start: str = "start",
+    lexer: LexerRule = "lark",
+    contextual: bool = False,
+    indenter: Indenter | type[Indenter] | Indentation | None = None,
+    import_paths: Sequence[ImportPath] = (),
+    constraints: Mapping[str, Constraint] | None = None,
+) -> GrammarConstraint:
     from .lark import read_lark
     from .lark_direct import lower_plain
 
@@ -188,3 +234,7 @@ def lark(
     except GrammarError as error:
         raise is_like_gbnf(source) or error from None
     return GrammarConstraint(grammar, "Lark")
+
+
+UNCHECKED: Mapping[str, Callable[..., GrammarConstraint]] = {"gbnf": _gbnf, "ebnf": _ebnf, "lark": _lark}
+"""The same functions without the check for an end, for those who report all that is odd about a grammar."""
