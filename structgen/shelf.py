@@ -250,13 +250,14 @@ _MAY_BE_NONE = ("aliases", "functions", "schemas")
 
 
 def _listed(kind: str, given: Iterable[str]) -> tuple[str, ...]:
-    listed = (given,) if isinstance(given, str) else tuple(given)
+    is_list = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
+    listed = tuple(given) if is_list else ()
     for name in listed:
         if not isinstance(name, str) or not name or "\0" in name or not name.isprintable():
             raise OptionError(
                 f"{kind} has {with_kind(name)}, which is no name", hint="Names are printable text."
             )
-    if isinstance(given, str) or (not listed and kind not in _MAY_BE_NONE):
+    if not is_list or (not listed and kind not in _MAY_BE_NONE):
         raise OptionError(
             f"{kind} is {given!r:.60}; it takes a list of names, of which there is at least one",
             hint=f'Write {kind}=["name", ...], or leave it out where any name may stand.',

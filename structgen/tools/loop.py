@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from structgen import api
 from structgen.argument_names import checks_names
 from structgen.constraints.base import Operand
-from structgen.errors import OptionError, OutputInvalid, PromptError
+from structgen.errors import OptionError, OutputInvalid, PromptError, StructgenError
 from structgen.models.messages import plain_messages, prompt_of
 from structgen.results import Result
 from structgen.sampling.options import make_options
@@ -114,9 +114,10 @@ def run_tools(
     Raises:
         OptionError: An option is unusable, or a tool has no function and there is no `execute`.
         UnsatisfiableFormula: No calls satisfy the order within `max_rounds`.
-        Truncated, DeadEnd: A turn did not come to its end, as in `structgen.generate`.
+        Truncated, DeadEnd: A turn did not come to its end, as in `structgen.generate`. The `partial` of the error is
+            the conversation up to that turn, with the results of the calls that were made.
     """
-    rounds, runner = _opened(model, prompt, definitions, locals())
+    rounds, runner, so_far = _opened(model, prompt, definitions, locals())
     try:
         step = next(rounds)
         while True:
@@ -128,6 +129,9 @@ def run_tools(
     except StopIteration as ended:
         conversation: Conversation = ended.value
         return conversation
+    except StructgenError as error:
+        error.partial = so_far
+        raise
     finally:
         runner.close()
 
@@ -159,7 +163,7 @@ async def run_tools_async(
     Turns are generated in a thread. Async tools are awaited in the caller's event loop, all others run in threads.
     Cancelling stops the generation between two tokens, and cancels an async tool; a tool in a thread goes on.
     """
-    rounds, runner = _opened(model, prompt, definitions, locals())
+    rounds, runner, so_far = _opened(model, prompt, definitions, locals())
     stop = threading.Event()
     try:
         step = next(rounds)
@@ -172,14 +176,20 @@ async def run_tools_async(
     except StopIteration as ended:
         conversation: Conversation = ended.value
         return conversation
+    except StructgenError as error:
+        error.partial = so_far
+        raise
     finally:
         stop.set()
 
 
 def _opened(
     model: LanguageModel, prompt: Prompt, definitions: Sequence[Any], given: Mapping[str, Any]
-) -> tuple[_Rounds, CallRunner]:
-    """The rounds and what runs their calls, with everything checked that can be. `given` are the caller's arguments."""
+) -> tuple[_Rounds, CallRunner, Conversation]:
+    """The rounds, what runs their calls, and the conversation that grows, with everything checked that can be.
+
+    `given` are the caller's arguments.
+    """
     max_rounds, timeout, on_error, execute = (
         given[name] for name in ("max_rounds", "timeout", "on_error", "execute")
     )
@@ -207,7 +217,7 @@ def _opened(
     )
     of_turn = {name: given[name] for name in _OF_TURN}
     rounds = _rounds(model, conversation, chosen, offered, max_rounds, of_turn, options)
-    return rounds, CallRunner(offered, execute, timeout, on_error)
+    return rounds, CallRunner(offered, execute, timeout, on_error), conversation
 
 
 _OF_TURN = (

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from structgen.errors import Truncated
 from structgen.tools import Conversation, run_tools, run_tools_async
 
 from .test_calling import call, run_once, scripted
@@ -176,3 +177,17 @@ def test_an_async_tool_that_ends_the_program_ends_it(kind: type[BaseException], 
     text = turn("stay", "leave") if several else turn("leave")
     with pytest.raises(kind):
         run_tools(scripted(text, "Done."), "Go.", [leave, stay])
+
+
+def test_a_turn_that_fails_does_not_lose_the_calls_before_it() -> None:
+    def pay(n: int) -> str:
+        """Pay."""
+        return "paid"
+
+    long = "x" * 900
+    for use in (run_tools, lambda *given, **more: asyncio.run(run_tools_async(*given, **more))):
+        with pytest.raises(Truncated) as caught:
+            use(scripted(turn("pay"), long), "Go.", [pay], max_tokens=100)
+        so_far = caught.value.partial
+        assert isinstance(so_far, Conversation) and [one.value for one in so_far.results] == ["paid"]
+        assert so_far.messages[-1]["content"] == "<tool_response>\npaid\n</tool_response>"
