@@ -246,6 +246,7 @@ def run_batch(
 ) -> list[Result[Any]]:
     """One result per prompt, drawn together in one batch; `attempts` of the options draws failed ones again."""
     check_model(model)
+    _check_cancel(cancel)
     known: dict[int, Any] = {}
     for prompt in prompts:
         if id(prompt) not in known:
@@ -343,6 +344,7 @@ def _steps(
 ) -> Iterator[Any]:
     """The generation step by step: each has the text so far, the last one the generation."""
     check_model(model)
+    _check_cancel(cancel)
     options.setdefault("exact_weight", False)
     if options.pop("n", None) is not None:
         raise OptionError(
@@ -402,6 +404,11 @@ def check_model(model: Any, needs_logits: str = "") -> None:
             f"the first argument is {a_kind(model)}, not a model",
             hint="Make one with structgen.load(), structgen.wrap(model, tokenizer) or structgen.connect(url).",
         )
+
+
+def _check_cancel(cancel: Any) -> None:
+    if cancel is not None and not callable(cancel):
+        raise OptionError(f"cancel is {a_kind(cancel)}; it is a function that says whether to stop")
 
 
 def check_describe(describe: Any) -> None:

@@ -124,3 +124,25 @@ def test_signatures_and_documentation_stay() -> None:
     assert pickle.loads(pickle.dumps(sg.lark)) is sg.lark
     assert pickle.loads(pickle.dumps(sg.SMC(particles=3))) == sg.SMC(particles=3)
     assert issubclass(OptionError, StructgenError)
+
+
+@pytest.mark.parametrize(
+    ("make", "hint"),
+    [
+        (lambda: sg.ltl.automaton("F a", alphabets="one-hot"), "Did you mean alphabet?"),
+        (lambda: sg.ltl.satisfiable("F a", alphbet="one-hot"), "Did you mean alphabet?"),
+        (lambda: sg.ltl.parse("F a", dialekt="spot"), "Did you mean dialect?"),
+        (lambda: sg.monitors.judge(print, nam="x"), "Did you mean name?"),
+        (lambda: sg.diffusion.load("x", mask="y"), "mask_id"),
+    ],
+)
+def test_packages_too(make: Callable[[], Any], hint: str) -> None:
+    with pytest.raises(OptionError, match="has no argument") as caught:
+        make()
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("use", [sg.run, sg.stream])
+def test_a_cancel_that_is_no_function(use: Any) -> None:
+    with pytest.raises(OptionError, match="cancel is an int"):
+        use(MODEL, "?", int, cancel=5)

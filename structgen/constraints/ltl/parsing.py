@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, get_args
 
+from structgen.argument_names import checks_names
 from structgen.errors import FormulaSyntaxError, OptionError
 
 from .formula import FALSE, LAST, TRUE, Formula, Op, all_of, any_of, atom, make
@@ -61,6 +62,7 @@ class _Token(NamedTuple):
     name: str = ""
 
 
+@checks_names
 def parse(text: str, *, dialect: Dialect = "structgen") -> Formula:
     """The formula that `text` says, just as it is written.
 
