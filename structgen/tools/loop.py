@@ -199,6 +199,10 @@ def _opened(
         isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0
     ):
         raise OptionError(f"timeout is {timeout!r:.60}; it is a number of seconds above 0, or None")
+    if timeout is not None and timeout > threading.TIMEOUT_MAX:
+        timeout = None
+    if not isinstance(given["describe"], bool):
+        raise OptionError(f"describe is {given['describe']!r:.60}; it is True or False")
     if on_error not in ("report", "raise"):
         raise OptionError(f"on_error is {on_error!r:.60}; it is 'report' or 'raise'")
     if execute is not None and not callable(execute):

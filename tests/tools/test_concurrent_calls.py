@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from structgen.errors import Truncated
+from structgen.errors import OptionError, Truncated
 from structgen.tools import Conversation, run_tools, run_tools_async
 
 from .test_calling import call, run_once, scripted
@@ -191,3 +191,17 @@ def test_a_turn_that_fails_does_not_lose_the_calls_before_it() -> None:
         so_far = caught.value.partial
         assert isinstance(so_far, Conversation) and [one.value for one in so_far.results] == ["paid"]
         assert so_far.messages[-1]["content"] == "<tool_response>\npaid\n</tool_response>"
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e300, threading.TIMEOUT_MAX])
+def test_a_time_that_never_ends(timeout: float) -> None:
+    async def quick() -> int:
+        return 3
+
+    def plain() -> int:
+        return 3
+
+    for tool in (quick, plain):
+        assert run_once(tool, call(tool.__name__), timeout=timeout).content == "3"
+    with pytest.raises(OptionError, match="describe is 'x'"):
+        run_tools(scripted("Done."), "Go.", [quick], describe="x")  # type: ignore[arg-type]

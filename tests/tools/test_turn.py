@@ -212,6 +212,8 @@ def test_texts_that_are_no_whole_turn(text: str) -> None:
         ({"reasoning": 0}, "reasoning is 0; it is True, False"),
         ({"max_reasoning": 9}, "max_reasoning is 9 without reasoning\nGive reasoning=True"),
         ({"max_reasoning": 0, "tool_choice": "none"}, "max_reasoning is 0 without reasoning"),
+        ({"parallel": "x"}, "parallel is 'x'; it is True, False or None"),
+        ({"tool_choice": {"function": {"name": "weather"}}}, "Write tool_choice='weather'."),
         ({"answer": "yes", "max_text": 5}, "max_text is 5, but with answer= there is no free text"),
     ],
 )
