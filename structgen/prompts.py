@@ -30,7 +30,7 @@ from structgen.sampling.options import ALIASES, OPTION_NAMES, RENAMED_OPTIONS, m
 from structgen.streams import AsyncStream, ItemStream, Stream
 from structgen.templates import compile_template, render_template, warn_of_unused
 from structgen.types import OutputType, output_type
-from structgen.types.names import hint_for, undefined_names
+from structgen.types.names import enclosing_names, hint_for, undefined_names
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
@@ -406,7 +406,7 @@ def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]
             f"{function.__qualname__} has no return annotation",
             hint="The return annotation is the output type; write `-> str` for free text.",
         )
-    local_names = {**_enclosing_names(function), **local_names}
+    local_names = {**enclosing_names(function), **local_names}
     try:
         return get_type_hints(_OnlyReturn(function), localns=local_names, include_extras=True)["return"]
     except NameError as error:
@@ -421,22 +421,6 @@ def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]
             f"the return annotation {annotation!r:.80} of {function.__qualname__} cannot be read: {error}",
             hint="Write a type, such as `-> Person` or `-> list[str]`.",
         ) from error
-
-
-def _enclosing_names(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names of the functions around `function` that are running, the innermost first.
-
-    An annotation that is a text keeps no names alive, but where a decorator runs, the functions around it do, too.
-    """
-    names: dict[str, Any] = {}
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    frame = sys._getframe(1)
-    while code is not None and frame is not None:
-        around = f"{frame.f_code.co_qualname}.<locals>."
-        if frame.f_code.co_filename == code.co_filename and function.__qualname__.startswith(around):
-            names = {**frame.f_locals, **names}
-        frame = frame.f_back  # type: ignore[assignment]
-    return names
 
 
 class _OnlyReturn:

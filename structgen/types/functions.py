@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from structgen.brief import brief, cut
 from structgen.errors import OutputInvalid, TypeNotSupported
 
+from .names import enclosing_names, hint_for
+
 __all__ = [
     "BoundCall",
     "arguments_model",
@@ -79,10 +81,20 @@ def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotation of each parameter that is open; Any without one."""
+    plain = _unwrapped(function)
     try:
-        hints = get_type_hints(_unwrapped(function), include_extras=True)
+        try:
+            hints = get_type_hints(plain, include_extras=True)
+        except NameError:  # annotations may be texts that name what is local to the functions around it
+            hints = get_type_hints(plain, localns=enclosing_names(plain), include_extras=True)
         return {name: hints.get(name, Any) for name in _parameters(function)}
-    except (NameError, TypeError, ValueError, AttributeError, SyntaxError) as error:
+    except NameError as error:
+        name, scope = str(error.name), getattr(plain, "__qualname__", "")
+        raise TypeNotSupported(
+            f"an annotation of {name_of(function)} names {name}, which is not defined",
+            hint=hint_for(name, getattr(plain, "__module__", None), scope),
+        ) from error
+    except (TypeError, ValueError, AttributeError, SyntaxError) as error:
         raise TypeNotSupported(
             f"the parameters of {name_of(function)} cannot be read: {error}",
             hint="Give a Python function whose annotations are defined where it is.",
