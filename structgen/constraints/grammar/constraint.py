@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from structgen.argument_names import checks_names
 from structgen.constraints.base import Constraint
-from structgen.errors import EmptyConstraint, GrammarError, OptionError, with_kind
+from structgen.errors import EmptyConstraint, GrammarError, OptionError, a_kind, with_kind
 
 from .ebnf import read_ebnf
 from .endless import endless_circle
@@ -213,6 +213,15 @@ def _lark(
     from .lark_direct import lower_plain
 
     _check_is_source(source, "lark")
+    if not isinstance(contextual, bool):
+        raise OptionError(f"contextual is {contextual!r:.40}; it is True or False")
+    if constraints is not None and not isinstance(constraints, Mapping):
+        raise OptionError(
+            f"constraints is {a_kind(constraints)}; it is a dict from the names after @ to constraints",
+            hint='Such as {"name": structgen.regex("[a-z]+")}.',
+        )
+    if isinstance(import_paths, str | PurePath) or not isinstance(import_paths, Sequence):
+        raise OptionError(f"import_paths is {with_kind(import_paths)}; it is a list of folders")
     if lexer not in ("lark", "longest"):
         raise OptionError(f"there is no lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
     direct = lexer == "longest" and indenter is None and not import_paths

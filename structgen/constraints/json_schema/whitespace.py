@@ -41,6 +41,15 @@ class Whitespace:
     indentation: int = 64
     """Flexible: most blanks after a line end."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "indent", _indent(self.indent))
+        if self.separators is not None:
+            object.__setattr__(self, "separators", _separators(self.separators))
+        for name in ("blanks", "indentation"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_BLANKS:
+                raise OptionError(f"{name}={value!r} is not a number of blanks from 0 to {_MOST_BLANKS:,}")
+
     @staticmethod
     def written(
         indent: int | str | None = None, separators: tuple[str, str] | list[str] | None = None
@@ -63,9 +72,6 @@ class Whitespace:
     @staticmethod
     def flexible(blanks: int = 4, indentation: int = 64) -> Whitespace:
         """In each gap at most `blanks` blanks, and perhaps a line end with at most `indentation` blanks after it."""
-        for name, value in (("blanks", blanks), ("indentation", indentation)):
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_BLANKS:
-                raise OptionError(f"{name}={value!r} is not a number of blanks from 0 to {_MOST_BLANKS:,}")
         return Whitespace(None, None, blanks, indentation)
 
     @staticmethod
