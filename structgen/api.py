@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, overload
 import numpy as np
 
 from structgen import reasking
+from structgen.argument_names import checks_names
 from structgen.constraints.composition import CappedReasoning
 from structgen.errors import OptionError, PromptError, StructgenError, a_kind
 from structgen.matcher import open_matcher
@@ -33,6 +34,7 @@ __all__ = [
     "AnsweringModel",
     "answers_itself",
     "asked_with",
+    "check_describe",
     "check_model",
     "encoded",
     "generate",
@@ -105,6 +107,7 @@ def generate(
     n: int | None = ...,
     **options: Any,
 ) -> Any: ...
+@checks_names
 def generate(
     model: LanguageModel,
     prompt: Prompt,
@@ -170,6 +173,7 @@ def run(
     cancel: Cancel | None = ...,
     **options: Any,
 ) -> Any: ...
+@checks_names
 def run(
     model: LanguageModel,
     prompt: Prompt,
@@ -186,7 +190,7 @@ def run(
     and ends the generation where it returns True.
     """
     kind = _kind(output)
-    each = several(make_options(options), n)
+    each = several(make_options(options, ("describe", "n", "cancel")), n)
     asked = asked_with(model, prompt, kind, describe)
     results = run_batch(model, [asked] * len(each), kind, each, cancel=cancel)
     return results[0] if n is None else results
@@ -242,6 +246,7 @@ def run_batch(
 ) -> list[Result[Any]]:
     """One result per prompt, drawn together in one batch; `attempts` of the options draws failed ones again."""
     check_model(model)
+    _check_cancel(cancel)
     known: dict[int, Any] = {}
     for prompt in prompts:
         if id(prompt) not in known:
@@ -275,6 +280,7 @@ def run_encoded(
     return reasking.answers(model, prompts, output, options, draw)
 
 
+@checks_names
 def stream(
     model: LanguageModel,
     prompt: Prompt,
@@ -295,6 +301,7 @@ def stream(
     return Stream(kind, _steps(model, prompt, kind, describe, cancel, options))
 
 
+@checks_names
 def stream_items(
     model: LanguageModel,
     prompt: Prompt,
@@ -337,12 +344,13 @@ def _steps(
 ) -> Iterator[Any]:
     """The generation step by step: each has the text so far, the last one the generation."""
     check_model(model)
+    _check_cancel(cancel)
     options.setdefault("exact_weight", False)
     if options.pop("n", None) is not None:
         raise OptionError(
             "a stream is of one text, so it takes no n", hint="Call generate(..., n=...) or run."
         )
-    chosen = make_options(options)
+    chosen = make_options(options, ("describe", "cancel", "path"))
     asked = asked_with(model, prompt, kind, describe)
     if answers_itself(model):
         _check_answerable(kind)
@@ -398,12 +406,24 @@ def check_model(model: Any, needs_logits: str = "") -> None:
         )
 
 
+def _check_cancel(cancel: Any) -> None:
+    if cancel is not None and not callable(cancel):
+        raise OptionError(f"cancel is {a_kind(cancel)}; it is a function that says whether to stop")
+
+
+def check_describe(describe: Any) -> None:
+    """Raise where the option `describe` is neither a truth value nor None."""
+    if describe is not None and not isinstance(describe, bool):
+        raise OptionError(f"describe is {describe!r:.40}; it is True, False or None")
+
+
 def asked_with(model: Any, prompt: Prompt, kind: OutputType, describe: bool | None) -> Prompt:
     """Return the prompt, with what the type says about itself if `describe` says so, or helps where it says nothing.
 
     It helps small models with the fields of one object, and harms with a choice of several, and beside worked examples
     (docs/types.md has the figures). Requests to servers carry the schema.
     """
+    check_describe(describe)
     prompt = prompt_of(prompt)
     if describe is None:
         is_plain = isinstance(prompt, str) or (

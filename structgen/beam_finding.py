@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model
+from structgen.argument_names import checks_names
 from structgen.brief import brief, short_repr
 from structgen.errors import DeadEnd, LimitExceeded, OptionError, OutputInvalid
 from structgen.notebook import card, plain, table
@@ -62,6 +63,7 @@ class FoundTexts(list[Found]):
         return f", stopped by {self.stopped}" if self.stopped else ""
 
 
+@checks_names
 def beam(
     model: LanguageModel,
     prompt: Prompt,

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_origin, overload
 
 from structgen.api import check_model, described
+from structgen.argument_names import checks_names
 from structgen.constraints.base import Literal as LiteralText
 from structgen.constraints.choice import choice
-from structgen.errors import DeadEnd, LimitExceeded, OptionError, with_kind
+from structgen.errors import DeadEnd, LimitExceeded, OptionError, a_kind, with_kind
 from structgen.matcher import Matcher
 from structgen.notebook import bar, card, plain, table
 from structgen.sampling.path_scores import all_paths, likelihoods, log_sum
@@ -123,6 +124,7 @@ def classify(
     end: bool | None = ...,
     describe: bool | None = ...,
 ) -> Any: ...
+@checks_names
 def classify(
     model: LanguageModel,
     prompt: Any,
@@ -228,6 +230,17 @@ def _read_labels(labels: Any) -> tuple[dict[str, Any], dict[str, str]]:
         values = None if labels is None or isinstance(labels, str | bytes) else labels_of(labels)
     except TypeError:
         values = None
+    is_type = isinstance(labels, type) or get_origin(labels) is not None  # some of them can be iterated over
+    if (
+        values is None
+        and isinstance(labels, Iterable)
+        and not isinstance(labels, str | bytes)
+        and not is_type
+    ):
+        raise OptionError(
+            f"labels is {a_kind(labels)}, not a list",
+            hint=f"Write {'sorted' if isinstance(labels, Set) else 'list'}(...) around it.",
+        )
     if values is None:
         raise OptionError(f"labels is {with_kind(labels)}, which has no finite list of texts", hint=_FORM)
     return values, {}

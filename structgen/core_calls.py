@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from structgen import _core
+from structgen.argument_names import checks_names
 from structgen.errors import LimitExceeded, OptionError, Stopped, with_kind
 
 __all__ = ["StopFlag", "call_limits"]
@@ -21,6 +22,7 @@ StopFlag = _core.StopFlag
 
 
 @contextmanager
+@checks_names
 def call_limits(
     *, cpu_seconds: float | None = None, seconds: float | None = None, stop: StopFlag | None = None
 ) -> Iterator[None]:

@@ -175,7 +175,8 @@ class StructgenError(Exception):
     account: Any = None
     """Of `sample`: what it took until then (calls, attempts, seconds, `stopped`). Of a server: its `remote.Account`."""
     partial: Any = None
-    """Of `sample`, where it failed in the middle: the `Posterior` of what had been drawn."""
+    """Of `sample`, where it failed in the middle: the `Posterior` of what had been drawn. Of `run_tools`: the
+    `Conversation` before the turn that failed."""
     item: int | None = None
     """Of several items, as `map` takes them or ``n=`` draws them: the one that failed, from 0."""
     results: list[Any] | None = None

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError
 from structgen.models.base import LanguageModel
 from structgen.models.processed import ProcessedModel
@@ -38,6 +39,7 @@ _COMPARED = 7
 """Prefixes beside the prompt itself, those visited last."""
 
 
+@checks_names_of_init
 class KnownLaws:
     """What walks have learned under one prompt, constraint and set of options; a new one knows nothing.
 

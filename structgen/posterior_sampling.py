@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model
+from structgen.argument_names import checks_names
 from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, a_kind
 from structgen.known_laws import KnownLaws
 from structgen.posterior import Posterior
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["KnownLaws", "sample", "sample_async"]
 
 
+@checks_names
 def sample(
     model: LanguageModel,
     prompt: Prompt,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 
 from structgen import api
 from structgen.brief import cut
-from structgen.errors import OptionError, PromptError, StructgenError, a_kind, did_you_mean
+from structgen.errors import OptionError, PromptError, StructgenError, a_kind, did_you_mean, with_kind
 from structgen.progress import ProgressBar
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
@@ -30,7 +30,7 @@ from structgen.sampling.options import ALIASES, OPTION_NAMES, RENAMED_OPTIONS, m
 from structgen.streams import AsyncStream, ItemStream, Stream
 from structgen.templates import compile_template, render_template, warn_of_unused
 from structgen.types import OutputType, output_type
-from structgen.types.names import hint_for, undefined_names
+from structgen.types.names import enclosing_names, hint_for, undefined_names
 
 if TYPE_CHECKING:
     from structgen.models.base import LanguageModel, Prompt
@@ -65,6 +65,9 @@ def prompt(
             hint="Write @prompt(model) above the function.",
         )
     api.check_model(model)
+    api.check_describe(describe)
+    if system is not None and not isinstance(system, str):
+        raise OptionError(f"system is {with_kind(system)}; it is a template, a text")
     _check_options(options)  # a misspelt option shows here
     local_names = sys._getframe(1).f_locals
 
@@ -86,6 +89,7 @@ class PromptFunction(Generic[R]):
         describe: bool | None = None,
         local_names: dict[str, Any] | None = None,
     ) -> None:
+        _check_function(function)
         functools.update_wrapper(self, function)
         self.model = model
         self._given = options
@@ -184,8 +188,8 @@ class PromptFunction(Generic[R]):
             StructgenError: The error of the first item that failed, when its batch is done. `item` is its number, from
                 0; `results` are the values and errors of all items up to the end of that batch.
         """
-        if batch_size < 1:
-            raise OptionError(f"batch_size is {batch_size!r}; it must be 1 or more")
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+            raise OptionError(f"batch_size is {batch_size!r:.40}; it must be a whole number of 1 or more")
         if options.pop("n", None) is not None:
             raise OptionError(
                 "map draws one value per item, so it takes no n", hint="Name an item several times."
@@ -336,7 +340,7 @@ def _values(results: Result[Any] | list[Result[Any]]) -> Any:
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    make_options(_without_n(options))
+    make_options(_without_n(options), ("system", "describe", "n"))
     if "n" in options:
         api.several(SamplingOptions(), options["n"])
 
@@ -380,6 +384,20 @@ def _restored(
     return found if options is None else found._with_given(options)
 
 
+def _check_function(function: Any) -> None:
+    """Refuse what is no function: its docstring would not be the prompt, or its parameters not those of a call."""
+    if isinstance(function, (classmethod, staticmethod)):
+        kind = type(function).__name__
+        raise PromptError(
+            f"@prompt(model) was given a {kind}", hint=f"Write @{kind} above @prompt(model), not below it."
+        )
+    if not inspect.isroutine(inspect.unwrap(function)):
+        raise PromptError(
+            f"@prompt(model) was given {with_kind(function)}, not a function",
+            hint="Write @prompt(model) above a function with a docstring and a return annotation.",
+        )
+
+
 def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]) -> Any:
     """The return annotation, names of the enclosing function included."""
     annotation = function.__annotations__.get("return")
@@ -388,7 +406,7 @@ def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]
             f"{function.__qualname__} has no return annotation",
             hint="The return annotation is the output type; write `-> str` for free text.",
         )
-    local_names = {**_enclosing_names(function), **local_names}
+    local_names = {**enclosing_names(function), **local_names}
     try:
         return get_type_hints(_OnlyReturn(function), localns=local_names, include_extras=True)["return"]
     except NameError as error:
@@ -403,22 +421,6 @@ def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]
             f"the return annotation {annotation!r:.80} of {function.__qualname__} cannot be read: {error}",
             hint="Write a type, such as `-> Person` or `-> list[str]`.",
         ) from error
-
-
-def _enclosing_names(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names of the functions around `function` that are running, the innermost first.
-
-    An annotation that is a text keeps no names alive, but where a decorator runs, the functions around it do, too.
-    """
-    names: dict[str, Any] = {}
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    frame = sys._getframe(1)
-    while code is not None and frame is not None:
-        around = f"{frame.f_code.co_qualname}.<locals>."
-        if frame.f_code.co_filename == code.co_filename and function.__qualname__.startswith(around):
-            names = {**frame.f_locals, **names}
-        frame = frame.f_back  # type: ignore[assignment]
-    return names
 
 
 class _OnlyReturn:

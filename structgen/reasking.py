@@ -111,12 +111,14 @@ class _Row:
         count = len(self.account.attempts)
         why = f"{self.stopped[:1].upper()}{self.stopped[1:]}." if self.stopped else ""
         hint = f"{why or 'The budget of attempts is spent; attempts= raises it.'} {error.hint or ''}"
-        return type(error)(
+        found = type(error)(
             f"no valid answer in {count} attempt{'s' * (count != 1)}; the last: {error.message}",
             text=error.text,
             result=error.result,
             hint=hint.rstrip(),
         )
+        found.__cause__ = error.__cause__
+        return found
 
 
 def answers(

@@ -20,6 +20,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
+from structgen.argument_names import checks_names
 from structgen.brief import short_repr
 from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, gbnf, lark
 from structgen.errors import OptionError, did_you_mean, with_kind
@@ -174,11 +175,13 @@ class _Shelf(Mapping[str, ShelfGrammar]):
         return card("Grammars", "sg.grammar(name, start=...)", table(("name", "what it is", "starts"), rows))
 
 
+@checks_names
 def grammars() -> Mapping[str, ShelfGrammar]:
     """Return what there is, by name."""
     return _Shelf()
 
 
+@checks_names
 def grammar(
     name: str,
     *,
@@ -247,13 +250,14 @@ _MAY_BE_NONE = ("aliases", "functions", "schemas")
 
 
 def _listed(kind: str, given: Iterable[str]) -> tuple[str, ...]:
-    listed = (given,) if isinstance(given, str) else tuple(given)
+    is_list = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
+    listed = tuple(given) if is_list else ()
     for name in listed:
         if not isinstance(name, str) or not name or "\0" in name or not name.isprintable():
             raise OptionError(
                 f"{kind} has {with_kind(name)}, which is no name", hint="Names are printable text."
             )
-    if isinstance(given, str) or (not listed and kind not in _MAY_BE_NONE):
+    if not is_list or (not listed and kind not in _MAY_BE_NONE):
         raise OptionError(
             f"{kind} is {given!r:.60}; it takes a list of names, of which there is at least one",
             hint=f'Write {kind}=["name", ...], or leave it out where any name may stand.',

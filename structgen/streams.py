@@ -142,7 +142,7 @@ class ItemStream(_Growing[T]):
             for index, value, error in found:
                 refused = None if index == 0 else refused  # another attempt
                 if error is not None and refused is None:
-                    refused = self._refusal(index, error)
+                    refused = refusal(f"item {index} of {self._kind.name}", self.text, error)
                     if self._is_last_attempt:
                         raise refused from error
                 if refused is not None:
@@ -159,11 +159,6 @@ class ItemStream(_Growing[T]):
                 yield value
             if result is not None and result.error is not None:
                 raise result.error
-
-    def _refusal(self, index: int, error: Exception) -> Exception:
-        if isinstance(error, (ValueError, RecursionError)):
-            return refusal(f"item {index} of {self._kind.name}", self.text, error)
-        return error  # a fault in the user's validator
 
 
 class AsyncStream(AsyncIterator[T], Generic[T]):

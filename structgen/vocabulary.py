@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
-from structgen.errors import OptionError, VocabularyError, VocabularyMismatch, did_you_mean
+from structgen.argument_names import checks_names
+from structgen.errors import OptionError, VocabularyError, VocabularyMismatch, a_kind, did_you_mean, with_kind
 
 __all__ = ["Vocabulary"]
 
@@ -69,6 +70,13 @@ class Vocabulary:
         specials: Mapping[str, int] | None = None,
     ) -> None:
         self.limits = _checked_limits(limits or {})
+        if not isinstance(tokens, Sequence) or isinstance(tokens, str | bytes):
+            raise OptionError(f"tokens is {a_kind(tokens)}; it is a list of the bytes of each token")
+        if not isinstance(eos_ids, Iterable) or isinstance(eos_ids, str | bytes):
+            raise OptionError(
+                f"eos_ids is {with_kind(eos_ids)}; it is a list of ids",
+                hint=f"Write [{eos_ids}]." if isinstance(eos_ids, int) else None,
+            )
         self.eos_ids = tuple(dict.fromkeys(eos_ids))
         self.size = len(tokens) if size is None else size
         self.words = (self.size + 31) // 32
@@ -78,6 +86,7 @@ class Vocabulary:
         self._encoder = encoder
 
     @classmethod
+    @checks_names
     def from_tokens(
         cls,
         tokens: Sequence[bytes | None],
@@ -94,17 +103,21 @@ class Vocabulary:
         return cls(tokens, eos_ids, size=size, specials=specials)
 
     @classmethod
+    @checks_names
     def of_bytes(cls, specials: Iterable[str] = ()) -> Vocabulary:
         """Each byte is a token, 256 ends a text, `specials` are the tokens from 257 on: to try constraints out.
 
         ``Matcher(constraint, Vocabulary.of_bytes()).explain(text)`` needs neither a tokenizer nor a model.
         """
+        if not isinstance(specials, Iterable):
+            raise OptionError(f"specials is {with_kind(specials)}; it is a list of texts")
         names = (specials,) if isinstance(specials, str) else tuple(specials)
         tokens = [*(bytes([byte]) for byte in range(256)), *[None] * (1 + len(names))]
         ids = {name: 257 + place for place, name in enumerate(names)}
         return cls(tokens, [256], encoder=_bytes_of, specials=ids)
 
     @classmethod
+    @checks_names
     def from_tokenizer(
         cls, tokenizer: Any, *, size: int | None = None, eos_ids: Iterable[int] | None = None
     ) -> Vocabulary:

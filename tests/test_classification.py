@@ -214,6 +214,10 @@ def test_what_is_shown() -> None:
         (str, "which has no finite list of texts"),
         ({"a": 3}, "the description of 'a' is 3"),
         (sg.choice(["a"]), "which has no finite list of texts"),
+        (list[bool], "which has no finite list of texts"),
+        ({"a", "b"}, "labels is a set, not a list"),
+        ((text for text in "ab"), "labels is a generator, not a list"),
+        (np.array(["a", "b"]), "labels is a ndarray, not a list"),
     ],
 )
 def test_bad_labels(labels: Any, message: str) -> None:

@@ -47,6 +47,20 @@ def closed() -> sqlite3.Connection:
         (lambda: sg.infill(MODEL, "a {{b}}", b=int, temperature=0), "no hole 'temperature'", "options="),
         (lambda: sg.stream_items(MODEL, "?", Party, path="guest"), "no list at 'guest'", "guests"),
         (lambda: sg.load(3), "is an int", "path"),
+        (lambda: sg.regex("a", flags="i"), "flags is 'i', a str", "re.IGNORECASE"),  # type: ignore[arg-type]
+        (lambda: sg.lark("start: @x", constraints=5), "constraints is an int", "structgen.regex"),  # type: ignore[arg-type]
+        (lambda: sg.lark("start: /a/", contextual="x"), "contextual is 'x'", None),  # type: ignore[arg-type]
+        (lambda: sg.lark("start: /a/", import_paths="."), "import_paths is '.'", None),
+        (lambda: sg.lark("start: /a/", import_paths=5), "import_paths is 5", None),  # type: ignore[arg-type]
+        (lambda: sg.Vocabulary.of_bytes(5), "specials is 5", None),  # type: ignore[arg-type]
+        (lambda: sg.Vocabulary.from_tokens(5, [1]), "tokens is an int", None),  # type: ignore[arg-type]
+        (lambda: sg.Vocabulary.from_tokens([b"a"], 5), "eos_ids is 5", "[5]"),  # type: ignore[arg-type]
+        (lambda: sg.Whitespace(indent="x"), "an indentation is", None),
+        (lambda: sg.Whitespace(indent=99), "an indentation is", None),  # type: ignore[arg-type]
+        (lambda: sg.Whitespace(separators=5), "separators=5", "json.dumps"),  # type: ignore[arg-type]
+        (lambda: sg.Whitespace(separators=("a", "b")), "separators=('a', 'b')", "json.dumps"),
+        (lambda: sg.Whitespace(blanks="x"), "blanks='x'", None),  # type: ignore[arg-type]
+        (lambda: sg.plan(["a"], format=sg.PlanFormat(write=5)), "write is an int", None),  # type: ignore[arg-type]
         (lambda: sg.load(__file__), "is a file", "folder"),
     ],
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
 from typing import Any, Literal
@@ -402,3 +403,54 @@ def test_several_values_of_a_call() -> None:
         """Ann {{ n }}"""
 
     assert named(n=3) == Person(name="Ann", age=3), "a parameter hides an option of its name"
+
+
+@pytest.mark.parametrize(
+    ("given", "what", "hint"),
+    [
+        (classmethod(lambda cls: None), "was given a classmethod", "Write @classmethod above @prompt(model)"),
+        (staticmethod(lambda: None), "was given a staticmethod", "Write @staticmethod above @prompt(model)"),
+        (functools.partial(print, 1), "a partial, not a function", "above a function"),
+        (int, "a type, not a function", "above a function"),
+        (5, "5, an int, not a function", "above a function"),
+    ],
+)
+def test_things_that_are_no_function(given: Any, what: str, hint: str) -> None:
+    with pytest.raises(PromptError) as caught:
+        sg.prompt(ScriptedModel("x"))(given)
+    assert what in caught.value.message
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("options", [{"system": 3}, {"describe": "yes"}, {"describe": 1}])
+def test_options_of_the_decorator_are_checked(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
+        sg.prompt(ScriptedModel("x"), **options)
+
+
+@pytest.mark.parametrize("size", [0, -1, "2", True, None, 1.0])
+def test_the_size_of_batches_is_checked(size: Any) -> None:
+    @sg.prompt(ScriptedModel("x"))
+    def ask(text: str) -> str:
+        """{{ text }}"""
+
+    with pytest.raises(OptionError, match="batch_size is"):
+        ask.map(["a"], batch_size=size)
+
+
+def test_class_methods() -> None:
+    class Shop:
+        name = "shop"
+
+        @classmethod
+        @sg.prompt(ScriptedModel("x"))
+        def ask(cls, text: str) -> str:
+            """{{ cls.name }}: {{ text }}"""
+
+        @staticmethod
+        @sg.prompt(ScriptedModel("x"))
+        def tell(text: str) -> str:
+            """{{ text }}"""
+
+    assert Shop.ask.render("a") == Shop().ask.render("a") == "shop: a"
+    assert Shop.tell.render("a") == Shop().tell.render("a") == "a"

@@ -54,7 +54,7 @@ def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
     _check_options(arguments)
     if all(name is None for name in grammars_given(arguments).values()):
         return None
-    from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
+    from structgen.constraints.grammar.constraint import UNCHECKED
     from structgen.shelf import grammar
 
     start = {} if arguments.start is None else {"start": arguments.start}
@@ -62,11 +62,12 @@ def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
         names: dict[str, Any] = {**_names(arguments)}
         return grammar(arguments.grammar, start=arguments.start, **names)
     if arguments.gbnf is not None:
-        return gbnf(read_text(arguments.gbnf, "--gbnf"), **start)
+        return UNCHECKED["gbnf"](read_text(arguments.gbnf, "--gbnf"), **start)
     if arguments.ebnf is not None:
-        return ebnf(read_text(arguments.ebnf, "--ebnf"), **start)
+        return UNCHECKED["ebnf"](read_text(arguments.ebnf, "--ebnf"), **start)
     source = read_text(arguments.lark, "--lark")
-    return lark(source, lexer=arguments.lexer or "lark", contextual=bool(arguments.contextual), **start)
+    lexer, contextual = arguments.lexer or "lark", bool(arguments.contextual)
+    return UNCHECKED["lark"](source, lexer=lexer, contextual=contextual, **start)
 
 
 def _names(arguments: argparse.Namespace) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from structgen.argument_names import checks_names
 from structgen.errors import ConstraintError, EmptyConstraint, LimitExceeded, a_kind, with_kind
 
 from .base import IR, Constraint
@@ -44,6 +45,7 @@ class ChoiceConstraint(Constraint):
         return f"choice({list(self.texts)!r})"
 
 
+@checks_names
 def choice(texts: Iterable[str]) -> ChoiceConstraint:
     """Exactly one of `texts`; a text given twice counts once."""
     if isinstance(texts, (str, bytes)):

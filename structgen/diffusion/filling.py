@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.argument_names import checks_names
 from structgen.brief import short_repr
 from structgen.errors import OptionError
 from structgen.sampling.generation import Timing
@@ -103,6 +104,7 @@ class Filling:
         return shown
 
 
+@checks_names
 def fill(
     model: DiffusionModel,
     canvas: Canvas,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.argument_names import checks_names
 from structgen.errors import ModelError, OptionError
 from structgen.extras import needed
 from structgen.models.loading import looks_local
@@ -100,6 +101,7 @@ class MaskedModel:
         return whole if whole.shape[-1] == size else np.ascontiguousarray(whole[..., :size])
 
 
+@checks_names
 def load(
     name: str | os.PathLike[str],
     *,

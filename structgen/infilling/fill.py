@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from structgen.api import check_model, run
+from structgen.argument_names import checks_names
 from structgen.brief import short_repr
 from structgen.constraints.base import Constraint, Operand
 from structgen.diffusion.json_grammar import Note
@@ -72,6 +73,7 @@ class Infilling:
         )
 
 
+@checks_names
 def infill(
     model: Any,
     template: str,

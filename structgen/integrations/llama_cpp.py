@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.api import described
+from structgen.argument_names import checks_names
 from structgen.errors import ModelError, OptionError, OutputInvalid, Truncated, VocabularyError, a_kind
 from structgen.extras import needed
 from structgen.matcher import Matcher
@@ -47,6 +48,7 @@ def vocabulary_of(llama: Any) -> Vocabulary:
     return known
 
 
+@checks_names
 def logits_processor(constraint: Any, llama: Any, *, vocabulary: Vocabulary | None = None) -> Any:
     """What ``llama(..., logits_processor=...)`` and ``llama.create_chat_completion`` take.
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from structgen.errors import ModelError, OptionError, did_you_mean, with_kind
 
-__all__ = ["check_device", "check_folder", "is_gguf", "loading_failed"]
+__all__ = ["check_chat_options", "check_device", "check_folder", "is_gguf", "loading_failed"]
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".msgpack", ".h5")
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
@@ -32,6 +33,19 @@ _ADAPTER = "adapter_config.json"
 def is_gguf(path: str | os.PathLike[str]) -> bool:
     """Return whether this names a GGUF file."""
     return os.fspath(path).lower().endswith(".gguf")
+
+
+def check_chat_options(chat: Any, system: Any, template: Any) -> None:
+    """Raise where an option about the chat template has a wrong type."""
+    if chat is not None and not isinstance(chat, bool):
+        raise OptionError(f"chat is {chat!r:.40}; it is True, False or None")
+    if system is not None and not isinstance(system, str):
+        raise OptionError(f"system is {with_kind(system)}; it is a text, the system message")
+    if template is not None and not isinstance(template, Mapping):
+        raise OptionError(
+            f"template is {with_kind(template)}; it is a dict of variables for the chat template",
+            hint='Such as {"enable_thinking": False}.',
+        )
 
 
 def check_device(torch: Any, device: Any) -> None:
@@ -265,4 +279,7 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    line = (str(error).strip().splitlines() or [""])[0]
+    return (
+        line if " " in line else f"{type(error).__name__}: {line}".rstrip(": ")
+    )  # such as KeyError: 'added_tokens'

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from structgen.argument_names import checks_names
 from structgen.errors import ModelError, OptionError, StructgenError, a_kind, did_you_mean
 from structgen.extras import needed
 from structgen.vocabulary import Vocabulary
 
-from .checking import check_device, check_folder, is_gguf, loading_failed
+from .checking import check_chat_options, check_device, check_folder, is_gguf, loading_failed
 from .embedded import cache_directory, embedded_directory, embedded_gguf
 
 if TYPE_CHECKING:
@@ -25,8 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["cache_directory", "load", "load_vocabulary", "looks_local", "wrap"]
 
 _DTYPES = ("float32", "bfloat16", "float16")
+_SHORT_DTYPES = {
+    "fp32": "float32",
+    "float": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "half": "float16",
+}
 
 
+@checks_names
 def load(
     name: str | os.PathLike[str] | None = None,
     *,
@@ -45,7 +54,8 @@ def load(
             hub. GGUF weights are read into `dtype`, so they take as much memory as those of a folder.
         dtype: "float32", "bfloat16" or "float16" (default: float32 on a CPU, bfloat16 on a GPU).
         device: As torch spells it: "cpu", "cuda", "cuda:1" (default: a GPU if there is one).
-        threads: CPU threads of torch, for the whole process.
+        threads: CPU threads of torch, for the whole process (default: torch's own, one for each core, unless
+            ``OMP_NUM_THREADS`` is set). Where several processes share a few cores, 1 is often fastest.
         chat: A string prompt is a user's message in the chat template (default: if there is one; False gives the
             model the bare text).
         system: A system message for prompts without one.
@@ -58,6 +68,7 @@ def load(
         OptionError: An option has a wrong value.
     """
     _check_options(name, dtype, threads, pack)
+    check_chat_options(chat, system, template)
     torch, transformers = _libraries()
     check_device(torch, device)
     if threads is not None:
@@ -69,7 +80,7 @@ def load(
     source: dict[str, Any] = {"local_files_only": is_local}
     folder: Any = path
     ends: tuple[int, ...] | None = None
-    if is_local and is_gguf(path):
+    if is_local and is_gguf(path) and not Path(path).is_dir():
         folder, source["gguf_file"] = Path(path).parent, Path(path).name
         ends = _ends_of_gguf(path)
     elif is_local:
@@ -105,6 +116,7 @@ def _check_options(name: Any, dtype: Any, threads: Any, pack: Any) -> None:
         raise OptionError(f"pack is {pack!r}; it must be True or False")
     if dtype is not None and dtype not in _DTYPES:
         asked = str(dtype).removeprefix("torch.")
+        asked = _SHORT_DTYPES.get(asked, asked)
         near = f"Did you mean {asked!r}? " if asked in _DTYPES else ""
         raise OptionError(f"dtype is {dtype!r}", hint=f"{near}Choose one of {', '.join(_DTYPES)}.")
     if threads is not None and (isinstance(threads, bool) or not (isinstance(threads, int) and threads > 0)):
@@ -132,6 +144,11 @@ def _is_there(path: str | os.PathLike[str]) -> bool:
             return True
     except (OSError, ValueError):  # a name that is too long, or with characters that no path has
         pass
+    if "://" in os.fspath(path):
+        raise ModelError(
+            f"{os.fspath(path)!r} is an address, not a folder or the name of a model",
+            hint="For a model behind a server write structgen.connect(url). Of a model's page give owner/name alone.",
+        )
     if looks_local(path) or is_gguf(path):
         what = "file" if is_gguf(path) else "folder"
         raise ModelError(
@@ -154,6 +171,7 @@ def _near_path(path: Path) -> str | None:
     return f"{near} It is in {str(path.parent)!r}." if near else None
 
 
+@checks_names
 def wrap(
     model: Any,
     tokenizer: Any,
@@ -171,6 +189,7 @@ def wrap(
     """
     from .hugging_face import HuggingFaceModel
 
+    check_chat_options(chat, system, template)
     return HuggingFaceModel(
         model, tokenizer, chat=chat, system=system, eos_ids=eos_ids, template=template, size=size
     )

@@ -17,10 +17,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pydantic import BaseModel
+
 from structgen.errors import PromptError, did_you_mean, with_kind
 
 __all__ = ["HERMES", "CallNotation", "plain_messages", "prompt_of"]
 
+_OLD_CALL = "function_call"
+"""Stands for the identifier of a call in the protocol's older form, which has none."""
 _LOOK = 'Messages look like {"role": "user", "content": "..."}.'
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _OF_OPENAI = frozenset(
@@ -100,10 +104,17 @@ HERMES = _Notation(
 
 
 def prompt_of(given: Any) -> Any:
-    """Return what a prompt is: the messages of a conversation object, and anything else as it is."""
-    messages = getattr(given, "messages", None)
-    if isinstance(messages, list) and not isinstance(given, (str, Sequence, Mapping)):
-        return list(messages)
+    """Return what a prompt is: the messages of a conversation object, and anything else as it is.
+
+    Messages that are objects of the official OpenAI client, as its answers hold them, become mappings.
+    """
+    if isinstance(given, (str, bytes, Mapping)):
+        return given
+    messages = given if isinstance(given, Sequence) else getattr(given, "messages", None)
+    if isinstance(messages, list) and messages is not given:
+        given = list(messages)
+    if isinstance(messages, Sequence) and any(isinstance(one, BaseModel) for one in messages):
+        return [one.model_dump(exclude_none=True) if isinstance(one, BaseModel) else one for one in messages]
     return given
 
 
@@ -132,15 +143,18 @@ def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]
         raise PromptError(f"the message has the role {role!r:.60}", where=where, hint=near)
     kept = {key: value for key, value in given.items() if key not in _OF_OPENAI}
     content = _text(given.get("content"), f"{where}.content")
-    calls = given.get("tool_calls")
+    calls, called = given.get("tool_calls"), given.get("function_call")
+    if not calls and called is not None:  # the protocol's older form of one call
+        calls = [{"id": _OLD_CALL, "function": called}]
     if role == "developer":
         role = "system"
     elif role == "assistant":
         refusal = given.get("refusal")
         content = content or (refusal if isinstance(refusal, str) else "")
         content += _written(calls, f"{where}.tool_calls", notation, names) if calls else ""
-    elif role == "tool" and "tool_call_id" in given:
-        name = names.get(str(given["tool_call_id"]), str(given.get("name") or ""))
+    elif (role == "tool" and "tool_call_id" in given) or (role == "function" and _OLD_CALL in names):
+        identifier = _OLD_CALL if role == "function" else str(given["tool_call_id"])
+        name = names.get(identifier, str(given.get("name") or ""))
         content = notation.result.replace("$name", name).replace("$result", content)
         return {"role": notation.result_role, "content": content}
     return {**kept, "role": role, "content": content}

@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.argument_names import checks_names
 from structgen.errors import ModelError, OptionError, a_kind
 from structgen.vocabulary import Vocabulary
 
@@ -56,6 +57,7 @@ class Processor(Protocol):
         ...
 
 
+@checks_names
 def with_processors(model: LanguageModel, *processors: Processor | LogitsFunction) -> ProcessedModel:
     """`model` with the law that the processors make of its own, one after another.
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.argument_names import checks_names_of_init
 from structgen.constraints.base import constraint_of
 from structgen.errors import OptionError
 from structgen.matcher import Matcher
@@ -61,6 +62,7 @@ def continued_runs(sequence: Sequence[int], least_period: int = 1) -> dict[int, 
     return found
 
 
+@checks_names_of_init
 class RPG:
     """A grammar-based repetition penalty, for `with_processors`.
 

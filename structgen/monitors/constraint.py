@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Constraint, Operand, as_constraint
 from structgen.constraints.composition import text
 from structgen.constraints.expressions import RE, TEXT
@@ -199,6 +200,7 @@ class _Judge:
             return self._matcher.is_complete() and self._matcher.is_right()
 
 
+@checks_names
 def monitored(
     constraint: Operand | None = None,
     monitors: Monitor | Sequence[Monitor] = (),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.errors import OptionError, a_kind, with_kind
 
 from .monitor import Context, Fault, Monitor, Trigger
@@ -52,6 +53,7 @@ class _Judge(Monitor):
         return list(said)
 
 
+@checks_names
 def after(
     trigger: str | Trigger | Sequence[str | Trigger],
     suggest: Callable[[Context], Any],
@@ -87,6 +89,7 @@ def after(
     return FunctionMonitor(triggers, suggest, shown if shown != "<lambda>" else "after", keeps=keeps)
 
 
+@checks_names
 def judge(check: Callable[[str], Any], *, name: str | None = None) -> Monitor:
     """A monitor that judges finished texts: `check` says None or True where one is right; else False, a message, or the
     faults: `Fault` or ``(start, message)`` each, `start` in characters of the text. The text is written anew from

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import Operand
 from structgen.errors import OptionError, with_kind
 
@@ -35,6 +36,7 @@ _servers: dict[tuple[str, Path, str | None, bool], Analyser] = {}
 _lock = threading.Lock()
 
 
+@checks_names
 def code(
     language: str,
     *,

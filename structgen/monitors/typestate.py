@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.errors import OptionError, with_kind
 
 from .monitor import Context, Monitor, Trigger
@@ -101,6 +102,7 @@ def _is_bound_anew(name: str, text: str) -> bool:
     )
 
 
+@checks_names
 def typestate(
     transitions: Mapping[str, Mapping[str, str]],
     *,

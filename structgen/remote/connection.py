@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.errors import OptionError, with_kind
 from structgen.extras import require
 
@@ -21,6 +22,7 @@ __all__ = ["connect"]
 _NAMED = {"vllm": "structured_outputs", "structgen": "structured_outputs", "openai": "json_schema"}
 
 
+@checks_names
 def connect(
     url: str,
     *,

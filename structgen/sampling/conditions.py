@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.errors import GenerationError, OptionError, a_kind
 
 __all__ = ["Condition", "Potential", "Product", "potential"]
@@ -104,6 +105,7 @@ def _alone(part: Any) -> Product:
     return Product(None, (part,)) if isinstance(part, Potential) else Product(part, ())
 
 
+@checks_names
 def potential(
     complete: Judge | None = None, *, prefix: Judge | None = None, name: str | None = None
 ) -> Potential:

@@ -11,12 +11,13 @@ the renormalised law that the one before left. (Top-p before the mask could remo
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from structgen.argument_names import checks_names_of_init
 from structgen.brief import short_repr
 from structgen.errors import OptionError, did_you_mean
 
@@ -25,6 +26,7 @@ __all__ = ["OPTION_NAMES", "RENAMED_OPTIONS", "SamplingOptions", "make_options",
 Seed = int | Sequence[int]
 
 
+@checks_names_of_init
 @short_repr
 @dataclass(frozen=True)
 class SamplingOptions:
@@ -131,9 +133,13 @@ RENAMED_OPTIONS = {
 """Former names, each with what to write now."""
 
 
-def make_options(given: dict[str, Any], base: SamplingOptions | None = None) -> SamplingOptions:
-    """Options from keyword arguments over a base; an unknown name is an error that lists the known ones."""
-    return (base or SamplingOptions()).replace(**given)
+def make_options(given: dict[str, Any], beside: Iterable[str] = ()) -> SamplingOptions:
+    """Return the options that keyword arguments say; an unknown name is an error that lists the known ones.
+
+    `beside`: other arguments of the caller's function, for the hint.
+    """
+    _known(given, beside)
+    return SamplingOptions().replace(**given)
 
 
 def row_seed(seed: Seed | None, row: int) -> tuple[int, ...]:
@@ -145,12 +151,12 @@ def row_seed(seed: Seed | None, row: int) -> tuple[int, ...]:
     return tuple(seed) if row == 0 else (*seed, row)
 
 
-def _known(given: dict[str, Any]) -> None:
+def _known(given: dict[str, Any], beside: Iterable[str] = ()) -> None:
     for name in given:
         if name not in OPTION_NAMES:
             raise OptionError(
                 f"unknown sampling option {name!r}; the options are {', '.join(OPTION_NAMES)}",
-                hint=RENAMED_OPTIONS.get(name) or did_you_mean(name, OPTION_NAMES, ALIASES),
+                hint=RENAMED_OPTIONS.get(name) or did_you_mean(name, (*OPTION_NAMES, *beside), ALIASES),
             )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError, a_kind
 
 from .chains import CUTS, Cut
@@ -52,6 +53,7 @@ class WalkSampler:
         _at_least(self, "lanes", 1)
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class Exact(WalkSampler):
     """Every draw is from the conditional law (constrained adaptive rejection sampling).
@@ -61,6 +63,7 @@ class Exact(WalkSampler):
     """
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class AdaptiveRejection(WalkSampler):
     """Every draw is from the conditional law; the constraint is asked token by token, never for a mask.
@@ -69,6 +72,7 @@ class AdaptiveRejection(WalkSampler):
     """
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class Rejection(WalkSampler):
     """Every draw is from the conditional law, at the cost of one over the mass of the constraint.
@@ -77,6 +81,7 @@ class Rejection(WalkSampler):
     """
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class ASAp(WalkSampler):
     """Weighted draws whose law tends to the conditional one.
@@ -85,6 +90,7 @@ class ASAp(WalkSampler):
     """
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class LocalMasking:
     """Weighted draws by masking each step.
@@ -98,6 +104,7 @@ class LocalMasking:
         _at_least(self, "lanes", 1)
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class AWRS:
     """Adaptive weighted rejection sampling: tokens are checked one by one, by masks first and then by potentials.
@@ -125,6 +132,7 @@ class AWRS:
             )
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class SMC:
     """Sequential Monte Carlo.
@@ -159,6 +167,7 @@ class SMC:
             raise OptionError(f"the critic of SMC is {a_kind(self.critic)}, not a function of a text")
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class MH:
     """Metropolis-Hastings chains by cutting texts and growing them again.

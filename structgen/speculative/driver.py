@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError, VocabularyMismatch, a_kind
 
 from .checks import check_whole
@@ -30,6 +31,7 @@ _SHOWN = 12
 """Of so many kinds of guesses a report tells."""
 
 
+@checks_names_of_init
 class Speculation:
     """How tokens are drafted, and what has been learned about it: for `speculate=`.
 

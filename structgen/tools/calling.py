@@ -1,7 +1,9 @@
-"""Calls of tools: run one, wait for it if it is async, end the wait in time, and keep what came of it.
+"""Calls of tools: run those of one turn, wait for async ones, end the wait in time, and keep what came of each.
 
 What: `CallRunner.run` is for loops without an event loop: async tools run in one private event loop, in a thread, for
 the whole conversation. `CallRunner.run_async` is for the caller's event loop: async tools run there, others in threads.
+Of one turn, async calls run concurrently, and meanwhile the others one after another, in the order of the turn. Calls
+that have an order run one after another.
 Invariant: what a tool raises, arguments that it refuses, and time-outs are results, unless the caller wants them
 raised; `KeyboardInterrupt`, `SystemExit` and cancellation always come through.
 Cost: a thread for a call that is not async, where it has a time-out or an event loop must go on.
@@ -11,12 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 import itertools
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -70,33 +74,57 @@ class CallRunner:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def run(self, call: ToolCall) -> CallResult:
-        """Make one call and wait for its result."""
+    def run(self, calls: Sequence[ToolCall], *, concurrent: bool) -> list[CallResult]:
+        """Make the calls of a turn and wait for their results; `concurrent`: async ones may overlap."""
+        results: dict[int, CallResult] = {}
+        started: dict[int, tuple[Future[CallResult], _Clock]] = {}
         try:
-            ready, clock = self._ready(call), _Clock(self._timeout)
-            value = ready() if self._timeout is None else self._finished(_in_thread(ready), clock, call)
-            if _is_async(value):
-                waiting = self._awaited(value, clock, call)
+            for place in self._overlapping(calls) if concurrent else ():
+                waiting = self._result_of(calls[place])
                 running = asyncio.run_coroutine_threadsafe(waiting, self._own_loop())
-                value = self._finished(running, clock, call, _GRACE)
-            return CallResult(call, _listed(value))
-        except Exception as error:
-            return self._failed(call, error)
+                started[place] = running, _Clock(self._timeout)
+            for place, call in enumerate(calls):
+                if place not in started:
+                    results[place] = self._run(call)
+            waiting_for = dict(started)
+            while waiting_for:
+                soonest = min((clock.left() for _, clock in waiting_for.values()), key=_or_forever)
+                wait(
+                    [running for running, _ in waiting_for.values()],
+                    None if soonest is None else soonest + _GRACE,
+                    FIRST_COMPLETED,
+                )
+                for place, (running, clock) in list(waiting_for.items()):
+                    if running.done() or clock.left() == 0:
+                        results[place] = self._collected(running, clock, calls[place])
+                        del waiting_for[place]
+        finally:  # with an error, or Ctrl-C, no other call goes on
+            for running, _ in started.values():
+                running.cancel()
+        return [results[place] for place in range(len(calls))]
 
-    async def run_async(self, call: ToolCall) -> CallResult:
-        """Make one call in the caller's event loop and await its result."""
-        try:
-            ready, clock = self._ready(call), _Clock(self._timeout)
-            value = (
-                ready()
-                if self._is_async(call)
-                else self._awaited(asyncio.wrap_future(_in_thread(ready)), clock, call)
-            )
-            while _is_async(value):
-                value = await self._awaited(value, clock, call)
-            return CallResult(call, _listed(value))
-        except Exception as error:
-            return self._failed(call, error)
+    async def run_async(self, calls: Sequence[ToolCall], *, concurrent: bool) -> list[CallResult]:
+        """The same in the caller's event loop."""
+        overlapping = self._overlapping(calls) if concurrent else []
+        results: dict[int, CallResult] = {}
+
+        async def one_after_another(places: Sequence[int]) -> None:
+            for place in places:
+                results[place] = await self._result_of(calls[place])
+
+        others = [place for place in range(len(calls)) if place not in overlapping]
+        if not overlapping:
+            await one_after_another(others)
+        else:
+            rows = [*([place] for place in overlapping), others]
+            tasks = [asyncio.ensure_future(one_after_another(places)) for places in rows]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        return [results[place] for place in range(len(calls))]
 
     def close(self) -> None:
         """End the private event loop, if there was one. Tasks that still run in it are cancelled."""
@@ -108,6 +136,41 @@ class CallRunner:
 
     # -- parts
 
+    def _overlapping(self, calls: Sequence[ToolCall]) -> list[int]:
+        """The places of the calls that run concurrently: async ones, if there are several."""
+        places = [place for place, call in enumerate(calls) if self._is_async(call)]
+        return places if len(places) > 1 else []
+
+    def _run(self, call: ToolCall) -> CallResult:
+        """Make one call and wait for its result."""
+        try:
+            ready, clock = self._ready(call), _Clock(self._timeout)
+            value = ready() if self._timeout is None else self._finished(_in_thread(ready), clock, call)
+            if _is_async(value):
+                waiting = self._resolved(value, clock, call)
+                running = asyncio.run_coroutine_threadsafe(waiting, self._own_loop())
+                value = self._finished(running, clock, call, _GRACE)
+            return CallResult(call, value)
+        except Exception as error:
+            return self._failed(call, error)
+
+    async def _result_of(self, call: ToolCall) -> CallResult:
+        """Make one call in this event loop and await its result."""
+        try:
+            ready, clock = self._ready(call), _Clock(self._timeout)
+            value = ready() if self._is_async(call) else asyncio.wrap_future(_in_thread(ready))
+            return CallResult(call, await self._resolved(value, clock, call))
+        except Exception as error:
+            return self._failed(call, error)
+
+    def _collected(self, running: Future[CallResult], clock: _Clock, call: ToolCall) -> CallResult:
+        """The result of a call that was started in the private event loop."""
+        try:
+            found: CallResult = self._finished(running, clock, call)
+            return found
+        except Exception as error:
+            return self._failed(call, error)
+
     def _ready(self, call: ToolCall) -> Callable[[], Any]:
         """The call with validated arguments; raises `OutputInvalid` where they are refused."""
         ready, execute = self._tools[call.name].validate(call.arguments), self._execute
@@ -115,9 +178,9 @@ class CallRunner:
         def make() -> Any:
             try:
                 if callable(ready):
-                    return ready()
+                    return _listed(ready())
                 assert execute is not None
-                return execute(call)
+                return _listed(execute(call))
             except StopIteration as error:
                 # subtle: it would end the loop's own generator, and no future takes it.
                 raise RuntimeError("the tool raised StopIteration") from error
@@ -148,6 +211,16 @@ class CallRunner:
             raise self._late(call)
         return running.result()
 
+    async def _resolved(self, value: Any, clock: _Clock, call: ToolCall) -> Any:
+        """What an awaitable comes to in the end, if it comes in time."""
+        while _is_async(value):
+            value = await self._awaited(value, clock, call)
+            if inspect.isgenerator(value):
+                value = asyncio.wrap_future(_in_thread(functools.partial(_listed, value)))
+        if clock.left() == 0:  # it blocked the event loop, or ignored that it was cancelled
+            raise self._late(call)
+        return value
+
     async def _awaited(self, value: Any, clock: _Clock, call: ToolCall) -> Any:
         """The result of what is async, if it comes in time."""
         try:
@@ -176,6 +249,10 @@ class _Clock:
 
     def left(self) -> float | None:
         return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+
+def _or_forever(left: float | None) -> float:
+    return math.inf if left is None else left
 
 
 def _in_thread(ready: Callable[[], Any]) -> Future[Any]:
@@ -215,7 +292,15 @@ async def _first(items: AsyncIterator[Any]) -> AsyncIterator[Any]:
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Run a loop until it is stopped, then end what still runs in it."""
     try:
-        loop.run_forever()
+        is_stopped = False
+        while not is_stopped:
+            try:
+                loop.run_forever()
+                is_stopped = True
+            except (SystemExit, KeyboardInterrupt):
+                # subtle: asyncio lets these out of the loop. The caller, who waits for the tool, gets
+                # them only if the loop goes on.
+                pass
         loop.run_until_complete(_end_tasks())
     finally:
         loop.close()

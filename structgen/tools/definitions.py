@@ -19,9 +19,10 @@ from typing import Any
 from structgen.brief import short_repr
 from structgen.constraints.json_schema.drafts import draft_of
 from structgen.constraints.json_schema.strings import TYPES
-from structgen.errors import ConstraintError, OutputInvalid, StructgenError, with_kind
+from structgen.errors import ConstraintError, OutputInvalid, with_kind
 from structgen.types import BoundCall, OutputType, output_type
-from structgen.types.functions import arguments_model, documentation_of, is_function
+from structgen.types.blame import arguments_adapter
+from structgen.types.functions import documentation_of, is_function
 from structgen.types.schemas import describing_schema, generating_schema
 
 from .callability import check_can_be_called
@@ -125,7 +126,12 @@ def read_tool(given: Any, where: str = "tool") -> Tool:
     if is_function(given):
         return _of_function(given)
     if not isinstance(given, Mapping):
-        raise ConstraintError(f"{with_kind(given)} is no tool", where=where, hint=_FORM)
+        hint = _FORM
+        if isinstance(given, type):
+            hint = "A class is no tool. Give a function whose parameters have the types."
+        elif callable(given):
+            hint = "Give a function or a bound method, such as [thing.method]; its name is the tool's."
+        raise ConstraintError(f"{with_kind(given)} is no tool", where=where, hint=hint)
     if given.get("type", "function") != "function":
         raise ConstraintError(
             f"it has the type {given['type']!r:.60}", where=where, hint="Only functions can be called."
@@ -158,15 +164,8 @@ def read_tool(given: Any, where: str = "tool") -> Tool:
 
 
 def _of_function(function: Callable[..., Any]) -> Tool:
-    from pydantic import TypeAdapter
-
-    try:
-        adapter = TypeAdapter(arguments_model(function))
-        parameters, described = generating_schema(adapter), describing_schema(adapter)
-    except StructgenError:
-        raise
-    except Exception as error:  # pydantic raises many kinds
-        raise ConstraintError(f"the parameters of {function!r:.80} cannot be described: {error}") from error
+    _, adapter = arguments_adapter(function)
+    parameters, described = generating_schema(adapter), describing_schema(adapter)
     described = {key: value for key, value in described.items() if key not in ("title", "description")}
     name = _checked_name(str(parameters.get("title") or getattr(function, "__name__", "function")), "tool")
     return Tool(name, documentation_of(function) or "", parameters, function, described)

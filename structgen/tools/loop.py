@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from structgen import api
+from structgen.argument_names import checks_names
 from structgen.constraints.base import Operand
-from structgen.errors import OptionError, OutputInvalid, PromptError
+from structgen.errors import OptionError, OutputInvalid, PromptError, StructgenError
+from structgen.models.messages import plain_messages, prompt_of
 from structgen.results import Result
 from structgen.sampling.options import make_options
 from structgen.types import output_type
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["run_tools", "run_tools_async"]
 
 _Rounds = Generator[Any, Any, Conversation]
-"""Yields a `_Turn` and is sent its `Result`, or a `ToolCall` and is sent its `CallResult`."""
+"""Yields a `_Turn` and is sent its `Result`, or `_Calls` and is sent a list of `CallResult`."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,16 @@ class _Turn:
     options: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Calls:
+    """The calls of a turn that are to be made."""
+
+    calls: Sequence[ToolCall]
+    concurrent: bool
+    """Whether async ones may overlap."""
+
+
+@checks_names
 def run_tools(
     model: LanguageModel,
     prompt: Prompt,
@@ -80,7 +92,8 @@ def run_tools(
     `earlier`, which are calls of the prompt: the answer comes only when it does. If `max_rounds` rounds are too few for
     it, that is an error before anything is generated. A call counts when it is made, whatever its function raises.
 
-    Calls of one turn run one after the other. Async tools are awaited in an event loop of their own, in a thread.
+    Async tools run in an event loop of their own, in a thread. Those of one turn run concurrently, while other tools
+    run one after another; with `order` all calls run one after another.
 
     Args:
         model: The model, here or behind a server.
@@ -101,17 +114,24 @@ def run_tools(
     Raises:
         OptionError: An option is unusable, or a tool has no function and there is no `execute`.
         UnsatisfiableFormula: No calls satisfy the order within `max_rounds`.
-        Truncated, DeadEnd: A turn did not come to its end, as in `structgen.generate`.
+        Truncated, DeadEnd: A turn did not come to its end, as in `structgen.generate`. The `partial` of the error is
+            the conversation up to that turn, with the results of the calls that were made.
     """
-    rounds, runner = _opened(model, prompt, definitions, locals())
+    rounds, runner, so_far = _opened(model, prompt, definitions, locals())
     try:
         step = next(rounds)
         while True:
-            found: Any = runner.run(step) if isinstance(step, ToolCall) else _generated(model, step, None)
+            if isinstance(step, _Calls):
+                found: Any = runner.run(step.calls, concurrent=step.concurrent)
+            else:
+                found = _generated(model, step, None)
             step = rounds.send(found)
     except StopIteration as ended:
         conversation: Conversation = ended.value
         return conversation
+    except StructgenError as error:
+        error.partial = so_far
+        raise
     finally:
         runner.close()
 
@@ -143,27 +163,33 @@ async def run_tools_async(
     Turns are generated in a thread. Async tools are awaited in the caller's event loop, all others run in threads.
     Cancelling stops the generation between two tokens, and cancels an async tool; a tool in a thread goes on.
     """
-    rounds, runner = _opened(model, prompt, definitions, locals())
+    rounds, runner, so_far = _opened(model, prompt, definitions, locals())
     stop = threading.Event()
     try:
         step = next(rounds)
         while True:
-            if isinstance(step, ToolCall):
-                found: Any = await runner.run_async(step)
+            if isinstance(step, _Calls):
+                found: Any = await runner.run_async(step.calls, concurrent=step.concurrent)
             else:
                 found = await asyncio.to_thread(_generated, model, step, stop.is_set)
             step = rounds.send(found)
     except StopIteration as ended:
         conversation: Conversation = ended.value
         return conversation
+    except StructgenError as error:
+        error.partial = so_far
+        raise
     finally:
         stop.set()
 
 
 def _opened(
     model: LanguageModel, prompt: Prompt, definitions: Sequence[Any], given: Mapping[str, Any]
-) -> tuple[_Rounds, CallRunner]:
-    """The rounds and what runs their calls, with everything checked that can be. `given` are the caller's arguments."""
+) -> tuple[_Rounds, CallRunner, Conversation]:
+    """The rounds, what runs their calls, and the conversation that grows, with everything checked that can be.
+
+    `given` are the caller's arguments.
+    """
     max_rounds, timeout, on_error, execute = (
         given[name] for name in ("max_rounds", "timeout", "on_error", "execute")
     )
@@ -173,6 +199,10 @@ def _opened(
         isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0
     ):
         raise OptionError(f"timeout is {timeout!r:.60}; it is a number of seconds above 0, or None")
+    if timeout is not None and timeout > threading.TIMEOUT_MAX:
+        timeout = None
+    if not isinstance(given["describe"], bool):
+        raise OptionError(f"describe is {given['describe']!r:.60}; it is True or False")
     if on_error not in ("report", "raise"):
         raise OptionError(f"on_error is {on_error!r:.60}; it is 'report' or 'raise'")
     if execute is not None and not callable(execute):
@@ -181,15 +211,17 @@ def _opened(
     chosen, offered = tool_format(given["format"]), read_tools(definitions)
     _check_can_run(offered, execute)
     options = {"exact_weight": False, **given["options"]}
-    make_options(options)
+    make_options(options, given)
     formulas = [] if given["order"] is None else formulas_of(given["order"])
     about = instructions(offered, chosen, formulas) if given["describe"] else ""
     answer = given["answer"]
     kind = None if answer is None or isinstance(answer, str) else output_type(answer)
-    conversation = Conversation(_messages(prompt, about), output=kind)
+    conversation = Conversation(
+        _messages(prompt, about, None if api.answers_itself(model) else chosen), output=kind
+    )
     of_turn = {name: given[name] for name in _OF_TURN}
     rounds = _rounds(model, conversation, chosen, offered, max_rounds, of_turn, options)
-    return rounds, CallRunner(offered, execute, timeout, on_error)
+    return rounds, CallRunner(offered, execute, timeout, on_error), conversation
 
 
 _OF_TURN = (
@@ -235,8 +267,8 @@ def _rounds(
             called = [*called, *read.calls]
             _check_order(order_of(order, offered, called, max_later), text)
         results: list[CallResult] = []
-        for call in read.calls:
-            results.append((yield call))  # noqa: PERF401  # a comprehension cannot yield
+        if read.calls:
+            results = yield _Calls(read.calls, concurrent=order is None)
         conversation.rounds.append(Round(read, tuple(results), result))
         conversation.messages.append({"role": "assistant", "content": text})
         conversation.messages += [_shown(chosen, one) for one in results]
@@ -272,19 +304,30 @@ def _shown(format: ToolFormat, result: CallResult) -> dict[str, Any]:
     return {"role": format.result_role, "name": result.call.name, "content": content}
 
 
-def _messages(prompt: Prompt, about: str) -> list[dict[str, Any]]:
-    """The prompt as messages; what is said about the tools goes into the system message."""
+def _messages(prompt: Prompt, about: str, notation: ToolFormat | None) -> list[dict[str, Any]]:
+    """The prompt as messages; what is said about the tools goes into the system message.
+
+    Earlier calls are written in `notation`, that of the calls to come; a server writes them itself.
+    """
+    prompt = prompt_of(prompt)
     if isinstance(prompt, str):
         messages = [{"role": "user", "content": prompt}]
     else:
-        messages = [dict(message) for message in prompt if isinstance(message, Mapping)]
-        if not messages or len(messages) < len(prompt):
+        given = prompt if isinstance(prompt, Sequence) and not isinstance(prompt, bytes) else [prompt]
+        messages = [dict(message) for message in given if isinstance(message, Mapping)]
+        if not messages or len(messages) < len(given) or isinstance(prompt, Mapping):
             raise PromptError(
                 f"a prompt is a text or a list of messages, not {prompt!r:.60}",
                 hint='Messages look like {"role": "user", "content": "..."}.',
             )
-    if about and messages[0].get("role") == "system":
-        messages[0] = {**messages[0], "content": f"{messages[0].get('content', '')}\n\n{about}"}
+    if notation is not None:
+        messages = plain_messages(messages, notation)
+    first = messages[0]
+    if about and first.get("role") in ("system", "developer"):
+        (plain,) = plain_messages([first])
+        if about not in plain["content"]:  # it is there already where a conversation goes on
+            said = f"{plain['content']}\n\n{about}" if plain["content"] else about
+            messages[0] = {**first, "content": said}
     elif about:
         messages.insert(0, {"role": "system", "content": about})
     return messages

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.composition import Composition, body_of
 from structgen.constraints.expressions import (
@@ -109,6 +110,7 @@ class ToolTurn(Composition):
             return False
 
 
+@checks_names
 def tools(
     definitions: Sequence[Any],
     *,
@@ -157,6 +159,8 @@ def tools(
         "max_later": max_later,
     }
     chosen, offered = tool_format(format), read_tools(definitions)
+    if parallel is not None and not isinstance(parallel, bool):
+        raise OptionError(f"parallel is {parallel!r:.60}; it is True, False or None")
     _check_options(reasoning, max_reasoning, max_text, max_calls)
     _check_uses(reasoning, max_reasoning, answer, max_text)
     most = most_calls(chosen, parallel, max_calls, tool_choice)
@@ -278,9 +282,14 @@ def _called(offered: tuple[Tool, ...], choice: str) -> tuple[Tool, ...]:
         return ()
     named = tuple(tool for tool in offered if tool.name == choice)
     if not named:
+        inner = (
+            choice.get("function") if isinstance(choice, Mapping) else None
+        )  # as OpenAI's protocol writes it
+        meant = inner.get("name") if isinstance(inner, Mapping) else None
+        hint = f"It is 'auto', 'required', 'none', or one of {names_of(offered)}."
         raise OptionError(
             f"tool_choice is {choice!r:.60}, which is no tool",
-            hint=f"It is 'auto', 'required', 'none', or one of {names_of(offered)}.",
+            hint=f"Write tool_choice={meant!r:.60}." if isinstance(meant, str) else hint,
         )
     return named
 

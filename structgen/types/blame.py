@@ -8,7 +8,7 @@ Cost: only paid on errors; each distinct part is tried once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import (
     Annotated,
     Any,
@@ -26,14 +26,14 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, SchemaError
 from typing_extensions import ReadOnly
 
-from structgen.errors import TypeNotSupported
+from structgen.errors import StructgenError, TypeNotSupported
 
-from .functions import is_function
+from .functions import arguments_model, hints_of, is_function, name_of
 from .names import hint_for, namespace_of, undefined_field, undefined_names
 from .readable import Unreadable
 from .schemas import generating_schema
 
-__all__ = ["FAULTS", "not_supported", "show"]
+__all__ = ["FAULTS", "arguments_adapter", "not_supported", "show"]
 
 FAULTS = (
     PydanticUserError,
@@ -75,6 +75,32 @@ def not_supported(annotation: Any, error: Exception) -> TypeNotSupported:
         where=path,
         hint="Use a type that pydantic can describe, or annotate the field with one and convert it afterwards.",
     )
+
+
+def arguments_adapter(function: Callable[..., Any]) -> tuple[type[BaseModel], TypeAdapter[Any]]:
+    """The model of a function's arguments and its adapter, whose schema can be made.
+
+    Raises `TypeNotSupported`, which names the parameter that is to blame.
+    """
+    try:
+        model = arguments_model(function)
+        adapter: TypeAdapter[Any] = TypeAdapter(model)
+        generating_schema(adapter)
+        return model, adapter
+    except StructgenError:
+        raise
+    except Exception as error:  # the types' own code may raise anything
+        for parameter, kind in hints_of(function).items():
+            try:
+                generating_schema(TypeAdapter(kind))
+            except FAULTS as reason:
+                found = not_supported(kind, reason)
+                found.where = f"the parameter {parameter} of {name_of(function)}"
+                raise found from reason
+        raise TypeNotSupported(
+            f"the parameters of {name_of(function)} cannot be described: {_first_sentence(error)}",
+            hint="Annotate them with types that pydantic can describe.",
+        ) from error
 
 
 def _missing(part: Any, owner: Any) -> tuple[list[str], str]:

@@ -18,7 +18,18 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from structgen.brief import brief, cut
 from structgen.errors import OutputInvalid, TypeNotSupported
 
-__all__ = ["BoundCall", "arguments_model", "arguments_of", "bind", "documentation_of", "is_function"]
+from .names import enclosing_names, hint_for
+
+__all__ = [
+    "BoundCall",
+    "arguments_model",
+    "arguments_of",
+    "bind",
+    "documentation_of",
+    "hints_of",
+    "is_function",
+    "name_of",
+]
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,7 @@ class BoundCall:
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={brief(value)}" for name, value in self.arguments.items())
-        return cut(f"<call {_name(self.function)}({inside})>")
+        return cut(f"<call {name_of(self.function)}({inside})>")
 
 
 def is_function(annotation: Any) -> bool:
@@ -46,17 +57,10 @@ def is_function(annotation: Any) -> bool:
 
 def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     """A model with one field per parameter, in their order."""
-    try:
-        hints = get_type_hints(_unwrapped(function), include_extras=True)
-        parameters = _parameters(function)
-    except (NameError, TypeError, ValueError) as error:
-        raise TypeNotSupported(
-            f"the parameters of {_name(function)} cannot be read: {error}",
-            hint="Give a Python function whose annotations are defined where it is.",
-        ) from error
     fields: dict[str, Any] = {}
+    hints, parameters = hints_of(function), _parameters(function)
     for index, (name, parameter) in enumerate(parameters.items()):
-        kind = hints.get(name, Any)
+        kind = hints[name]
         field: tuple[Any, Any]
         if parameter.kind is parameter.VAR_POSITIONAL:
             field = (list[kind], Field(default_factory=list))  # type: ignore[valid-type]
@@ -69,10 +73,32 @@ def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     names = list(parameters)
     config = ConfigDict(
         extra="forbid",
-        title=_name(function),
+        title=name_of(function),
         alias_generator=lambda field_name: names[int(field_name.removeprefix("parameter_"))],
     )
-    return create_model(_name(function), __config__=config, __doc__=documentation_of(function), **fields)
+    return create_model(name_of(function), __config__=config, __doc__=documentation_of(function), **fields)
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotation of each parameter that is open; Any without one."""
+    plain = _unwrapped(function)
+    try:
+        try:
+            hints = get_type_hints(plain, include_extras=True)
+        except NameError:  # annotations may be texts that name what is local to the functions around it
+            hints = get_type_hints(plain, localns=enclosing_names(plain), include_extras=True)
+        return {name: hints.get(name, Any) for name in _parameters(function)}
+    except NameError as error:
+        name, scope = str(error.name), getattr(plain, "__qualname__", "")
+        raise TypeNotSupported(
+            f"an annotation of {name_of(function)} names {name}, which is not defined",
+            hint=hint_for(name, getattr(plain, "__module__", None), scope),
+        ) from error
+    except (TypeError, ValueError, AttributeError, SyntaxError) as error:
+        raise TypeNotSupported(
+            f"the parameters of {name_of(function)} cannot be read: {error}",
+            hint="Give a Python function whose annotations are defined where it is.",
+        ) from error
 
 
 def arguments_of(validated: Any) -> Any:
@@ -120,7 +146,7 @@ def _check_not_set(
         )
         if taken:
             raise OutputInvalid(
-                f"{_name(function)} does not take {', '.join(sorted(taken))}, which is set already", text=""
+                f"{name_of(function)} does not take {', '.join(sorted(taken))}, which is set already", text=""
             )
 
 
@@ -131,5 +157,6 @@ def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     return unwrapped
 
 
-def _name(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of the function; of a `functools.partial` that of what it wraps."""
     return str(getattr(_unwrapped(function), "__name__", "function"))

@@ -11,12 +11,12 @@ import ast
 import builtins
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ForwardRef
 
 from structgen.errors import did_you_mean
 
-__all__ = ["hint_for", "namespace_of", "undefined_field", "undefined_names"]
+__all__ = ["enclosing_names", "hint_for", "namespace_of", "undefined_field", "undefined_names"]
 
 
 def undefined_names(annotation: Any, namespace: Mapping[str, Any]) -> list[str]:
@@ -53,6 +53,22 @@ def namespace_of(owner: Any) -> dict[str, Any]:
     """Return the names that annotations of a class can use wherever they are read."""
     module = sys.modules.get(getattr(owner, "__module__", ""))
     return {**(vars(module) if module else {}), getattr(owner, "__name__", ""): owner}
+
+
+def enclosing_names(function: Callable[..., Any]) -> dict[str, Any]:
+    """The names of the functions around `function` that are running, the innermost first.
+
+    An annotation that is a text keeps no names alive, but where a decorator runs, the functions around it do, too.
+    """
+    names: dict[str, Any] = {}
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    frame = sys._getframe(1)
+    while code is not None and frame is not None:
+        around = f"{frame.f_code.co_qualname}.<locals>."
+        if frame.f_code.co_filename == code.co_filename and function.__qualname__.startswith(around):
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back  # type: ignore[assignment]
+    return names
 
 
 def hint_for(name: str, module_name: str | None, scope: str = "", *, is_class: bool = False) -> str:

@@ -29,17 +29,18 @@ from typing import Annotated, Any, ForwardRef, Literal, Union, get_args, get_ori
 
 from pydantic import TypeAdapter, ValidationError
 
+from structgen.argument_names import checks_names
 from structgen.brief import short_repr
 from structgen.constraints.base import Constraint, is_type
 from structgen.constraints.choice import choice
 from structgen.constraints.composition import CappedReasoning, Reasoning
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
-from structgen.errors import OutputInvalid, SchemaError, TypeNotSupported
+from structgen.errors import OutputInvalid, SchemaError, StructgenError, TypeNotSupported
 
-from .blame import FAULTS, not_supported, show
+from .blame import FAULTS, arguments_adapter, not_supported, show
 from .core_schemas import SchemaIndex
 from .describe import describe_schema, is_one_object
-from .functions import arguments_model, arguments_of, bind, is_function
+from .functions import arguments_of, bind, is_function
 from .iterables import with_lists
 from .labels import labels_of
 from .open_containers import rooted
@@ -122,6 +123,7 @@ def output_type(annotation: Any) -> OutputType:
     return _cached(declared)
 
 
+@checks_names
 def constraint_for_type(annotation: Any) -> Constraint:
     """The constraint that the texts of a type satisfy; it combines with others by ``&``, ``|`` and ``+``."""
     return output_type(annotation).constraint
@@ -172,8 +174,7 @@ def _build(declared: _Declared) -> OutputType:
     if labels is not None:
         return _from_labels(annotation, labels)
     if is_function(annotation):
-        model = arguments_model(annotation)
-        adapter: TypeAdapter[Any] = _adapter(model)
+        model, adapter = arguments_adapter(annotation)
         return _json_type(
             model, adapter, lambda text: bind(annotation, adapter.validate_json(text)), arguments_of
         )
@@ -363,7 +364,9 @@ def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
     def validate(text: str) -> Any:
         try:
             return parse(text)
-        except (ValueError, RecursionError) as error:
+        except StructgenError:
+            raise
+        except Exception as error:  # validators are the user's code
             raise refusal(name, text, error) from error
 
     return validate
@@ -371,6 +374,13 @@ def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def refusal(name: str, text: str, error: Exception) -> OutputInvalid:
     """The error of a text that was to be a `name`, from what its validation raised."""
+    if not isinstance(error, (ValueError, RecursionError)):
+        return OutputInvalid(
+            f"a validator of {name} raised {_shown_error(error)}",
+            text=text,
+            hint="Validators refuse a value with ValueError or AssertionError. The cause of this error says where it "
+            "was raised.",
+        )
     if not isinstance(error, ValidationError):
         return OutputInvalid(
             f"the output cannot be read as {name}: {error}",
@@ -390,6 +400,13 @@ def refusal(name: str, text: str, error: Exception) -> OutputInvalid:
         text=text,
         hint="A Python validator refused it, or a limit that JSON Schema cannot state.",
     )
+
+
+def _shown_error(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its text is the user's code
+        return type(error).__name__
 
 
 def _is_text(annotation: Any) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
+from pydantic import ConfigDict
+
 from structgen.brief import short_repr
 from structgen.constraints.base import Constraint, Literal
 from structgen.constraints.composition import CappedReasoning, Reasoning, ReasoningOptions
@@ -27,13 +29,21 @@ T = TypeVar("T")
 class Thinking(Generic[T]):
     """The value of an output type with reasoning, and in annotations that type: ``-> sg.Thinking[Person]``.
 
-    Options stand beside it: ``Annotated[sg.Thinking[Person], sg.ReasoningOptions(max_tokens=200)]``.
+    Options stand beside it: ``Annotated[sg.Thinking[Person], sg.ReasoningOptions(max_tokens=200)]``. ``sg.Thinking``
+    alone is ``sg.Thinking[str]``.
     """
+
+    __pydantic_config__ = ConfigDict(json_schema_extra=lambda schema: _drop_description(schema))
 
     thinking: str
     """The text between the markers; empty if the answer came without reasoning."""
     value: T
     """The validated answer. In partial values what there is of it; None while the reasoning goes on."""
+
+
+def _drop_description(schema: dict[str, Any]) -> None:
+    """The docstring is for programmers, not for models."""
+    schema.pop("description", None)
 
 
 def as_reasoning(annotation: Any) -> Reasoning | CappedReasoning | None:

@@ -174,7 +174,7 @@ def test_options(whole: Path) -> None:
         (ImportError("No module named 'accelerate'"), "not installed: No module named 'accelerate'"),
         (torch.OutOfMemoryError("CUDA out of memory"), "does not fit into memory"),
         (MemoryError(), "does not fit into memory"),
-        (KeyError("strange"), "cannot load the model 'x/y': 'strange'"),
+        (KeyError("strange"), "cannot load the model 'x/y': KeyError: 'strange'"),
     ],
 )
 def test_what_the_libraries_raise(error: Exception, said: str) -> None:
@@ -256,3 +256,43 @@ def test_damaged_gguf_files(gguf_file: Path, tmp_path: Path) -> None:
         with pytest.raises(StructgenError, match=r"bad\.gguf") as caught:
             sg.load(path)
         assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "hint"),
+    [
+        ({"chat": "yes"}, "chat is 'yes'", None),
+        ({"system": 5}, "system is 5, an int", None),
+        ({"template": 5}, "template is 5, an int", "enable_thinking"),
+    ],
+)
+def test_wrong_options_about_the_chat(options: dict[str, Any], what: str, hint: str | None) -> None:
+    for make in (
+        lambda: sg.load(**options),
+        lambda: sg.wrap(tiny_model("llama"), tiny_tokenizer(), **options),
+    ):
+        with pytest.raises(OptionError) as caught:
+            make()
+        assert what in caught.value.message
+        assert hint is None or hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("short", "meant"), [("fp16", "float16"), ("bf16", "bfloat16"), ("half", "float16")])
+def test_short_names_of_precisions(short: str, meant: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        sg.load(dtype=short)
+    assert f"Did you mean {meant!r}?" in str(caught.value.hint)
+
+
+def test_odd_names(tmp_path: Path) -> None:
+    (tmp_path / "folder.gguf").mkdir()
+    with pytest.raises(ModelError, match="folder.gguf' is empty"):
+        sg.load(tmp_path / "folder.gguf")
+    with pytest.raises(ModelError, match="is an address") as caught:
+        sg.load("http://localhost:8000/v1")
+    assert "structgen.connect(url)" in str(caught.value.hint)
+
+
+def test_errors_that_are_no_sentence_say_their_kind() -> None:
+    assert "KeyError: 'added_tokens'" in loading_failed("x", KeyError("added_tokens"), is_local=True).message
+    assert "RuntimeError" in loading_failed("x", RuntimeError(), is_local=True).message

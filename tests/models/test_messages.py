@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import structgen as sg
 from structgen.errors import PromptError
@@ -120,6 +121,43 @@ def test_a_model_takes_the_history() -> None:
         sg.generate(model, [], int)
 
 
+def test_the_older_form_of_calls() -> None:
+    history = [
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}},
+        {"role": "function", "name": "f", "content": "5"},
+    ]
+    newer = [
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": '{"a": 1}'}}],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "5"},
+    ]
+    for format in FORMATS.values():
+        plain = plain_messages(history, format)
+        assert plain == plain_messages(newer, format) == plain_messages(plain, format)
+    alone = [{"role": "function", "name": "f", "content": "5"}]  # as a template of its own may want it
+    assert plain_messages(alone) == alone
+
+
+class ClientMessage(BaseModel):
+    """As the official client's answers hold it."""
+
+    role: str = "assistant"
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+
+
+def test_messages_that_are_objects() -> None:
+    scripted = ScriptedModel("fine")
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    history = [{"role": "user", "content": "Hello"}, ClientMessage(tool_calls=[call])]
+    sg.generate(scripted, history, sg.choice(["fine", "bad"]))  # type: ignore[call-overload]
+    assert scripted.prompts[-1] == [history[0], {"role": "assistant", "tool_calls": [call]}]
+    assert len(history) == 2 and isinstance(history[1], ClientMessage)
+
+
 def test_a_conversation_goes_on() -> None:
     scripted = ScriptedModel("fine")
 
@@ -131,6 +169,49 @@ def test_a_conversation_goes_on() -> None:
     conversation.messages.append({"role": "user", "content": "And now?"})
     assert sg.generate(scripted, conversation, sg.choice(["fine", "bad"])) == "fine"  # type: ignore[call-overload]
     assert scripted.prompts[-1] == conversation.messages
+
+    def count(place: int) -> int:
+        return str(again.messages[place]["content"]).count("You can call functions")
+
+    first = run_tools(scripted, "Hello", [look], tool_choice="none")
+    again = run_tools(scripted, first, [look], tool_choice="none")  # type: ignore[arg-type]
+    assert [one["role"] for one in again.messages] == ["system", "user", "assistant", "assistant"]
+    assert count(0) == 1
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_tools_join_the_system_message_whatever_its_form(role: str) -> None:
+    def look(at: str) -> str:
+        """Look somewhere."""
+        return at
+
+    messages = [
+        {"role": role, "content": [{"type": "text", "text": "Be brief."}]},
+        {"role": "user", "content": "Hi"},
+    ]
+    done = run_tools(ScriptedModel("fine"), messages, [look], tool_choice="none")
+    assert [one["role"] for one in done.messages] == ["system", "user", "assistant"]
+    assert done.messages[0]["content"].startswith("Be brief.\n\nYou can call functions")
+
+
+def test_earlier_calls_are_written_as_the_ones_to_come() -> None:
+    def look(at: str) -> str:
+        """Look somewhere."""
+        return at
+
+    call = {"id": "1", "function": {"name": "look", "arguments": '{"at": "x"}'}}
+    history = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "blue"},
+        {"role": "user", "content": "And now?"},
+    ]
+    done = run_tools(ScriptedModel("fine"), history, [look], tool_choice="none", format="pythonic")
+    assert done.messages[2]["content"] == plain_messages(history, FORMATS["pythonic"])[1]["content"]
+    assert "<tool_call>" not in str(done.messages)
+    for wrong in (5, None, {"role": "user", "content": "Hi"}, ["Hi"], []):
+        with pytest.raises(PromptError, match="a prompt is a text or a list of messages"):
+            run_tools(ScriptedModel("fine"), wrong, [look])  # type: ignore[arg-type]
 
 
 def test_refusals_are_what_the_assistant_said() -> None:

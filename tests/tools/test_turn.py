@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 import structgen as sg
 from structgen.errors import ConstraintError, OptionError, OutputInvalid, UnsupportedKeyword
@@ -211,6 +212,8 @@ def test_texts_that_are_no_whole_turn(text: str) -> None:
         ({"reasoning": 0}, "reasoning is 0; it is True, False"),
         ({"max_reasoning": 9}, "max_reasoning is 9 without reasoning\nGive reasoning=True"),
         ({"max_reasoning": 0, "tool_choice": "none"}, "max_reasoning is 0 without reasoning"),
+        ({"parallel": "x"}, "parallel is 'x'; it is True, False or None"),
+        ({"tool_choice": {"function": {"name": "weather"}}}, "Write tool_choice='weather'."),
         ({"answer": "yes", "max_text": 5}, "max_text is 5, but with answer= there is no free text"),
     ],
 )
@@ -218,6 +221,10 @@ def test_options_that_cannot_be(arguments: dict[str, Any], message: str) -> None
     with pytest.raises(OptionError) as caught:
         tools(FUNCTIONS, **arguments)
     assert message in str(caught.value)
+
+
+class Switch:
+    def __call__(self) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -231,6 +238,9 @@ def test_options_that_cannot_be(arguments: dict[str, Any], message: str) -> None
         ([{"name": "a", "parameters": []}, {"name": "a"}], "two tools are called 'a'"),
         ([{"name": "a", "parameters": 3}], "its parameters are 3, an int, not a schema"),
         ([5], "5, an int is no tool"),
+        ([int], "Give a function whose parameters"),
+        ([BaseModel], "Give a function whose parameters"),
+        ([Switch()], "[thing.method]"),
     ],
 )
 def test_definitions_that_cannot_be(given: Any, message: str) -> None:

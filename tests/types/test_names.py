@@ -114,3 +114,33 @@ def test_return_annotations_of_prompt_functions() -> None:
         @sg.prompt(MODEL)
         def indexed(text: str) -> int[str]:  # type: ignore[type-arg]
             """{{ text }}"""
+
+
+def test_parameters_of_local_types() -> None:
+    class Local(BaseModel):
+        a: int
+
+    def tool(x: Local) -> int:
+        return x.a
+
+    assert sg.tools([tool]).tools[0].parameters["properties"]["x"] is not None
+    assert output_type(tool).validate('{"x": {"a": 3}}')() == 3
+
+
+def gone() -> Any:
+    class Local(BaseModel):
+        a: int
+
+    def tool(x: Local) -> int:
+        return x.a
+
+    return tool
+
+
+@pytest.mark.parametrize("use", [output_type, lambda function: sg.tools([function])])
+def test_parameters_whose_types_are_gone(use: Any) -> None:
+    with pytest.raises(
+        TypeNotSupported, match="an annotation of tool names Local, which is not defined"
+    ) as caught:
+        use(gone())
+    assert "Inside a function" in str(caught.value.hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 from collections.abc import Callable
 from typing import Annotated, Any, ForwardRef, Union
 
@@ -11,6 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from structgen.errors import TypeNotSupported
+from structgen.tools import tools
 from structgen.types import output_type
 
 from .zoo import send
@@ -42,6 +44,32 @@ def test_a_type_without_a_schema_is_named(annotation: Any, path: str) -> None:
         output_type(annotation)
     assert caught.value.where is not None and path in caught.value.where
     assert "pydantic" in str(caught.value)
+
+
+def with_opaque(count: int, thing: list[Opaque]) -> None: ...
+def with_callable(*things: Callable[[], int]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "where", "what"),
+    [
+        (with_opaque, "the parameter thing of with_opaque", "Opaque has no JSON Schema"),
+        (with_callable, "the parameter things of with_callable", "has no JSON Schema"),
+        (
+            functools.partial(with_opaque, 3),
+            "the parameter thing of with_opaque",
+            "Opaque has no JSON Schema",
+        ),
+    ],
+)
+@pytest.mark.parametrize("use", [output_type, lambda function: tools([function])])
+def test_a_parameter_without_a_schema_is_named(
+    function: Any, where: str, what: str, use: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(TypeNotSupported) as caught:
+        use(function)
+    assert caught.value.where == where
+    assert what in caught.value.message
 
 
 def test_names_that_lead_nowhere() -> None:

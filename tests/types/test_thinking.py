@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.errors import OptionError, OutputInvalid, Truncated
+from structgen.errors import OptionError, OutputInvalid, Truncated, TypeNotSupported
 from structgen.models.memory import DistributionModel
 from structgen.types import output_type
 from tests.oracles.scripted_model import ScriptedModel
@@ -148,3 +148,38 @@ def test_a_server_cannot_keep_a_cap() -> None:
     for call in (sg.generate, sg.stream):
         with pytest.raises(OptionError, match="cannot count the tokens of reasoning"):
             call(model, "?", sg.reasoning(Person, max_tokens=3))
+
+
+class Step(BaseModel):
+    name: str
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Annotated[int, sg.ReasoningOptions(max_tokens=3)],
+        lambda: list[Annotated[sg.Thinking[int], sg.ReasoningOptions(max_tokens=3)]],
+        lambda: Annotated[bool, sg.ReasoningOptions()],
+        lambda: Annotated[sg.Thinking[int], sg.ReasoningOptions()] | None,
+        lambda: Annotated[Step, sg.ReasoningOptions()],
+    ],
+)
+def test_options_without_effect_are_refused(make: Any) -> None:
+    with pytest.raises(TypeNotSupported, match="they have no effect") as caught:
+        output_type(make())
+    assert "whole output type" in str(caught.value.hint)
+
+
+def test_optional_is_a_truth_value() -> None:
+    with pytest.raises(OptionError, match="optional is 'yes'"):
+        sg.reasoning(int, optional="yes")  # type: ignore[arg-type]
+
+
+def test_thinking_alone_is_of_text() -> None:
+    value = sg.generate(ScriptedModel("<think>a</think>b"), "?", sg.Thinking)
+    assert value == sg.Thinking("a", "b")
+
+
+def test_models_do_not_read_the_docstring() -> None:
+    shown = output_type(list[sg.Thinking[Step]])
+    assert "annotation" not in shown.description + str(shown.schema)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.expressions import (
     ANY,
@@ -88,6 +89,7 @@ class Dispatch(Composition):
             yield "max_calls", None, f"must have at most {most} trigger{'s' * (most != 1)}"
 
 
+@checks_names
 def dispatch(
     triggers: Mapping[str | Special, Operand],
     *,

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import Constraint, Operand, as_constraint
 from structgen.constraints.expressions import RE, complement, intersect, scope
 from structgen.constraints.grammar.bodies import choice_of
@@ -33,6 +34,7 @@ __all__ = ["forbid"]
 _SPLIT_OFF = " (forbidden)"
 
 
+@checks_names
 def forbid(
     constraint: Operand,
     patterns: str | Iterable[str],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import Operand, as_constraint
 from structgen.constraints.expressions import ANY, intersect
 from structgen.constraints.expressions import repeat as repeat_expression
@@ -36,6 +37,7 @@ class Special(Composition):
         return f"special({self.token!r})"
 
 
+@checks_names
 def special(token: str) -> Special:
     """One special token of the tokenizer, by its text: ``special("<|im_end|>")``.
 
@@ -46,6 +48,7 @@ def special(token: str) -> Special:
     return Special(token)
 
 
+@checks_names
 def text(
     until: str | Iterable[str] | None = None, *, max_chars: int | None = None, min_chars: int = 0
 ) -> Composition:
@@ -62,6 +65,7 @@ def text(
     return Composition(("text", intersect(parts)), f"free text until {shown}" if ends else "free text")
 
 
+@checks_names
 def repeat(
     constraint: Operand,
     min: int = 0,
@@ -93,6 +97,7 @@ def repeat(
     return Composition(several if low else ("repeat", several, 0, 1), name, parts=[operand])
 
 
+@checks_names
 def optional(constraint: Operand) -> Composition:
     """Return the texts of a constraint, a type or a string, and the empty text."""
     operand = as_constraint(constraint)

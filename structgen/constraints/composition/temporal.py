@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body, Grammar, Rule
@@ -100,6 +101,7 @@ class OrderedItems(Lowered):
         return f"<{self.describe()}>"
 
 
+@checks_names
 def ltl_over(
     items: Mapping[str, Operand],
     formula: Formula | str | Sequence[Formula | str],

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from structgen.argument_names import checks_names, checks_names_of_init
 from structgen.brief import short_repr
 from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body
-from structgen.errors import CombinationError, OptionError, OutputInvalid
+from structgen.errors import CombinationError, OptionError, OutputInvalid, TypeNotSupported
 
 from .composed import Composition, body_of
 from .dispatching import stretch_until
@@ -141,6 +142,7 @@ class CappedReasoning(Constraint):
         return f"<{self.describe()}>"
 
 
+@checks_names_of_init
 @short_repr
 @dataclass(frozen=True)
 class ReasoningOptions:
@@ -155,11 +157,19 @@ class ReasoningOptions:
     max_tokens: int | None = None
     optional: bool = False
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Refuse a place where the options would have no effect; called where pydantic reads a type."""
+        raise TypeNotSupported(
+            f"ReasoningOptions stand beside {source!r:.60}, where they have no effect",
+            hint="They belong to the whole output type: Annotated[sg.Thinking[Person], sg.ReasoningOptions(...)].",
+        )
+
     def around(self, answer: Operand) -> Reasoning | CappedReasoning:
         """Return `reasoning(answer)` with these options."""
         return reasoning(answer, **{name: getattr(self, name) for name in self.__dataclass_fields__})
 
 
+@checks_names
 def reasoning(
     answer: Operand,
     *,
@@ -197,6 +207,8 @@ def reasoning(
             "reasoning that the prompt has begun already is not optional",
             hint="Give open=, the text that it begins with, or leave out optional=True.",
         )
+    if not isinstance(optional, bool):
+        raise OptionError(f"optional is {optional!r:.40}; it is True or False")
     if max_chars is not None:
         checked_count(max_chars, "max_chars")
     if max_tokens is not None:

@@ -7,15 +7,17 @@ Invariant: what the grammar means is settled when the constraint is made; its mi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import Constraint
-from structgen.errors import GrammarError, OptionError, with_kind
+from structgen.errors import EmptyConstraint, GrammarError, OptionError, a_kind, with_kind
 
 from .ebnf import read_ebnf
+from .endless import endless_circle
 from .gbnf import read_gbnf
 from .indented import Indented
 from .ir import Body, Grammar, Indentation
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from .lark_loading import ImportPath
 
-__all__ = ["DEEPEST", "GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
+__all__ = ["DEEPEST", "UNCHECKED", "GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
 
 LexerRule = Literal["lark", "longest"]
 DEEPEST = 32
@@ -121,11 +123,30 @@ def _check_is_source(source: Any, function: str) -> None:
         )
 
 
+def _ending(constraint: GrammarConstraint) -> GrammarConstraint:
+    """The constraint; raises where its start can be seen to have no text that ends."""
+    circle = endless_circle(constraint.lower(), lambda: constraint.grammar)
+    if circle:
+        rule = next((one for one in constraint.grammar.rules if one.name == circle[0]), None)
+        place = rule and constraint.grammar.place(rule)
+        raise EmptyConstraint(
+            f"no text of the rule `{circle[0]}` ever ends: {' -> '.join(circle)}",
+            where=f"line {place.line}, column {place.column}" if place else None,
+            hint="Give one of these rules an alternative that needs none of them.",
+        )
+    return constraint
+
+
 _PATH = re.compile(r"[\w./\\-]+\.(?:lark|g|gbnf|ebnf|bnf|txt)")
 
 
+@checks_names
 def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in llama.cpp's GBNF; `start` is the rule that a whole text must be."""
+    return _ending(_gbnf(source, start=start))
+
+
+def _gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
     _check_is_source(source, "gbnf")
     try:
         return GrammarConstraint(read_gbnf(source, start), "GBNF")
@@ -133,8 +154,13 @@ def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
         raise is_like_lark(source, "GBNF") or error from None
 
 
+@checks_names
 def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in XGrammar's EBNF; `start` is the rule that a whole text must be."""
+    return _ending(_ebnf(source, start=start))
+
+
+def _ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     _check_is_source(source, "ebnf")
     try:
         return GrammarConstraint(read_ebnf(source, start), "EBNF")
@@ -142,6 +168,7 @@ def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
         raise is_like_lark(source, "EBNF") or error from None
 
 
+@checks_names
 def lark(
     source: str,
     *,
@@ -159,10 +186,42 @@ def lark(
     grammar allows at the place. `indenter` is one of lark's (``lark.indenter.PythonIndenter``); `import_paths` are
     folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule.
     """
+    return _ending(
+        _lark(
+            source,
+            start=start,
+            lexer=lexer,
+            contextual=contextual,
+            indenter=indenter,
+            import_paths=import_paths,
+            constraints=constraints,
+        )
+    )
+
+
+def _lark(
+    source: str,
+    *,
+    start: str = "start",
+    lexer: LexerRule = "lark",
+    contextual: bool = False,
+    indenter: Indenter | type[Indenter] | Indentation | None = None,
+    import_paths: Sequence[ImportPath] = (),
+    constraints: Mapping[str, Constraint] | None = None,
+) -> GrammarConstraint:
     from .lark import read_lark
     from .lark_direct import lower_plain
 
     _check_is_source(source, "lark")
+    if not isinstance(contextual, bool):
+        raise OptionError(f"contextual is {contextual!r:.40}; it is True or False")
+    if constraints is not None and not isinstance(constraints, Mapping):
+        raise OptionError(
+            f"constraints is {a_kind(constraints)}; it is a dict from the names after @ to constraints",
+            hint='Such as {"name": structgen.regex("[a-z]+")}.',
+        )
+    if isinstance(import_paths, str | PurePath) or not isinstance(import_paths, Sequence):
+        raise OptionError(f"import_paths is {with_kind(import_paths)}; it is a list of folders")
     if lexer not in ("lark", "longest"):
         raise OptionError(f"there is no lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
     direct = lexer == "longest" and indenter is None and not import_paths
@@ -184,3 +243,7 @@ def lark(
     except GrammarError as error:
         raise is_like_gbnf(source) or error from None
     return GrammarConstraint(grammar, "Lark")
+
+
+UNCHECKED: Mapping[str, Callable[..., GrammarConstraint]] = {"gbnf": _gbnf, "ebnf": _ebnf, "lark": _lark}
+"""The same functions without the check for an end, for those who report all that is odd about a grammar."""

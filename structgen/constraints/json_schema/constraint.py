@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Blame, Broken, Constraint, Stop
 from structgen.errors import CombinationError
 
@@ -145,6 +146,7 @@ class JsonSchemaConstraint(Constraint):
         return f"<{self.describe()}>"
 
 
+@checks_names
 def json_schema(
     schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, **options: Any
 ) -> JsonSchemaConstraint:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.brief import short_repr
 from structgen.errors import (
     LimitExceeded,
@@ -318,6 +319,7 @@ def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
     return tuple(choices)
 
 
+@checks_names
 def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, **options: Any) -> Report:
     """What becomes of every keyword of `schema`; never raises for what is wrong with the schema.
 

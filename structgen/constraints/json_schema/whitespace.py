@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError
 
 __all__ = ["WHITESPACE_NAMES", "Whitespace", "WhitespaceName"]
@@ -26,6 +27,7 @@ _MOST_INDENT = 16
 _MOST_BLANKS = 10_000
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class Whitespace:
     """Made by `Whitespace.written`, `.indented`, `.compact` and `.flexible`."""
@@ -38,6 +40,15 @@ class Whitespace:
     """Flexible: most blanks in a row on a line."""
     indentation: int = 64
     """Flexible: most blanks after a line end."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "indent", _indent(self.indent))
+        if self.separators is not None:
+            object.__setattr__(self, "separators", _separators(self.separators))
+        for name in ("blanks", "indentation"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_BLANKS:
+                raise OptionError(f"{name}={value!r} is not a number of blanks from 0 to {_MOST_BLANKS:,}")
 
     @staticmethod
     def written(
@@ -61,9 +72,6 @@ class Whitespace:
     @staticmethod
     def flexible(blanks: int = 4, indentation: int = 64) -> Whitespace:
         """In each gap at most `blanks` blanks, and perhaps a line end with at most `indentation` blanks after it."""
-        for name, value in (("blanks", blanks), ("indentation", indentation)):
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_BLANKS:
-                raise OptionError(f"{name}={value!r} is not a number of blanks from 0 to {_MOST_BLANKS:,}")
         return Whitespace(None, None, blanks, indentation)
 
     @staticmethod

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from structgen.argument_names import checks_names
 from structgen.errors import LimitExceeded, OptionError
 
 from .formula import Formula, as_formula
@@ -145,6 +146,7 @@ class Automaton:
         return found[0] if found else len(self.atoms)
 
 
+@checks_names
 def automaton(
     formula: Formula | str,
     *,

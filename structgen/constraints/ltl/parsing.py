@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, get_args
 
+from structgen.argument_names import checks_names
 from structgen.errors import FormulaSyntaxError, OptionError
 
 from .formula import FALSE, LAST, TRUE, Formula, Op, all_of, any_of, atom, make
@@ -61,6 +62,7 @@ class _Token(NamedTuple):
     name: str = ""
 
 
+@checks_names
 def parse(text: str, *, dialect: Dialect = "structgen") -> Formula:
     """The formula that `text` says, just as it is written.
 
@@ -163,7 +165,26 @@ class _Parser:
             hint = "The arguments of an action follow its name at once and end with `)`: go(kitchen)."
         if any(one.text == "name" and one.name in _PAST for one in (before, token)):
             hint = "Operators of the past (Y, S, O, H) are not supported; atoms of these names are written in quotes."
+        for one in (token, before):
+            hint = hint or (_ENGLISH.get(one.name.lower()) if one.text == "name" else None)
         return _fault(f"expected {expected}, found {found}", self._text, token.at, token.end, hint)
+
+
+_BEFORE = "`a` before `b` is `!b W a`; both have to come only with `F a` and `F b`. Other positions are free."
+_ENGLISH = {
+    "before": _BEFORE,
+    "after": _BEFORE,
+    "then": "`b` at some point after `a` is `F (a & X F b)`; right after it, `F (a & X b)`. Other positions are free.",
+    "until": "Until is the operator U: `a U b`.",
+    "always": "Always is the operator G: `G a`.",
+    "globally": "Globally is the operator G: `G a`.",
+    "never": "Never is `G !a`.",
+    **dict.fromkeys(("eventually", "finally", "sometime"), "At some point is the operator F: `F a`."),
+    "next": "Next is the operator X: `X a`.",
+    "implies": "Implies is the operator `->`.",
+    "once": "`a` exactly once is `F a & G (a -> N G !a)`; at most once, `G (a -> N G !a)`.",
+}
+"""Words of English in a formula that cannot be read, and what to write instead."""
 
 
 def _tokens(text: str, dialect: Dialect) -> list[_Token]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from structgen.argument_names import checks_names
 from structgen.errors import LimitExceeded
 
 from .automaton import Alphabet, Letter, check_alphabet, letters_of
@@ -24,16 +25,19 @@ _MOST = 500_000
 Formulas = Formula | str | Sequence[Formula | str]
 
 
+@checks_names
 def satisfiable(formulas: Formulas, *, alphabet: Alphabet = "one-hot", most: int = _MOST) -> bool:
     """Whether some trace satisfies the formula, or all formulas of a list."""
     return _Search(_listed(formulas), alphabet, most).trace(is_short=False)[0] is not None
 
 
+@checks_names
 def example(formulas: Formulas, *, alphabet: Alphabet = "one-hot", most: int = _MOST) -> list[Letter] | None:
     """A shortest trace that satisfies the formula, or all formulas of a list; None if there is none."""
     return _Search(_listed(formulas), alphabet, most).trace(is_short=True)[0]
 
 
+@checks_names
 def equivalent(
     one: Formula | str, other: Formula | str, *, alphabet: Alphabet = "one-hot", most: int = _MOST
 ) -> bool:
@@ -41,6 +45,7 @@ def equivalent(
     return difference(one, other, alphabet=alphabet, most=most) is None
 
 
+@checks_names
 def difference(
     one: Formula | str, other: Formula | str, *, alphabet: Alphabet = "one-hot", most: int = _MOST
 ) -> list[Letter] | None:
@@ -51,6 +56,7 @@ def difference(
     return example(~make("iff", one, other), alphabet=alphabet, most=most)
 
 
+@checks_names
 def conflict(
     formulas: Sequence[Formula | str], *, alphabet: Alphabet = "one-hot", most: int = _MOST
 ) -> list[int] | None:

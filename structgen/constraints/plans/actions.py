@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from structgen.argument_names import checks_names_of_init
 from structgen.brief import short_repr
 from structgen.errors import LimitExceeded, OptionError, a_kind, with_kind
 
@@ -37,7 +38,7 @@ class Action:
             raise OptionError(f"an action is named by a text that is not empty, not by {name!r:.40}")
         told = []
         for parameter, values in parameters.items():
-            listed = tuple(values) if not isinstance(values, str) else None
+            listed = _in_order(values)
             if not listed or not all(isinstance(value, str) and value for value in listed):
                 raise OptionError(
                     f"the parameter {parameter} of the action {name} has the values {values!r:.60}",
@@ -74,6 +75,7 @@ class Step:
         return self.text
 
 
+@checks_names_of_init
 @short_repr
 @dataclass(frozen=True)
 class World:
@@ -138,8 +140,14 @@ def _anything(state: Any, step: Step) -> Any:
 
 def as_steps(actions: Any) -> list[Step]:
     """All ground actions of what a user gave: names, `Action`s, or a mapping of names to the values of parameters."""
-    if isinstance(actions, str | Action):
+    if isinstance(actions, str):
+        raise OptionError(
+            f"actions is the text {actions!r:.60}", hint=f"Give a list of names: [{actions!r:.60}]."
+        )
+    if isinstance(actions, Action):
         actions = [actions]
+    if isinstance(actions, set | frozenset):  # the same order in every process
+        actions = sorted(actions, key=str)
     if isinstance(actions, Mapping):
         actions = [_from_mapping(name, values) for name, values in actions.items()]
     if not isinstance(actions, Iterable):
@@ -171,12 +179,29 @@ def as_steps(actions: Any) -> list[Step]:
     return list(steps.values())
 
 
-def _from_mapping(name: str, values: Any) -> Action:
+def _in_order(values: Any) -> tuple[Any, ...] | None:
+    """The values of a parameter; None if they are no list. A set is sorted, so that the order is always the same."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        return None
+    return tuple(sorted(values, key=str) if isinstance(values, set | frozenset) else values)
+
+
+def _from_mapping(name: Any, values: Any) -> Action:
     if values is None:
         return Action(name)
-    if isinstance(values, Mapping):
-        return Action(name, **values)
-    return Action(name, value=values)
+    if not isinstance(values, Mapping):
+        if not _in_order(values):
+            raise OptionError(
+                f"the action {name!r:.40} has the parameters {values!r:.60}",
+                hint='Give None, a list of values, or a dict: {"go": {"room": ["hall", "kitchen"]}, "wait": None}.',
+            )
+        values = {"value": values}
+    for parameter in values:
+        if not isinstance(parameter, str):
+            raise OptionError(
+                f"the action {name!r:.40} has the parameter {with_kind(parameter)}; names are texts"
+            )
+    return Action(name, **values)
 
 
 def as_world(world: Any) -> World:

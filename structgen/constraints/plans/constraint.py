@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Broken, Constraint, Stop
 from structgen.constraints.expressions import RE, literal, literals
 from structgen.constraints.ltl import Formula, all_of, english, least_conflict
@@ -273,6 +274,7 @@ class _Unfolding:
         return found
 
 
+@checks_names
 def plan(
     actions: Any,
     formula: Formula | str | Sequence[Formula | str] = (),
@@ -290,7 +292,8 @@ def plan(
     Parameters
     ----------
     actions
-        Names, `Action`s with parameters, or a mapping: ``{"go": {"room": ["hall", "kitchen"]}, "wait": None}``.
+        Names, `Action`s with parameters, or a mapping: ``{"go": {"room": ["hall", "kitchen"]}, "wait": None}``. A list
+        in place of the inner mapping is the values of one parameter, which is called `value`.
     formula
         A formula of temporal logic on finite traces (`structgen.ltl`), as text or made by its functions; or several,
         all of which have to hold. Several are better than their conjunction: each has a small automaton of its own.
@@ -355,7 +358,7 @@ def _check_atoms(
             hint = (
                 f"Did you mean {' or '.join(near)}?"
                 if near
-                else f"There are {', '.join(sorted(known)[:8])}, ..."
+                else f"There are {', '.join(sorted(known)[:8])}{', ...' if len(known) > 8 else '.'}"
             )
             if world.labels is None or is_action:
                 raise OptionError(told, hint=hint)

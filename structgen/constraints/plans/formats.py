@@ -6,13 +6,15 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from structgen.errors import OptionError
+from structgen.argument_names import checks_names_of_init
+from structgen.errors import OptionError, a_kind
 
 from .actions import Step
 
 __all__ = ["FORMATS", "PlanFormat", "as_format"]
 
 
+@checks_names_of_init
 @dataclass(frozen=True)
 class PlanFormat:
     """`open`, the steps with `separator` between them, `close`. No two steps are written alike."""
@@ -34,6 +36,8 @@ class PlanFormat:
         OptionError
             Where a plan could be read in two ways.
         """
+        if not callable(self.write):
+            raise OptionError(f"write is {a_kind(self.write)}; it is a function from a Step to its text")
         if not isinstance(self.separator, str) or not self.separator:
             raise OptionError("the separator of steps is empty; a plan could be read in several ways")
         found: dict[str, Step] = {}

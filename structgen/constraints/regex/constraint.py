@@ -12,9 +12,10 @@ import re
 from functools import lru_cache
 from typing import Literal
 
+from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.expressions import EPSILON, RE, TEXT
-from structgen.errors import ConstraintError, OptionError, a_kind
+from structgen.errors import ConstraintError, OptionError, a_kind, with_kind
 
 from .ecma import EcmaParser, ecma_flags
 from .looks import close
@@ -62,6 +63,7 @@ class RegexConstraint(Constraint):
         return f"regex({self.pattern!r}{dialect})"
 
 
+@checks_names
 def regex(
     pattern: str | re.Pattern[str],
     *,
@@ -74,6 +76,10 @@ def regex(
     `dialect` is ``"python"`` (the `re` module), ``"ecma"`` (JavaScript, as in JSON Schema) or ``"rust"`` (the crate
     `regex`, as in pydantic); `flags` are those of `re`. A compiled pattern brings its own flags.
     """
+    if isinstance(flags, bool) or not isinstance(flags, int):
+        raise OptionError(
+            f"flags is {with_kind(flags)}; it is flags of re", hint="Such as flags=re.IGNORECASE."
+        )
     if isinstance(pattern, re.Pattern):
         flags |= pattern.flags & ~re.UNICODE
         pattern = pattern.pattern

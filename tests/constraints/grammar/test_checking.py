@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import re
+from typing import Any
 
 import pytest
 
 import structgen as sg
 from structgen.constraints.grammar.checking import check_grammar
 from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule
+from structgen.constraints.grammar.ebnf import read_ebnf
+from structgen.constraints.grammar.gbnf import read_gbnf
 from structgen.constraints.grammar.ir import Grammar, Rule
 from structgen.errors import EmptyConstraint
 from structgen.matcher import Matcher
@@ -124,8 +128,11 @@ def test_dead_terminals_are_those_of_the_core(seed: int, lexer: LexerRule) -> No
     ("constraint", "told"),
     [
         (sg.lark("start: NAME NAME\nNAME: /[a-z]+/"), "structgen check --lark FILE"),
-        (sg.gbnf('root ::= "a" root "b"'), "structgen check --gbnf FILE"),
-        (sg.ebnf('root ::= "a" root'), "structgen check --ebnf FILE"),
+        (
+            GrammarConstraint(read_gbnf('root ::= "a" root "b"', "root"), "GBNF"),
+            "structgen check --gbnf FILE",
+        ),
+        (GrammarConstraint(read_ebnf('root ::= "a" root', "root"), "EBNF"), "structgen check --ebnf FILE"),
         (sg.regex("a") & "b", "contradict each other"),
     ],
 )
@@ -133,3 +140,40 @@ def test_grammars_without_a_text_lead_to_the_check(constraint: sg.Constraint, to
     with pytest.raises(EmptyConstraint) as caught:
         Matcher(constraint, BYTES)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("lexer", ["lark", "longest"])
+@pytest.mark.parametrize(
+    ("source", "circle", "place"),
+    [
+        ('start: "a" start', "start -> start", "line 1, column 1"),
+        ('start: start "a"', "start -> start", "line 1, column 1"),
+        ('start: "a" b | "c" d\nb: "d" start\nd: d', "start -> b -> start", "line 1, column 1"),
+        ('start: "a" b\nb: "d" c+\nc: "(" b ")"', "start -> b -> c -> b", "line 1, column 1"),
+    ],
+)
+def test_a_grammar_without_an_end_is_refused_at_once(
+    source: str, circle: str, place: str, lexer: Any
+) -> None:
+    with pytest.raises(EmptyConstraint, match="ever ends") as caught:
+        sg.lark(source, lexer=lexer)
+    assert circle in caught.value.message and caught.value.where == place
+    for make in (sg.gbnf, sg.ebnf):
+        with pytest.raises(EmptyConstraint, match="ever ends") as caught:
+            make(re.sub("start", "root", re.sub(r"^(\w+):", r"\1 ::=", source, flags=re.MULTILINE)))
+        assert circle.replace("start", "root") in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'start: "a" start | "b"',
+        'start: "a" start?',
+        'start: "a" start*',
+        'start: b\nb: "(" b ")" |',
+        'start: "a" | b\nb: "c" b',
+    ],
+)
+def test_what_ends_somewhere_is_not_refused(source: str) -> None:
+    for lexer in ("lark", "longest"):
+        assert Matcher(sg.lark(source, lexer=lexer), BYTES).witness() is not None  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.grammar.constraint import LexerRule, ebnf, gbnf, lark
+from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, ebnf, gbnf, lark
+from structgen.constraints.grammar.gbnf import read_gbnf
 from structgen.constraints.grammar.lark_languages import Languages
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
@@ -360,7 +361,7 @@ def test_openers_of_comments_that_are_two_operators(lexer: str) -> None:
 
 
 def test_no_text() -> None:
-    empty = gbnf('root ::= root "a"')
+    empty = GrammarConstraint(read_gbnf('root ::= root "a"', "root"), "GBNF")
     for constraint in (empty, regex("aa") + empty, empty + empty, empty | empty):
         with pytest.raises(EmptyConstraint, match="no text"):
             Matcher(constraint, BYTES)
@@ -369,7 +370,12 @@ def test_no_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "nothing", [regex("a") & regex("b"), json_schema({"enum": []}), gbnf('root ::= "(" root')]
+    "nothing",
+    [
+        regex("a") & regex("b"),
+        json_schema({"enum": []}),
+        GrammarConstraint(read_gbnf('root ::= "(" root', "root"), "GBNF"),
+    ],
 )
 @pytest.mark.parametrize("lexer", ["lark", "longest"])
 def test_a_part_without_a_text(nothing: Constraint, lexer: LexerRule) -> None:

@@ -289,3 +289,33 @@ def test_nothing_breaks_what_asks_for_nothing(text: str) -> None:
 def test_atoms_that_look_like_operators_are_quoted(name: str) -> None:
     for formula in (atom(name), make("G", atom(name))):
         assert parse(str(formula)) is formula
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a before b", "`!b W a`"),
+        ("b after a", "`!b W a`"),
+        ("a and then b", "`F (a & X F b)`"),
+        ("not b until a", "operator U"),
+        ("Always a", "operator G"),
+        ("a & never b", "`G !a`"),
+        ("eventually a", "operator F"),
+        ("once a", "G (a -> N G !a)"),
+    ],
+)
+def test_english_words_get_a_hint(text: str, hint: str) -> None:
+    with pytest.raises(FormulaSyntaxError) as caught:
+        parse(text)
+    assert hint in str(caught.value.hint)
+
+
+def test_formulas_that_hints_recommend() -> None:
+    once = automaton("F a & G (a -> N G !a)")
+    assert once.accepts(["b", "a", "b"]) and not once.accepts(["a", "b", "a"]) and not once.accepts(["b"])
+    before = automaton("!b W a")
+    assert (
+        before.accepts(["c", "a", "c", "b", "a"]) and before.accepts(["c"]) and not before.accepts(["b", "a"])
+    )
+    only = automaton("a U b")
+    assert only.accepts(["a", "a", "b", "c"]) and not only.accepts(["a", "c", "b"])

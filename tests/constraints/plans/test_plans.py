@@ -465,3 +465,39 @@ def test_formulas_that_refuse_a_step_only_together() -> None:
     both = sg.plan(["a", "b", "c"], ["G(a -> F b)", "G(a -> G !b) | F c", "G(a -> G !c)"])
     told = sg.Matcher(both, sg.Vocabulary.of_bytes()).explain("b\na")
     assert [(one.keyword, "together" in one.message) for one in told.rules] == [("formula", True)]
+
+
+@pytest.mark.parametrize(
+    ("actions", "what", "hint"),
+    [
+        ("ab", "actions is the text 'ab'", "['ab']"),
+        ({"go": []}, "the action 'go' has the parameters []", "a list of values"),
+        ({"go": 5}, "the action 'go' has the parameters 5", "a list of values"),
+        ({"go": True}, "the action 'go' has the parameters True", "a list of values"),
+        ({"go": "hall"}, "the action 'go' has the parameters 'hall'", "a list of values"),
+        ({"go": {1: ["a"]}}, "the parameter 1, an int; names are texts", ""),
+        ({"go": {"room": 5}}, "the parameter room of the action go has the values 5", "Give a list"),
+        (
+            {"go": {"room": "hall"}},
+            "the parameter room of the action go has the values 'hall'",
+            "Give a list",
+        ),
+    ],
+)
+def test_odd_actions(actions: Any, what: str, hint: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        plan(actions)
+    assert what in caught.value.message
+    assert hint in str(caught.value.hint)
+
+
+def test_a_list_is_the_values_of_one_parameter() -> None:
+    short = plan({"go": ["hall", "kitchen"]}, format="json")
+    long = plan({"go": {"value": ["hall", "kitchen"]}}, format="json")
+    assert short.steps == long.steps and short.steps[0]["value"] == "hall"
+
+
+def test_sets_have_one_order() -> None:
+    names = {f"step{number}" for number in range(20)}
+    assert [step.text for step in plan(names).steps] == sorted(names)
+    assert [step["at"] for step in plan({"go": {"at": names}}).steps] == sorted(names)

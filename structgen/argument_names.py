@@ -1,0 +1,93 @@
+"""Misspelt arguments of public functions: an `OptionError` with "did you mean", not Python's `TypeError`.
+
+Why: `generate` and `sample` take options by name and check them themselves. Functions with fixed parameters should say
+the same of a misspelt name.
+Invariant: calls that Python binds are unchanged, and so are signatures, names and documentation. A `TypeError` from
+inside of the function is passed on.
+Cost: one more Python call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from structgen.errors import OptionError, did_you_mean
+
+__all__ = ["checks_names", "checks_names_of_init"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type[Any])
+
+_ALIASES = {
+    **dict.fromkeys(("torchdtype", "precision", "datatype"), "dtype"),
+    **dict.fromkeys(("devicemap", "gpu"), "device"),
+    **dict.fromkeys(("numthreads", "nthreads", "cputhreads"), "threads"),
+    **dict.fromkeys(("baseurl", "endpoint", "host"), "url"),
+    **dict.fromkeys(("timeout", "maxtime", "timelimit"), "seconds"),
+    **dict.fromkeys(("maxretries", "retries"), "attempts"),
+    **dict.fromkeys(("modelname", "modelid"), "model"),
+    **dict.fromkeys(("classes", "choices", "categories", "options"), "labels"),
+    **dict.fromkeys(("maxlength", "maxlen", "maxcharacters"), "max_chars"),
+    **dict.fromkeys(("budget", "budgettokens", "thinkingbudget", "maxthinkingtokens"), "max_tokens"),
+    **dict.fromkeys(("systemprompt", "systemmessage"), "system"),
+    **dict.fromkeys(("root", "startrule"), "start"),
+    **dict.fromkeys(("sep", "delimiter"), "separator"),
+}
+"""What other libraries call these arguments; see `did_you_mean`."""
+
+
+def checks_names(function: F) -> F:
+    """Make calls with argument names that `function` does not have an `OptionError` that suggests the right one."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:  # it comes from inside of the function
+                raise
+            refused = _refused(function, args, kwargs)
+            if refused is None:
+                raise
+            raise refused from None
+
+    return call  # type: ignore[return-value]
+
+
+def checks_names_of_init(cls: C) -> C:
+    """Do the same for the arguments of a class."""
+    cls.__init__ = checks_names(cls.__init__)
+    return cls
+
+
+def _refused(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> OptionError | None:
+    """The error of arguments that the function does not have; None where something else is wrong with them."""
+    parameters = list(inspect.signature(function).parameters.values())
+    name = function.__qualname__.removesuffix(".__init__")
+    count = len(args)
+    if "." in function.__qualname__.rpartition("<locals>.")[2]:  # the first one is `self` or the class
+        parameters, count = parameters[1:], count - 1
+    by_name = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    listed = f"It takes {', '.join(by_name)}." if by_name else "It takes no arguments by name."
+    strange = [one for one in kwargs if one not in by_name]
+    if strange:
+        aliases = {theirs: ours for theirs, ours in _ALIASES.items() if ours in by_name}
+        near = did_you_mean(strange[0], by_name, aliases)
+        return OptionError(
+            f"{name}() has no argument {strange[0]!r:.60}", hint=f"{near} {listed}" if near else listed
+        )
+    places = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    rest = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    if count > len(places):
+        takes = f"{len(places)} argument{'s' * (len(places) != 1)} without a name"
+        return OptionError(
+            f"{name}() takes {takes}, but was given {count}",
+            hint=f"Write the others by name: {', '.join(f'{one}=' for one in rest)}." if rest else listed,
+        )
+    return None

@@ -1,0 +1,100 @@
+"""Rules without an end: grammars whose start has no finite text, found before anything is compiled.
+
+Why: ``start: "a" start`` is a common mistake. Said where it is written, it can name the rule.
+Invariant: what is found is a fact. Terminals count as having a text, so what else makes a grammar empty shows later.
+Cost: linear in the productions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .ir import Body, Grammar, parts_of
+
+__all__ = ["endless_circle"]
+
+
+def endless_circle(ir: Any, read: Callable[[], Grammar]) -> list[str]:
+    """Return names of rules from the start on, each of which needs the next, without end; empty where it ends.
+
+    `read` gives the grammar that the IR was made of; a regular one is an expression there, without rules.
+    """
+    if ir == ("regex", ("empty",)):
+        return _circle_of_rules(read())
+    if ir[0] != "grammar":
+        return []
+    grammar = ir[1]
+    productions: tuple[tuple[int, ...], ...] = grammar["productions"]
+    empty = {-number - 1 for number, one in enumerate(grammar["terminals"]) if one[2] == ("empty",)}
+    missing = [0] * len(productions)
+    users: dict[int, list[int]] = {}
+    ending: set[int] = set()
+    ready: list[int] = []
+    for number, (head, *parts) in enumerate(productions):
+        needed = {one for one in parts if one >= 0}
+        if not empty.isdisjoint(parts):
+            continue
+        missing[number] = len(needed)
+        for one in needed:
+            users.setdefault(one, []).append(number)
+        if not needed and head not in ending:
+            ending.add(head)
+            ready.append(head)
+    while ready:
+        for number in users.get(ready.pop(), ()):
+            missing[number] -= 1
+            head = productions[number][0]
+            if not missing[number] and head not in ending:
+                ending.add(head)
+                ready.append(head)
+    start: int = grammar["start"]
+    if start in ending:
+        return []
+    return _circle(grammar, start, ending) or _circle_of_rules(
+        read()
+    )  # lowering may leave rules without an end out
+
+
+def _circle(grammar: Any, start: int, ending: set[int]) -> list[str]:
+    """From the start to a rule that comes again."""
+    names, path = grammar["rules"], [start]
+    needs: dict[int, int] = {}
+    for head, *parts in grammar["productions"]:
+        wanted = next((one for one in parts if one >= 0 and one not in ending), None)
+        if wanted is not None:
+            needs.setdefault(head, wanted)
+    while path.count(path[-1]) == 1:
+        if path[-1] not in needs:
+            return []
+        path.append(needs[path[-1]])
+    return [name for name in (names[one] for one in path) if name.isidentifier() or "-" in name]
+
+
+def _circle_of_rules(grammar: Grammar) -> list[str]:
+    """The same from the rules."""
+    bodies = {rule.name: rule.body for rule in grammar.rules}
+    ending: set[str] = set()
+
+    def ends(body: Body) -> bool:
+        kind = body[0]
+        if kind == "rule":
+            return body[1] in ending
+        if kind in ("sequence", "choice"):
+            return (all if kind == "sequence" else any)(map(ends, body[1]))
+        return kind != "repeat" or body[2] == 0 or ends(body[1])
+
+    size = -1
+    while size != len(ending):
+        size = len(ending)
+        ending |= {name for name, body in bodies.items() if ends(body)}
+    if grammar.start in ending:
+        return []  # it is empty for another reason
+    path = [grammar.start]
+    while path.count(path[-1]) == 1:
+        used = (one[1] for one in parts_of(bodies[path[-1]]) if one[0] == "rule")
+        wanted = next((name for name in used if name not in ending), None)
+        if wanted is None:
+            return []
+        path.append(wanted)
+    return path
