@@ -37,7 +37,7 @@ class Process:
         )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        until(lambda: self.url is not None or self.process.poll() is not None, 300)
+        until(lambda: self.url is not None or self.process.poll() is not None, 600)
         assert self.url is not None, self.text
 
     def _read(self) -> None:
