@@ -73,7 +73,7 @@ def said() -> list[tuple[str, str, str]]:
     """What each call says in a process of its own."""
     calls = json.dumps([[package, call] for _, package, call in ENTRIES])
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT], input=calls, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", SCRIPT], input=calls, capture_output=True, text=True, timeout=600
     )
     assert run.returncode == 0, run.stderr
     return [tuple(json.loads(line)) for line in run.stdout.splitlines()]

@@ -178,11 +178,12 @@ def test_cancelling_stops_the_generation() -> None:
             await task
 
     asyncio.run(main())
-    passes, end = -1, time.monotonic() + 60
-    while model.forward_passes != passes and time.monotonic() < end:
+    passes, end = -1, time.monotonic() + 600
+    while model.forward_passes != passes:
+        assert time.monotonic() < end, "it goes on"
         passes = model.forward_passes
         time.sleep(0.3)
-    assert model.forward_passes == passes < 10_000
+    assert passes < 10_000
 
 
 def test_a_prompt_function_is_a_method_in_a_class() -> None:

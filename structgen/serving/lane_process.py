@@ -27,18 +27,20 @@ from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.lane_answers import View
 from structgen.serving.own_requests import preload
-from structgen.serving.processes import bound_memory, die_with_parent, settle, stand_by
+from structgen.serving.processes import LOW, bound_memory, die_with_parent, settle, stand_by, step_aside
 from structgen.serving.trial import serving_vocabulary
 from structgen.serving.wire import MOST_BYTES, crash, pack, pack_error
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["NUMBER", "READY", "Question", "main", "receive", "send"]
+__all__ = ["NUMBER", "READY", "STANDS_BY", "STEPS_ASIDE", "Question", "main", "receive", "send"]
 
 logger = logging.getLogger(__name__)
 
 LENGTH = struct.Struct(">I")
 NUMBER = struct.Struct(">q")
 READY = b"r"
+STANDS_BY, STEPS_ASIDE = b"i", b"l"
+"""Sent with a descriptor: the process runs when others leave a processor idle, or at a low priority."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,10 @@ def main() -> None:
             try:
                 die_with_parent(this)
                 door.close()
-                stand_by()
+                if word == STANDS_BY:
+                    stand_by()
+                else:
+                    step_aside(LOW)
                 bound_memory(limits.lane_bytes)
                 with socket.socket(fileno=descriptors[0]) as line:
                     _serve(line, vocabulary)
@@ -175,9 +180,18 @@ def _answered(work: Callable[[], bytes]) -> bytes:
 # -- frames: a length of four bytes, and so many
 
 
-def send(line: socket.socket, data: bytes) -> None:
-    """One frame, in one piece: who is woken by half of it may take the processor from who is to write the rest."""
-    line.sendall(LENGTH.pack(len(data)) + data)
+def send(line: socket.socket, data: bytes, wait: Callable[[], None] = lambda: None) -> None:
+    """Write a frame, in one piece if the socket takes it: half of it would wake the other process in vain.
+
+    Args:
+        line: The socket.
+        data: The bytes of the frame.
+        wait: Called before each piece of the frame is written. It ends the writing by an exception.
+    """
+    view = memoryview(LENGTH.pack(len(data)) + data)
+    while view:
+        wait()
+        view = view[line.send(view) :]
 
 
 def receive(

@@ -33,8 +33,8 @@ from structgen.errors import LimitExceeded
 from structgen.vocabulary import Vocabulary
 
 from .lane_answers import STARTED, AnswerReader, View, answer_reader
-from .lane_process import NUMBER, READY, Question, receive, send
-from .processes import CpuClock, SlowWork, environment, is_ready, python_command, wall_seconds
+from .lane_process import NUMBER, READY, STANDS_BY, STEPS_ASIDE, Question, receive, send
+from .processes import CpuClock, SlowWork, environment, is_ready, python_command, takes_more, wall_seconds
 from .requests import RequestLimits
 from .wire import Garbled, decode_error, unpack
 from .worker import vocabulary_parts
@@ -47,6 +47,14 @@ _ANSWER_SECONDS = 10.0
 _ASK_AGAIN = 0.02
 _MOMENT = 0.2
 """Seconds in which a process that is about to end does."""
+
+
+class _Starved(Exception):
+    """A process did not get the processor for long."""
+
+    def __init__(self, error: LimitExceeded) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Lanes:
@@ -82,6 +90,28 @@ class Lanes:
 
         `wanted` is asked now and then while the automaton is built; that ends if it says no.
         """
+        try:
+            return self._built(pickled, wanted, STANDS_BY)
+        except _Starved:
+            # The machine is never idle. Half of the time is left for a process at a low priority; this one may not be
+            # given a higher priority again by everyone.
+            pass
+        try:
+            return self._built(pickled, wanted, STEPS_ASIDE)
+        except _Starved as starved:
+            raise starved.error from None
+
+    def _built(self, pickled: bytes, wanted: Callable[[], bool], priority: bytes) -> Lane:
+        lane = self._opened(priority)
+        try:
+            lane.begin(pickled, wanted)
+        except BaseException:
+            lane.end()
+            raise
+        return lane
+
+    def _opened(self, priority: bytes) -> Lane:
+        """A fresh process, which builds nothing yet."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._door is not None, _START_SECONDS)
             if self._closed or self._door is None:
@@ -95,7 +125,7 @@ class Lanes:
             mine, theirs = socket.socketpair()
             try:
                 with theirs:
-                    socket.send_fds(self._door, [b"+"], [theirs.fileno()])
+                    socket.send_fds(self._door, [priority], [theirs.fileno()])
                     number = NUMBER.unpack(_exactly(self._door, NUMBER.size))[0]
             except (OSError, EOFError):
                 mine.close()
@@ -107,11 +137,6 @@ class Lanes:
             with self._open_lock:
                 self._open.add(lane)
             self.starts += 1
-        try:
-            lane.begin(pickled, wanted)
-        except BaseException:
-            lane.end()
-            raise
         return lane
 
     def close(self) -> None:
@@ -184,8 +209,18 @@ class Lane:
         weakref.finalize(self, _end, line, self._handle)
 
     def begin(self, pickled: bytes, wanted: Callable[[], bool]) -> None:
-        """Have the automaton built, as long as it is wanted. Raises `StructgenError`."""
-        self._exchange(pickled, "compile_seconds", "to build", wanted, STARTED)
+        """Have the automaton built, as long as it is wanted.
+
+        Raises:
+            StructgenError: There is none.
+            _Starved: The process did not get its CPU time within half of the time that there is.
+        """
+        try:
+            self._exchange(pickled, "compile_seconds", "to build", wanted, STARTED, share=0.5)
+        except LimitExceeded as error:
+            if error.limit == "busy":
+                raise _Starved(error) from None
+            raise
 
     def matcher(self) -> LaneMatcher | None:
         """A fresh one; None where the process has ended."""
@@ -250,8 +285,9 @@ class Lane:
         purpose: str,
         wanted: Callable[[], bool],
         answer: AnswerReader,
+        share: float = 1.0,
     ) -> Any:
-        """The answer, within the limit of that name, as long as it is wanted."""
+        """The answer, within the limit of that name and that share of its wall time, as long as it is wanted."""
         seconds: float = getattr(self._limits, limit)
         if self.is_over:
             raise self._lost()
@@ -259,9 +295,9 @@ class Lane:
         try:
             with self._slow_work:
                 self._line.settimeout(most)
-                send(self._line, what)
-                wait = self._waiter(seconds, most, limit, purpose, wanted)
-                frame = receive(self._line, answer.most_bytes, wait)
+                wait = self._waiter(seconds, share * most, limit, purpose, wanted)
+                send(self._line, what, lambda: wait(takes_more))
+                frame = receive(self._line, answer.most_bytes, lambda: wait(is_ready))
         except TimeoutError:
             self.end()
             raise LimitExceeded(
@@ -293,19 +329,20 @@ class Lane:
 
     def _waiter(
         self, seconds: float, most: float, limit: str, purpose: str, wanted: Callable[[], bool]
-    ) -> Callable[[], None]:
-        """Return a function that waits until there is something to read.
+    ) -> Callable[[Callable[[socket.socket, float], bool]], None]:
+        """Return a function that waits until `is_ready` or `takes_more` holds.
 
-        It is called before each piece of an answer, and checks all limits each time: an answer that comes byte by byte
-        takes no longer than one that comes at once. It raises `LimitExceeded`, or `TimeoutError` after `most` seconds
-        of wall time.
+        It is called before each piece of a question and of an answer, and checks all limits each time: an answer that
+        comes byte by byte takes no longer than one that comes at once, and a process that gets no CPU time to read a
+        long question keeps no one who has left. It raises `LimitExceeded`, or `TimeoutError` after `most` seconds of
+        wall time.
         """
         clock, deadline = CpuClock(self.pid), monotonic() + most
 
-        def wait() -> None:
+        def wait(condition: Callable[[socket.socket, float], bool]) -> None:
             is_there = False
             while not is_there:
-                is_there = is_ready(self._line, _ASK_AGAIN)
+                is_there = condition(self._line, _ASK_AGAIN)
                 if monotonic() > deadline:
                     raise TimeoutError
                 if not wanted():

@@ -21,6 +21,7 @@ from structgen.errors import LimitExceeded
 from structgen.vocabulary import Vocabulary
 
 from .processes import (
+    LOW,
     LOWEST,
     CpuClock,
     SlowWork,
@@ -48,8 +49,6 @@ _MOST_SPECS = 500
 _FORGETTABLE = 0.005
 """CPU seconds of a spec; what took less cannot make another one look so much quicker than it is."""
 _ASK_AGAIN = 0.02
-_LOW = 10
-"""Priority of a spec that has waited in vain for an idle processor: about a tenth of one, beside others."""
 _LEAST_PAUSE = 0.005
 _BY_NUMBER = -1
 _PIDS = 1 << 31
@@ -231,7 +230,7 @@ class WorkerProcess:
                     stand_by(self._pid)
                     slow.enter_context(self._slow_work)
                 else:
-                    step_aside(_LOW, self._pid)
+                    step_aside(LOW, self._pid)
                 is_slow = True
         answer = self._late_frame(monotonic() + self._most_seconds)
         if answer.startswith(READY):  # it died, and the next one is there already

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 __all__ = [
+    "LOW",
     "LOWEST",
     "CpuClock",
     "SlowWork",
@@ -42,6 +43,8 @@ __all__ = [
 _PR_SET_PDEATHSIG = 1
 LOWEST = 19
 """Niceness; for `step_aside`: as far as it goes."""
+LOW = 10
+"""For `step_aside`, of what has waited in vain for an idle processor: about a tenth of one, beside others."""
 
 
 class SlowWork:
@@ -115,7 +118,7 @@ def is_ready(file: IO[bytes] | socket.socket, seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-def takes_more(file: IO[bytes], seconds: float) -> bool:
+def takes_more(file: IO[bytes] | socket.socket, seconds: float) -> bool:
     """Whether something can be written, or nobody reads any more, within so long."""
     poll = select.poll()
     poll.register(file.fileno(), select.POLLOUT)

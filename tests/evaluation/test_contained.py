@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
+from typing import IO
 
 import pytest
 
 from structgen.errors import ModelError
+from structgen.evaluation import contained
 from structgen.evaluation.contained import Contained
 from structgen.evaluation.records import CoverageRecord
 from structgen.evaluation.worker import Question, Role
+from structgen.serving.processes import is_ready
+from tests.clocks import HandClock
 
 BAD = "tests.evaluation.bad_engines:BadEngine"
 
@@ -78,13 +83,44 @@ def test_an_engine_that_eats_memory_is_one_record() -> None:
         assert process.ask(_question("after")).status == "ok"
 
 
-def test_an_interrupt_ends_what_is_asked() -> None:
-    import threading
-
+def test_an_interrupt_ends_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     with Contained(role(seconds=60.0)) as process:
-        process.start()
-        threading.Timer(1.0, process.interrupt).start()
+        sent = threading.Event()
+        patience = process._patience
+
+        def sends() -> float:
+            sent.set()
+            return patience()
+
+        monkeypatch.setattr(process, "_patience", sends)
+        interrupting = threading.Thread(target=lambda: sent.wait(600) and process.interrupt())
+        interrupting.start()
         assert process.ask(_question("sleep")).status != "timeout"
+        interrupting.join()
+        assert process.starts == 1
+
+
+def test_an_answer_that_is_looked_at_late_is_no_timeout(
+    process: Contained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine this process may stand still for seconds, and the other one answers meanwhile."""
+    clock = HandClock()
+    looked = 0
+
+    def look(pipe: IO[bytes], seconds: float) -> bool:
+        nonlocal looked
+        looked += 1
+        if looked > 1:
+            return is_ready(pipe, seconds)
+        assert is_ready(pipe, 600)  # it has answered and sleeps
+        clock.advance(30.0)
+        return False
+
+    process.start()
+    monkeypatch.setattr(contained, "monotonic", clock.monotonic)
+    monkeypatch.setattr(contained, "is_ready", look)
+    monkeypatch.setattr(process, "_busy", lambda: (False, 0.0))  # as of one that waits
+    assert process.ask(_question("fine")).status == "ok" and looked > 1
 
 
 def test_no_process_is_left() -> None:

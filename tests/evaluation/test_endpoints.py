@@ -76,7 +76,7 @@ class _Server:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(60)
 
 
 _ERROR = json.dumps({"error": {"message": "no such keyword"}}).encode()
@@ -141,7 +141,7 @@ def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_model_is_named_where_there_are_several() -> None:
     with _Server(_ANSWER) as server, pytest.raises(OptionError, match=r"(?s)2 models.*#MODEL.*m, n"):
-        Endpoint(server.name.removesuffix("#m"), seconds=5.0, max_tokens=9)
+        Endpoint(server.name.removesuffix("#m"), seconds=600.0, max_tokens=9)
 
 
 def _stream(*pieces: str, finish: str = "stop") -> bytes:
@@ -204,6 +204,6 @@ def test_a_run_against_a_real_server(real: str, tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_not_there_ends_the_run(tmp_path: Path) -> None:
-    options = RunOptions(engines=("openai:http://127.0.0.1:9/v1",), seconds=5.0)
+    options = RunOptions(engines=("openai:http://127.0.0.1:9/v1",), seconds=600.0)
     with pytest.raises(ModelError, match="cannot be asked"):
         run(begin(options, tmp_path / "run"))

@@ -135,7 +135,7 @@ def test_several_answers_to_one_prompt(model: Any, vocabulary: sg.Vocabulary) ->
         model, vocabulary, generation_config=config, continuous_batching_config=small()
     ) as manager:
         manager.add_request([5, 6], constraint=CONSTRAINTS[0])
-        outputs = [manager.get_result(timeout=60) for _ in range(3)]
+        outputs = [manager.get_result(timeout=600) for _ in range(3)]
     assert all(fits(vocabulary, CONSTRAINTS[0], output) for output in outputs)
 
 

@@ -113,7 +113,7 @@ def test_a_first_answer_may_take_longer() -> None:
     def slow(context: Context) -> Future[Any]:
         return pool.submit(lambda: time.sleep(0.2) or ["ab"])
 
-    matcher = open_matcher(monitored(None, after("x", slow), patience=0.0, warm_up=30.0), BYTES)
+    matcher = open_matcher(monitored(None, after("x", slow), patience=0.0, warm_up=600.0), BYTES)
     matcher.advance(ord("x"))
     assert not matcher.accepts([ord("c")])
     assert matcher.report.timeouts == 0
@@ -157,7 +157,7 @@ def test_answers_come_while_the_model_reads() -> None:
             future: Future[Any] = Future()
 
             def answer() -> None:
-                waiting.wait(20)
+                waiting.wait(600)
                 order.append("answered")
                 future.set_result(["b"])
 

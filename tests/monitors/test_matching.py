@@ -22,6 +22,8 @@ from .worlds import EOS, MEMBERS, SMALL, TOKENS, Members, is_beginning, is_whole
 
 VOCABULARY = vocabulary()
 BYTES = sg.Vocabulary.of_bytes()
+PATIENT: dict[str, Any] = {"patience": 600.0}
+"""For answers that come later, however busy the machine is."""
 
 
 def _allowed(matcher: sg.Matcher) -> set[int]:
@@ -39,7 +41,9 @@ def _slow(text: str, members: Mapping[str, Sequence[str]] = MEMBERS) -> set[int]
 def test_a_text_goes_on_with_what_the_world_knows(choices: list[int], later: bool) -> None:
     # That nothing may come is known too late where answers come later: see the tests of dead ends.
     members = {name: some for name, some in MEMBERS.items() if some or not later}
-    matcher = open_matcher(monitored(None, Members(members, later=later), language=SMALL), VOCABULARY)
+    matcher = open_matcher(
+        monitored(None, Members(members, later=later), language=SMALL, **PATIENT), VOCABULARY
+    )
     text = ""
     for choice in choices:
         right = _slow(text, members)
@@ -111,7 +115,7 @@ def test_a_draw_is_that_of_an_exact_mask(speculate: bool, later: bool) -> None:
     """With the noise of a seed, what is refused when it is read changes no token that is drawn."""
     model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
     for seed in range(40):
-        constraint = monitored(None, Members(later=later), language=SMALL)
+        constraint = monitored(None, Members(later=later), language=SMALL, **PATIENT)
         result = sg.run(model, "", constraint, seed=seed, max_tokens=12, speculate=speculate)
         text, tokens = "", []
         noise = _noise_of(seed)

@@ -297,7 +297,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("project")
     (folder / "shop.py").write_text(SHOP)
     try:
-        found = analyser("python", folder, request.param, timeout=30.0, warm_up=60.0)
+        found = analyser("python", folder, request.param, timeout=600.0, warm_up=600.0)
     except LanguageServerMissing as error:
         pytest.skip(str(error).splitlines()[0])
     yield found
@@ -305,7 +305,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def _code(server: Analyser, **options: Any) -> Any:
-    return sg.code("python", server=server, file="main.py", before=BEFORE, patience=30.0, **options)
+    return sg.code("python", server=server, file="main.py", before=BEFORE, patience=600.0, **options)
 
 
 @pytest.mark.parametrize("right", RIGHT)

@@ -351,7 +351,7 @@ def test_time_is_bounded_whatever_the_server_does(start: Start) -> None:
         for _ in range(2):
             began = time.monotonic()
             assert isinstance(sg.run(model, "?", Person).error, errors.RemoteError)
-            assert time.monotonic() - began < 60  # the answer takes a thousand seconds
+            assert time.monotonic() - began < 300  # the answer takes a thousand seconds
 
 
 def test_cancelling_stops(start: Start) -> None:
@@ -359,7 +359,7 @@ def test_cancelling_stops(start: Start) -> None:
     began = time.monotonic()
     with sg.connect(world.url, model="small", dialect="none") as model:
         result = sg.run(model, "?", Person, cancel=lambda: time.monotonic() - began > 0.2)
-        assert result.finish == "cancelled" and time.monotonic() - began < 60
+        assert result.finish == "cancelled" and time.monotonic() - began < 300
 
 
 def endless(handler: Any) -> None:

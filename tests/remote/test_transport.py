@@ -23,7 +23,7 @@ httpcore2 = pytest.importorskip("httpcore2")
 
 from structgen.remote import timed  # noqa: E402  (it needs httpcore2)
 
-GENEROUS = 60.0
+GENEROUS = 300.0
 """Seconds that an answer bounded to half a second may take on a busy machine."""
 Reply = Callable[[socket.socket], None]
 
@@ -114,7 +114,7 @@ def test_a_call_can_be_cancelled_while_headers_drip() -> None:
     with raw_server(DRIPS["header"]) as url:
         client, began = transport(url), time.monotonic()
         with pytest.raises(Cancelled):
-            client.get("/models", Deadline.within(60, lambda: time.monotonic() - began > 0.2))
+            client.get("/models", Deadline.within(600, lambda: time.monotonic() - began > 0.2))
         assert time.monotonic() - began < GENEROUS
         client.close()
 

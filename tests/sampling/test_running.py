@@ -13,12 +13,13 @@ import structgen as sg
 from structgen.errors import OptionError
 from structgen.matcher import Matcher, open_matcher
 from structgen.models.memory import DistributionModel
-from structgen.sampling import SamplingOptions, generate_tokens
+from structgen.sampling import SamplingOptions, generate_tokens, running, turns
 from structgen.sampling.options import row_seed
 from structgen.sampling.row import Row
 from structgen.sampling.running import RunningBatch
 from structgen.sampling.turns import Turns
 from structgen.vocabulary import Vocabulary
+from tests.clocks import HandClock
 
 VOCABULARY = Vocabulary.from_tokens([b"a", b"b", b"ab", b"ba", b"1", None], eos_ids=[5])
 
@@ -112,15 +113,25 @@ def test_a_dropped_row_leaves_and_the_others_go_on() -> None:
     batch.close()
 
 
-class Held:
-    """A matcher whose masks wait for an event."""
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    """Measures the turns of rows: on a busy machine each of them could take longer than others wait for it."""
+    made = HandClock()
+    for module in (turns, running):
+        monkeypatch.setattr(module, "time", made)
+    return made
 
-    def __init__(self, inner: Matcher, event: threading.Event) -> None:
-        self._inner, self._event = inner, event
+
+class Held:
+    """A matcher whose masks take a second of the clock, and wait for an event."""
+
+    def __init__(self, inner: Matcher, event: threading.Event, clock: HandClock) -> None:
+        self._inner, self._event, self._clock = inner, event, clock
         self.leaves = self.waits = 0
 
     def mask(self) -> object:
         self.waits += 1
+        self._clock.advance(1.0)
         self._event.wait()
         return self._inner.mask()
 
@@ -131,11 +142,11 @@ class Held:
         return getattr(self._inner, name)
 
 
-def test_a_slow_constraint_holds_nobody_up() -> None:
+def test_a_slow_constraint_holds_nobody_up(clock: HandClock) -> None:
     among, event = model(), threading.Event()
     batch = RunningBatch(among, most_rows=4, patience=0.01)
     slow = row_of(3, among)
-    slow._matcher = Held(slow.matcher, event)
+    slow._matcher = Held(slow.matcher, event, clock)
     quick = row_of(2, among, max_tokens=30)
     watchdog = threading.Timer(120, event.set)  # a batch that waits for the mask would wait for ever
     watchdog.start()
@@ -154,7 +165,7 @@ def test_a_slow_constraint_holds_nobody_up() -> None:
     batch.close()
 
 
-def test_who_hangs_up_in_a_slow_turn_holds_nobody_up() -> None:
+def test_who_hangs_up_in_a_slow_turn_holds_nobody_up(clock: HandClock) -> None:
     """Each held a thread, and with the last one all turns stood still."""
     among, event = model(), threading.Event()
     batch = RunningBatch(among, most_rows=2, patience=0.01)
@@ -164,7 +175,7 @@ def test_who_hangs_up_in_a_slow_turn_holds_nobody_up() -> None:
     batch.add([quick])
     for _ in range(12):
         row = row_of(3, among)
-        row._matcher = Held(row.matcher, event)
+        row._matcher = Held(row.matcher, event, clock)
         row._leave = row._matcher.leave
         held.append(row)
         batch.add([row])
@@ -294,7 +305,7 @@ def test_what_a_matcher_raises_ends_its_row_alone() -> None:
         def mask(self) -> object:
             raise KeyError("no")
 
-    faulty._matcher = Faulty(faulty.matcher, threading.Event())
+    faulty._matcher = Faulty(faulty.matcher, threading.Event(), HandClock())
     batch.add([faulty])
     batch.add([fine])
     finish(batch)
@@ -311,32 +322,45 @@ def test_options_are_checked() -> None:
         batch.add([row_of(0, model())] * 2)
 
 
-def test_turns_leave_behind_what_takes_long() -> None:
-    turns = Turns(0.02, 4)
+def test_turns_leave_behind_what_takes_long(clock: HandClock) -> None:
+    made = Turns(0.02, 4)
     seen: list[int] = []
     free = threading.Event()
 
     def task(number: int) -> None:
         if number == 1:
-            free.wait(5)
+            clock.advance(1.0)
+            assert free.wait(120)
         seen.append(number)
 
-    done = turns.take([lambda n=n: task(n) for n in range(4)])  # type: ignore[misc]
+    done = made.take([lambda n=n: task(n) for n in range(4)])  # type: ignore[misc]
     assert done == [True, False, True, True] and seen == [0, 2, 3]
-    assert turns.take([]) == []
+    assert made.take([]) == []
     free.set()
-    assert turns.take([lambda: None]) == [True]
-    turns.close()
+    assert made.take([lambda: None]) == [True]
+    made.close()
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="threads tell no CPU time here")
-def test_a_task_that_only_waits_is_waited_for_longer() -> None:
-    turns = Turns(0.2, 4)
+def test_a_task_that_only_waits_is_waited_for_longer(clock: HandClock) -> None:
+    made = Turns(0.2, 4)
+    free = threading.Event()
+
+    def waits() -> None:
+        clock.advance(0.3)
+        until = (
+            clock.readings + 2
+        )  # the second one is later than this, whoever was reading the clock just now
+        while clock.readings < until:
+            time.sleep(0.001)
 
     def busy() -> None:
-        end = time.thread_time() + 0.5
+        clock.advance(0.3)
+        end = time.thread_time() + 0.3
         while time.thread_time() < end:
             sum(range(1000))
+        assert free.wait(120)
 
-    assert turns.take([lambda: time.sleep(0.3), busy]) == [True, False]
-    turns.close()
+    assert made.take([waits, busy]) == [True, False]
+    free.set()
+    made.close()

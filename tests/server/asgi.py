@@ -43,7 +43,7 @@ async def _called(
     async def receive() -> dict[str, Any]:
         nonlocal asked
         if asked:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         asked = True
         return {"type": "http.request", "body": body, "more_body": False}
 

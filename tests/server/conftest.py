@@ -20,6 +20,9 @@ openai = pytest.importorskip("openai")
 
 from structgen.server.settings import ServerSettings  # noqa: E402
 from tests.embedded import embedded_model  # noqa: E402
+from tests.unhurried import HANG_SECONDS, stopped_lanes, unhurried_processes  # noqa: E402
+
+__all__ = ["stopped_lanes", "unhurried_processes"]
 
 KEY = "sk-test-key"
 NAME = "smol"
@@ -44,17 +47,19 @@ class Running:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: self._server.run([self._door]), daemon=True)
         self._thread.start()
-        until(lambda: self._server.started, 30)
+        until(lambda: self._server.started)
 
     def client(self, key: str = KEY, **options: Any) -> Any:
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=300, **options)
+        return openai.OpenAI(
+            base_url=f"{self.url}/v1", api_key=key, max_retries=0, timeout=HANG_SECONDS, **options
+        )
 
     def async_client(self) -> Any:
-        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=300)
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=HANG_SECONDS)
 
     def stop(self) -> None:
         self._server.should_exit = True
-        self._thread.join(30)
+        self._thread.join(HANG_SECONDS)
         assert not self._thread.is_alive()
 
 
@@ -65,7 +70,7 @@ def fetched(url: str) -> str:
         return text
 
 
-def until(holds: Any, seconds: float = 60.0) -> None:
+def until(holds: Any, seconds: float = HANG_SECONDS) -> None:
     """Wait for something."""
     end = time.monotonic() + seconds
     while not holds():
@@ -73,20 +78,26 @@ def until(holds: Any, seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def model() -> Any:
     return embedded_model()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(model: Any) -> Iterator[Running]:
-    settings = ServerSettings(model_name=NAME, api_keys=("sk-other", KEY), max_rows=6, max_body=100_000)
+    settings = ServerSettings(
+        model_name=NAME,
+        api_keys=("sk-other", KEY),
+        max_rows=6,
+        max_body=100_000,
+        request_seconds=HANG_SECONDS,
+    )
     running = Running(model, settings)
     yield running
     running.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client(server: Running) -> Iterator[Any]:
     with server.client() as made:
         yield made

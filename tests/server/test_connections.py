@@ -15,6 +15,7 @@ pytest.importorskip("uvicorn")
 
 from structgen.server.connections import Connections
 from structgen.server.settings import ServerSettings
+from tests.unhurried import HANG_SECONDS
 
 from .conftest import NAME, Running, fetched, until
 
@@ -82,7 +83,7 @@ def small(model: Any) -> Iterator[Running]:
 
 
 def opened(server: Running, sends: bytes = b"") -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    made = socket.create_connection(("127.0.0.1", server.port), timeout=HANG_SECONDS)
     made.sendall(sends)
     return made
 
@@ -121,38 +122,73 @@ def test_a_busy_server_still_says_how_it_is(small: Running, monkeypatch: pytest.
 
 
 @pytest.fixture
-def impatient(model: Any) -> Iterator[Running]:
-    settings = ServerSettings(model_name=NAME, compilers=0, header_seconds=0.2, unread_seconds=0.2)
+def patient(model: Any) -> Iterator[Running]:
+    """Its limits of time are set by `limit_time`, once what they limit is under way."""
+    settings = ServerSettings(model_name=NAME, compilers=0, header_seconds=3600, unread_seconds=3600)
     running = Running(model, settings)
     yield running
     running.stop()
 
 
+def limit_time(server: Running, name: str) -> None:
+    """From now on the limit of that name is short. What runs already keeps the one that it has."""
+    object.__setattr__(server.service.settings, name, 0.2)
+
+
+def only_connection(server: Running) -> Any:
+    until(lambda: len(server.connections) == 1)
+    (found,) = server.connections._open
+    return found
+
+
 @pytest.mark.parametrize("sends", [b"", b"G", HALF])
-def test_a_header_that_does_not_come_ends_its_connection(impatient: Running, sends: bytes) -> None:
-    with opened(impatient, sends) as silent:
+def test_a_header_that_does_not_come_ends_its_connection(patient: Running, sends: bytes) -> None:
+    with opened(patient) as silent:
+        connection = only_connection(patient)
+        begun = connection._header_timer
+        assert begun is not None
+        silent.sendall(sends)
+        until(lambda: connection.conn.trailing_data[0] == sends)
+        assert connection._header_timer is begun  # a part of a header wins no time
+        limit_time(patient, "header_seconds")
+        connection.loop.call_soon_threadsafe(connection._stop_header_timer)
+        connection.loop.call_soon_threadsafe(connection._await_header)
         assert silent.recv(1000).startswith(b"HTTP/1.1 408 ")
         assert is_closed(silent)
 
 
-def test_the_second_header_of_a_connection_has_no_more_time(impatient: Running) -> None:
-    with opened(impatient, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n") as one:
+def test_a_connection_on_which_nothing_comes_ends(patient: Running) -> None:
+    limit_time(patient, "header_seconds")
+    with opened(patient) as silent:
+        assert silent.recv(1000).startswith(b"HTTP/1.1 408 ")
+        assert is_closed(silent)
+
+
+def test_the_second_header_of_a_connection_has_no_more_time(patient: Running) -> None:
+    with opened(patient) as one:
+        only_connection(patient).timeout_keep_alive = 3600  # uvicorn's, for what comes between two requests
+        one.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert one.recv(10_000).startswith(b"HTTP/1.1 200 ")
+        limit_time(patient, "header_seconds")
         one.sendall(b"GET /hea")
         told = b""
         with contextlib.suppress(ConnectionError):
             while more := one.recv(1000):
                 told += more
         assert b" 408 " in told
-    until(lambda: not len(impatient.connections))
+    until(lambda: not len(patient.connections))
 
 
-def test_a_client_that_reads_nothing_is_cut_off(impatient: Running) -> None:
+def test_a_client_that_reads_nothing_is_cut_off(patient: Running) -> None:
     """Of an answer that is larger than what the system holds for it."""
-    with opened(impatient) as deaf:
-        page = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
-        with contextlib.suppress(OSError):
-            deaf.settimeout(1.0)
-            for _ in range(20_000):
-                deaf.sendall(page * 20)
-        until(lambda: not len(impatient.connections), 60)
+    limit_time(patient, "unread_seconds")
+    page = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    def ask() -> None:
+        for _ in range(20_000):
+            deaf.sendall(page * 20)
+
+    with opened(patient) as deaf:
+        with pytest.raises(ConnectionError):
+            ask()
+        until(lambda: not len(patient.connections))

@@ -21,6 +21,7 @@ from structgen.server.errors import failed
 from structgen.server.service import Service
 from structgen.server.settings import ServerSettings
 from structgen.server.text import RowText
+from tests.unhurried import HANG_SECONDS
 
 from .conftest import NAME, until
 
@@ -97,14 +98,14 @@ def test_a_step_that_does_not_end_is_seen(model: Any) -> None:
     assert it.stalled_seconds is None
     it.start()
     let_go, begun = threading.Event(), threading.Event()
-    waiting = threading.Thread(target=lambda: it.call(lambda: (begun.set(), let_go.wait(60))))
+    waiting = threading.Thread(target=lambda: it.call(lambda: (begun.set(), let_go.wait(HANG_SECONDS))))
     waiting.start()
-    assert begun.wait(60)
+    assert begun.wait(HANG_SECONDS)
     time.sleep(0.1)
     seconds = it.stalled_seconds
     assert seconds is not None and seconds > 0.05
     let_go.set()
-    waiting.join(60)
+    waiting.join(HANG_SECONDS)
     until(lambda: it.stalled_seconds is None)
     it.close()
 
@@ -148,7 +149,7 @@ def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
     class Stuck(Unconstrained):
         def allowed_count(self) -> int:
             begun.set()
-            let_go.wait(60)
+            let_go.wait(HANG_SECONDS)
             return 1
 
         def mask(self) -> Any:
@@ -162,7 +163,7 @@ def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
     ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
     it.start()
     it.submit(ticket)
-    assert begun.wait(60)
+    assert begun.wait(HANG_SECONDS)
     until(lambda: it.stalled_seconds is not None)
     let_go.set()
     until(lambda: ticket.is_done and it.stalled_seconds is None)
@@ -195,7 +196,7 @@ def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
     class Endless(Unconstrained):
         def allowed_count(self) -> int:
             begun.set()
-            assert stopped.wait(300)
+            assert stopped.wait(HANG_SECONDS)
             raise LimitExceeded("nobody waits", limit="left")
 
         def leave(self) -> None:
@@ -207,7 +208,7 @@ def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
     ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
     it.start()
     it.submit(ticket)
-    assert begun.wait(60)
+    assert begun.wait(HANG_SECONDS)
     it.close()
     assert stopped.is_set() and not it.is_alive and ticket.is_done
     error = ticket.rows[0].error
@@ -231,12 +232,15 @@ def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatc
 
     it = Engine(model, ServerSettings(model_name=NAME, prompt_tokens=8))
     seen: list[tuple[bool, int]] = []
+    samples, is_over = threading.Event(), threading.Event()
     step = it.batch.step
 
     def recorded(*, prompts: bool = True) -> list[Row]:
         before = it.batch.counts.prompt_tokens
         went_on = step(prompts=prompts)
         seen.append((prompts, it.batch.counts.prompt_tokens - before))
+        if samples.is_set():
+            until(lambda: it._calls or is_over.is_set())  # the next round has a call to choose
         return went_on
 
     monkeypatch.setattr(it.batch, "step", recorded)
@@ -255,7 +259,6 @@ def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatc
     it.start()
     it.submit(tickets[0])
     until(lambda: it.batch.running == 1 and not it.batch.has_prompts)
-    is_over = threading.Event()
 
     def calling() -> None:
         while not is_over.is_set():
@@ -263,10 +266,11 @@ def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatc
 
     sampler = threading.Thread(target=calling)
     sampler.start()
+    samples.set()
     it.submit(tickets[1])
     until(lambda: tickets[1].is_done)
     is_over.set()
-    sampler.join(60)
+    sampler.join(HANG_SECONDS)
     it.close()
     assert not any(read for prompts, read in seen if not prompts)
     parts = [place for place, (_, read) in enumerate(seen) if read]

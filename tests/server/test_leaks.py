@@ -71,7 +71,7 @@ def killed_at_the_end(server: Process) -> Iterator[None]:
 
 def joined(threads: list[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(300)
+        thread.join(2 * STARVED)
         assert not thread.is_alive()
 
 
@@ -102,7 +102,12 @@ def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread
         structgen={"close_within_budget": True},
     )
     until(lambda: found or has_lane(server.process.pid), STARVED)
-    ask(structured_outputs={"grammar": ENDLESS})  # now, since one at a time may take long to try out
+    # It is being tried out until the server ends, however fast the machine is.
+    compiling = workers(server.process.pid)
+    assert compiling
+    for pid in compiling:
+        os.kill(pid, signal.SIGSTOP)
+    ask(structured_outputs={"grammar": ENDLESS})
     until(lambda: found or running(server) == 4, STARVED)
     assert not found, found
     return threads
@@ -129,6 +134,16 @@ def has_lane(pid: int) -> bool:
             if "lane_process" in Path(f"/proc/{child}/cmdline").read_text() and descendants(child):
                 return True
     return False
+
+
+def workers(pid: int) -> list[int]:
+    """Processes that try specs out, each of which another one has forked."""
+    found = []
+    for child in descendants(pid):
+        with contextlib.suppress(OSError):
+            if "serving.worker" in Path(f"/proc/{child}/cmdline").read_text():
+                found += descendants(child)
+    return found
 
 
 def lives(pid: int) -> bool:

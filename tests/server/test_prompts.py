@@ -71,12 +71,12 @@ def test_a_short_prompt_does_not_wait_for_a_long_one() -> None:
 
     def long(model: Any) -> str:
         begun.set()
-        assert let_go.wait(60)
+        assert let_go.wait(600)
         return "long"
 
     async def all_of_them() -> list[str]:
         slow = [asyncio.ensure_future(threads.run("a", SHORT + 1, long)) for _ in range(3)]
-        await asyncio.to_thread(begun.wait, 60)
+        await asyncio.to_thread(begun.wait, 600)
         quick = await threads.run("b", SHORT, lambda model: "short")
         assert not any(one.done() for one in slow)
         slow[2].cancel()  # its client has left
@@ -105,7 +105,7 @@ def test_what_waits_at_the_end_is_cancelled() -> None:
 
     async def ended() -> bool:
         waiting = [
-            asyncio.ensure_future(threads.run("a", 1, lambda model: let_go.wait(60))) for _ in range(3)
+            asyncio.ensure_future(threads.run("a", 1, lambda model: let_go.wait(600))) for _ in range(3)
         ]
         await asyncio.sleep(0.05)
         threads.close()

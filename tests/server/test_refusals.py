@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ openai = pytest.importorskip("openai")
 
 from structgen.server.settings import ServerSettings  # noqa: E402
 from structgen.serving.requests import RequestLimits  # noqa: E402
+from tests.unhurried import HANG_SECONDS  # noqa: E402
 
 from .conftest import KEY, NAME, Running, fetched, until  # noqa: E402
 
@@ -26,7 +30,7 @@ def post(server: Running, body: Any, path: str = "/v1/chat/completions", key: st
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
     request = urllib.request.Request(server.url + path, data, headers)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=HANG_SECONDS) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -274,26 +278,26 @@ def test_markers_in_messages_are_plain_text(server: Running) -> None:
 @pytest.fixture
 def small(model: Any) -> Iterator[Running]:
     settings = ServerSettings(
-        model_name=NAME, max_queue=1, max_rows=2, compilers=0, request_seconds=1.0, max_tokens=3000
+        model_name=NAME, max_queue=1, max_rows=2, compilers=0, request_seconds=HANG_SECONDS, max_tokens=3000
     )
     running = Running(model, settings)
     yield running
     running.stop()
 
 
-def test_queue_time_and_draining(small: Running) -> None:
-    import threading
-
+def test_queue_time_and_draining(small: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     long = chat(max_tokens=3000, guided_regex="[a-z ]{12000}", temperature=0)
-    found: list[tuple[int, Any]] = []
-    thread = threading.Thread(target=lambda: found.append(post(small, long)))
-    thread.start()
-    until(lambda: small.service.open == 1)
-    status, body = post(small, chat())
-    assert status == 429 and body["error"]["type"] == "rate_limit_error"
-    thread.join(30)
-    status, body = found[0]
-    assert status == 504 and body["error"]["type"] == "timeout_error"
+    data = json.dumps(long).encode()
+    with socket.create_connection(("127.0.0.1", small.port)) as door:
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
+        door.sendall(head.encode() + data)
+        until(lambda: small.service.engine.batch.running)
+        status, told = post(small, chat())
+        assert status == 429 and told["error"]["type"] == "rate_limit_error"
+    until(lambda: small.service.open == 0)
+    monkeypatch.setattr(small.service, "settings", replace(small.service.settings, request_seconds=0.5))
+    status, told = post(small, long)
+    assert status == 504 and told["error"]["type"] == "timeout_error"
     until(lambda: small.service.open == 0 and small.service.engine.batch.is_idle)
     small.service.is_draining = True
     status, body = post(small, chat())
@@ -319,16 +323,19 @@ def test_too_many_constraints_that_wait_are_told_to_come_again(model: Any) -> No
 
     settings = ServerSettings(model_name=NAME, limits=RequestLimits(max_pending=1, compile_seconds=20.0))
     running = Running(model, settings)
-    slow = chat(guided_grammar="root ::= " + " | ".join(f'"{k}" root? ' for k in range(12_000)))
     try:
-        thread = threading.Thread(target=lambda: post(running, slow))
+        running.service.compiler.wait_until_ready()
+        until(lambda: all(one.tried_by for one in running.service.compiler.processes))
+        for one in running.service.compiler.processes:
+            os.kill(one.tried_by, signal.SIGSTOP)
+        thread = threading.Thread(target=lambda: post(running, chat(guided_regex="b")))
         thread.start()
         until(lambda: running.service.compiler.stats.misses == 1)
         status, body = post(running, chat(guided_regex="a"))
         assert status == 429 and body["error"]["code"] == "max_pending"
         assert body["error"]["type"] == "rate_limit_error"
         running.service.compiler.close()
-        thread.join(30)
+        thread.join(HANG_SECONDS)
         status, body = post(running, chat(guided_regex="a"))
         assert status == 503 and body["error"]["code"] == "closed"
     finally:

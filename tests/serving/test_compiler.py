@@ -18,15 +18,20 @@ from structgen.serving.checker import SpecChecker
 from structgen.serving.compiler import ConstraintCompiler
 from structgen.serving.passing import passing_status
 from structgen.serving.pool import Preempted, WorkerProcess
-from structgen.serving.processes import SlowWork
+from structgen.serving.processes import SlowWork, is_ready
 from structgen.serving.requests import RequestLimits
 from structgen.serving.trials import SECONDS
 from structgen.serving.wire import decode_error, unpack
 from structgen.serving.worker import _answer
+from tests.unhurried import HANG_SECONDS
+
+from .conftest import until
 
 BYTES = sg.Vocabulary.of_bytes()
-# Its automaton is built quickly, but reading it takes lark's loader seconds.
+# Under the limits of a vocabulary for serving it is refused after some seconds of CPU time,
 SLOW = "start: a+\na: " + " | ".join(f'"{i}" a?' for i in range(20_000))
+# and without them it takes close to a minute.
+UNLIMITED_BYTES = BYTES.with_limits(call_steps=1 << 40)
 
 
 @pytest.fixture(scope="module")
@@ -95,16 +100,11 @@ def test_text_and_value_are_different_specs(compiler):
 
 def test_a_spec_that_takes_too_long_is_stopped_and_the_next_one_is_served():
     limits = RequestLimits(compile_seconds=0.5)
-    with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
+    with ConstraintCompiler(UNLIMITED_BYTES, limits, workers=1) as compiler:
         compiler.compile("regex", "a")  # the process is there
-        refusal = "busy"
-        while refusal == "busy":  # others did not leave it half a second of the processor
-            begin = time.monotonic()
-            with pytest.raises(LimitExceeded) as caught:
-                compiler.compile("grammar", SLOW)
-            refusal = caught.value.limit
-        assert refusal == "compile_seconds"
-        assert time.monotonic() - begin < 300  # of a busy machine; without the limit it takes far longer
+        with pytest.raises(LimitExceeded) as caught:
+            compiler.compile("grammar", SLOW)
+        assert caught.value.limit == "compile_seconds"
         assert compiler.compile("regex", "b").open().advance(ord("b"))
         stats = compiler.stats
         assert stats.timed_out == 1 and stats.worker_starts >= 2
@@ -116,19 +116,18 @@ def test_a_spec_that_takes_too_long_is_stopped_and_the_next_one_is_served():
 
 def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
     limits = RequestLimits(compile_seconds=20.0)
-    with SpecChecker(BYTES, limits, workers=2) as checker:
+    with SpecChecker(UNLIMITED_BYTES, limits, workers=2) as checker:
         for one in checker._workers:
-            one_started = time.monotonic()
-            while one._process is None and time.monotonic() - one_started < 120:
-                time.sleep(0.01)
+            until(lambda one=one: one._process is not None)
         checker.check("regex", "warm")
         slow = [checker.submit("grammar", SLOW + f' | "{i}x"') for i in range(2)]
-        time.sleep(0.3)  # one has the place for slow ones, the other one is set aside when somebody comes
+        # One has the place for slow ones, the other one is set aside when somebody comes.
+        until(lambda: sum(one.starts for one in checker._workers) == 2 and not checker._jobs)
         checker.check("regex", "quick")
         # Where the second slow one had begun, it makes way, and its process is started again.
         assert not any(one.done() for one in slow) or checker.stats.preempted <= 2
         checker.close()
-        assert all(isinstance(one.exception(60), LimitExceeded) or one.result(0) for one in slow)
+        assert all(isinstance(one.exception(HANG_SECONDS), LimitExceeded) or one.result(0) for one in slow)
 
 
 def test_memory_is_bounded():
@@ -177,12 +176,14 @@ def test_what_is_kept_is_bounded():
 def test_too_many_that_wait_are_refused():
     limits = RequestLimits(max_pending=1, compile_seconds=20.0)
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
-        first = compiler.submit("grammar", SLOW)
+        compiler.wait_until_ready()
+        os.kill(compiler.processes[0].tried_by, signal.SIGSTOP)
+        first = compiler.submit("regex", "b")
         with pytest.raises(LimitExceeded) as caught:
             compiler.compile("regex", "a")
         assert caught.value.limit == "max_pending"
         compiler.close()
-        assert isinstance(first.exception(5), LimitExceeded)
+        assert isinstance(first.exception(HANG_SECONDS), LimitExceeded)
 
 
 def test_closing_ends_processes_and_threads():
@@ -195,10 +196,7 @@ def test_closing_ends_processes_and_threads():
     compiler.close()
     compiler.close()
     for pid in processes:
-        deadline = time.monotonic() + 60  # one that was being started sees it only then
-        while _lives(pid) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not _lives(pid)
+        until(lambda pid=pid: not _lives(pid))  # one that was being started sees it only then
     assert not any(one.is_alive() for one in threads if one in compiler._threads)
     with pytest.raises(LimitExceeded, match="closed"):
         compiler.compile("regex", "b")
@@ -222,7 +220,7 @@ def test_processes_that_were_killed_are_made_again():
         assert worker.starts == 2
         first = worker._pid
         os.kill(first, signal.SIGKILL)  # as the system does when memory ends; no spec is to blame
-        time.sleep(0.3)
+        assert is_ready(worker._output, HANG_SECONDS)  # the next one is there
         assert worker.ask("regex", "b").seconds > 0
         assert worker._pid != first
         assert not _lives(first)
@@ -237,7 +235,7 @@ def test_what_is_not_kept_here_does_not_make_others_look_quick(
 ) -> None:
     """Trials of a slow spec warm a process's caches, which are cold where the next one is built."""
     monkeypatch.setattr("structgen.serving.pool._FORGETTABLE", forgettable)
-    limits = RequestLimits(slow_mask_seconds=1e-9, quick_seconds=10.0)
+    limits = RequestLimits(slow_mask_seconds=1e-9, quick_seconds=60.0, compile_seconds=60.0)
     enum = {"enum": [{"a": k, "b": [k]} for k in range(2_000)]}
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
         worker = compiler.processes[0]
@@ -254,14 +252,14 @@ def test_what_is_not_kept_here_does_not_make_others_look_quick(
 
 
 def test_a_spec_makes_way_when_it_is_told_to():
-    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=20.0, quick_seconds=0.01))
+    worker = WorkerProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
     try:
         worker.start()
         with pytest.raises(Preempted):
             worker.ask("grammar", SLOW, lambda: False)
-        begin = time.monotonic()
+        first = worker._process
         assert worker.ask("regex", "a").seconds > 0
-        assert time.monotonic() - begin < 60  # the next process was there
+        assert worker._process is first and worker.starts == 2  # the next process was there
     finally:
         worker.close()
         worker.kill()
@@ -271,7 +269,7 @@ def test_a_spec_makes_way_when_it_is_told_to():
 def test_a_process_that_does_not_run_is_busy(monkeypatch, kind_and_spec):
     """Whether it is the spec that it does not take, or the answer that it does not give."""
     monkeypatch.setattr("structgen.serving.pool.wall_seconds", lambda used: 0.5)
-    monkeypatch.setattr("structgen.serving.pool._RENEW_SECONDS", 5.0)
+    monkeypatch.setattr("structgen.serving.pool._RENEW_SECONDS", 0.5)
     worker = WorkerProcess(BYTES, RequestLimits())
     try:
         worker.start()
@@ -279,6 +277,7 @@ def test_a_process_that_does_not_run_is_busy(monkeypatch, kind_and_spec):
         with pytest.raises(LimitExceeded, match="did not get its CPU time") as caught:
             worker.ask(*kind_and_spec)
         assert caught.value.limit == "busy" and passing_status(caught.value) == 503
+        worker._most_seconds = HANG_SECONDS
         assert worker.ask("regex", "a").seconds > 0
     finally:
         worker.close()
@@ -286,7 +285,7 @@ def test_a_process_that_does_not_run_is_busy(monkeypatch, kind_and_spec):
 
 
 def test_a_process_that_dies_is_told_as_too_large_and_not_as_too_slow():
-    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=20.0, quick_seconds=0.01))
+    worker = WorkerProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
 
     def ends():
         with contextlib.suppress(ProcessLookupError):
@@ -306,7 +305,7 @@ def test_a_process_that_dies_is_told_as_too_large_and_not_as_too_slow():
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
 def test_a_process_that_crashes_is_an_internal_error(number):
-    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
+    worker = WorkerProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
 
     def crashes():
         with contextlib.suppress(ProcessLookupError):
@@ -369,7 +368,8 @@ def test_the_texts_of_a_trial_differ(monkeypatch):
 
 def test_a_spec_that_takes_long_counts_as_slow_work_until_it_is_answered():
     slow_work = SlowWork()
-    worker = WorkerProcess(BYTES, RequestLimits(compile_seconds=0.3, quick_seconds=0.01), slow_work)
+    limits = RequestLimits(compile_seconds=0.3, quick_seconds=0.01)
+    worker = WorkerProcess(UNLIMITED_BYTES, limits, slow_work)
     seen = []
 
     def looks():
@@ -397,28 +397,25 @@ def test_workers_are_checked(workers):
 
 def test_a_slow_spec_on_a_machine_that_is_never_idle_gets_its_turn(monkeypatch):
     """Standing by on a busy machine it gets nothing; after half of its time it is tried at a low priority."""
-    starved = []
+    starved, lowered = [], []
+    ahead = 0.0
 
     def stop(pid):
+        nonlocal ahead
         starved.append(pid)
         os.kill(pid, signal.SIGSTOP)
+        ahead = 0.6 * HANG_SECONDS
 
-    monkeypatch.setattr("structgen.serving.pool.wall_seconds", lambda used: 1.0)
+    monkeypatch.setattr("structgen.serving.pool.monotonic", lambda: time.monotonic() + ahead)
     monkeypatch.setattr("structgen.serving.pool.stand_by", stop)
+    monkeypatch.setattr("structgen.serving.pool.step_aside", lambda by, pid: lowered.append(pid))
     worker = WorkerProcess(
         BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=1e-4), slow_work=SlowWork()
     )
-    renew = worker._renew
-
-    def renew_and_wait_longer():
-        worker._most_seconds = 240.0
-        renew()
-
-    monkeypatch.setattr(worker, "_renew", renew_and_wait_longer)
     try:
         worker.start()
         assert worker.ask("choice", [f"text {number}" for number in range(3_000)]).seconds > 0
-        assert len(starved) == 1
+        assert len(starved) == 1 and len(set(lowered) - set(starved)) == 1
     finally:
         worker.close()
         worker.kill()

@@ -19,15 +19,19 @@ import pytest
 
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
+from structgen.serving import laned
 from structgen.serving.laned import LanedCompiler, LanedSpec
-from structgen.serving.lanes import LaneMatcher, Lanes
+from structgen.serving.lanes import _COMMAND as COMMAND
+from structgen.serving.lanes import Lane, LaneMatcher, Lanes
 from structgen.serving.moving import MovingMatcher
 from structgen.serving.passing import passing_status
 from structgen.serving.processes import SlowWork
 from structgen.serving.requests import RequestLimits, constraint_of
 from structgen.serving.trial import serving_vocabulary
 from structgen.vocabulary import Vocabulary
+from tests.unhurried import HANG_SECONDS
 
+from .conftest import until
 from .test_compiler import SLOW
 
 VOCABULARY = Vocabulary.from_tokens(
@@ -35,6 +39,7 @@ VOCABULARY = Vocabulary.from_tokens(
     [263],
     size=264,
 )
+UNLIMITED = VOCABULARY.with_limits(call_steps=1 << 40)
 SPECS: tuple[tuple[Any, Any], ...] = (
     (
         "json",
@@ -152,7 +157,7 @@ def test_there_are_only_so_many(lanes: Lanes) -> None:
 
 
 def test_what_is_refused_in_a_lane_leaves_none_open() -> None:
-    lanes = Lanes(VOCABULARY, RequestLimits(max_lanes=2, compile_seconds=0.2), SlowWork())
+    lanes = Lanes(UNLIMITED, RequestLimits(max_lanes=2, compile_seconds=0.2), SlowWork())
     gc.disable()  # subtle: a cycle would keep the lane until the collector comes
     try:
         for _ in range(4):
@@ -187,14 +192,6 @@ def test_a_lane_ends_when_all_have_left(lanes: Lanes) -> None:
     assert lane.is_over and lane.matcher() is None
 
 
-def test_who_leaves_ends_what_is_waited_for(lanes: Lanes) -> None:
-    matcher = lane_matcher(lanes, "regex", "[ab]{3}")
-    os.kill(matcher._lane.pid, signal.SIGSTOP)
-    threading.Timer(0.2, matcher.leave).start()
-    with pytest.raises(LimitExceeded, match="nobody waits"):
-        matcher.mask()
-
-
 def test_who_is_collected_ends_what_is_waited_for(lanes: Lanes) -> None:
     """One who waits has left, and the other has just gone."""
     lane = lanes.lane(pickle.dumps(constraint_of("regex", "[ab]{3}")))
@@ -214,29 +211,37 @@ def test_who_is_collected_ends_what_is_waited_for(lanes: Lanes) -> None:
     assert not lane.is_over
     del other
     gc.collect()
-    thread.join(10)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive() and met[0].limit == "left" and lane.is_over
     gone(lane.pid)
 
 
-def test_who_leaves_while_a_lane_is_built_ends_it() -> None:
-    limits = RequestLimits(quick_seconds=9.0, compile_seconds=60.0)
+@pytest.mark.usefixtures("quick_stays_quick")
+def test_who_leaves_while_a_lane_is_built_ends_it(stopped_lanes: list[int]) -> None:
+    limits = RequestLimits(quick_seconds=9.0, compile_seconds=60.0, slow_mask_seconds=30.0)
     with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
         assert compiler.lanes is not None
         spec = LanedSpec("grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.lanes, None)
         quick = compiler.compile("regex", "ab")
         assert isinstance(quick, LanedSpec) and quick.quick is not None
         moving = MovingMatcher(quick.quick.open(), spec)
-        threading.Timer(0.3, moving.leave).start()
+
+        def leave() -> None:
+            until(lambda: stopped_lanes)
+            moving.leave()
+
+        leaving = threading.Thread(target=leave)
+        leaving.start()
         with pytest.raises(LimitExceeded) as caught:
             moving.witness()
+        leaving.join()
         assert caught.value.limit == "left" and compiler.lanes.open_lanes == 0
         # Others may want it still.
         assert spec._refused is None
 
 
 @pytest.mark.parametrize("first", ["who had it built", "who waits"])
-def test_a_lane_is_built_as_long_as_one_waits_for_it(first: str) -> None:
+def test_a_lane_is_built_as_long_as_one_waits_for_it(first: str, stopped_lanes: list[int]) -> None:
     limits = RequestLimits(quick_seconds=9.0, compile_seconds=600.0)
     with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
         assert compiler.lanes is not None
@@ -251,11 +256,10 @@ def test_a_lane_is_built_as_long_as_one_waits_for_it(first: str) -> None:
         threads = [threading.Thread(target=wait, args=(place,)) for place in range(2)]
         for place, thread in enumerate(threads):
             thread.start()
-            while len(spec._waiting) <= place or not compiler.lanes.open_lanes:
-                time.sleep(0.01)
+            until(lambda place=place: len(spec._waiting) > place and stopped_lanes)
         if first == "who waits":
             waits[1] = False
-            threads[1].join(120)
+            threads[1].join(HANG_SECONDS)
             assert not threads[1].is_alive() and threads[0].is_alive()
         else:
             waits[0] = False
@@ -264,13 +268,15 @@ def test_a_lane_is_built_as_long_as_one_waits_for_it(first: str) -> None:
         assert compiler.lanes.open_lanes == 1
         waits[:] = [False, False]
         for thread in threads:
-            thread.join(60)
+            thread.join(HANG_SECONDS)
             assert not thread.is_alive()
         assert left == ["left", "left"] and compiler.lanes.open_lanes == 0 and not spec._waiting
 
 
 @pytest.mark.parametrize("_time", range(3))
-def test_a_lane_that_was_built_for_one_who_has_left_serves_those_who_wait(_time: int) -> None:
+def test_a_lane_that_was_built_for_one_who_has_left_serves_those_who_wait(
+    _time: int, stopped_lanes: list[int]
+) -> None:
     with LanedCompiler(VOCABULARY, RequestLimits(compile_seconds=60.0), workers=1) as compiler:
         assert compiler.lanes is not None
         spec = LanedSpec("json", b"", pickle.dumps(constraint_of("json", LARGE)), compiler.lanes, None)
@@ -283,23 +289,24 @@ def test_a_lane_that_was_built_for_one_who_has_left_serves_those_who_wait(_time:
 
         builder = threading.Thread(target=have_it_built)
         builder.start()
-        while not compiler.lanes.open_lanes:
-            time.sleep(0.001)
+        until(lambda: stopped_lanes)
         other = threading.Thread(target=lambda: found.append(spec.open()))
         other.start()
-        while len(spec._waiting) < 2 and not found:
-            time.sleep(0.001)
+        until(lambda: len(spec._waiting) == 2)
+        os.kill(stopped_lanes[0], signal.SIGCONT)
         is_wanted = False
-        builder.join(60)
-        other.join(60)
+        builder.join(HANG_SECONDS)
+        other.join(HANG_SECONDS)
         assert compiler.lanes.starts == 1 and found[0].allowed_count() and spec._kept is None
         pid = found.pop()._lane.pid
         gc.collect()
         gone(pid)
 
 
+@pytest.mark.usefixtures("quick_stays_quick")
 def test_who_leaves_ends_what_is_asked_beside() -> None:
-    with LanedCompiler(VOCABULARY, RequestLimits(step_seconds=600.0), workers=1) as compiler:
+    limits = RequestLimits(step_seconds=600.0, slow_mask_seconds=30.0)
+    with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
         assert compiler.lanes is not None
         spec = compiler.compile("regex", "(a|b){30}c")
         assert isinstance(spec, LanedSpec) and not spec.is_slow
@@ -311,6 +318,25 @@ def test_who_leaves_ends_what_is_asked_beside() -> None:
             matcher.least_tokens(10)
         assert caught.value.limit in ("left", "lane_bytes") and compiler.lanes.open_lanes == 0
         gone(pid)
+
+
+@pytest.mark.parametrize("text", ["ab", "ab" * 500_000])
+def test_who_leaves_does_not_wait_for_a_lane_that_does_not_run(lanes: Lanes, text: str) -> None:
+    """Nor until it takes a question that is larger than the buffers of its socket."""
+    matcher = lane_matcher(lanes, "regex", "(ab)*")
+    os.kill(matcher._lane.pid, signal.SIGSTOP)
+    matcher.replay(list(text.encode()))
+
+    def leave() -> None:
+        until(lambda: lanes._slow_work)
+        matcher.leave()
+
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    with pytest.raises(LimitExceeded, match="nobody waits"):
+        matcher.mask()
+    leaving.join()
+    gone(matcher._lane.pid)
 
 
 @pytest.mark.parametrize("text", ["ab", "a" * 1_000_000])
@@ -326,7 +352,8 @@ def test_a_lane_that_does_not_run_is_busy(monkeypatch: pytest.MonkeyPatch, lanes
     gone(matcher._lane.pid)
 
 
-def test_what_a_lane_refuses_is_refused_at_once_the_next_time() -> None:
+def test_what_a_lane_refuses_is_refused_at_once_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laned, "_INSTALL_SECONDS", 0.0)
     with LanedCompiler(VOCABULARY, RequestLimits(lane_bytes=4 << 20), workers=1) as compiler:
         found = compiler.compile("json", LARGE)
         assert isinstance(found, LanedSpec) and compiler.lanes is not None
@@ -337,21 +364,28 @@ def test_what_a_lane_refuses_is_refused_at_once_the_next_time() -> None:
         assert compiler.lanes.starts == 1
 
 
-def test_what_dies_with_the_process_of_all_lanes_is_not_the_specs_fault() -> None:
+def test_what_dies_with_the_process_of_all_lanes_is_not_the_specs_fault(stopped_lanes: list[int]) -> None:
     with LanedCompiler(VOCABULARY, RequestLimits(compile_seconds=60.0), workers=1) as compiler:
         assert compiler.lanes is not None
         spec = LanedSpec("grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.lanes, None)
-        assert lane_matcher(compiler.lanes, "regex", "ab").forced()
+        until(lambda: compiler.lanes._process)
         maker = compiler.lanes._process
         assert maker is not None
-        threading.Timer(0.3, maker.kill).start()
+
+        def kill() -> None:
+            until(lambda: stopped_lanes)
+            maker.kill()
+
+        killing = threading.Thread(target=kill)
+        killing.start()
         with pytest.raises(LimitExceeded) as caught:
             spec.open()
+        killing.join()
         assert caught.value.limit == "worker" and spec._refused is None
 
 
 def test_who_takes_too_long_is_ended() -> None:
-    lanes = Lanes(VOCABULARY, RequestLimits(step_seconds=0.2, compile_seconds=20.0), SlowWork())
+    lanes = Lanes(VOCABULARY, RequestLimits(step_seconds=0.2, compile_seconds=60.0), SlowWork())
     try:
         harmless = lane_matcher(lanes, "regex", "ab")
         matcher = lane_matcher(lanes, "json", EXPLODING)
@@ -376,7 +410,7 @@ def test_a_process_that_was_killed_is_told_and_made_again() -> None:
             matcher.mask()
         maker = children(os.getpid(), "lane_process")[0]
         os.kill(maker, 9)
-        end = time.monotonic() + 120
+        end = time.monotonic() + HANG_SECONDS
         while True:
             try:
                 assert lane_matcher(lanes, "regex", "ab").forced()
@@ -402,10 +436,13 @@ def test_closing_ends_all() -> None:
         lane_matcher(lanes, "regex", "ab")
 
 
-def test_what_takes_long_to_build_is_served_all_the_same() -> None:
-    with LanedCompiler(VOCABULARY, RequestLimits(quick_seconds=5.0), workers=1) as compiler:
+@pytest.mark.usefixtures("quick_stays_quick")
+def test_what_takes_long_to_build_is_served_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = RequestLimits(quick_seconds=5.0, slow_mask_seconds=30.0)
+    with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
         quick = compiler.compile("regex", "ab")
         assert not quick.is_slow and isinstance(quick.open(), MovingMatcher)
+        monkeypatch.setattr(laned, "_INSTALL_SECONDS", 0.0)
         large = compiler.compile("json", LARGE)
         assert large.is_slow
         one, other = large.open(), large.open()
@@ -416,6 +453,7 @@ def test_what_takes_long_to_build_is_served_all_the_same() -> None:
         assert compiler.compile("json", LARGE) is large
 
 
+@pytest.mark.usefixtures("quick_stays_quick")
 def test_a_limit_in_the_middle_of_a_text_moves_it_to_a_lane() -> None:
     # Harmless for eight letters, and then in more ways than can be told apart.
     spec = 'root ::= [a-z]{8} e\ne ::= e e | [a-z] e | e [a-z] | [a-z] | ""'
@@ -439,8 +477,10 @@ def test_a_limit_in_the_middle_of_a_text_moves_it_to_a_lane() -> None:
         assert isinstance(found.open(), LaneMatcher)
 
 
+@pytest.mark.usefixtures("quick_stays_quick")
 def test_completions_are_not_looked_for_where_masks_of_others_would_wait() -> None:
-    with LanedCompiler(VOCABULARY, RequestLimits(), workers=1) as compiler:
+    limits = RequestLimits(step_seconds=60.0, slow_mask_seconds=30.0)
+    with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
         assert compiler.lanes is not None
         found = compiler.compile("regex", "(a|b){30}c")
         assert isinstance(found, LanedSpec) and not found.is_slow
@@ -463,22 +503,24 @@ def test_completions_are_not_looked_for_where_masks_of_others_would_wait() -> No
         assert found.open().least_tokens(10) == 16 and compiler.lanes.starts == started
 
 
-def test_one_apart_has_an_engine_of_its_own() -> None:
-    with LanedCompiler(VOCABULARY, RequestLimits(), workers=1) as compiler:
+@pytest.mark.usefixtures("quick_stays_quick")
+def test_one_apart_has_an_engine_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LanedCompiler(VOCABULARY, RequestLimits(slow_mask_seconds=30.0), workers=1) as compiler:
         found = compiler.compile("regex", "ab*")
         assert isinstance(found, LanedSpec) and found.quick is not None
         apart = found.apart()
         assert apart is not None and apart.vocabulary.engine is not found.quick.vocabulary.engine
         assert apart.open().forced() == found.open().forced()
+        monkeypatch.setattr(laned, "_INSTALL_SECONDS", 0.0)
         large = compiler.compile("json", LARGE)
         assert isinstance(large, LanedSpec) and large.apart() is None
 
 
 def test_hostile_specs_are_refused_as_before() -> None:
-    with LanedCompiler(VOCABULARY, RequestLimits(compile_seconds=0.5), workers=1) as compiler:
+    with LanedCompiler(UNLIMITED, RequestLimits(compile_seconds=0.5), workers=1) as compiler:
         with pytest.raises(LimitExceeded) as caught:
             compiler.compile("grammar", SLOW)
-        assert caught.value.limit in ("compile_seconds", "busy")  # busy: where others leave no processor idle
+        assert caught.value.limit == "compile_seconds"
 
 
 def lives(pid: int) -> bool:
@@ -489,10 +531,7 @@ def lives(pid: int) -> bool:
 
 
 def gone(pid: int) -> None:
-    end = time.monotonic() + 60
-    while lives(pid):
-        assert time.monotonic() < end, "it goes on"
-        time.sleep(0.01)
+    until(lambda: not lives(pid))
 
 
 def children(pid: int, name: str) -> list[int]:
@@ -504,23 +543,91 @@ def children(pid: int, name: str) -> list[int]:
     return found
 
 
-def test_what_a_lane_is_asked_counts_as_slow_work_until_it_is_answered() -> None:
+def test_what_a_lane_is_asked_counts_as_slow_work_until_it_is_answered(stopped_lanes: list[int]) -> None:
     slow_work = SlowWork()
-    lanes = Lanes(VOCABULARY, RequestLimits(step_seconds=20.0, compile_seconds=20.0), slow_work)
-    seen: list[bool] = []
+    lanes = Lanes(VOCABULARY, RequestLimits(step_seconds=60.0, compile_seconds=60.0), slow_work)
     try:
-        pickled = pickle.dumps(constraint_of("json", LARGE))
-        opening = threading.Thread(target=lambda: lanes.lane(pickled).end())
-        opening.start()
-        while opening.is_alive():
-            seen.append(bool(slow_work))
-            time.sleep(0.002)
-        opening.join()
-        assert any(seen)
+        pickled = pickle.dumps(constraint_of("regex", "ab"))
+        opened: list[Lane] = []
+        opening = threading.Thread(target=lambda: opened.append(lanes.lane(pickled)))
         assert not slow_work
+        opening.start()
+        until(lambda: slow_work)
+        assert opening.is_alive()
+        os.kill(stopped_lanes[0], signal.SIGCONT)
+        opening.join(HANG_SECONDS)
+        assert not slow_work
+        matcher = opened[0].matcher()
+        assert matcher is not None and matcher.advance(ord("a")) and not slow_work
+    finally:
+        lanes.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system has no such priority")
+def test_a_lane_runs_when_others_leave_a_processor_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("structgen.serving.lanes._COMMAND", COMMAND)
+    lanes = Lanes(VOCABULARY, RequestLimits(compile_seconds=60.0), SlowWork())
+    try:
+        pickled = pickle.dumps(constraint_of("regex", "ab"))
+
+        def is_wanted() -> bool:
+            """On a busy machine it would take long to build."""
+            return all(os.sched_getscheduler(lane.pid) != os.SCHED_IDLE for lane in lanes._all())
+
+        with pytest.raises(LimitExceeded) as caught:
+            lanes.lane(pickled, is_wanted)
+        assert caught.value.limit == "left"
+    finally:
+        lanes.close()
+
+
+@pytest.fixture
+def starving(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """As many of the first lanes as are set get no CPU time while they build.
+
+    Returns:
+        How many these are, and then the numbers of all lanes.
+    """
+    found = [1]
+    began = Lane.begin
+
+    def begin(lane: Lane, *arguments: Any) -> None:
+        found.append(lane.pid)
+        clock = time.monotonic
+        if len(found) <= 1 + found[0]:
+            os.kill(lane.pid, signal.SIGSTOP)
+            looks = iter([0.0])  # the first one sets the deadline
+            clock = lambda: next(looks, 0.6 * HANG_SECONDS)  # noqa: E731
+        monkeypatch.setattr("structgen.serving.lanes.monotonic", clock)
+        began(lane, *arguments)
+
+    monkeypatch.setattr(Lane, "begin", begin)
+    monkeypatch.setattr("structgen.serving.lanes._COMMAND", COMMAND)
+    return found
+
+
+def test_a_lane_that_is_starved_is_built_at_a_low_priority(starving: list[int]) -> None:
+    """On a machine that is never idle it would get nothing."""
+    lanes = Lanes(VOCABULARY, RequestLimits(compile_seconds=60.0), SlowWork())
+    try:
         matcher = lane_matcher(lanes, "regex", "ab")
+        _, first, second = starving
+        assert matcher._lane.pid == second and lanes.starts == 2 and lanes.open_lanes == 1
+        assert os.getpriority(os.PRIO_PROCESS, second) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
         if hasattr(os, "SCHED_IDLE"):
-            assert os.sched_getscheduler(matcher._lane.pid) == os.SCHED_IDLE
-        assert matcher.advance(ord("a")) and not slow_work
+            assert os.sched_getscheduler(second) != os.SCHED_IDLE
+        assert matcher.advance(ord("a"))
+        gone(first)
+    finally:
+        lanes.close()
+
+
+def test_a_lane_that_is_starved_at_a_low_priority_too_is_busy(starving: list[int]) -> None:
+    starving[0] = 2
+    lanes = Lanes(VOCABULARY, RequestLimits(compile_seconds=60.0), SlowWork())
+    try:
+        with pytest.raises(LimitExceeded, match=f"to build within {HANG_SECONDS:g} s") as caught:
+            lane_matcher(lanes, "regex", "ab")
+        assert caught.value.limit == "busy" and lanes.open_lanes == 0 and lanes.starts == 2
     finally:
         lanes.close()

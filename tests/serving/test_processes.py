@@ -16,9 +16,12 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the
 
 @LINUX
 def test_cpu_time_is_that_of_the_other_process() -> None:
-    sleeping = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    program = "print('ready', flush=True); input()"
+    sleeping = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
-        time.sleep(0.3)
+        assert sleeping.stdout is not None and sleeping.stdout.readline()  # it has started, and sleeps now
         other, own, begin = CpuClock(sleeping.pid), CpuClock(os.getpid()), time.process_time()
         while time.process_time() < begin + 0.2:
             pass

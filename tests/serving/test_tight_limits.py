@@ -22,6 +22,8 @@ from structgen.serving.requests import RequestLimits, constraint_of
 
 from .test_lanes import SPECS, VOCABULARY
 
+pytestmark = pytest.mark.usefixtures("quick_stays_quick")
+
 PATTERN = "(ab|ba|c){2,9}"
 
 
@@ -46,15 +48,6 @@ def compiler() -> Iterator[LanedCompiler]:
     limits = RequestLimits(slow_mask_seconds=30.0, step_seconds=30.0, compile_seconds=60.0)
     with LanedCompiler(VOCABULARY, limits, workers=1) as made:
         yield made
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is quick stays quick on a busy machine."""
-    monkeypatch.setattr(laned, "_INSTALL_SECONDS", 30.0)
-    for module in (laned, moving):
-        monkeypatch.setattr(module, "CALL_SECONDS", 30.0)
-    monkeypatch.setattr(moving, "_SLOW_CALL_SECONDS", 30.0)
 
 
 def quick(compiler: LanedCompiler, kind: Any, spec: Any) -> tuple[LanedSpec, MovingMatcher]:

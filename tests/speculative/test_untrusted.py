@@ -6,7 +6,6 @@ import copy
 import itertools
 import pickle
 import threading
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -47,6 +46,7 @@ from structgen.speculative.drafters import Context, Start
 from structgen.speculative.guarded import Account
 from structgen.speculative.sampled import Sampled
 from structgen.vocabulary import Vocabulary
+from tests.clocks import HandClock
 from tests.oracles.toy_model import ToyModel
 from tests.sampling.toys import random_law
 
@@ -425,13 +425,13 @@ def test_whose_law_was_drawn_from_is_credited() -> None:
     assert [one.taken for one in speculation.accounts] == [speculation.counts["taken"], 0]
 
 
-def test_samplers_leave_slow_drafters_alone_too() -> None:
+def test_samplers_leave_slow_drafters_alone_too(drafting_clock: HandClock) -> None:
     class Slow(Reader):
         asked = 0
 
         def propose(self, context: Context) -> Any:
             self.asked += 1
-            time.sleep(0.003)
+            drafting_clock.advance(0.003)
             return []
 
     slow = Slow()
@@ -522,14 +522,14 @@ def test_a_law_that_is_not_total() -> None:
         DistributionModel(LETTERS, table.__getitem__).log_probabilities((1, 1))
 
 
-def test_goodput_leaves_a_slow_drafter_alone() -> None:
+def test_goodput_leaves_a_slow_drafter_alone(drafting_clock: HandClock) -> None:
     class Slow(Reader):
         asked = 0
 
         def propose(self, context: Context) -> Any:
             if not context.drafted:
                 self.asked += 1
-            time.sleep(0.003)
+            drafting_clock.advance(0.003)
             return []
 
     options = SamplingOptions(seed=1, max_tokens=120)

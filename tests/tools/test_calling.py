@@ -135,7 +135,7 @@ def test_context_variables_reach_tools() -> None:
     token = context.set("mine")
     try:
         for tool in (read, read_async):
-            assert run_once(tool, call(tool.__name__), timeout=120).value == "mine"
+            assert run_once(tool, call(tool.__name__), timeout=600).value == "mine"
     finally:
         context.reset(token)
 
@@ -154,7 +154,7 @@ def test_the_event_loop_goes_on_while_a_tool_blocks() -> None:
 
     def blocks() -> str:
         started.set()
-        return "went on" if done.wait(30) else "stood still"
+        return "went on" if done.wait(600) else "stood still"
 
     async def both() -> Any:
         running = asyncio.create_task(run_tools_async(scripted(call("blocks"), "Done."), "Go.", [blocks]))
@@ -172,7 +172,7 @@ def test_cancelling_ends_an_async_tool() -> None:
     async def waits() -> None:
         started.append(True)
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         finally:
             ended.append(True)
 
@@ -195,11 +195,11 @@ def test_a_late_tool_is_reported_and_the_loop_goes_on() -> None:
     release = threading.Event()
 
     def slow() -> str:
-        release.wait(120)
+        release.wait(600)
         return "late"
 
     async def slow_async() -> str:
-        await asyncio.sleep(120)
+        await asyncio.sleep(600)
         return "late"
 
     for tool in (slow, slow_async):
@@ -228,7 +228,7 @@ def test_a_time_out_of_the_tools_own_is_no_time_out_of_the_call() -> None:
         raise TimeoutError("the service is down")
 
     for tool in (asks, asks_too):
-        done = run_once(tool, call(tool.__name__), timeout=120)
+        done = run_once(tool, call(tool.__name__), timeout=600)
         assert content_of(done) == {"error": "TimeoutError: the service is down"}
 
 

@@ -26,7 +26,7 @@ def fake(tmp_path: Path) -> Iterator[Fake]:
     made = []
 
     def make(client: dict[str, Any] | None = None, **options: Any) -> LanguageServer:
-        given = {"timeout": 20.0, "warm_up": 20.0, **(client or {})}
+        given = {"timeout": 300.0, "warm_up": 300.0, **(client or {})}
         command = [sys.executable, "-S", str(FAKE), json.dumps(options)]
         made.append(LanguageServer("fake", command, tmp_path, "other", **given))
         return made[-1]
@@ -48,7 +48,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 300.0) -> bool:
     """Whether something becomes true before long."""
     end = time.monotonic() + seconds
     while not condition():

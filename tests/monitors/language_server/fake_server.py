@@ -135,6 +135,8 @@ def misbehave(number: Any, text: str) -> bool:
     if "HANG" in text:
         time.sleep(60)
     if "SILENT" in text:
+        if "heard" in OPTIONS:
+            Path(OPTIONS["heard"]).touch()
         return True
     if "GARBAGE" in text:
         raw(b"a line that somebody printed\n\n")

@@ -60,14 +60,16 @@ def test_a_late_answer_is_unknown(fake: Fake) -> None:
     assert server.completions(PLACE, "x.", 2).result() is not None
     server.timeout = 0.05
     assert server.completions(PLACE, "SILENT x.", 9).result() is None
-    server.timeout = 20.0
+    server.timeout = 300.0
     assert server.completions(PLACE, "x.y", 2).result() is not None
     assert server.health.faults == {"late": 1}
     assert "completions: no answer within 0.05 s" in str(server.health)
 
 
 def test_a_server_that_hangs_is_started_again(fake: Fake) -> None:
-    server = fake()
+    server = fake(
+        {"warm_up": 20.0}
+    )  # for this long the new one hangs where it is asked before the end is on record
     assert server.completions(PLACE, "x.", 2).result() is not None
     server.timeout = 0.05
 
@@ -77,7 +79,7 @@ def test_a_server_that_hangs_is_started_again(fake: Fake) -> None:
         return eventually(lambda: "hang" in server.health.faults, 0.3)
 
     assert eventually(hangs)
-    server.timeout = 20.0
+    server.timeout = 300.0
     assert eventually(lambda: server.completions(PLACE, "x.", 2).result() is not None), str(server.health)
     assert 1 <= server.health.restarts <= server.health.faults["hang"]
 
@@ -89,11 +91,11 @@ def test_a_cold_server_that_is_slow_is_left_alone(fake: Fake) -> None:
     assert server.health.faults == {"late": 5} and server.health.restarts == 0
 
 
-def test_a_question_can_be_taken_back(fake: Fake) -> None:
-    server = fake()
+def test_a_question_can_be_taken_back(fake: Fake, tmp_path: Path) -> None:
+    server = fake(heard=str(tmp_path / "heard"))
     assert server.completions(PLACE, "x.", 2).result() is not None
     future = server.signatures(PLACE, "SILENT ", 0)
-    time.sleep(0.05)
+    assert eventually((tmp_path / "heard").exists)
     assert future.cancel()
     found = server.signatures(PLACE, "x", 0).result()
     assert found is not None and '"$/cancelRequest"' in found.items[0].label
@@ -101,12 +103,12 @@ def test_a_question_can_be_taken_back(fake: Fake) -> None:
 
 
 def test_the_next_question_need_not_wait_for_one_that_was_taken_back(fake: Fake) -> None:
-    server = fake({"timeout": 60.0, "warm_up": 60.0})
+    server = fake({"timeout": 600.0, "warm_up": 600.0})
     futures = [server.signatures(PLACE, "SILENT ", 0) for _ in range(3)]
     began = time.monotonic()
     assert all(future.cancel() for future in futures)
     assert server.signatures(PLACE, "x", 0).result() is not None
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 300
 
 
 def test_starts_that_fail_are_tried_again(fake: Fake, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_end_of_the_interpreter_is_the_end_of_the_server(tmp_path: Path, end
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert "Error" not in done.stderr and "Exception" not in done.stderr and "Warning" not in done.stderr

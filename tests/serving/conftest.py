@@ -1,0 +1,31 @@
+"""Processes that only CPU time limits, and ways to stop them in the middle of their work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from structgen.serving import laned, moving
+from tests.unhurried import HANG_SECONDS, stopped_lanes, unhurried_processes
+
+__all__ = ["quick_stays_quick", "stopped_lanes", "unhurried_processes", "until"]
+
+
+def until(condition: Callable[[], Any], seconds: float = HANG_SECONDS) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come about"
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def quick_stays_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is quick on an idle machine is served without a lane on a busy one, too."""
+    monkeypatch.setattr(laned, "_INSTALL_SECONDS", 30.0)
+    for module in (laned, moving):
+        monkeypatch.setattr(module, "CALL_SECONDS", 30.0)
+    monkeypatch.setattr(moving, "_SLOW_CALL_SECONDS", 30.0)
