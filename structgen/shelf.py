@@ -247,15 +247,17 @@ _MAY_BE_NONE = ("aliases", "functions", "schemas")
 
 
 def _listed(kind: str, given: Iterable[str]) -> tuple[str, ...]:
-    listed = (given,) if isinstance(given, str) else tuple(given)
+    listed = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else ()
     for name in listed:
         if not isinstance(name, str) or not name or "\0" in name or not name.isprintable():
             raise OptionError(
                 f"{kind} has {with_kind(name)}, which is no name", hint="Names are printable text."
             )
-    if isinstance(given, str) or (not listed and kind not in _MAY_BE_NONE):
+    is_list = isinstance(given, Iterable) and not isinstance(given, str)
+    if not is_list or (not listed and kind not in _MAY_BE_NONE):
+        at_least = "" if kind in _MAY_BE_NONE else ", of which there is at least one"
         raise OptionError(
-            f"{kind} is {given!r:.60}; it takes a list of names, of which there is at least one",
+            f"{kind} is {given!r:.60}; it takes a list of names{at_least}",
             hint=f'Write {kind}=["name", ...], or leave it out where any name may stand.',
         )
     return tuple(dict.fromkeys(listed))

@@ -24,7 +24,7 @@ from .messages import read_messages
 from .sampler_fields import SamplerAsked, read_sampler
 from .settings import ServerSettings
 from .thinking import ChatTemplate, Thinking, read_thinking, read_variables
-from .tool_fields import ToolsAsked, read_tools_asked
+from .tool_fields import ToolsAsked, read_tool_format, read_tools_asked
 
 __all__ = ["Asked", "Spec", "read_request"]
 
@@ -32,6 +32,8 @@ Endpoint = Literal["chat", "completion"]
 _MOST_STOPS = 16
 _LONGEST_STOP = 1_000
 _TO_UNSIGNED = 1 << 64
+_LEAST_MASS = 1e-9
+"""A `top_p` of 0 keeps the most probable token, as this does."""
 _LIKELY = "tokens are drawn as the model finds them likely"
 
 
@@ -123,8 +125,9 @@ def read_request(
     if endpoint == "chat":
         variables = read_variables(fields, template)
         thinking = read_thinking(own, template, variables, is_on=settings.reasoning == "auto")
-        tools = read_tools_asked(fields, own, settings)
-        prompt = read_messages(fields, tools)
+        format = read_tool_format(own, settings)
+        tools = read_tools_asked(fields, own, format)
+        prompt = read_messages(fields, tools, format)
     else:
         prompt = _prompt(fields)
         fields.only("echo", [False], "the prompt is not part of an answer")
@@ -359,11 +362,11 @@ def _options(
     own_seed = None if own is None else own.number("seed", -(1 << 63), (1 << 64) - 1, whole=True)
     seed = own_seed if seed is None else seed
     top_k = fields.number("top_k", -1, whole=True)
-    min_p = fields.number("min_p", 0, 1)
+    top_p, min_p = fields.number("top_p", 0, 1), fields.number("min_p", 0, 1)
     try:
         return SamplingOptions(
             temperature=fields.number("temperature", 0, 1000, default=1.0),
-            top_p=fields.number("top_p", 1e-9, 1),
+            top_p=None if top_p is None else max(top_p, _LEAST_MASS),
             top_k=None if top_k in (None, -1, 0) else top_k,
             min_p=min_p if min_p else None,
             seed=seed if seed is None else seed % _TO_UNSIGNED,

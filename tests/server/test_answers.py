@@ -164,6 +164,8 @@ def test_variables_of_the_template(model: Any, name: str, body: Any, variables: 
         ({"chat_template_kwargs": 5}, "not an object"),
         ({"chat_template_kwargs": {"enable_thinkin": True}}, "Did you mean 'enable_thinking'"),
         ({"chat_template_kwargs": {"messages": "x"}}, "no variable 'messages'"),
+        ({"chat_template_kwargs": {"assistant": True}}, "no variable 'assistant'"),  # a word of the template
+        ({"chat_template_kwargs": {"raise_exception": True}}, "no variable 'raise_exception'"),
         ({"chat_template_kwargs": {"chat_template": "{{ 1 }}"}}, "no variable 'chat_template'"),
         ({"chat_template_kwargs": {"enable_thinking": "<|im_end|>"}}, "a text of a few words"),
         ({"chat_template_kwargs": {"enable_thinking": [1]}}, "a text of a few words"),

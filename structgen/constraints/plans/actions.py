@@ -37,7 +37,7 @@ class Action:
             raise OptionError(f"an action is named by a text that is not empty, not by {name!r:.40}")
         told = []
         for parameter, values in parameters.items():
-            listed = tuple(values) if not isinstance(values, str) else None
+            listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
             if not listed or not all(isinstance(value, str) and value for value in listed):
                 raise OptionError(
                     f"the parameter {parameter} of the action {name} has the values {values!r:.60}",
@@ -175,6 +175,12 @@ def _from_mapping(name: str, values: Any) -> Action:
     if values is None:
         return Action(name)
     if isinstance(values, Mapping):
+        for parameter in values:
+            if not isinstance(parameter, str):
+                raise OptionError(
+                    f"a parameter of the action {name} is {with_kind(parameter)}",
+                    hint='Parameters are named by texts: {"go": {"room": ["hall", "kitchen"]}}.',
+                )
         return Action(name, **values)
     return Action(name, value=values)
 
