@@ -57,7 +57,7 @@ def test_only_problems(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["check", *option, '{"type": "string", "maxLenght": 3}']) == 0
         out = capsys.readouterr().out
         assert "#/type" not in out and "#/maxLenght" in out
-        assert "1 exact keyword and annotations not shown; --all shows them" in out
+        assert "(not shown: 1 exact keyword; --all shows everything)" in out
     assert main(["check", "--all", "--problems", "{}"]) == 2
 
 
