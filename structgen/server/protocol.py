@@ -31,6 +31,7 @@ __all__ = ["Asked", "Spec", "read_request"]
 Endpoint = Literal["chat", "completion"]
 _MOST_STOPS = 16
 _LONGEST_STOP = 1_000
+_MOST_LOGPROBS = 20
 _TO_UNSIGNED = 1 << 64
 _LEAST_MASS = 1e-9
 """A `top_p` of 0 keeps the most probable token, as this does."""
@@ -77,6 +78,8 @@ class Asked:
     """Of the chat template."""
     thinking: Thinking | None = None
     """How the answer reasons before it begins."""
+    top_logprobs: int = 0
+    """How many of the most probable tokens are told of each position."""
 
     def reader(self) -> GrowingTurn | None:
         """Return a reader of one answer, whole or while it is written; None if its text is the answer."""
@@ -120,7 +123,7 @@ def read_request(
     stops = _stops(fields)
     own = fields.object("structgen")
     details = own is not None
-    logprobs = _logprobs(fields, endpoint)
+    logprobs, top_logprobs = _logprobs(fields, endpoint)
     tools, thinking, variables = None, None, {}
     if endpoint == "chat":
         variables = read_variables(fields, template)
@@ -166,6 +169,7 @@ def read_request(
         details,
         variables,
         thinking,
+        top_logprobs,
     )
 
 
@@ -195,15 +199,16 @@ def _stops(fields: Fields) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def _logprobs(fields: Fields, endpoint: Endpoint) -> bool:
-    why = "only the tokens that were drawn are scored"
-    if endpoint == "chat":
-        fields.only("top_logprobs", [0], why)
-        return fields.flag("logprobs")
-    value = fields.take("logprobs")
-    if value is not None and (isinstance(value, bool) or value != 0):
-        raise bad_request("logprobs", f"logprobs={value!r:.40} is not supported: {why} (logprobs=0)")
-    return value is not None
+def _logprobs(fields: Fields, endpoint: Endpoint) -> tuple[bool, int]:
+    """Are the tokens scored, and how many of the most probable ones in their places are told?"""
+    if endpoint == "completion":
+        count = fields.number("logprobs", 0, _MOST_LOGPROBS, whole=True)
+        return count is not None, count or 0
+    wanted = fields.flag("logprobs")
+    count = fields.number("top_logprobs", 0, _MOST_LOGPROBS, whole=True, default=0)
+    if count and not wanted:
+        raise bad_request("top_logprobs", "top_logprobs needs logprobs=true")
+    return wanted, count
 
 
 _STRUCTURED: dict[str, Kind] = {

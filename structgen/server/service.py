@@ -324,6 +324,7 @@ class Service:
                 matcher = compiled.open()
             own = row_seed(seed, place)
             row = Row(index + place, prompt, matcher, asked.options, vocabulary, own)
+            row.top_tokens = asked.top_logprobs
             row.prepare(self.model.context_length)
             rows.append(row)
         return rows
