@@ -398,3 +398,12 @@ def _no_more(fields: Fields) -> None:
     fields.only("min_tokens", [0], "a constraint can ask for longer texts")
     fields.only("ignore_eos", [False], "texts end where the model ends them")
     fields.only("skip_special_tokens", [True], "special tokens are no text")
+    fields.only("spaces_between_special_tokens", [True, False], "")  # there are none
+    fields.only("include_stop_str_in_output", [False], "a text ends before its stop string")
+    fields.only("stop_token_ids", [[]], "texts end where the model ends them, or at a text of stop")
+    fields.only("use_beam_search", [False], f"{_LIKELY}; structgen.sampler draws in other ways")
+    fields.only("length_penalty", [1], f"{_LIKELY}, without penalties")
+    fields.only("add_generation_prompt", [True], "the answer is a message of its own")
+    fields.only("continue_final_message", [False], "the answer is a message of its own")
+    fields.only("functions", [[]], "write tools, of which functions are the older form")
+    fields.only("function_call", ["none"], "write tool_choice, of which function_call is the older form")
