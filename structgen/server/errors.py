@@ -92,16 +92,16 @@ def _is_end(error: StructgenError) -> bool:
     return isinstance(error, ShuttingDown) or (isinstance(error, LimitExceeded) and error.limit == "left")
 
 
-def of_error(error: StructgenError, param: str | None) -> ApiError:
-    """What the library says of a request, before anything is generated."""
+def of_error(error: StructgenError, param: str | None, prompt: str = "messages") -> ApiError:
+    """What the library says of a request, before anything is generated; `prompt` is the field with the prompt."""
     if _is_end(error):
         return ApiError(503, "the server is shutting down", code="draining")
     if (status := passing_status(error)) is not None:
         return ApiError(status, message_of(error), param=param, code=getattr(error, "limit", None))
     if isinstance(error, PromptError):
-        param = "messages"
+        param = prompt
     if isinstance(error, LimitExceeded) and error.limit == "context_length":
-        return bad_request("messages", message_of(error), "context_length_exceeded")
+        return bad_request(prompt, message_of(error), "context_length_exceeded")
     code = "limit_exceeded" if isinstance(error, LimitExceeded) else "invalid_constraint" if param else None
     return bad_request(param, message_of(error), code)
 

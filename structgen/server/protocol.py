@@ -365,6 +365,8 @@ def _options(
         most = newer if most is None else most
     seed = fields.number("seed", -(1 << 63), (1 << 64) - 1, whole=True)
     own_seed = None if own is None else own.number("seed", -(1 << 63), (1 << 64) - 1, whole=True)
+    if None not in (seed, own_seed) and seed != own_seed:
+        raise bad_request("structgen.seed", "seed and structgen.seed differ")
     seed = own_seed if seed is None else seed
     top_k = fields.number("top_k", -1, whole=True)
     top_p, min_p = fields.number("top_p", 0, 1), fields.number("min_p", 0, 1)

@@ -140,6 +140,14 @@ def test_errors_with_the_status_200(serving: Serve, reply: Any, said: str) -> No
         sg.generate(model, "?")
 
 
+def test_redirects_say_where_to(serving: Serve) -> None:
+    moved = (308, {"Location": "https://example.com/v1/chat/completions"})
+    with connected(serving(faults=[moved])) as model, pytest.raises(errors.RemoteError) as caught:
+        sg.generate(model, "?")
+    assert "308: go to https://example.com/v1/chat/completions" in str(caught.value)
+    assert "Redirects are not followed" in str(caught.value)
+
+
 def test_streams_without_an_answer(serving: Serve) -> None:
     world = serving(faults=[streamed(), streamed(delta(content="I"), {"error": {"message": "gone"}})])
     with connected(world) as model:

@@ -164,6 +164,7 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
     ),
     ({"structgen": {"sampler": "smc"}, "stream": True}, "stream", "sampler"),
     ({"structgen": {"ltl": "F a"}}, "structgen.ltl", "tools"),
+    ({"structgen": {"seed": 1}, "seed": 2}, "structgen.seed", "differ"),
     ({"structgen": {"grammar": {"name": "sqll"}}}, "structgen.grammar", "sql"),
     ({"structgen": {"plan": {"actions": {"go": None}, "formulas": ["F fly"]}}}, "structgen.plan", "fly"),
     ({"structgen": {"spell": 1}}, "structgen.spell", "not supported"),
