@@ -70,7 +70,7 @@ class _Reply:
     finish: str | None = None
     refusal: str = ""
     has_text: bool = False
-    """False also where the answer is nothing but calls of tools, or reasoning."""
+    """Whether the answer has a text, perhaps an empty one. Tool calls and reasoning are none."""
     prompt_tokens: int = 0
     tokens: int = 0
 
@@ -97,7 +97,7 @@ class Run:
         self.verdict = Verdict("")
         self.text = ""
         self.is_ignored = False
-        """Whether the server was sent the constraint, and did not keep the model to it."""
+        """Whether the server accepted the constraint and ignored it."""
 
     def attempts(self, streaming: bool) -> Iterator[RemoteStep]:
         extra: list[Message] = []

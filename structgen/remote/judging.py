@@ -46,7 +46,7 @@ class Verdict:
     error: StructgenError | None = None
     """The same as an error."""
     is_misfit: bool = False
-    """Whether the text is none of the constraint, which a server that keeps to it would not write."""
+    """Whether the text violates the constraint itself, which a server that enforces it cannot send."""
 
     @property
     def is_right(self) -> bool:

@@ -78,7 +78,7 @@ class RemoteModel:
         self._weaker: OrderedDict[Constraint, tuple[Dialect, tuple[str, ...]]] = OrderedDict()
         """What the server took instead of its own dialect, and what it refused, by constraint."""
         self._ignored: OrderedDict[Constraint, None] = OrderedDict()
-        """Those that the server did not keep the model to."""
+        """Constraints that the server ignored."""
         self._was_probed = False
         self._has_warned = False
         self.length_key = "max_tokens"
@@ -239,7 +239,7 @@ class RemoteModel:
                 self._has_warned = True
 
     def warn_ignored(self, constraint: Constraint, dialect: Dialect, problem: str) -> None:
-        """Warn once of a constraint that the server took, and did not keep the model to."""
+        """Warn once that the server accepted a constraint and ignored it."""
         with self._warning:
             if constraint in self._ignored:
                 return

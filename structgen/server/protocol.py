@@ -79,7 +79,7 @@ class Asked:
     thinking: Thinking | None = None
     """How the answer reasons before it begins."""
     top_logprobs: int = 0
-    """How many of the most probable tokens are told of each position."""
+    """Number of most probable tokens to show for each position."""
 
     def reader(self) -> GrowingTurn | None:
         """Return a reader of one answer, whole or while it is written; None if its text is the answer."""
@@ -200,7 +200,7 @@ def _stops(fields: Fields) -> tuple[str, ...]:
 
 
 def _logprobs(fields: Fields, endpoint: Endpoint) -> tuple[bool, int]:
-    """Are the tokens scored, and how many of the most probable ones in their places are told?"""
+    """Return whether tokens are scored, and how many of the most probable tokens are shown for each."""
     if endpoint == "completion":
         count = fields.number("logprobs", 0, _MOST_LOGPROBS, whole=True)
         return count is not None, count or 0

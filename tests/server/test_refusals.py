@@ -127,6 +127,15 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
     ({"guided_regex": "a", "response_format": {"type": "json_object"}}, "guided_regex", "one constraint"),
     ({"guided_regex": "a", "stop": "b"}, "stop", "cannot be combined"),
     ({"tools": [{"type": "function"}]}, "tools", "name"),
+    *(
+        ({"tools": [{"type": "function", "function": {"name": "f", **wrong}}]}, "tools", said)
+        for wrong, said in (
+            ({"parameters": {"type": {"a": 1}}}, "#/type"),
+            ({"parameters": {"type": [["object"]]}}, "#/type"),
+            ({"parameters": "x"}, "not a schema"),
+            ({"description": 5}, "not a text"),
+        )
+    ),
     ({"tool_choice": "required"}, "tool_choice", "no tools"),
     (
         {
