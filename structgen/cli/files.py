@@ -17,7 +17,11 @@ class InputError(StructgenError):
 
 def for_the_shell(text: str) -> str:
     """What the library says, with its arguments as the command line calls them."""
-    text = text.replace("registry=", "--registry").replace("start=...", "--start RULE")
+    text = (
+        text.replace("registry=", "--registry")
+        .replace("start=...", "--start RULE")
+        .replace("closed=True", "--closed")
+    )
     text = _OPTION.sub(lambda found: "--" + found[1].replace("_", "-"), text)
     return _READERS.sub(r"--\1", text)
 
