@@ -244,8 +244,11 @@ def _constraint(
     spec = found[0] if found else None
     if tools is not None:
         return _turn(tools, spec, thinking)
-    if spec is None and thinking is not None and not thinking.optional and thinking.open:
-        return Spec("text", None, "structgen.reasoning")
+    if spec is None and thinking is not None:
+        if thinking.most is not None:
+            return Spec("text", None, "structgen.max_reasoning")
+        if not thinking.optional and thinking.open:
+            return Spec("text", None, "structgen.reasoning")
     return spec
 
 
