@@ -136,7 +136,10 @@ def read_request(
         fields.only("echo", [False], "the prompt is not part of an answer")
         fields.only("best_of", [1], "ask for n answers, or for a sampler (structgen.sampler)")
         fields.only("suffix", [""], "completions go on from a prompt")
-    spec = _constraint(fields, own, tools, thinking, closed=_closes(own, settings))
+    closes = None if own is None else own.take("closed")
+    if not isinstance(closes, bool | None):
+        raise bad_request("structgen.closed", f"structgen.closed is {closes!r:.60}; it is true or false")
+    spec = _constraint(fields, own, tools, thinking, closes, settings)
     sampler = None if own is None else read_sampler(own, settings)
     options = _options(fields, own, settings, endpoint, wants_scores=logprobs or details, sampler=sampler)
     _no_more(fields)
@@ -225,17 +228,19 @@ _ANSWERS = ("json", "json_object", "regex", "choice", "grammar", "shelf")
 """What the answer of a turn with tools may be."""
 
 
-def _closes(own: Fields | None, settings: ServerSettings) -> bool:
-    return settings.closed_objects if own is None else own.flag("closed", settings.closed_objects)
-
-
 def _constraint(
-    fields: Fields, own: Fields | None, tools: ToolsAsked | None, thinking: Thinking | None, *, closed: bool
+    fields: Fields,
+    own: Fields | None,
+    tools: ToolsAsked | None,
+    thinking: Thinking | None,
+    closes: bool | None,
+    settings: ServerSettings,
 ) -> Spec | None:
+    # Objects of vLLM's fields stay open, as there, unless the request closes them.
     found = [
-        *_response_format(fields, closed),
-        *_structured_outputs(fields),
-        *_guided(fields),
+        *_response_format(fields, settings.closed_objects if closes is None else closes),
+        *_structured_outputs(fields, closed=closes is True),
+        *_guided(fields, closed=closes is True),
         *([] if own is None else _own(own, tools)),
     ]
     if len(found) > 1:
@@ -296,7 +301,7 @@ def _response_format(fields: Fields, closed: bool) -> list[Spec]:
     return found
 
 
-def _structured_outputs(fields: Fields) -> list[Spec]:
+def _structured_outputs(fields: Fields, *, closed: bool) -> list[Spec]:
     given = fields.object("structured_outputs")
     if given is None:
         return []
@@ -304,7 +309,7 @@ def _structured_outputs(fields: Fields) -> list[Spec]:
     for key, kind in _STRUCTURED.items():
         value = given.take(key)
         if value is not None and not (key == "json_object" and value is False):
-            found.append(Spec(kind, value, given.name(key)))
+            found.append(Spec(kind, value, given.name(key), closed and kind == "json"))
     given.only("disable_any_whitespace", [False], "white space is bounded, but not forbidden")
     given.only("disable_fallback", [True, False], "")
     given.end()
@@ -313,12 +318,12 @@ def _structured_outputs(fields: Fields) -> list[Spec]:
     return found
 
 
-def _guided(fields: Fields) -> list[Spec]:
+def _guided(fields: Fields, *, closed: bool) -> list[Spec]:
     found = []
     for key in ("json", "regex", "choice", "grammar"):
         value = fields.take(f"guided_{key}")
         if value is not None:
-            found.append(Spec(_STRUCTURED[key], value, f"guided_{key}"))
+            found.append(Spec(_STRUCTURED[key], value, f"guided_{key}", closed and key == "json"))
     return found
 
 

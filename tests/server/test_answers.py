@@ -99,6 +99,25 @@ def test_objects_are_closed_by_default(client: Any) -> None:
         assert any(text.startswith('{"a": 1, ') for text in texts(**options)), options
 
 
+@pytest.mark.parametrize("closes", [True, False, None])
+@pytest.mark.parametrize("key", ["guided_json", "structured_outputs", "response_format"])
+def test_which_objects_are_closed(model: Any, key: str, closes: bool | None) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    asked_for = {
+        "guided_json": schema,
+        "structured_outputs": {"json": schema},
+        "response_format": as_schema(schema),
+    }
+    body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], key: asked_for[key]}
+    own = {"structgen": {"closed": closes}}
+    asked = read_request({**body, **own}, "chat", ServerSettings(), ChatTemplate(model))
+    compiled = asked.compiled()
+    assert compiled is not None
+    matcher = sg.Matcher(constraint_of(*compiled), sg.Vocabulary.of_bytes())
+    is_closed = key == "response_format" if closes is None else closes
+    assert matcher.explain('{"a": 1, "b": 2}').ok is not is_closed
+
+
 # -- reasoning
 
 CHATML = (
