@@ -298,7 +298,7 @@ def stream(
     `Stream.is_complete` says which parts of the last partial value are finished.
     """
     kind = _kind(output)
-    return Stream(kind, _steps(model, prompt, kind, describe, cancel, options))
+    return Stream(kind, text_steps(model, prompt, kind, describe, cancel, options))
 
 
 @checks_names
@@ -329,12 +329,12 @@ def stream_items(
         Truncated: While iterating, after the items that are finished.
     """
     kind = _kind(output)
-    steps = _steps(model, prompt, kind, describe, cancel, options)
+    steps = text_steps(model, prompt, kind, describe, cancel, options)
     attempts = options.get("attempts") or (model.budget.attempts if answers_itself(model) else 1)
     return ItemStream(kind, steps, path, is_last_attempt=attempts == 1)
 
 
-def _steps(
+def text_steps(
     model: LanguageModel,
     prompt: Prompt,
     kind: OutputType,

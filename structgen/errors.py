@@ -501,7 +501,7 @@ class OutputInvalid(GenerationError):
 
 
 class ConstraintNotSent(UserWarning):
-    """A server refused a constraint, or keeps to none, so it enforces less than the output type says.
+    """A server refused or ignored a constraint, or keeps to none, so it enforces less than the output type says.
 
     Answers are checked here all the same, and the model is asked again where they are wrong. ``weaken=False`` of
     `structgen.connect` makes it an error.

@@ -258,8 +258,9 @@ def _listed(kind: str, given: Iterable[str]) -> tuple[str, ...]:
                 f"{kind} has {with_kind(name)}, which is no name", hint="Names are printable text."
             )
     if not is_list or (not listed and kind not in _MAY_BE_NONE):
+        at_least = "" if kind in _MAY_BE_NONE else ", of which there is at least one"
         raise OptionError(
-            f"{kind} is {given!r:.60}; it takes a list of names, of which there is at least one",
+            f"{kind} is {given!r:.60}; it takes a list of names{at_least}",
             hint=f'Write {kind}=["name", ...], or leave it out where any name may stand.',
         )
     return tuple(dict.fromkeys(listed))

@@ -140,14 +140,18 @@ def _as_json(failure: StructgenError) -> dict[str, str | None]:
 
 
 def _print_report(report: Any, failure: StructgenError | None, problems_only: bool) -> None:
-    hidden = 0
+    hidden = {"exact": 0, "annotation": 0}
     for finding in report.findings:
-        if problems_only and finding.status in ("exact", "annotation") and not finding.warning:
-            hidden += 1
+        if problems_only and finding.status in hidden and not finding.warning:
+            hidden[finding.status] += 1
             continue
         print(for_the_shell(str(finding)))
-    if hidden:
-        print(f"  ({hidden} exact keyword{'s' * (hidden != 1)} and annotations not shown; --all shows them)")
+    if left_out := [
+        f"{count} {what}{'s' * (count != 1)}"
+        for what, count in (("exact keyword", hidden["exact"]), ("annotation", hidden["annotation"]))
+        if count
+    ]:
+        print(f"  (not shown: {' and '.join(left_out)}; --all shows everything)")
     for choice in report.choices if report.ok and not problems_only else ():
         print(f"  note: {choice}")
     if failure is not None:

@@ -81,6 +81,10 @@ def _inputs(arguments: argparse.Namespace) -> tuple[str | None, str]:
             hint="Quote a text that holds spaces.",
         )
     *before, text = arguments.inputs
+    if text == "@":
+        raise InputError(
+            "@ names no file", hint="Write @FILE for the text of a file, or - for standard input."
+        )
     if text == "-" and before == ["-"]:
         raise InputError("the schema and the text cannot both come from standard input")
     if text == "-" or text.startswith("@"):

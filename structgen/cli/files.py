@@ -17,10 +17,18 @@ class InputError(StructgenError):
 
 def for_the_shell(text: str) -> str:
     """What the library says, with its arguments as the command line calls them."""
-    return _READERS.sub(r"--\1", text.replace("registry=", "--registry"))
+    text = (
+        text.replace("registry=", "--registry")
+        .replace("start=...", "--start RULE")
+        .replace("closed=True", "--closed")
+    )
+    text = _OPTION.sub(lambda found: "--" + found[1].replace("_", "-"), text)
+    return _READERS.sub(r"--\1", text)
 
 
 _READERS = re.compile(r"\bsg\.(lark|gbnf|ebnf)\b(?:\(\))?")
+
+_OPTION = re.compile(r"\bsampling option '(\w+)'")
 
 
 def read_text(name: str, what: str, hint: str = "Give the path of a file, or - for standard input.") -> str:
@@ -30,7 +38,10 @@ def read_text(name: str, what: str, hint: str = "Give the path of a file, or - f
             return sys.stdin.read()
         return Path(name).read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{what} {name!r} is not UTF-8 text: byte {error.start} of it is wrong") from None
+        raise InputError(
+            f"{what} {name!r} is not UTF-8 text: byte {error.start} of it is wrong",
+            hint="Is it the right file? If so, save it as UTF-8.",
+        ) from None
     except OSError as error:
         raise InputError(
             f"cannot read {what} {name!r}: {error.strerror or error}",

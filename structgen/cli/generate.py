@@ -28,6 +28,10 @@ _SAMPLING = {
     "top_k": (int, "draw from the k most probable tokens"),
     "top_p": (float, "draw from the most probable tokens of this mass"),
     "min_p": (float, "drop tokens less probable than this share of the best one's"),
+    "attempts": (
+        int,
+        "answers the model may give until one is valid; it is shown what is wrong with the last one",
+    ),
 }
 
 
@@ -36,6 +40,10 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "generate",
         help="text from a model under a constraint",
+        usage="structgen generate [options] PROMPT\n"
+        "       structgen generate [options] PROMPT (--schema FILE | --regex PATTERN | --choice TEXT ...)\n"
+        "       structgen generate [options] PROMPT --type MODULE:NAME\n"
+        "       structgen generate [options] PROMPT (--lark FILE | --gbnf FILE | --ebnf FILE | --grammar NAME)",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -43,7 +51,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--model", metavar="NAME", help="a path or name; the embedded model by default")
     parser.add_argument("--system", metavar="TEXT", help="a system message")
     parser.add_argument(
-        "--describe", action="store_true", help="tell the model the fields and their descriptions"
+        "--describe",
+        action=argparse.BooleanOptionalAction,
+        help="write the fields of the type before the prompt (by default for types of one object)",
     )
     parser.add_argument("--stream", action="store_true", help="print the text as it grows")
     parser.add_argument(
@@ -72,7 +82,6 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """The text on standard output."""
-    from structgen.api import described
     from structgen.sampling.options import make_options
     from structgen.types import output_type
 
@@ -82,18 +91,22 @@ def run(arguments: argparse.Namespace) -> int:
             "--stream and --details cannot be given together",
             hint="--details prints one JSON object, when the text has ended.",
         )
+    from_input = [arguments.schema, arguments.lark, arguments.gbnf, arguments.ebnf]
+    if arguments.prompt == "-" and "-" in from_input:
+        raise InputError("the prompt and the constraint cannot both come from standard input")
     wanted = constraint_argument(arguments, arguments.schema)
     kind = output_type(str if wanted is None else wanted)
     names = (*_SAMPLING, "close_within_budget", "speculate")
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    options = make_options({"exact_weight": arguments.details, **given})
+    options = {"exact_weight": arguments.details, **given}
+    make_options(options)
     prompt: Any = read_text("-", "prompt") if arguments.prompt == "-" else arguments.prompt
     if arguments.system is not None:
         messages = (("system", arguments.system), ("user", prompt))
         prompt = [{"role": role, "content": text} for role, text in messages]
-    if arguments.describe:
-        prompt = described(prompt, kind)
-    result = _draw(load_model(arguments.model), prompt, kind, options, show=arguments.stream)
+    result = _draw(
+        load_model(arguments.model), prompt, kind, arguments.describe, options, show=arguments.stream
+    )
     if arguments.details:
         json.dump(_details(result), sys.stdout, indent=2, ensure_ascii=False)
         print()
@@ -102,29 +115,28 @@ def run(arguments: argparse.Namespace) -> int:
     if result.error is not None:
         raise result.error
     if result.finish == "length":
-        print(f"structgen: cut off after {len(result.tokens)} tokens (--max-tokens)", file=sys.stderr)
+        count = len(result.tokens)
+        print(f"structgen: cut off after {count} token{'s' * (count != 1)} (--max-tokens)", file=sys.stderr)
     return 0
 
 
-def _draw(model: Any, prompt: Any, kind: OutputType, options: Any, *, show: bool) -> Result[Any]:
+def _draw(
+    model: Any, prompt: Any, kind: OutputType, describe: bool | None, options: dict[str, Any], *, show: bool
+) -> Result[Any]:
     """One result; with `show` the text is printed as it grows."""
-    from structgen.api import run_batch
-    from structgen.matcher import open_matcher
+    from structgen.api import run, text_steps
     from structgen.results import Result
-    from structgen.sampling import generate_steps
-    from structgen.speculative.defaults import drafting_of
 
     if not show:
-        return run_batch(model, [prompt], kind, [options])[0]
-    matcher = open_matcher(kind.constraint, model.vocabulary)
+        found: Result[Any] = run(model, prompt, kind, describe=describe, **options)
+        return found
     shown = ""
     generation = None
-    drafting = drafting_of(model, options)
-    for step in generate_steps(model, [model.encode(prompt)], [matcher], options, drafting=drafting):
+    for step in text_steps(model, prompt, kind, describe, None, options):
         generation = step.generation
         # Bytes that are no whole character yet read as a replacement character; they are shown when whole.
         text = step.text if generation is not None else step.text.rstrip("�")
-        if not text.startswith(shown):  # a step back from a dead end
+        if not text.startswith(shown):  # a step back from a dead end, or another attempt
             print(" [went back]")
             shown = ""
         print(text[len(shown) :], end="", flush=True)

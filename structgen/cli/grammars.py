@@ -19,6 +19,11 @@ _FLAGS = ("--lark", "--gbnf", "--ebnf", "--grammar")
 _NOTATIONS = {"--lark": "Lark's notation", "--gbnf": "llama.cpp's GBNF", "--ebnf": "XGrammar's EBNF"}
 _NAMES = ("tables", "columns", "functions", "schemas", "aliases")
 """Parameters of grammars of the shelf."""
+_MAY_BE_NONE = ("functions", "schemas", "aliases")
+_SWITCHES = {
+    "comments": "whether texts may have comments (--grammar; by default not in single queries and expressions)",
+    "parameters": "whether bind parameters may stand (--grammar sql; by default as for --comments)",
+}
 
 
 def add_grammar_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +47,8 @@ def add_grammar_arguments(parser: argparse.ArgumentParser) -> None:
             action="append",
             help=f"the {kind} that there are (--grammar sql); with commas, or repeat it",
         )
+    for name, told in _SWITCHES.items():
+        group.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=told)
 
 
 def grammars_given(arguments: argparse.Namespace) -> dict[str, str | None]:
@@ -60,7 +67,8 @@ def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
     start = {} if arguments.start is None else {"start": arguments.start}
     if arguments.grammar is not None:
         names: dict[str, Any] = {**_names(arguments)}
-        return grammar(arguments.grammar, start=arguments.start, **names)
+        switches = {name: getattr(arguments, name) for name in _SWITCHES}
+        return grammar(arguments.grammar, start=arguments.start, **switches, **names)
     if arguments.gbnf is not None:
         return UNCHECKED["gbnf"](read_text(arguments.gbnf, "--gbnf"), **start)
     if arguments.ebnf is not None:
@@ -71,13 +79,13 @@ def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
 
 
 def _names(arguments: argparse.Namespace) -> dict[str, list[str]]:
-    """The lists of names that were given. There may be no aliases; of the others there is at least one."""
+    """The lists of names that were given. Of tables and columns there is at least one."""
     names: dict[str, list[str]] = {}
     for kind in _NAMES:
         given: list[str] | None = getattr(arguments, kind)
         if given is not None:
             names[kind] = [name.strip() for one in given for name in one.split(",") if one.strip()]
-            if not names[kind] and kind != "aliases":
+            if not names[kind] and kind not in _MAY_BE_NONE:
                 raise InputError(
                     f"--{kind} names nothing",
                     hint=f"Write --{kind} NAME,NAME, or leave it out where any name may stand.",
@@ -95,3 +103,6 @@ def _check_options(arguments: argparse.Namespace) -> None:
     for kind in _names(arguments):
         if arguments.grammar is None:
             raise InputError(f"--{kind} can only be given with --grammar")
+    for name in _SWITCHES:
+        if getattr(arguments, name) is not None and arguments.grammar is None:
+            raise InputError(f"--{name} can only be given with --grammar")

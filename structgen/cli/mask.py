@@ -27,6 +27,9 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "mask",
         help="which tokens may come next",
+        usage="structgen mask [options] SCHEMA\n"
+        "       structgen mask [options] (--regex PATTERN | --choice TEXT ... | --type MODULE:NAME)\n"
+        "       structgen mask [options] (--lark FILE | --gbnf FILE | --ebnf FILE | --grammar NAME)",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -60,7 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
     matcher = Matcher(constraint, vocabulary)
     explanation = matcher.explain(arguments.prefix)
     if not explanation.viable:
-        print(explanation, file=sys.stderr)
+        print(
+            f"structgen: no text of the constraint begins with the --prefix\n{explanation}", file=sys.stderr
+        )
         return 1
     prefix = _read_prefix(matcher, arguments.prefix)
     if arguments.html is not None:
@@ -112,4 +117,7 @@ def _print_mask(matcher: Matcher, most: int) -> None:
 def _shown(token: bytes | None, is_end: bool) -> str:
     if is_end or not token:
         return "<end of text>"
-    return repr(token.decode("utf-8", "backslashreplace"))
+    try:
+        return repr(token.decode())
+    except UnicodeDecodeError:  # a part of a character
+        return repr(token)[1:]

@@ -42,6 +42,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the status 2. A misspelt option is named, too: it may be why another one is missing."""
+        if message == "the following arguments are required: COMMAND":
+            listed = (
+                next(one for one in self._actions if isinstance(one, argparse._SubParsersAction)).choices
+                or ()
+            )
+            message = f"give a command: {', '.join(listed)}; {self.prog} --help says what each does"
         strange = self._strange(self._given)
         if strange and message.startswith(("the following arguments are required", "one of the arguments")):
             message = f"{self._unknown_options(strange)}; {message}"
@@ -78,6 +84,19 @@ class Parser(argparse.ArgumentParser):
             near = _near(name, [one for one in self._option_string_actions if one.startswith("--")])
             messages.append(f"there is no option {name}{near}")
         return "; ".join(messages)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Read the values of an argument; numbers that are none are named in words."""
+        try:
+            return super()._get_values(action, arg_strings)
+        except argparse.ArgumentError as error:
+            for kind, wanted in (("int", "a whole number"), ("float", "a number")):
+                start = f"invalid {kind} value: "
+                if error.message.startswith(start):
+                    raise argparse.ArgumentError(
+                        action, f"{error.message.removeprefix(start)} is not {wanted}"
+                    ) from None
+            raise
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = action.choices

@@ -48,7 +48,7 @@ _LIMITS = (
     ("request_seconds", float, "after so long a request gets the status 504"),
     ("drain_seconds", float, "how long running requests may take once the server is to stop"),
     ("prompt_tokens", int, "tokens of new prompts read between two passes for those who run"),
-    ("compilers", int, "processes that try out constraints"),
+    ("compilers", int, "processes that compile new constraints"),
     ("samplers", int, "requests with a sampler that run at a time; 0: none are taken"),
     ("sampler_bytes", int, "memory of the model's cache that one of them may take"),
     ("stall_seconds", float, "/health fails where no step is finished for so long"),
@@ -67,6 +67,7 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "serve",
         help="an OpenAI-compatible server",
+        usage="structgen serve [options]",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -143,7 +144,13 @@ def _number(value: float) -> str:
 def run(arguments: argparse.Namespace) -> int:
     """Load, bind, serve."""
     require("the server", "server", "fastapi", "uvicorn", "h11", "prometheus_client")
-    settings = _settings(arguments)
+    try:
+        settings = _settings(arguments)
+    except OptionError as error:
+        name, rest = error.message.partition(" ")[::2]
+        if name not in {one for one, *_ in (*_LIMITS, *_SPEC_LIMITS)}:
+            raise
+        raise InputError(f"--{name.replace('_', '-')} {rest}", hint=error.hint) from None
     with _bound(arguments.host, arguments.port) as door:
         return _serve(arguments, settings, door)
 
@@ -216,21 +223,12 @@ def _settings(arguments: argparse.Namespace) -> Any:
 
 def _bound(host: str, port: int) -> socket.socket:
     """The socket, before the model is loaded: a port in use is told at once."""
-    door: socket.socket | None = None
+    from structgen.server.starting import listening_socket
+
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        door = socket.socket(family, socket.SOCK_STREAM)
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind((host, port))
-    except (OSError, OverflowError) as error:
-        if door is not None:
-            door.close()
-        raise InputError(
-            f"cannot listen on {host}:{port}: {error}",
-            hint="Give another --host or --port; --port 0 takes any.",
-        ) from None
-    door.set_inheritable(False)
-    return door
+        return listening_socket(host, port)
+    except OptionError as error:
+        raise InputError(error.message, hint="Give another --host or --port; --port 0 takes any.") from None
 
 
 def _loaded(name: str | None) -> Any:

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from structgen.errors import PromptError, did_you_mean, with_kind
 
-__all__ = ["HERMES", "CallNotation", "plain_messages", "prompt_of"]
+__all__ = ["HERMES", "OTHER_ROLES", "CallNotation", "plain_messages", "prompt_of"]
 
 _OLD_CALL = "function_call"
 """Stands for the identifier of a call in the protocol's older form, which has none."""
@@ -139,7 +139,7 @@ def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]
     if not isinstance(role, str) or not role:
         found = "has no role" if role is None else f"has the role {role!r:.60}"
         raise PromptError(f"the message {found}", where=where, hint=f"Roles are {', '.join(_ROLES)}.")
-    if role not in _ROLES and (near := did_you_mean(role, _ROLES, _OTHER_ROLES)) is not None:
+    if role not in _ROLES and (near := did_you_mean(role, _ROLES, OTHER_ROLES)) is not None:
         raise PromptError(f"the message has the role {role!r:.60}", where=where, hint=near)
     kept = {key: value for key, value in given.items() if key not in _OF_OPENAI}
     content = _text(given.get("content"), f"{where}.content")
@@ -175,6 +175,12 @@ def _text(given: Any, where: str) -> str:
             continue
         kind = part.get("type") if isinstance(part, Mapping) else None
         text = part.get(_TEXTS[kind]) if isinstance(kind, str) and kind in _TEXTS else None
+        if not isinstance(text, str) and isinstance(kind, str) and kind in _TEXTS:
+            raise PromptError(
+                f"this part of the content has no text: its {_TEXTS[kind]!r} is {with_kind(part.get(_TEXTS[kind]))}",
+                where=f"{where}[{place}]",
+                hint='Parts look like {"type": "text", "text": "..."}.',
+            )
         if not isinstance(text, str):
             shown = repr(kind if kind is not None else part)[:60]
             if known := _PARTS.get(str(kind)):
@@ -197,7 +203,8 @@ _PARTS = {
     **dict.fromkeys(("video", "video_url"), "a video"),
     **dict.fromkeys(("file", "input_file"), "a file"),
 }
-_OTHER_ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "gpt": "assistant"}
+OTHER_ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "gpt": "assistant"}
+"""What other libraries call the roles."""
 
 
 def _written(calls: Any, where: str, notation: CallNotation, names: dict[str, str]) -> str:

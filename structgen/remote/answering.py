@@ -21,17 +21,19 @@ from structgen.sampling import Finish, Generation, SamplingOptions, Timing
 from structgen.types import OutputType
 
 from .asking import told
-from .detection import content_of
+from .detection import content_of, first_choice, text_of
 from .dialects import Carried, Dialect, carried, weaker
 from .judging import Beginning, Verdict, judge
 from .refusals import cause_of, is_bad_request, wants_completion_tokens
-from .transport import BrokenOff, Deadline
+from .transport import BrokenOff, Deadline, error_in
 
 if TYPE_CHECKING:
     from .model import RemoteModel
 
 __all__ = ["Budget", "RemoteStep", "Run"]
 
+_STOPPED = frozenset({"content_filter", "error", "abort"})
+"""Ends of an answer that is not whole, but for that at the limit of tokens."""
 _AFTER_LOSS = 0.1
 """Seconds, doubled each time."""
 _UNNAMED = (
@@ -67,6 +69,8 @@ class _Reply:
     text: str = ""
     finish: str | None = None
     refusal: str = ""
+    has_text: bool = False
+    """Whether the answer has a text, perhaps an empty one. Tool calls and reasoning are none."""
     prompt_tokens: int = 0
     tokens: int = 0
 
@@ -92,6 +96,8 @@ class Run:
         self.reply = _Reply()
         self.verdict = Verdict("")
         self.text = ""
+        self.is_ignored = False
+        """Whether the server accepted the constraint and ignored it."""
 
     def attempts(self, streaming: bool) -> Iterator[RemoteStep]:
         extra: list[Message] = []
@@ -128,7 +134,9 @@ class Run:
                     self._whole(body)
             except BrokenOff:
                 lost += 1
-                if lost >= self.model.transport.tries:
+                if (
+                    not streaming or lost >= self.model.transport.tries
+                ):  # whole answers were tried again already
                     raise
                 self.deadline.pause(_AFTER_LOSS * 2**lost)
                 continue
@@ -145,6 +153,9 @@ class Run:
                     self.output.constraint, dialect, self.account.refused, is_sent=part is not None
                 )
             self.verdict = self._judged(part)
+            if part is not None and part.enforced and self.verdict.is_misfit:
+                self.is_ignored = True
+                self.model.warn_ignored(self.output.constraint, dialect, self.verdict.problem)
             self._note(began, dialect if part is not None else None)
             return
 
@@ -190,7 +201,7 @@ class Run:
         length_key: str,
     ) -> dict[str, Any]:
         options = self.options
-        enforced = part is not None and part.enforced
+        enforced = part is not None and part.enforced and not self.is_ignored
         body: dict[str, Any] = {
             "model": name,
             "messages": [*(self.messages if enforced else told(self.messages, self.output)), *extra],
@@ -210,12 +221,19 @@ class Run:
                 body[key] = value
         if options.seed is not None:
             body["seed"] = _seed(options.seed, number)
-        return {**body, **(part.body if part is not None else {}), **self.model.extra}
+        sent = part.body if part is not None else {}
+        if both := sorted(sent.keys() & self.model.extra.keys()):
+            raise OptionError(
+                f"extra_body of structgen.connect() has {both[0]!r}, which carries the constraint",
+                hint="Leave it out; or choose dialect='none', and answers are only checked here.",
+            )
+        return {**body, **sent, **self.model.extra}
 
     def _whole(self, body: dict[str, Any]) -> None:
         data = self.model.transport.post("/chat/completions", body, self.deadline)
         self._count(data)
-        self.reply.text, self.reply.finish, message = content_of(data)
+        text, self.reply.finish, message = content_of(data)
+        self.reply.text, self.reply.has_text = text or "", text is not None
         refusal = message.get("refusal")
         self.reply.refusal = refusal if isinstance(refusal, str) else ""
 
@@ -223,9 +241,13 @@ class Run:
         body = {**body, "stream": True, "stream_options": {"include_usage": True}}
         beginning = Beginning(self.output)
         most = _MOST_CHARACTERS + _MOST_PER_TOKEN * self.room
+        has_choices = False
         for event in self.model.transport.stream("/chat/completions", body, self.deadline):
             if event is None:
+                if not has_choices:
+                    raise RemoteError("the server's answer holds no message", where=self.model.url)
                 return
+            has_choices = has_choices or first_choice(event) is not None
             self._count(event)
             piece = self._piece(event)
             if not piece:
@@ -247,24 +269,24 @@ class Run:
     def _piece(self, event: Any) -> str:
         """The text that an event of a stream adds."""
         if isinstance(event, dict) and event.get("error"):
-            raise RemoteError(
-                f"the server stops with an error: {event['error']!r:.300}", where=self.model.url
-            )
-        choices = event.get("choices") if isinstance(event, dict) else None
-        first = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(first, dict):
+            raise RemoteError(f"the server stops with an error: {error_in(event)}", where=self.model.url)
+        first = first_choice(event)
+        if first is None:
             return ""
         if "message" in first:  # it does not stream
-            text, self.reply.finish, _ = content_of(event)
-            return text
-        if isinstance(first.get("finish_reason"), str):
-            self.reply.finish = first["finish_reason"]
-        delta = first.get("delta")
-        if not isinstance(delta, dict):
-            return ""
-        if isinstance(delta.get("refusal"), str):
-            self.reply.refusal += delta["refusal"]
-        return delta["content"] if isinstance(delta.get("content"), str) else ""
+            text, self.reply.finish, message = content_of(event)
+            refusal = message.get("refusal")
+        else:
+            if isinstance(first.get("finish_reason"), str):
+                self.reply.finish = first["finish_reason"]
+            delta = first.get("delta")
+            if not isinstance(delta, dict):
+                return ""
+            text, refusal = text_of(delta.get("content")), delta.get("refusal")
+        if isinstance(refusal, str):
+            self.reply.refusal += refusal
+        self.reply.has_text = self.reply.has_text or text is not None
+        return text or ""
 
     def _count(self, data: Any) -> None:
         usage = data.get("usage") if isinstance(data, dict) else None
@@ -279,14 +301,22 @@ class Run:
         if reply.refusal:
             problem = f"the model refuses: {reply.refusal[:200]}"
             return Verdict(reply.text, problem, OutputInvalid(problem, text=reply.text))
-        if reply.finish == "length" and not self.output.is_free_text:
-            verdict = judge(self.output, reply.text, wrapped=part is not None and part.wrapped)
-            # A text may be whole where it was cut off; it is taken then, as a local one is at the last token.
-            return verdict if verdict.is_right else self._cut(reply)
-        return judge(self.output, reply.text, wrapped=part is not None and part.wrapped)
+        if not reply.has_text and reply.finish != "length":
+            why = "" if reply.finish is None else f" (finish_reason {reply.finish!r:.40})"
+            problem = f"the answer has no text{why}"
+            return Verdict("", problem, OutputInvalid(problem, text=""))
+        verdict = judge(self.output, reply.text, wrapped=part is not None and part.wrapped)
+        # A text may be whole where it was cut off; it is taken then, as a local one is at the last token.
+        if reply.finish in _STOPPED and (self.output.is_free_text or not verdict.is_right):
+            problem = f"the server stopped the answer (finish_reason {reply.finish!r})"
+            return Verdict(reply.text, problem, OutputInvalid(problem, text=reply.text))
+        if reply.finish == "length" and not verdict.is_right:
+            return self._cut(reply)
+        return verdict
 
     def _cut(self, reply: _Reply) -> Verdict:
-        problem = f"the answer was cut off after {reply.tokens or self._estimate()} tokens"
+        tokens = reply.tokens or self._estimate()
+        problem = f"the answer was cut off after {tokens} token{'s' * (tokens != 1)}"
         hint = "Raise max_tokens, or ask for less."
         return Verdict(
             reply.text, problem, Truncated(f"{problem}: {reply.text[-60:]!r}", text=reply.text, hint=hint)
@@ -318,6 +348,8 @@ class Run:
         verdict = self.verdict
         assert verdict.error is not None
         kind = Truncated if isinstance(verdict.error, Truncated) else OutputInvalid
+        if spent == "tokens" and self.model.budget.tokens is None:  # max_tokens=0
+            return kind(verdict.error.message, text=verdict.text, hint=verdict.error.hint)
         where = "of this call" if spent == "attempts" and self.options.attempts else "of structgen.connect()"
         raises = f"The budget of {spent} is spent; {spent}= {where} raises it."
         return kind(

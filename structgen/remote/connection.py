@@ -5,6 +5,8 @@ Cost: none before the first call, which asks the server what it is.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,14 +72,23 @@ def connect(
     budget = Budget(_whole("attempts", attempts), _positive("seconds", seconds), _tokens(tokens))
     if model is not None and (not isinstance(model, str) or not model):
         raise OptionError(f"model is {with_kind(model)}; it is the name of a model on the server")
-    if api_key is not None and (not isinstance(api_key, str) or not api_key.isascii() or "\n" in api_key):
-        raise OptionError("api_key is not a line of ASCII text")
+    if api_key is not None and (
+        not isinstance(api_key, str)
+        or not api_key.strip()
+        or not (api_key.isascii() and api_key.isprintable())
+    ):
+        raise OptionError(
+            "api_key is not a line of ASCII text that has something in it",
+            hint="Leave it out for a server without keys.",
+        )
     if not isinstance(weaken, bool):
         raise OptionError(f"weaken is {with_kind(weaken)}; it is True or False")
     chosen = dialect_named(_NAMED.get(dialect, dialect)) if dialect is not None else None
     for name, given in (("headers", headers), ("extra_body", extra_body)):
         if given is not None and not isinstance(given, Mapping):
             raise OptionError(f"{name} is {with_kind(given)}; it is a dict")
+    _check_headers(headers or {})
+    _check_extra(extra_body or {})
     transport = Transport(
         url,
         api_key=api_key,
@@ -94,6 +105,40 @@ def connect(
         extra_body=extra_body,
         weaken=weaken,
     )
+
+
+_OF_THE_TRANSPORT = frozenset({"content-length", "transfer-encoding", "content-type", "host", "connection"})
+_OUR_FIELDS = ("messages", "stream", "n")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""The name of a header (RFC 9110, 5.6.2)."""
+
+
+def _check_headers(headers: Mapping[Any, Any]) -> None:
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise OptionError(f"headers has {with_kind(name)}, which is no name of a header")
+        if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
+            raise OptionError(
+                f"the value of the header {name!r:.60} is not a line of ASCII text",
+                hint='Write, for example, headers={"X-Team": "search"}.',
+            )
+        if name.lower() in _OF_THE_TRANSPORT:
+            raise OptionError(f"the header {name!r:.60} cannot be set: it is made for each request")
+
+
+def _check_extra(extra: Mapping[Any, Any]) -> None:
+    for name, value in extra.items():
+        if not isinstance(name, str):
+            raise OptionError(f"extra_body has the key {with_kind(name)}; keys are texts")
+        if name in _OUR_FIELDS:
+            raise OptionError(
+                f"extra_body has {name!r}, which is made for each request",
+                hint="The prompt, sg.stream() and the option n= of a call say it.",
+            )
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise OptionError(f"extra_body[{name!r:.60}] cannot be written as JSON: {error}") from None
 
 
 def _whole(name: str, value: object) -> int:

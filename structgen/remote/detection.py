@@ -21,9 +21,9 @@ from structgen.types import output_type
 
 from .dialects import DIALECTS, Dialect, carried
 from .refusals import cause_of, wants_completion_tokens
-from .transport import Deadline, Transport
+from .transport import Deadline, Transport, error_in
 
-__all__ = ["Server", "ask_models", "content_of", "probe"]
+__all__ = ["Server", "ask_models", "content_of", "first_choice", "probe", "text_of"]
 
 _PROGRAMS = {
     "vllm": "structured_outputs",
@@ -109,16 +109,38 @@ def probe(transport: Transport, model: str, deadline: Deadline) -> tuple[Dialect
     return found, server.length_key
 
 
-def content_of(data: Any) -> tuple[str, str | None, Any]:
-    """Text, why it ended, and the message, of an answer that is not streamed."""
-    choices = data.get("choices") if isinstance(data, dict) else None
-    first = choices[0] if isinstance(choices, list) and choices else None
+def content_of(data: Any) -> tuple[str | None, str | None, Any]:
+    """Text, why it ended, and the message, of an answer that is not streamed; no text: None."""
+    first = first_choice(data)
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(message, dict) or not isinstance(first, dict):
+        if (error := error_in(data)) is not None:
+            raise RemoteError(f"the server answers with an error: {error}")
         raise RemoteError(f"the server's answer holds no message: {json.dumps(data)[:120]}")
-    content = message.get("content")
     finish = first.get("finish_reason")
-    return content if isinstance(content, str) else "", finish if isinstance(finish, str) else None, message
+    return text_of(message.get("content")), finish if isinstance(finish, str) else None, message
+
+
+def first_choice(data: Any) -> Any:
+    """The choice with the index 0, of an answer or of an event of a stream."""
+    choices = data.get("choices") if isinstance(data, dict) else None
+    listed = choices if isinstance(choices, list) else []
+    return next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
+
+
+def text_of(content: Any) -> str | None:
+    """The text of a content, which is a text or a list of parts; None where there is none.
+
+    Parts of other types, such as the reasoning of a model, are no part of the answer.
+    """
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    texts = [
+        one.get("text") if isinstance(one, dict) and one.get("type") in ("text", "output_text") else one
+        for one in content
+    ]
+    found = [one for one in texts if isinstance(one, str)]
+    return "".join(found) if found else None
 
 
 class _Probe:
@@ -149,7 +171,7 @@ class _Probe:
             **part,
         }
         try:
-            return content_of(self.transport.post("/chat/completions", body, self.deadline))[0]
+            return content_of(self.transport.post("/chat/completions", body, self.deadline))[0] or ""
         except RemoteError as error:
             if self.length_key == "max_tokens" and wants_completion_tokens(error):
                 self.length_key = "max_completion_tokens"

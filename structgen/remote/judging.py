@@ -4,7 +4,8 @@ Why: what a server enforces is its own affair, and some constraints (temporal lo
 be told of. Whatever comes is checked here, with the place and the reason where it is wrong, which the model is told.
 What: the bytes of the answer are read under the constraint, over a vocabulary of single bytes. Of JSON it is the value
 that counts: white space, the order of keys and the spelling of numbers are as the server likes them. A code fence
-around a whole answer, and blanks at its ends, are taken away if it is right without them.
+around a whole answer, reasoning (`<think>...</think>`) before it, and blanks at its ends, are taken away if it is right
+without them.
 Invariant: a text that passes is a value of the type: `Result.value` cannot fail.
 Cost: compiling the constraint once, then linear in the text.
 """
@@ -18,6 +19,7 @@ from functools import lru_cache
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema import JsonSchemaConstraint
+from structgen.constraints.json_schema.whitespace import WhitespaceName
 from structgen.errors import OutputInvalid, StructgenError, show_place
 from structgen.matcher import open_matcher
 from structgen.partial import JsonReader
@@ -29,6 +31,7 @@ from .dialects import WRAPPED
 __all__ = ["Beginning", "Verdict", "judge", "unfenced"]
 
 _FENCED = re.compile(r"\s*```[\w+.#-]*[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL)
+_REASONING = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
 _TOKENS = re.compile(r'("(?:[^"\\]|\\.)*"?)|[ \t\r\n]+', re.DOTALL)
 
 
@@ -42,6 +45,8 @@ class Verdict:
     """Why it is wrong, for the model and for people; empty where it is right."""
     error: StructgenError | None = None
     """The same as an error."""
+    is_misfit: bool = False
+    """Whether the text violates the constraint itself, which a server that enforces it cannot send."""
 
     @property
     def is_right(self) -> bool:
@@ -82,13 +87,15 @@ def judge(output: OutputType, text: str, *, wrapped: bool = False) -> Verdict:
     if output.is_free_text:
         return Verdict(text)
     if wrapped:
-        inner = _unwrapped(text)
+        inner = _unwrapped(_without_reasoning(text))
         if isinstance(inner, Verdict):
             return inner
         text = _as_text(output, inner)
     readings = dict.fromkeys((text, text.strip(), unfenced(text)))
     if output.is_json:  # blanks around it mean nothing
         readings = dict.fromkeys((text.strip(), unfenced(text)))
+    if not wrapped and (answer := _without_reasoning(text)) is not text:
+        readings |= dict.fromkeys((answer.strip(), unfenced(answer)))
     verdicts = []
     for reading in readings:
         verdict = _judged(output, reading)
@@ -104,16 +111,25 @@ def unfenced(text: str) -> str:
     return (found[1] if found else text).strip()
 
 
+def _without_reasoning(text: str) -> str:
+    """The text after the reasoning at its beginning, which some servers leave in it."""
+    found = _REASONING.match(text)
+    return text if found is None else text[found.end() :]
+
+
 def _judged(output: OutputType, text: str) -> Verdict:
     constraint = _form_is_free(output.constraint)
-    problem = _misfit(constraint, _compacted(text) if output.is_json else text)
+    problem = ""
+    if output.is_json and not _is_json(text):  # the place is shown in the text as it came
+        problem = _misfit(_form_is_free(output.constraint, "flexible"), text)
+    problem = problem or _misfit(constraint, _compacted(text) if output.is_json else text)
     if problem:
         error = OutputInvalid(
             f"the answer does not satisfy {constraint.describe()}: {problem}",
             text=text,
             hint="The server did not keep the model to it; another dialect= may (see structgen.connect).",
         )
-        return Verdict(text, problem, error)
+        return Verdict(text, problem, error, is_misfit=True)
     try:
         output.validate(text)
     except OutputInvalid as error:
@@ -150,12 +166,20 @@ def _bytes() -> Vocabulary:
 
 
 @lru_cache(maxsize=256)
-def _form_is_free(constraint: Constraint) -> Constraint:
-    """The same values in any JSON spelling, without white space."""
+def _form_is_free(constraint: Constraint, whitespace: WhitespaceName = "compact") -> Constraint:
+    """The same values in any JSON spelling, with white space of this kind."""
     if not isinstance(constraint, JsonSchemaConstraint):
         return constraint
-    free = replace(constraint.options, whitespace="compact", ordered=False, escapes="all", integers="any")
+    free = replace(constraint.options, whitespace=whitespace, ordered=False, escapes="all", integers="any")
     return constraint.written_as(free)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _compacted(text: str) -> str:
@@ -174,7 +198,7 @@ def _unwrapped(text: str) -> object:
         if isinstance(data, dict) and data.keys() == {WRAPPED}:
             return data[WRAPPED]
         problem = f'the answer must be an object with the one key "{WRAPPED}"'
-    return Verdict(stripped, problem, OutputInvalid(problem, text=stripped))
+    return Verdict(stripped, problem, OutputInvalid(problem, text=stripped), is_misfit=True)
 
 
 def _as_text(output: OutputType, value: object) -> str:

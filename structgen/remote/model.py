@@ -8,6 +8,7 @@ Cost: a batch is as many requests as it has prompts, `concurrency` at a time.
 
 from __future__ import annotations
 
+import json
 import threading
 import warnings
 from collections import OrderedDict
@@ -76,6 +77,8 @@ class RemoteModel:
         self._lock, self._warning = threading.Lock(), threading.RLock()
         self._weaker: OrderedDict[Constraint, tuple[Dialect, tuple[str, ...]]] = OrderedDict()
         """What the server took instead of its own dialect, and what it refused, by constraint."""
+        self._ignored: OrderedDict[Constraint, None] = OrderedDict()
+        """Constraints that the server ignored."""
         self._was_probed = False
         self._has_warned = False
         self.length_key = "max_tokens"
@@ -107,7 +110,8 @@ class RemoteModel:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {**self.__dict__, "_lock": None, "_warning": None, "_weaker": self._weaker.copy()}
+            copied = {"_weaker": self._weaker.copy(), "_ignored": self._ignored.copy()}
+            return {**self.__dict__, "_lock": None, "_warning": None, **copied}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock(), _warning=threading.RLock())
@@ -141,7 +145,7 @@ class RemoteModel:
         cancel: Cancel | None = None,
     ) -> list[Result[Any]]:
         """One result for each prompt, `concurrency` at a time. Raises `OptionError` and `PromptError` only."""
-        asked = [(messages_of(prompt), each) for prompt, each in zip(prompts, options, strict=True)]
+        asked = [(_checked_messages(prompt), each) for prompt, each in zip(prompts, options, strict=True)]
         for each in options:
             _check_options(each)
 
@@ -159,7 +163,7 @@ class RemoteModel:
         self, prompt: Any, output: OutputType, options: SamplingOptions, *, cancel: Cancel | None = None
     ) -> Iterator[RemoteStep]:
         """The answer as it grows; after a wrong answer it starts again from nothing."""
-        messages = messages_of(prompt)
+        messages = _checked_messages(prompt)
         _check_options(options)
         return self._steps(messages, options, output, cancel, streaming=True)
 
@@ -234,8 +238,46 @@ class RemoteModel:
                 )
                 self._has_warned = True
 
+    def warn_ignored(self, constraint: Constraint, dialect: Dialect, problem: str) -> None:
+        """Warn once that the server accepted a constraint and ignored it."""
+        with self._warning:
+            if constraint in self._ignored:
+                return
+            self._warn(
+                f"the server at {self.url} was sent {constraint.describe():.200} as {dialect.name}, and answered with "
+                f"a text that does not satisfy it ({' '.join(problem.split()):.200}). Answers are checked here all the "
+                "same. Another dialect= of structgen.connect() may be one that the server keeps to."
+            )
+            with self._lock:
+                self._ignored[constraint] = None
+                while len(self._ignored) > _REMEMBERED:
+                    self._ignored.popitem(last=False)
+
     def _warn(self, message: str) -> None:
         warnings.warn(message, ConstraintNotSent, stacklevel=2)
+
+
+def _checked_messages(prompt: Any) -> list[Message]:
+    """The messages of a prompt. What they hold beside their role is the server's to judge, but it must be JSON."""
+    messages = messages_of(prompt)
+    for place, message in enumerate(messages):
+        role = message.get("role")
+        if not isinstance(role, str) or not role:
+            found = "has no role" if role is None else f"has the role {role!r:.60}"
+            raise PromptError(
+                f"the message {found}",
+                where=f"messages[{place}]",
+                hint='Messages look like {"role": "user", "content": "..."}.',
+            )
+        try:
+            json.dumps(message, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise PromptError(
+                f"the message cannot be written as JSON: {error}",
+                where=f"messages[{place}]",
+                hint="Contents are texts, or lists of parts. Images are sent as URLs or as base64 texts.",
+            ) from None
+    return messages
 
 
 def _check_options(options: SamplingOptions) -> None:

@@ -21,14 +21,15 @@ import random
 import re
 import threading
 import time
+import urllib.parse
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.errors import GenerationError, OptionError, RemoteError
+from structgen.errors import GenerationError, OptionError, PackageMissing, RemoteError
 from structgen.extras import needed
 
-__all__ = ["MOST_BYTES", "BrokenOff", "Cancelled", "Deadline", "Transport"]
+__all__ = ["MOST_BYTES", "BrokenOff", "Cancelled", "Deadline", "Transport", "error_in"]
 
 MOST_BYTES = 16 << 20
 """Of one answer."""
@@ -94,7 +95,9 @@ class Transport:
         request_seconds: float,
         tries: int,
     ) -> None:
-        self.url = _checked_url(url)
+        self._address = _checked_url(url)
+        self.url = str(_without_password(self._address))
+        """The address as messages show it."""
         self.tries = tries
         self.request_seconds = request_seconds
         sent = {
@@ -200,7 +203,7 @@ class Transport:
         began = False
         timeout = max(0.01, min(self.request_seconds, deadline.left))
         request = client.stream(
-            method, f"{self.url}{path}", content=content, headers=self._headers, timeout=timeout
+            method, f"{self._address}{path}", content=content, headers=self._headers, timeout=timeout
         )
         try:
             with contextlib.ExitStack() as opened:
@@ -226,6 +229,10 @@ class Transport:
                     deadline.check()
                     began = True
                     yield piece
+        except (httpx2.InvalidURL, UnicodeError) as error:
+            raise RemoteError(
+                f"the address cannot be used: {error}", where=self.url, hint="Check the name of the host."
+            ) from error
         except httpx2.HTTPError as error:
             what = str(error) or type(error).__name__
             timed_out = isinstance(error, httpx2.TimeoutException)
@@ -253,8 +260,9 @@ class Transport:
                 if len(content) > _MOST_ERROR_BYTES or not deadline.left:
                     break
         status = response.status_code
+        place = response.headers.get("location") if 300 <= status < 400 else None
         fault = RemoteError(
-            f"the server answers {status}: {_said(bytes(content))}",
+            f"the server answers {status}: {f'go to {place:.200}' if place else _said(bytes(content))}",
             status=status,
             body=bytes(content[:_MOST_ERROR_BYTES]).decode("utf-8", "replace"),
             where=self.url,
@@ -270,8 +278,25 @@ class Transport:
             if self._client is None:
                 with needed("a remote model", extra="remote"):
                     from .timed import timed_client
-                self._client = timed_client()
+                self._client = _client_of_environment(timed_client)
             return self._client
+
+
+def _client_of_environment(make: Callable[[], Any]) -> Any:
+    """A client, with the proxies and certificates that the environment names."""
+    variables = "ALL_PROXY, HTTP_PROXY, HTTPS_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
+    try:
+        return make()
+    except ImportError as error:
+        raise PackageMissing(
+            "the environment names a SOCKS proxy, which needs the package socksio, which is not installed",
+            hint="Install it with: pip install socksio; or unset ALL_PROXY.",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise OptionError(
+            f"the environment names a proxy or certificates that cannot be used: {error}",
+            hint=f"Check the variables {variables}.",
+        ) from error
 
 
 class _Again(Exception):
@@ -308,16 +333,24 @@ def _seconds(header: str | None) -> float | None:
         return None  # the usual pause will do
 
 
+def error_in(data: Any) -> str | None:
+    """What an error page says, in one line; None if it is none."""
+    if not isinstance(data, dict):
+        return None
+    found = data.get("error", data.get("message", data.get("detail")))
+    found = found.get("message", found) if isinstance(found, dict) else found
+    return None if not found else _one_line(found if isinstance(found, str) else json.dumps(found))
+
+
 def _said(content: bytes) -> str:
-    """What an error page says, in one line."""
     text = content.decode("utf-8", "replace")
     with contextlib.suppress(ValueError, RecursionError):
-        data = json.loads(text)
-        if isinstance(data, dict):
-            found = data.get("error", data.get("message", data.get("detail")))
-            found = found.get("message", found) if isinstance(found, dict) else found
-            text = found if isinstance(found, str) else json.dumps(found)
-    return " ".join(text.split())[:400] or "nothing more"
+        text = error_in(json.loads(text)) or text
+    return _one_line(text) or "nothing more"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:400]
 
 
 def _json(data: bytes, url: str) -> Any:
@@ -333,9 +366,33 @@ def _json(data: bytes, url: str) -> Any:
 
 
 def _checked_url(url: object) -> str:
-    if not isinstance(url, str) or not url.startswith(("http://", "https://")) or len(url) < 10:
+    try:
+        parts = urllib.parse.urlsplit(url) if isinstance(url, str) else None
+        host = None if parts is None else parts.hostname
+        is_url = (
+            parts is not None
+            and parts.scheme in ("http", "https")
+            and host
+            and parts.port != 0  # raises where it is no number, or too large
+            and str(url).isprintable()
+            and " " not in str(url)
+            and all(0 < len(one) < 64 for one in host.removesuffix(".").split("."))
+        )
+    except ValueError:
+        is_url = False
+    if not is_url or parts is None:
         raise OptionError(
-            f"the address is {url!r:.60}; it must begin with http:// or https://",
+            f"the address is {_without_password(url)!r:.80}; it must be http:// or https:// with a host, and perhaps "
+            "a port and a path",
             hint='Write, for example, structgen.connect("http://localhost:8000/v1").',
         )
-    return url.rstrip("/")
+    if parts.query or parts.fragment:
+        raise OptionError(
+            f"the address {_without_password(url)!r:.80} has a part after {'?' if parts.query else '#'!r}",
+            hint="Requests go to paths below the address. What each request needs is set by extra_body= or headers=.",
+        )
+    return str(url).rstrip("/")
+
+
+def _without_password(url: object) -> object:
+    return re.sub(r"(?<=//)[^/@]*@", "***@", url) if isinstance(url, str) else url

@@ -143,6 +143,14 @@ class StepLaw:
         """log p(token) under the model at temperature 1, without the mask."""
         return float(self._logits[token]) - self._total
 
+    def most_probable(self, count: int, size: int) -> list[tuple[int, float]]:
+        """Return the most probable of the first `size` tokens with their log p (`logprob`), the greatest first."""
+        logits = self._logits[:size]
+        count = min(count, len(logits))
+        found = np.argpartition(logits, len(logits) - count)[len(logits) - count :]
+        order = np.lexsort((found, -logits[found]))
+        return [(int(token), self.logprob(int(token))) for token in found[order]]
+
     def draw(self, uniform: float) -> int:
         """The token that `uniform` in [0, 1) selects. The law must not be empty."""
         if self._greedy:

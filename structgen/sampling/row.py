@@ -120,6 +120,8 @@ class Row:
         self.forced_tokens = 0
         self.drafted_tokens = self.taken_tokens = 0
         self.retries = 0
+        self.top_tokens = 0
+        """How many of the most probable tokens are kept at each position (`top_logprobs`)."""
         self.steered = False
         self.error: StructgenError | None = None
         self.excess = 0
@@ -140,6 +142,7 @@ class Row:
         self._eos = frozenset(vocabulary.eos_ids)
         self._steps: list[tuple[float, float] | None] = []
         self._end_step: tuple[float, float] | None = None
+        self._tops: dict[int, list[tuple[int, float]]] = {}
         self._drawn: list[int] = []
         self._banned: dict[int, set[int]] = {}
         self._laws: dict[int, tuple[StepLaw, NDArray[Any]]] = {}
@@ -223,6 +226,11 @@ class Row:
         return [None if step is None else step[0] for step in self._steps]
 
     @property
+    def top_logprobs(self) -> list[list[tuple[int, float]]]:
+        """For each token of the text the most probable ones in its place with their log p; empty if not scored."""
+        return [self._tops.get(position, []) for position in range(len(self.tokens))]
+
+    @property
     def unproven(self) -> int:
         """Decisions of the constraint since the start of this row that lacked work budget."""
         return int(getattr(self._matcher, "unproven", 0)) - self._unproven_before
@@ -281,6 +289,7 @@ class Row:
             return  # whether there are logits depends on drafts and on other rows, and what is told must not
         token = self.tokens[position]
         law = StepLaw(logits, np.array([token], dtype=np.int64), self.options)
+        self._keep_top(position, law)
         self._steps[position] = (law.logprob(token), law.log_z)
 
     def allowed(self) -> NDArray[np.int64] | None:
@@ -297,6 +306,7 @@ class Row:
             self._fall_short("length")
             return
         law = StepLaw(logits, ids, self.options)
+        self._keep_top(len(self.tokens), law)
         self._laws[len(self.tokens)] = law, logits
         for token in self._banned.get(len(self.tokens), ()):
             law.exclude(token)
@@ -491,6 +501,10 @@ class Row:
         self.tokens.append(token)
         self.pending.append(token)
         self._steps.append(step)
+
+    def _keep_top(self, position: int, law: StepLaw) -> None:
+        if self.top_tokens:
+            self._tops[position] = law.most_probable(self.top_tokens, self._vocabulary.size)
 
     def _scored_steps(self) -> list[tuple[float, float]] | None:
         steps = list(self._steps)

@@ -1,5 +1,9 @@
-"""An OpenAI-compatible server for one model on one machine: `structgen serve`.
+"""An OpenAI-compatible server for one model on one machine: `structgen serve`, or `serve` and `serving` from Python.
 
 What: `app.make_app` is the application (FastAPI), `engine.Engine` the thread that runs the model, `running.serve` both
 of them under uvicorn. Needs the extra `server`.
 """
+
+from .starting import serve, serving
+
+__all__ = ["serve", "serving"]

@@ -21,6 +21,7 @@ from .protocol import Asked
 
 __all__ = ["Answer", "Choice", "choice_of", "failure", "new_call_id", "usage_of", "whole_turn"]
 
+_LEAST_LOGPROB = -9999.0
 _REASONS = {"complete": "stop", "stop": "stop", "length": "length"}
 
 
@@ -85,7 +86,9 @@ class Answer:
 
     def shown_logprobs(self, scored: list[dict[str, Any]]) -> dict[str, Any]:
         """As chats and as completions have them."""
-        return {"content": scored, "refusal": None} if self.is_chat else _legacy(scored)
+        if self.is_chat:
+            return {"content": scored, "refusal": None}
+        return _legacy(scored, has_top=self.asked.top_logprobs > 0)
 
     def chunk(
         self, place: int, delta: dict[str, Any] | str, reason: str | None = None, **more: Any
@@ -144,8 +147,8 @@ def choice_of(asked: Asked, ticket: Ticket, place: int, vocabulary: Any) -> Choi
             choice.reason = "tool_calls"
     if asked.logprobs:
         choice.logprobs = [
-            _scored(vocabulary, token, score)
-            for token, score in zip(row.tokens, row.token_logprobs, strict=True)
+            {**_scored(vocabulary, token, score), "top_logprobs": [_scored(vocabulary, *one) for one in top]}
+            for token, score, top in zip(row.tokens, row.token_logprobs, row.top_logprobs, strict=True)
         ]
     if asked.details:
         choice.details = {
@@ -159,24 +162,27 @@ def choice_of(asked: Asked, ticket: Ticket, place: int, vocabulary: Any) -> Choi
 
 
 def _scored(vocabulary: Any, token: int, score: float | None) -> dict[str, Any]:
-    data = vocabulary.token_bytes(token) or b""
-    return {
-        "token": data.decode("utf-8", "replace"),
-        "logprob": -9999.0 if score is None else max(score, -9999.0),
-        "bytes": list(data),
-        "top_logprobs": [],
-    }
+    data = vocabulary.token_bytes(token)
+    if data is None:  # a special token, which is no text
+        name = next((text for text, number in vocabulary.specials.items() if number == token), "")
+        return {"token": name, "logprob": _bounded(score), "bytes": None}
+    return {"token": data.decode("utf-8", "replace"), "logprob": _bounded(score), "bytes": list(data)}
 
 
-def _legacy(scored: list[dict[str, Any]]) -> dict[str, Any]:
+def _bounded(score: float | None) -> float:
+    return _LEAST_LOGPROB if score is None else max(score, _LEAST_LOGPROB)
+
+
+def _legacy(scored: list[dict[str, Any]], *, has_top: bool) -> dict[str, Any]:
     offsets, place = [], 0
     for one in scored:
         offsets.append(place)
         place += len(one["token"])
+    top = [{each["token"]: each["logprob"] for each in reversed(one["top_logprobs"])} for one in scored]
     return {
         "tokens": [one["token"] for one in scored],
         "token_logprobs": [one["logprob"] for one in scored],
-        "top_logprobs": None,
+        "top_logprobs": top if has_top else None,
         "text_offset": offsets,
     }
 

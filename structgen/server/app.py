@@ -30,6 +30,7 @@ with needed("the server", extra="server"):
     from fastapi.responses import JSONResponse, Response, StreamingResponse
     from starlette.exceptions import HTTPException
     from starlette.middleware.cors import CORSMiddleware
+    from starlette.requests import ClientDisconnect
 
 __all__ = ["make_app"]
 
@@ -76,7 +77,7 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
             raise ApiError(404, f"there is no model {name!r:.80}", param="model", code="model_not_found")
         return JSONResponse(_model(service))
 
-    @app.get("/health")
+    @app.api_route("/health", methods=["GET", "HEAD"])
     async def health() -> Response:
         if service.is_closed:
             return JSONResponse({"status": "the model's thread has ended"}, 503)
@@ -98,7 +99,11 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
         message = f"{request.method} {request.url.path}: {error.detail}"
-        return JSONResponse(ApiError(error.status_code, message).body, error.status_code)
+        if error.status_code == 404:
+            message += f". The paths of this server are {', '.join(ENDPOINTS)}."
+        elif allowed := (error.headers or {}).get("Allow"):
+            message += f". Send {allowed}."
+        return JSONResponse(ApiError(error.status_code, message).body, error.status_code, error.headers)
 
     app.add_middleware(_Gate, service=service)
     if origins := service.settings.cors_origins:
@@ -181,7 +186,10 @@ def _model(service: Service) -> dict[str, Any]:
 
 
 async def _answered(service: Service, request: Request, endpoint: Endpoint) -> Response:
-    body = await _body(request, service.settings.max_body)
+    try:
+        body = await _body(request, service.settings.max_body)
+    except ClientDisconnect:  # in the middle of its request
+        return Response(status_code=_GONE)
     sender = Sender(_client_of(request), len(body))
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(service.admitted())

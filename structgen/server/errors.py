@@ -29,6 +29,14 @@ _LIBRARY_OPTION = re.compile(r"^Raise it|limits\(|limits=|^Allow the calls more 
 """Hints about options of Python calls, which a client of the server cannot set."""
 _LIBRARY_CLAUSE = re.compile(r", or raise the limit:? (with )?limits=\w+\([^)]*\)")
 
+_LIBRARY_CALLS = {
+    "Pass it in registry=, documents are never fetched.": "Put it into $defs; documents are never fetched.",
+    " For one of your own: sg.lark(), sg.gbnf(), sg.ebnf().": " For one of your own, send its text.",
+    "; structgen.SMC(32) and the like say more": "",
+    "Name the rule to start from: start=...": "Call the first rule start (Lark) or root (GBNF, EBNF).",
+}
+"""Hints that name Python calls, as requests write the same."""
+
 
 class ShuttingDown(GenerationError):
     """The request was not at fault, and may be sent to another server."""
@@ -67,6 +75,8 @@ def message_of(error: StructgenError) -> str:
         return str(error)
     told = copy.copy(error)
     told.hint = _LIBRARY_CLAUSE.sub("", error.hint)
+    for of_python, of_requests in _LIBRARY_CALLS.items():
+        told.hint = told.hint.replace(of_python, of_requests)
     if _LIBRARY_OPTION.search(told.hint):
         told.hint = "Send a smaller or simpler one."
     return str(told)
@@ -82,16 +92,16 @@ def _is_end(error: StructgenError) -> bool:
     return isinstance(error, ShuttingDown) or (isinstance(error, LimitExceeded) and error.limit == "left")
 
 
-def of_error(error: StructgenError, param: str | None) -> ApiError:
-    """What the library says of a request, before anything is generated."""
+def of_error(error: StructgenError, param: str | None, prompt: str = "messages") -> ApiError:
+    """What the library says of a request, before anything is generated; `prompt` is the field with the prompt."""
     if _is_end(error):
         return ApiError(503, "the server is shutting down", code="draining")
     if (status := passing_status(error)) is not None:
         return ApiError(status, message_of(error), param=param, code=getattr(error, "limit", None))
     if isinstance(error, PromptError):
-        param = "messages"
+        param = prompt
     if isinstance(error, LimitExceeded) and error.limit == "context_length":
-        return bad_request("messages", message_of(error), "context_length_exceeded")
+        return bad_request(prompt, message_of(error), "context_length_exceeded")
     code = "limit_exceeded" if isinstance(error, LimitExceeded) else "invalid_constraint" if param else None
     return bad_request(param, message_of(error), code)
 

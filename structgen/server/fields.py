@@ -82,6 +82,10 @@ def _is_deep(value: Any, most: int) -> bool:
     return True
 
 
+def _plain(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+
+
 class Fields:
     """The keys of one object; `where` is what errors call it."""
 
@@ -109,8 +113,8 @@ class Fields:
         kinds = (int,) if whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
             what = "a whole number" if whole else "a number"
-            most = "" if high == math.inf else f" to {high:g}"
-            least = f" of {low:g} or more" if high == math.inf else f" from {low:g}"
+            most = "" if high == math.inf else f" to {_plain(high)}"
+            least = f" of {_plain(low)} or more" if high == math.inf else f" from {_plain(low)}"
             raise bad_request(self.name(key), f"{self.name(key)} is {value!r:.60}; it is {what}{least}{most}")
         return value
 

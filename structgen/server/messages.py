@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from structgen.errors import PromptError, StructgenError, with_kind
-from structgen.models.messages import plain_messages
-from structgen.tools import FORMATS
+from structgen.errors import PromptError, StructgenError, did_you_mean, with_kind
+from structgen.models.messages import OTHER_ROLES, plain_messages
+from structgen.tools import ToolFormat
 
 from .errors import bad_request, message_of
 from .fields import Fields
@@ -32,14 +32,20 @@ _RECEIVED = (
 """Keys of messages that clients received, from this server or another one, and send back."""
 
 
-def read_messages(fields: Fields, tools: ToolsAsked | None) -> list[dict[str, Any]]:
-    """The messages as a chat template takes them."""
+def read_messages(fields: Fields, tools: ToolsAsked | None, format: ToolFormat) -> list[dict[str, Any]]:
+    """The messages as a chat template takes them.
+
+    Args:
+        fields: Those of the request.
+        tools: What the answer may call.
+        format: How earlier calls are shown, also where the answer may call nothing.
+    """
     given = fields.take("messages")
     if not isinstance(given, list) or not given:
         raise bad_request("messages", "messages is a list of messages that is not empty")
     checked = [_checked(one, f"messages[{place}]") for place, one in enumerate(given)]
     try:
-        plain = plain_messages(checked, FORMATS["hermes"] if tools is None else tools.format)
+        plain = plain_messages(checked, format)
     except PromptError as error:
         raise bad_request(error.where, f"{error.where}: {error.message}") from None
     messages = [{"role": one["role"], "content": one["content"]} for one in plain]
@@ -61,8 +67,12 @@ def _checked(given: Any, where: str) -> dict[str, Any]:
         raise bad_request(where, f"{where} is {with_kind(given)}, not an object")
     fields = Fields(given, where)
     role = fields.take("role")
-    if role not in _ROLES:
-        raise bad_request(f"{where}.role", f"{where}.role is {role!r:.60}; it is one of {', '.join(_ROLES)}")
+    if not isinstance(role, str) or role not in _ROLES:
+        near = did_you_mean(role, _ROLES, OTHER_ROLES) if isinstance(role, str) else None
+        raise bad_request(
+            f"{where}.role",
+            f"{where}.role is {role!r:.60}; it is one of {', '.join(_ROLES)}" + (f". {near}" if near else ""),
+        )
     message = {"role": _ROLES[role], "content": fields.take("content")}
     name = fields.take("name")
     if role == "assistant":

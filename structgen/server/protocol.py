@@ -24,14 +24,17 @@ from .messages import read_messages
 from .sampler_fields import SamplerAsked, read_sampler
 from .settings import ServerSettings
 from .thinking import ChatTemplate, Thinking, read_thinking, read_variables
-from .tool_fields import ToolsAsked, read_tools_asked
+from .tool_fields import ToolsAsked, read_tool_format, read_tools_asked
 
 __all__ = ["Asked", "Spec", "read_request"]
 
 Endpoint = Literal["chat", "completion"]
 _MOST_STOPS = 16
 _LONGEST_STOP = 1_000
+_MOST_LOGPROBS = 20
 _TO_UNSIGNED = 1 << 64
+_LEAST_MASS = 1e-9
+"""A `top_p` of 0 keeps the most probable token, as this does."""
 _LIKELY = "tokens are drawn as the model finds them likely"
 
 
@@ -75,6 +78,8 @@ class Asked:
     """Of the chat template."""
     thinking: Thinking | None = None
     """How the answer reasons before it begins."""
+    top_logprobs: int = 0
+    """Number of most probable tokens to show for each position."""
 
     def reader(self) -> GrowingTurn | None:
         """Return a reader of one answer, whole or while it is written; None if its text is the answer."""
@@ -118,19 +123,23 @@ def read_request(
     stops = _stops(fields)
     own = fields.object("structgen")
     details = own is not None
-    logprobs = _logprobs(fields, endpoint)
+    logprobs, top_logprobs = _logprobs(fields, endpoint)
     tools, thinking, variables = None, None, {}
     if endpoint == "chat":
         variables = read_variables(fields, template)
         thinking = read_thinking(own, template, variables, is_on=settings.reasoning == "auto")
-        tools = read_tools_asked(fields, own, settings)
-        prompt = read_messages(fields, tools)
+        format = read_tool_format(own, settings)
+        tools = read_tools_asked(fields, own, format)
+        prompt = read_messages(fields, tools, format)
     else:
         prompt = _prompt(fields)
         fields.only("echo", [False], "the prompt is not part of an answer")
         fields.only("best_of", [1], "ask for n answers, or for a sampler (structgen.sampler)")
         fields.only("suffix", [""], "completions go on from a prompt")
-    spec = _constraint(fields, own, tools, thinking, closed=_closes(own, settings))
+    closes = None if own is None else own.take("closed")
+    if not isinstance(closes, bool | None):
+        raise bad_request("structgen.closed", f"structgen.closed is {closes!r:.60}; it is true or false")
+    spec = _constraint(fields, own, tools, thinking, closes, settings)
     sampler = None if own is None else read_sampler(own, settings)
     options = _options(fields, own, settings, endpoint, wants_scores=logprobs or details, sampler=sampler)
     _no_more(fields)
@@ -163,6 +172,7 @@ def read_request(
         details,
         variables,
         thinking,
+        top_logprobs,
     )
 
 
@@ -192,15 +202,16 @@ def _stops(fields: Fields) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def _logprobs(fields: Fields, endpoint: Endpoint) -> bool:
-    why = "only the tokens that were drawn are scored"
-    if endpoint == "chat":
-        fields.only("top_logprobs", [0], why)
-        return fields.flag("logprobs")
-    value = fields.take("logprobs")
-    if value is not None and (isinstance(value, bool) or value != 0):
-        raise bad_request("logprobs", f"logprobs={value!r:.40} is not supported: {why} (logprobs=0)")
-    return value is not None
+def _logprobs(fields: Fields, endpoint: Endpoint) -> tuple[bool, int]:
+    """Return whether tokens are scored, and how many of the most probable tokens are shown for each."""
+    if endpoint == "completion":
+        count = fields.number("logprobs", 0, _MOST_LOGPROBS, whole=True)
+        return count is not None, count or 0
+    wanted = fields.flag("logprobs")
+    count = fields.number("top_logprobs", 0, _MOST_LOGPROBS, whole=True, default=0)
+    if count and not wanted:
+        raise bad_request("top_logprobs", "top_logprobs needs logprobs=true")
+    return wanted, count
 
 
 _STRUCTURED: dict[str, Kind] = {
@@ -217,17 +228,19 @@ _ANSWERS = ("json", "json_object", "regex", "choice", "grammar", "shelf")
 """What the answer of a turn with tools may be."""
 
 
-def _closes(own: Fields | None, settings: ServerSettings) -> bool:
-    return settings.closed_objects if own is None else own.flag("closed", settings.closed_objects)
-
-
 def _constraint(
-    fields: Fields, own: Fields | None, tools: ToolsAsked | None, thinking: Thinking | None, *, closed: bool
+    fields: Fields,
+    own: Fields | None,
+    tools: ToolsAsked | None,
+    thinking: Thinking | None,
+    closes: bool | None,
+    settings: ServerSettings,
 ) -> Spec | None:
+    # Objects of vLLM's fields stay open, as there, unless the request closes them.
     found = [
-        *_response_format(fields, closed),
-        *_structured_outputs(fields),
-        *_guided(fields),
+        *_response_format(fields, settings.closed_objects if closes is None else closes),
+        *_structured_outputs(fields, closed=closes is True),
+        *_guided(fields, closed=closes is True),
         *([] if own is None else _own(own, tools)),
     ]
     if len(found) > 1:
@@ -236,8 +249,11 @@ def _constraint(
     spec = found[0] if found else None
     if tools is not None:
         return _turn(tools, spec, thinking)
-    if spec is None and thinking is not None and not thinking.optional and thinking.open:
-        return Spec("text", None, "structgen.reasoning")
+    if spec is None and thinking is not None:
+        if thinking.most is not None:
+            return Spec("text", None, "structgen.max_reasoning")
+        if not thinking.optional and thinking.open:
+            return Spec("text", None, "structgen.reasoning")
     return spec
 
 
@@ -285,7 +301,7 @@ def _response_format(fields: Fields, closed: bool) -> list[Spec]:
     return found
 
 
-def _structured_outputs(fields: Fields) -> list[Spec]:
+def _structured_outputs(fields: Fields, *, closed: bool) -> list[Spec]:
     given = fields.object("structured_outputs")
     if given is None:
         return []
@@ -293,7 +309,7 @@ def _structured_outputs(fields: Fields) -> list[Spec]:
     for key, kind in _STRUCTURED.items():
         value = given.take(key)
         if value is not None and not (key == "json_object" and value is False):
-            found.append(Spec(kind, value, given.name(key)))
+            found.append(Spec(kind, value, given.name(key), closed and kind == "json"))
     given.only("disable_any_whitespace", [False], "white space is bounded, but not forbidden")
     given.only("disable_fallback", [True, False], "")
     given.end()
@@ -302,12 +318,12 @@ def _structured_outputs(fields: Fields) -> list[Spec]:
     return found
 
 
-def _guided(fields: Fields) -> list[Spec]:
+def _guided(fields: Fields, *, closed: bool) -> list[Spec]:
     found = []
     for key in ("json", "regex", "choice", "grammar"):
         value = fields.take(f"guided_{key}")
         if value is not None:
-            found.append(Spec(_STRUCTURED[key], value, f"guided_{key}"))
+            found.append(Spec(_STRUCTURED[key], value, f"guided_{key}", closed and key == "json"))
     return found
 
 
@@ -357,13 +373,15 @@ def _options(
         most = newer if most is None else most
     seed = fields.number("seed", -(1 << 63), (1 << 64) - 1, whole=True)
     own_seed = None if own is None else own.number("seed", -(1 << 63), (1 << 64) - 1, whole=True)
+    if None not in (seed, own_seed) and seed != own_seed:
+        raise bad_request("structgen.seed", "seed and structgen.seed differ")
     seed = own_seed if seed is None else seed
     top_k = fields.number("top_k", -1, whole=True)
-    min_p = fields.number("min_p", 0, 1)
+    top_p, min_p = fields.number("top_p", 0, 1), fields.number("min_p", 0, 1)
     try:
         return SamplingOptions(
             temperature=fields.number("temperature", 0, 1000, default=1.0),
-            top_p=fields.number("top_p", 1e-9, 1),
+            top_p=None if top_p is None else max(top_p, _LEAST_MASS),
             top_k=None if top_k in (None, -1, 0) else top_k,
             min_p=min_p if min_p else None,
             seed=seed if seed is None else seed % _TO_UNSIGNED,
@@ -390,3 +408,12 @@ def _no_more(fields: Fields) -> None:
     fields.only("min_tokens", [0], "a constraint can ask for longer texts")
     fields.only("ignore_eos", [False], "texts end where the model ends them")
     fields.only("skip_special_tokens", [True], "special tokens are no text")
+    fields.only("spaces_between_special_tokens", [True, False], "")  # there are none
+    fields.only("include_stop_str_in_output", [False], "a text ends before its stop string")
+    fields.only("stop_token_ids", [[]], "texts end where the model ends them, or at a text of stop")
+    fields.only("use_beam_search", [False], f"{_LIKELY}; structgen.sampler draws in other ways")
+    fields.only("length_penalty", [1], f"{_LIKELY}, without penalties")
+    fields.only("add_generation_prompt", [True], "the answer is a message of its own")
+    fields.only("continue_final_message", [False], "the answer is a message of its own")
+    fields.only("functions", [[]], "write tools, of which functions are the older form")
+    fields.only("function_call", ["none"], "write tool_choice, of which function_call is the older form")

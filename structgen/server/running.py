@@ -28,7 +28,7 @@ from .service import Service
 with needed("the server", extra="server"):
     import uvicorn
 
-__all__ = ["config_of", "serve"]
+__all__ = ["config_of", "serve", "wait_until_ready"]
 
 _KEEP_ALIVE = 30
 _LOOK = 0.05
@@ -46,6 +46,13 @@ def serve(
     log_level: str = "warning",
 ) -> int:
     """Answer until a signal comes; the exit status. Raises `ModelError` where no constraint could be compiled."""
+    wait_until_ready(service)
+    _Server(config_of(service, log_level), service, say).run(sockets)
+    return 0
+
+
+def wait_until_ready(service: Service) -> None:
+    """Wait for a process that compiles constraints. Raises `ModelError` where none starts, and closes the service."""
     try:
         service.compiler.wait_until_ready()
     except (StructgenError, OSError) as error:
@@ -54,8 +61,6 @@ def serve(
             f"the server cannot start: {getattr(error, 'message', error)}",
             hint="What the process wrote above says why. `structgen doctor` checks the installation.",
         ) from error
-    _Server(config_of(service, log_level), service, say).run(sockets)
-    return 0
 
 
 def config_of(service: Service, log_level: str = "warning") -> uvicorn.Config:

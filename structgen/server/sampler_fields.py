@@ -12,7 +12,7 @@ from typing import Any
 from structgen.errors import StructgenError
 from structgen.sampling.samplers import MH, SMC, Sampler, sampler_of
 
-from .errors import bad_request
+from .errors import bad_request, message_of
 from .fields import Fields
 from .settings import ServerSettings
 
@@ -100,7 +100,7 @@ def _made(name: str, options: dict[str, Any], settings: ServerSettings) -> Sampl
             options = {**options, "proposal": sampler_of(options["proposal"])}
         made: Sampler = kind(**options)
     except StructgenError as error:
-        raise bad_request("structgen.sampler", str(error)) from None
+        raise bad_request("structgen.sampler", message_of(error)) from None
     except TypeError:
         raise bad_request("structgen.sampler", f"the options of {name} have values of wrong kinds") from None
     if isinstance(made, MH) and made.proposals > settings.max_particles:

@@ -295,7 +295,7 @@ class Service:
             else:
                 found = list(asked.prompt)
         except StructgenError as error:
-            raise of_error(error, param) from None
+            raise of_error(error, param, param) from None
         if not found:
             raise bad_request(param, "the prompt has no tokens")
         if max(found) >= self.model.vocabulary.size:
@@ -324,6 +324,7 @@ class Service:
                 matcher = compiled.open()
             own = row_seed(seed, place)
             row = Row(index + place, prompt, matcher, asked.options, vocabulary, own)
+            row.top_tokens = asked.top_logprobs
             row.prepare(self.model.context_length)
             rows.append(row)
         return rows
@@ -408,7 +409,8 @@ class Service:
             )  # fmt: skip
 
     def _refused(self, error: StructgenError, asked: Asked) -> ApiError:
-        return of_error(error, None if asked.spec is None else asked.spec.param)
+        prompt = "messages" if asked.endpoint == "chat" else "prompt"
+        return of_error(error, None if asked.spec is None else asked.spec.param, prompt)
 
 
 def _too_long_prompt(param: str, tokens: str, length: int) -> ApiError:

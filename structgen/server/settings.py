@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,8 +11,9 @@ from structgen.errors import OptionError
 from structgen.serving.requests import RequestLimits
 from structgen.tools import FORMATS
 
-__all__ = ["ServerSettings"]
+__all__ = ["SETTING_NAMES", "ServerSettings"]
 
+_MAY_BE_NONE = ("compilers", "samplers", "drain_seconds")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 
@@ -75,20 +77,12 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            value: Any = getattr(self, one.name)
             if one.type in ("int", "float"):
-                may_be_none = one.name in ("compilers", "samplers", "drain_seconds")
-                least = 0 if may_be_none else 1 if one.type == "int" else 1e-6
-                whole = one.type == "float" or isinstance(value, int)
-                if (
-                    not isinstance(value, int | float)
-                    or isinstance(value, bool)
-                    or not whole
-                    or value < least
-                ):
-                    raise OptionError(
-                        f"{one.name} is {value!r:.40}; it must be a number of {least:g} or more"
-                    )
+                least = 0 if one.name in _MAY_BE_NONE else None
+                _check_number(one.name, getattr(self, one.name), one.type, least)
+        for one in fields(self.limits):
+            if one.type in ("int", "float"):
+                _check_number(one.name, getattr(self.limits, one.name), one.type, None)
         if self.max_choices > self.max_rows:
             object.__setattr__(self, "max_choices", self.max_rows)
         if self.default_tokens > self.max_tokens:
@@ -107,3 +101,17 @@ class ServerSettings:
                 )
         if any(not key.strip() for key in self.api_keys):
             raise OptionError("an API key is empty", hint="Leave keys out to let everybody in.")
+
+
+SETTING_NAMES = tuple(one.name for one in fields(ServerSettings))
+
+
+def _check_number(name: str, value: Any, kind: str, least: int | None) -> None:
+    """Refuse what is no number of this kind; `least` None: it is above 0."""
+    kinds = int if kind == "int" else (int, float)
+    is_number = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+    if is_number and (value > 0 or value == least):
+        return
+    wanted = "a whole number" if kind == "int" else "a number"
+    bound = "above 0" if least is None else f"of {least} or more"
+    raise OptionError(f"{name} is {value!r:.40}; it must be {wanted} {bound}")

@@ -20,6 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jinja2
+import jinja2.meta
+
 from structgen.errors import StructgenError
 
 from .errors import bad_request
@@ -35,7 +38,8 @@ _RESERVED = frozenset(
     {
         "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize",
         "chat_template", "conversation", "padding", "truncation", "max_length", "return_tensors", "return_dict",
-        "return_assistant_tokens_mask", "tokenizer_kwargs",
+        "return_assistant_tokens_mask", "tokenizer_kwargs", "bos_token", "eos_token", "unk_token", "sep_token",
+        "pad_token", "cls_token", "mask_token", "additional_special_tokens", "raise_exception", "strftime_now",
     }
 )  # fmt: skip
 _PLAIN = re.compile(r"[\w .,:+/-]{0,100}")
@@ -76,11 +80,14 @@ class ChatTemplate:
         self._model = model
         template = getattr(getattr(model, "tokenizer", None), "chat_template", None)
         self.source = template if isinstance(template, str) else json.dumps(template or "")
+        self._variables = _variables_of(template)
         self._known: dict[str, Thinking | None] = {}
         self._lock = threading.Lock()
 
     def reads(self, name: str) -> bool:
         """Whether the template has a variable of this name."""
+        if self._variables is not None:
+            return name in self._variables
         return re.search(rf"\b{re.escape(name)}\b", self.source) is not None
 
     def thinking(self, variables: Mapping[str, Any]) -> Thinking | None:
@@ -105,6 +112,17 @@ class ChatTemplate:
         if prompt.endswith(begin):
             return Thinking("", end)
         return None if prompt.endswith(end) else Thinking(begin, end, optional=True)
+
+
+def _variables_of(template: Any) -> frozenset[str] | None:
+    """The variables that a template reads; None where it is not one template of plain Jinja."""
+    if not isinstance(template, str):
+        return None
+    environment = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", "jinja2.ext.do"])
+    try:
+        return frozenset(jinja2.meta.find_undeclared_variables(environment.parse(template)))
+    except (jinja2.TemplateError, RecursionError):
+        return None
 
 
 def read_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:

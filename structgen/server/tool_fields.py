@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +17,10 @@ from .fields import Fields
 from .settings import ServerSettings
 from .thinking import Thinking
 
-__all__ = ["ToolsAsked", "read_tools_asked"]
+__all__ = ["ToolsAsked", "read_tool_format", "read_tools_asked"]
 
 _MOST_TOOLS = 128
+_MODES = ("auto", "required", "none")
 
 
 @dataclass
@@ -58,53 +60,90 @@ class ToolsAsked:
         return instructions(self.offered, self.format, [] if order is None else formulas_of(order))
 
 
-def read_tools_asked(fields: Fields, own: Fields | None, settings: ServerSettings) -> ToolsAsked | None:
+def read_tool_format(own: Fields | None, settings: ServerSettings) -> ToolFormat:
+    """How calls are written: those of the answer, and earlier ones."""
+    chosen = None if own is None else own.text("tool_format")
+    name = settings.tool_format if chosen is None else chosen
+    if name not in FORMATS:
+        raise bad_request("structgen.tool_format", f"{name!r:.60} is none of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def read_tools_asked(fields: Fields, own: Fields | None, format: ToolFormat) -> ToolsAsked | None:
     """The tools, if there are any that may be called."""
     given, choice = fields.take("tools"), fields.take("tool_choice")
     parallel = fields.take("parallel_tool_calls")
     if parallel is not None and not isinstance(parallel, bool):
         raise bad_request("parallel_tool_calls", "parallel_tool_calls is true or false")
-    chosen = None if own is None else own.text("tool_format")
     described = True if own is None else own.flag("describe_tools", default=True)
     if given is None or given == []:
         if choice not in (None, "none", "auto"):
             raise bad_request("tool_choice", "tool_choice is given, but no tools")
         return None
-    name = settings.tool_format if chosen is None else chosen
-    if name not in FORMATS:
-        raise bad_request("structgen.tool_format", f"{name!r:.60} is none of {', '.join(FORMATS)}")
     if not isinstance(given, list) or len(given) > _MOST_TOOLS:
         raise bad_request("tools", f"tools is a list of at most {_MOST_TOOLS} definitions")
     try:
         offered = read_tools(given)
     except StructgenError as error:
         raise bad_request("tools", message_of(error)) from None
-    wanted = _choice(choice, offered)
+    wanted, names = _choice(choice, offered)
     if wanted == "none":
         return None
-    spec: dict[str, Any] = {"tools": given, "format": name, "tool_choice": wanted}
-    format = FORMATS[name]
+    if names is not None:
+        given = [one for one, tool in zip(given, offered, strict=True) if tool.name in names]
+    spec: dict[str, Any] = {"tools": given, "format": format.name, "tool_choice": wanted}
+    if parallel is None and isinstance(choice, dict) and choice.get("type") == "function":
+        parallel = False  # one call of this tool
     if parallel is False or (parallel is True and format.between is not None):
         spec["parallel"] = parallel
     return ToolsAsked(offered, format, spec, described)
 
 
-def _choice(given: Any, offered: tuple[Tool, ...]) -> str:
+def _choice(given: Any, offered: tuple[Tool, ...]) -> tuple[str, frozenset[str] | None]:
+    """Whether tools must be called, and which may be; None: all of them.
+
+    subtle: a tool may be called "none", so tools that are chosen by name are never a choice of that name.
+    """
     if given is None:
-        return "auto"
-    if (
-        isinstance(given, dict)
-        and given.get("type") == "function"
-        and isinstance(given.get("function"), dict)
-    ):
-        name = given["function"].get("name")
-        if any(tool.name == name for tool in offered):
-            return str(name)
-        raise bad_request("tool_choice", f"tool_choice names {name!r:.60}, which is no tool of this request")
-    if given in ("auto", "required", "none"):
-        return str(given)
+        return "auto", None
+    if isinstance(given, str) and given in _MODES:
+        return given, None
+    if isinstance(given, dict) and given.get("type") == "function":
+        if (name := _name_in(given)) is not None:
+            chosen = _known((name,), offered)
+            return ("required", chosen) if name in _MODES else (name, None)
+    elif isinstance(given, dict) and given.get("type") == "allowed_tools":
+        inner = given["allowed_tools"] if isinstance(given.get("allowed_tools"), dict) else given
+        listed, mode = inner.get("tools"), inner.get("mode", "auto")
+        names = [_name_in(one) for one in listed] if isinstance(listed, list) else []
+        if not names or None in names or mode not in ("auto", "required"):
+            raise bad_request(
+                "tool_choice",
+                'tool_choice of the type "allowed_tools" has {"mode": "auto" or "required", "tools": '
+                '[{"type": "function", "function": {"name": ...}}]}',
+            )
+        return mode, _known(names, offered)
+    meant = {tool.name: f'{{"type": "function", "function": {{"name": "{tool.name}"}}}}' for tool in offered}
+    near = {"any": '"required"', **meant}.get(given) if isinstance(given, str) else None
+    hint = f". Did you mean {near}?" if near else ""
     raise bad_request(
         "tool_choice",
         f'tool_choice is {given!r:.80}; it is "auto", "required", "none" or '
-        '{"type": "function", "function": {"name": ...}}',
+        f'{{"type": "function", "function": {{"name": ...}}}}{hint}',
     )
+
+
+def _name_in(choice: Any) -> Any:
+    """The name of a tool in a choice, which some clients write without "function" around it."""
+    inner = choice.get("function", choice) if isinstance(choice, dict) else None
+    return inner.get("name") if isinstance(inner, dict) else None
+
+
+def _known(names: Iterable[Any], offered: tuple[Tool, ...]) -> frozenset[str]:
+    there = frozenset(tool.name for tool in offered)
+    for name in names:
+        if not isinstance(name, str) or name not in there:
+            raise bad_request(
+                "tool_choice", f"tool_choice names {name!r:.60}, which is no tool of this request"
+            )
+    return frozenset(names)

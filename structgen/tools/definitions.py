@@ -139,6 +139,11 @@ def read_tool(given: Any, where: str = "tool") -> Tool:
     inner = given.get("function", given)
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise ConstraintError("it has no name", where=where, hint=_FORM)
+    described = inner.get("description")
+    if not isinstance(described, str | None):
+        raise ConstraintError(
+            f"its description is {with_kind(described)}, not a text", where=where, hint=_FORM
+        )
     if "parameters" not in inner and (strange := [str(key) for key in inner if key not in _KEYS]):
         raise ConstraintError(
             f"it has no parameters, but {', '.join(map(repr, strange[:4]))}",
@@ -160,7 +165,7 @@ def read_tool(given: Any, where: str = "tool") -> Tool:
     name = _checked_name(inner["name"], where)
     parameters = _closed(described, name)
     check_can_be_called(parameters, name)
-    return Tool(name, str(inner.get("description") or ""), parameters, None, dict(described))
+    return Tool(name, inner.get("description") or "", parameters, None, dict(described))
 
 
 def _of_function(function: Callable[..., Any]) -> Tool:
@@ -229,7 +234,8 @@ def _check_values(schema: Mapping[str, Any], name: str) -> None:
 
 
 def _are_types(kinds: object) -> bool:
-    return all(one in TYPES or one == "integer" for one in (kinds if isinstance(kinds, list) else [kinds]))
+    listed = kinds if isinstance(kinds, list) else [kinds]
+    return all(isinstance(one, str) and (one in TYPES or one == "integer") for one in listed)
 
 
 def _checked_name(name: str, where: str) -> str:

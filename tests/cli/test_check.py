@@ -57,7 +57,7 @@ def test_only_problems(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["check", *option, '{"type": "string", "maxLenght": 3}']) == 0
         out = capsys.readouterr().out
         assert "#/type" not in out and "#/maxLenght" in out
-        assert "1 exact keyword and annotations not shown; --all shows them" in out
+        assert "(not shown: 1 exact keyword; --all shows everything)" in out
     assert main(["check", "--all", "--problems", "{}"]) == 2
 
 
@@ -194,3 +194,8 @@ def test_the_caret_stands_under_the_fault(
     assert told.endswith(f"line 3, column {column + 1}")
     assert shown.endswith(line)
     assert caret.index("^") - shown.index(line) == column
+
+
+def test_hints_name_options_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", '{"type": "object", "properties": {"a": true}}']) == 0
+    assert "--closed closes it" in capsys.readouterr().out

@@ -89,7 +89,7 @@ def test_a_budget_that_no_text_fits_is_an_error(model: ByteModel, capsys: pytest
 
 def test_free_text_that_was_cut_off_is_told(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "x", "--max-tokens", "1", "--seed", "2"]) == 0
-    assert "structgen: cut off after 1 tokens (--max-tokens)" in capsys.readouterr().err
+    assert "structgen: cut off after 1 token (--max-tokens)" in capsys.readouterr().err
 
 
 def test_closing_within_the_budget(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,12 @@ def test_closing_within_the_budget(model: ByteModel, capsys: pytest.CaptureFixtu
     ("arguments", "said"),
     [
         (["--temperature", "-1", "--choice", "a"], "temperature"),
-        (["--top-p", "2", "--choice", "a"], "top_p"),
+        (["--top-p", "2", "--choice", "a"], "--top-p is 2.0; it must be"),
+        (["--max-tokens", "few"], "argument --max-tokens: 'few' is not a whole number"),
+        (["--temperature", "hot"], "argument --temperature: 'hot' is not a number"),
+        (["--attempts", "0"], "--attempts is 0; it must be"),
+        (["--comments"], "--comments can only be given with --grammar"),
+        (["--grammar", "json", "--no-parameters"], "has no parameter 'parameters'"),
         (["--schema", '{"type": "strnig"}'], "#/type"),
         (["--regex", "(?P<x>a)(?P=x)"], "position"),
         (["--schema", "{}", "--regex", "a"], "cannot be given together"),
@@ -129,3 +134,29 @@ def test_a_model_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("transformers")
     assert main(["generate", "x", "--model", "/no/such/model", "--choice", "a"]) == 2
     assert "/no/such/model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_attempts(stream: list[str], model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["generate", "x", "--regex", "a|[bc]{50}", "--max-tokens", "5", "--seed", "1", *stream]
+    assert main([*arguments, "--attempts", "40"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-1] == "a" and captured.err == ""
+    assert len(model.prompts) > 1 and "cut off" in str(model.prompts[-1])
+
+
+def test_types_of_one_object_are_described_by_default(
+    model: ByteModel, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cli_models.py").write_text(
+        "import pydantic\nclass Person(pydantic.BaseModel):\n    ok: bool = pydantic.Field(description='kind')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for flags, is_described in (([], True), (["--no-describe"], False), (["--describe", "--stream"], True)):
+        assert main(["generate", "x", "--type", "cli_models:Person", *flags, "--seed", "1"]) == 0
+        assert ("kind" in model.prompts[-1]) is is_described, flags
+
+
+def test_only_one_thing_comes_from_standard_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "-", "--schema", "-"]) == 2
+    assert "cannot both come from standard input" in capsys.readouterr().err

@@ -142,3 +142,18 @@ def test_examples_are_texts_of_the_grammar(name: str, capsys: pytest.CaptureFixt
 def test_what_cannot_be_asked(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "text", "status"),
+    [
+        (["--start", "select"], "SELECT ?1", 1),
+        (["--start", "select", "--parameters"], "SELECT ?1", 0),
+        (["--start", "select", "--comments"], "SELECT 1 -- one", 0),
+        (["--start", "select"], "SELECT 1 -- one", 1),
+        (["--start", "select", "--functions", ""], "SELECT abs(1)", 1),
+        (["--start", "select", "--functions", "abs"], "SELECT abs(1)", 0),
+    ],
+)
+def test_switches_of_the_shelf(flags: list[str], text: str, status: int) -> None:
+    assert main(["explain", "--grammar", "sql", *flags, text]) == status

@@ -159,3 +159,38 @@ def test_ctrl_c_is_one_line(command: list[str], tmp_path: Path) -> None:
         out, error = process.communicate(timeout=300)
     told = [line for line in error.splitlines() if "loading" not in line]
     assert (process.returncode, told, out) == (130, ["structgen: interrupted"], "")
+
+
+def test_without_a_command_the_commands_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "give a command: generate, serve, check" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["explain", "--type", "cli_ends:X", "1"], "importing 'cli_ends' raised SystemExit: 3"),
+        (["explain", "--regex", "a", "@"], "@ names no file"),
+        (["check", "cli_bytes"], "Is it the right file?"),
+        (["check", "--lark", "cli_empty"], "Name the rule to start from: --start RULE"),
+        (["check", "\udcc3"], "No such file"),
+        (["explain", "--regex", "a", "\udcc3"], "Character"),
+        (["example", "true", "--count", "many"], "'many' is not a whole number"),
+        (["mask", "true", "x"], "unexpected arguments: x"),
+    ],
+)
+def test_odd_arguments_are_one_message(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "cli_ends.py").write_text("raise SystemExit(3)")
+    (tmp_path / "cli_bytes").write_bytes(b"\xff\xfe")
+    (tmp_path / "cli_empty").write_text("")
+    assert main(arguments) in (1, 2)
+    captured = capsys.readouterr()
+    assert said in captured.out + captured.err and "Traceback" not in captured.err

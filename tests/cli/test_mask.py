@@ -140,3 +140,19 @@ def test_a_page_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFix
     file = tmp_path / "no" / "folder.html"
     assert main(["mask", *BYTES, "--regex", "a", "--html", str(file)]) == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+def test_parts_of_characters_are_shown_as_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mask", *BYTES, "--regex", "é+"]) == 0
+    assert "195  '\\xc3'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("prefix", ["1x", "\udcc3"])
+def test_a_prefix_that_leaves_the_constraint_is_named(
+    prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mask", *BYTES, '{"type": "integer"}', "--prefix", prefix]) == 1
+    captured = capsys.readouterr()
+    assert (
+        captured.out == "" and "no text of the constraint begins with the --prefix\nCharacter" in captured.err
+    )

@@ -192,3 +192,12 @@ def test_a_place_is_drawn_in_blocks_as_at_once() -> None:
                 place == wanted
                 or abs(float(uniform) * cumulative[-1] - cumulative[min(place, wanted)]) < 1e-9
             )
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 50])
+def test_the_most_probable_tokens(count: int) -> None:
+    logits = np.array([1.0, 5.0, -np.inf, 5.0, 2.0, 0.5, 9.0], dtype=np.float32)  # the last one is padding
+    law = StepLaw(logits, np.array([2]), SamplingOptions(temperature=3.0))
+    found = law.most_probable(count, 6)
+    assert [token for token, _ in found] == [1, 3, 4, 0, 5, 2][:count]
+    assert [score for _, score in found] == [law.logprob(token) for token, _ in found]

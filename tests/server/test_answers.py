@@ -14,13 +14,16 @@ import pytest
 
 openai = pytest.importorskip("openai")
 
+import structgen as sg  # noqa: E402
 from structgen.errors import OptionError  # noqa: E402
 from structgen.server.errors import ApiError  # noqa: E402
 from structgen.server.fields import Fields  # noqa: E402
+from structgen.server.protocol import read_request  # noqa: E402
 from structgen.server.settings import ServerSettings  # noqa: E402
 from structgen.server.thinking import ChatTemplate, Thinking, read_thinking, read_variables  # noqa: E402
+from structgen.serving.requests import constraint_of  # noqa: E402
 
-from .conftest import KEY, Running  # noqa: E402
+from .conftest import KEY, NAME, Running  # noqa: E402
 from .test_requests import CLOCK, WEATHER, as_schema, ask, joined  # noqa: E402
 
 COLOUR = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]}
@@ -96,6 +99,25 @@ def test_objects_are_closed_by_default(client: Any) -> None:
         assert any(text.startswith('{"a": 1, ') for text in texts(**options)), options
 
 
+@pytest.mark.parametrize("closes", [True, False, None])
+@pytest.mark.parametrize("key", ["guided_json", "structured_outputs", "response_format"])
+def test_which_objects_are_closed(model: Any, key: str, closes: bool | None) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    asked_for = {
+        "guided_json": schema,
+        "structured_outputs": {"json": schema},
+        "response_format": as_schema(schema),
+    }
+    body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], key: asked_for[key]}
+    own = {"structgen": {"closed": closes}}
+    asked = read_request({**body, **own}, "chat", ServerSettings(), ChatTemplate(model))
+    compiled = asked.compiled()
+    assert compiled is not None
+    matcher = sg.Matcher(constraint_of(*compiled), sg.Vocabulary.of_bytes())
+    is_closed = key == "response_format" if closes is None else closes
+    assert matcher.explain('{"a": 1, "b": 2}').ok is not is_closed
+
+
 # -- reasoning
 
 CHATML = (
@@ -164,6 +186,8 @@ def test_variables_of_the_template(model: Any, name: str, body: Any, variables: 
         ({"chat_template_kwargs": 5}, "not an object"),
         ({"chat_template_kwargs": {"enable_thinkin": True}}, "Did you mean 'enable_thinking'"),
         ({"chat_template_kwargs": {"messages": "x"}}, "no variable 'messages'"),
+        ({"chat_template_kwargs": {"assistant": True}}, "no variable 'assistant'"),  # a word of the template
+        ({"chat_template_kwargs": {"raise_exception": True}}, "no variable 'raise_exception'"),
         ({"chat_template_kwargs": {"chat_template": "{{ 1 }}"}}, "no variable 'chat_template'"),
         ({"chat_template_kwargs": {"enable_thinking": "<|im_end|>"}}, "a text of a few words"),
         ({"chat_template_kwargs": {"enable_thinking": [1]}}, "a text of a few words"),
@@ -172,6 +196,23 @@ def test_variables_of_the_template(model: Any, name: str, body: Any, variables: 
 def test_variables_that_are_refused(model: Any, body: Any, told: str) -> None:
     with pytest.raises(ApiError, match=told):
         variables_of(ChatTemplate(with_template(model, TEMPLATES["decides"])), **body)
+
+
+@pytest.mark.parametrize("name", ["decides", "opens"])
+def test_reasoning_before_free_text_is_bounded(model: Any, name: str) -> None:
+    template = ChatTemplate(with_template(model, TEMPLATES[name]))
+    body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], "structgen": {"max_reasoning": 5}}
+    asked = read_request(body, "chat", ServerSettings(), template)
+    compiled = asked.compiled()
+    assert compiled is not None
+    begin = "<think>" if name == "decides" else ""
+    constraint = constraint_of(*compiled)
+    for text, is_right in (
+        (f"{begin}12345</think>Yes.", True),
+        (f"{begin}123456</think>Yes.", False),
+        ("Yes, it is.", name == "decides"),
+    ):
+        assert sg.Matcher(constraint, sg.Vocabulary.of_bytes()).explain(text).ok is is_right, text
 
 
 def test_requests_override_what_the_template_says(model: Any) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 pytest.importorskip("fastapi")
 
+import structgen as sg
 from structgen._core import LimitError
 from structgen.constraints.failures import limit_exceeded
-from structgen.errors import GenerationError, LimitExceeded, SchemaInvalid
-from structgen.server.errors import ShuttingDown, failed, of_error
+from structgen.errors import GenerationError, LimitExceeded, SchemaInvalid, StructgenError
+from structgen.sampling.samplers import sampler_of
+from structgen.server.errors import ShuttingDown, failed, message_of, of_error
 
 
 @pytest.mark.parametrize(
@@ -56,3 +60,24 @@ def test_limits_of_the_core_have_hints_for_clients() -> None:
     for name in ("call_steps", "mask_steps", "call_seconds"):
         error = limit_exceeded(LimitError(f"it takes too much (limit {name})"))
         assert failed(error).message.endswith("\nSend a smaller or simpler one.")
+
+
+@pytest.mark.parametrize(
+    ("make", "hint"),
+    [
+        (
+            lambda: sg.json_schema({"$ref": "http://example.com/a"}),
+            "Put it into $defs; documents are never fetched.",
+        ),
+        (lambda: sg.grammar("nothing"), "For one of your own, send its text."),
+        (lambda: sampler_of("nothing"), "smc, mh."),
+        (lambda: sg.lark('a: "x"'), "Call the first rule start (Lark) or root (GBNF, EBNF)."),
+    ],
+    ids=["schema", "shelf", "sampler", "lark"],
+)
+def test_hints_that_name_python_are_put_into_words_of_requests(make: Callable[[], object], hint: str) -> None:
+    with pytest.raises(StructgenError) as caught:
+        make()
+    told = message_of(caught.value)
+    assert told.endswith(hint), told
+    assert "sg." not in told and "=..." not in told

@@ -12,7 +12,7 @@ from structgen.server.errors import ApiError
 from structgen.server.fields import Fields
 from structgen.server.messages import read_messages
 from structgen.server.settings import ServerSettings
-from structgen.server.tool_fields import read_tools_asked
+from structgen.server.tool_fields import read_tool_format, read_tools_asked
 from structgen.tools import FORMATS
 
 CLOCK = {"type": "function", "function": {"name": "clock"}}
@@ -20,10 +20,11 @@ CLOCK = {"type": "function", "function": {"name": "clock"}}
 
 def read(*messages: Any, format: str | None = None) -> list[dict[str, Any]]:
     fields = Fields({"messages": list(messages), **({"tools": [CLOCK]} if format else {})})
-    tools = read_tools_asked(fields, None, ServerSettings(tool_format=format)) if format else None
+    chosen = read_tool_format(None, ServerSettings(tool_format=format or "hermes"))
+    tools = read_tools_asked(fields, None, chosen)
     if tools is not None:
         tools.described = False
-    return read_messages(fields, tools)
+    return read_messages(fields, tools, chosen)
 
 
 def call(arguments: Any, **more: Any) -> dict[str, Any]:
@@ -133,6 +134,43 @@ def test_the_older_form_of_calls() -> None:
         format="mistral",
     )
     assert '"clock"' in called["content"] and told == {"role": "tool", "content": "noon"}
+
+
+def test_earlier_calls_are_shown_in_the_models_form_where_none_may_follow() -> None:
+    chosen = read_tool_format(None, ServerSettings(tool_format="mistral"))
+    (message,) = read_messages(Fields({"messages": [call("{}")]}), None, chosen)
+    assert message["content"].startswith("[TOOL_CALLS]"), message
+
+
+def choices(choice: Any, *names: str, **fields: Any) -> dict[str, Any]:
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    read = Fields({"tools": tools, "tool_choice": choice, **fields})
+    asked = read_tools_asked(read, None, FORMATS["hermes"])
+    return (
+        {}
+        if asked is None
+        else {**asked.spec, "tools": [one["function"]["name"] for one in asked.spec["tools"]]}
+    )
+
+
+def test_which_tools_may_be_called() -> None:
+    named = {"type": "function", "function": {"name": "b"}}
+    assert choices("none", "a") == {}
+    assert choices(named, "a", "b")["tool_choice"] == "b"
+    assert choices({"type": "function", "name": "b"}, "a", "b")["tool_choice"] == "b"
+    for mode in ("auto", "required"):
+        inner = {"mode": mode, "tools": [named]}
+        for allowed in (
+            {"type": "allowed_tools", "allowed_tools": inner},
+            {"type": "allowed_tools", **inner},
+        ):
+            assert choices(allowed, "a", "b") == {"tools": ["b"], "format": "hermes", "tool_choice": mode}
+
+
+@pytest.mark.parametrize("name", ["none", "auto", "required"])
+def test_tools_that_are_called_as_modes_are(name: str) -> None:
+    chosen = choices({"type": "function", "function": {"name": name}}, "a", name)
+    assert chosen["tools"] == [name] and chosen["tool_choice"] == "required" and chosen["parallel"] is False
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def chat(**fields: Any) -> dict[str, Any]:
     return {"model": NAME, "messages": MESSAGES, "max_tokens": 4, **fields}
 
 
+TOOL = {"type": "function", "function": {"name": "f"}}
 DEEP: Any = {"type": "object"}
 for _ in range(250):
     DEEP = {"not": DEEP}
@@ -54,12 +55,24 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
     ({"max_tokens": 0}, "max_tokens", "0"),
     ({"max_tokens": 10**6}, "max_tokens", "4096"),
     ({"n": 99}, "n", "99"),
-    ({"top_logprobs": 3}, "top_logprobs", "scored"),
+    ({"top_logprobs": 3}, "top_logprobs", "needs logprobs=true"),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "from 0 to 20"),
+    ({"logprobs": 3}, "logprobs", "true or false"),
     ({"stream": "yes"}, "stream", "true or false"),
     ({"stream_options": {"include_usage": True}}, "stream_options", "stream=true"),
-    ({"functions": []}, "functions", "not supported"),
+    ({"functions": [TOOL["function"]]}, "functions", "write tools"),
+    ({"function_call": "auto"}, "function_call", "write tool_choice"),
+    ({"use_beam_search": True}, "use_beam_search", "structgen.sampler"),
+    ({"continue_final_message": True}, "continue_final_message", "message of its own"),
     ({"messages": []}, "messages", "not empty"),
     ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role", "wizard"),
+    ({"messages": [{"role": ["user"], "content": "x"}]}, "messages[0].role", "one of developer"),
+    ({"messages": [{"role": {}, "content": "x"}]}, "messages[0].role", "one of developer"),
+    ({"messages": [{"role": "human", "content": "x"}]}, "messages[0].role", "Did you mean user?"),
+    ({"messages": [{"role": "System", "content": "x"}]}, "messages[0].role", "Did you mean system?"),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0]", "no text"),
+    ({"seed": 1 << 64}, "seed", "to 18446744073709551615"),
+    ({"top_p": 1.5}, "top_p", "from 0 to 1"),
     (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
         "messages[0].content[0]",
@@ -118,6 +131,15 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
     ({"guided_regex": "a", "response_format": {"type": "json_object"}}, "guided_regex", "one constraint"),
     ({"guided_regex": "a", "stop": "b"}, "stop", "cannot be combined"),
     ({"tools": [{"type": "function"}]}, "tools", "name"),
+    *(
+        ({"tools": [{"type": "function", "function": {"name": "f", **wrong}}]}, "tools", said)
+        for wrong, said in (
+            ({"parameters": {"type": {"a": 1}}}, "#/type"),
+            ({"parameters": {"type": [["object"]]}}, "#/type"),
+            ({"parameters": "x"}, "not a schema"),
+            ({"description": 5}, "not a text"),
+        )
+    ),
     ({"tool_choice": "required"}, "tool_choice", "no tools"),
     (
         {
@@ -127,7 +149,26 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
         "tool_choice",
         "'g'",
     ),
+    ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice", 'Did you mean "required"?'),
+    ({"tools": [TOOL], "tool_choice": "f"}, "tool_choice", 'Did you mean {"type": "function"'),
+    ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {}}}, "tool_choice", "it is"),
+    ({"tools": [TOOL], "tool_choice": {"type": "allowed_tools"}}, "tool_choice", '"mode"'),
+    (
+        {
+            "tools": [TOOL],
+            "tool_choice": {"type": "allowed_tools", "allowed_tools": {"tools": [{"name": "g"}]}},
+        },
+        "tool_choice",
+        "'g'",
+    ),
     ({"structgen": {"sampler": "magic"}}, "structgen.sampler", "magic"),
+    ({"structgen": {"grammar": {"name": "sql", "tables": 5}}}, "structgen.grammar", "list of names"),
+    ({"structgen": {"plan": {"actions": {"go": 5}, "formulas": []}}}, "structgen.plan", "values 5"),
+    (
+        {"structgen": {"plan": {"actions": {"go": {"to": None}}, "formulas": []}}},
+        "structgen.plan",
+        "values None",
+    ),
     ({"structgen": {"sampler": {"name": "smc", "critic": "x"}}}, "structgen.sampler.critic", "critic"),
     (
         {"structgen": {"sampler": {"name": "smc", "particles": 10**6}}},
@@ -136,6 +177,7 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
     ),
     ({"structgen": {"sampler": "smc"}, "stream": True}, "stream", "sampler"),
     ({"structgen": {"ltl": "F a"}}, "structgen.ltl", "tools"),
+    ({"structgen": {"seed": 1}, "seed": 2}, "structgen.seed", "differ"),
     ({"structgen": {"grammar": {"name": "sqll"}}}, "structgen.grammar", "sql"),
     ({"structgen": {"plan": {"actions": {"go": None}, "formulas": ["F fly"]}}}, "structgen.plan", "fly"),
     ({"structgen": {"spell": 1}}, "structgen.spell", "not supported"),
@@ -233,6 +275,23 @@ def test_what_openai_raises(server: Running, client: Any) -> None:
         assert other.models.list()
     with pytest.raises(openai.AuthenticationError), server.client("no") as stranger:
         stranger.models.list()
+
+
+def test_who_hangs_up_in_the_middle_of_a_request_is_no_error(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Length: 500\r\n"
+
+    def counted(status: int) -> list[str]:
+        return [
+            line for line in fetched(f"{server.url}/metrics").splitlines() if f'status="{status}"' in line
+        ]
+
+    hung_up, failed = counted(499), counted(500)
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(f'{head}\r\n{{"model": '.encode())
+    until(lambda: counted(499) != hung_up)
+    assert counted(500) == failed and not caplog.records
 
 
 def test_limits_on_size(server: Running) -> None:

@@ -244,6 +244,31 @@ def test_logprobs_of_chats(client: Any) -> None:
     assert all(one.logprob <= 0 for one in scored)
 
 
+def test_the_most_probable_tokens_in_each_place(client: Any) -> None:
+    """Forced tokens and drawn ones, whole and as a stream; at temperature 0 what is drawn freely is the first."""
+    options = {"logprobs": True, "top_logprobs": 3, "max_tokens": 12, "temperature": 0.0}
+    schema = as_schema({"const": {"a": [1, 2]}})
+    for more in ({}, {"response_format": schema}):
+        answer = ask(client, **options, **more)
+        scored = answer.choices[0].logprobs.content
+        assert scored and all(len(one.top_logprobs) == 3 for one in scored)
+        for one in scored:
+            tops = [each.logprob for each in one.top_logprobs]
+            assert tops == sorted(tops, reverse=True) and one.logprob <= tops[0] + 1e-6
+            if not more:
+                assert one.top_logprobs[0].token == one.token and one.top_logprobs[0].logprob == one.logprob
+        parts = [part.choices[0] for part in ask(client, stream=True, **options, **more) if part.choices]
+        (streamed,) = [part.logprobs for part in parts if part.logprobs]
+        assert [one.token for one in streamed.content] == [one.token for one in scored]
+        assert all(len(one.top_logprobs) == 3 for one in streamed.content)
+    legacy = client.completions.create(
+        model=NAME, prompt="Once upon a", max_tokens=3, temperature=0, logprobs=2
+    )
+    found = legacy.choices[0].logprobs
+    assert [max(one, key=one.get) for one in found.top_logprobs] == found.tokens
+    assert all(len(one) == 2 for one in found.top_logprobs)
+
+
 # -- tools
 
 

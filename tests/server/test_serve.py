@@ -174,10 +174,16 @@ def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--max-rows", "0"], "max_rows is 0"),
+        (["--max-rows", "0"], "--max-rows is 0; it must be a whole number above 0"),
+        (["--drain-seconds", "nan"], "--drain-seconds is nan; it must be a number of 0 or more"),
+        (["--drain-seconds", "inf"], "--drain-seconds is inf"),
+        (["--max-lanes", "0"], "--max-lanes is 0"),
+        (["--compile-seconds", "nan"], "--compile-seconds is nan"),
+        (["--port", "99999"], "cannot listen on 127.0.0.1:99999"),
+        (["--max-rows", "few"], "'few' is not a whole number"),
         (["--tool-format", "klingon"], "klingon"),
         (["--api-key", " "], "key is empty"),
-        (["--request-seconds", "-1"], "request_seconds"),
+        (["--request-seconds", "-1"], "--request-seconds is -1.0; it must be a number above 0"),
     ],
 )
 def test_bad_options_are_told(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

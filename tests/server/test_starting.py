@@ -1,0 +1,61 @@
+"""The server that is started from Python."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+openai = pytest.importorskip("openai")
+pytest.importorskip("uvicorn")
+
+import structgen as sg  # noqa: E402
+from structgen.errors import ModelError, OptionError  # noqa: E402
+from structgen.server import serve, serving  # noqa: E402
+from structgen.serving import pool  # noqa: E402
+
+
+def test_a_block_that_serves(model: Any) -> None:
+    with serving(model, model_name="mine", api_keys=("k",), compilers=1) as url:
+        with openai.OpenAI(base_url=url, api_key="k", max_retries=0) as client:
+            answer = client.chat.completions.create(
+                model="mine",
+                messages=[{"role": "user", "content": "A colour?"}],
+                extra_body={"structured_outputs": {"choice": ["red", "blue"]}},
+            )
+        assert answer.choices[0].message.content in ("red", "blue")
+        with sg.connect(url, api_key="k") as remote:
+            assert remote.model == "mine"
+        port = int(url.rpartition(":")[2].partition("/")[0])
+    with socket.socket() as door:
+        assert door.connect_ex(("127.0.0.1", port)) != 0, "it has ended with the block"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"max_row": 3}, "Did you mean max_rows"),
+        ({"max_rows": 0}, "max_rows is 0"),
+        ({"port": 99_999}, "cannot listen"),
+        ({"host": "a..b"}, "cannot listen"),
+        ({"port": "8000x"}, "cannot listen"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_said_before_anything_starts(
+    model: Any, settings: dict[str, Any], said: str
+) -> None:
+    for start in (serve, lambda *args, **options: serving(*args, **options).__enter__()):
+        with pytest.raises(OptionError, match=said):
+            start(model, **settings)
+    with pytest.raises(OptionError, match="not a model"):
+        serve("model")
+
+
+def test_a_block_that_could_compile_nothing(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setattr(pool, "_COMMAND", [sys.executable, "-c", "raise SystemExit(1)"])
+    with pytest.raises(ModelError, match="cannot start"), serving(model):
+        pass
