@@ -17,7 +17,7 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import memory, skipped
+from tests import embedded, memory, skipped
 
 # Programs that `make programs` puts beside the packages: language servers from npm, and MONA.
 for _folder in ("npm/node_modules/.bin", "mona/bin"):
@@ -29,14 +29,48 @@ settings.register_profile("ci", settings.get_profile("default"), derandomize=Tru
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+memory.use_one_arena()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of modules that use the embedded model first; within both groups the order stays."""
+    items.sort(key=lambda item: not embedded.uses_embedded_model(item))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     memory.end_of_module(item, nextitem)
 
 
+_peaks: dict[str, tuple[int, int]] = {}
+"""Of each process that ran tests: the peak of its memory and by how much that is above the limit, in bytes."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    if peak := getattr(node, "workeroutput", {}).get("memory"):
+        _peaks[node.gateway.id] = tuple(peak)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which a process took more memory than tests may take."""
+    figures = memory.peak(), memory.excess()
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["memory"] = figures
+    elif not _peaks:
+        _peaks["this process"] = figures
+    if any(excess for _, excess in _peaks.values()) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """End with what was skipped, and how to get it."""
+    """End with the peaks of memory, and with what was skipped and how to get it."""
+    terminalreporter.section("memory")
+    for name, (peak, excess) in _peaks.items():
+        above = f", {excess >> 20} MB above the limit: see tests/memory.py" if excess else ""
+        terminalreporter.line(f"{name}: {peak >> 20} MB at its peak{above}")
     reports = terminalreporter.stats.get("skipped", [])
     reasons = [one.longrepr[2] for one in reports if isinstance(one.longrepr, tuple)]
     if reasons:

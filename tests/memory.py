@@ -2,6 +2,7 @@
 
 Why: module constants and cached helpers hold vocabularies, and the engine of a vocabulary holds the automata of every
 constraint that was compiled on it. Workers that run thousands of tests reached 2.5 GB by that alone.
+The embedded model is released after the last test that uses it (tests/embedded.py).
 Invariant: only what is built again on demand is released. Programs and matchers that are still in use keep the engine
 that made them.
 Cost: reading one file at the end of a module. A walk over all objects, 0.1 to 0.3 s, where memory has grown since the
@@ -11,15 +12,24 @@ last one.
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
+import os
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-__all__ = ["peak", "release", "resident"]
+from tests import embedded
+
+__all__ = ["excess", "forget_applications", "peak", "release", "resident", "use_one_arena"]
 
 _GROWTH = 64 << 20
 """Bytes that a process may grow by before memory is released."""
+
+LIMIT = 1536 << 20
+"""Bytes that a process of `make test` may have resident at its peak."""
 
 _base = 0
 
@@ -43,6 +53,22 @@ def peak() -> int:
     return _status("VmHWM:")
 
 
+def excess() -> int:
+    """Return by how many bytes the peak of this process is above the limit; 0 where other things than tests decide it.
+
+    These are sanitizers, torch for GPUs, and huge pages for all memory.
+    """
+    torch = sys.modules.get("torch")
+    if os.environ.get("LD_PRELOAD") or (torch is not None and torch.version.cuda is not None):
+        return 0
+    try:
+        if "[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+            return 0
+    except OSError:
+        pass
+    return max(0, peak() - LIMIT)
+
+
 def release() -> None:
     """Drop the compiled programs and engines of all vocabularies, and return free memory to the system."""
     from structgen import matcher
@@ -51,6 +77,7 @@ def release() -> None:
     matcher._programs.clear()
     if canvas := sys.modules.get("structgen.diffusion.canvas"):
         canvas._programs.clear()
+    forget_applications()
     for one in gc.get_objects():
         # subtle: not isinstance, which calls __class__ of proxies and lazy modules
         if type(one) is Vocabulary:
@@ -62,10 +89,37 @@ def release() -> None:
             trim(0)
 
 
+def forget_applications() -> None:
+    """Clear the caches in which FastAPI keeps the functions of each application, and with them its server: 10 MB."""
+    if fastapi := sys.modules.get("fastapi.dependencies.models"):
+        clear_caches(fastapi)
+
+
+def clear_caches(module: ModuleType) -> None:
+    """Clear the caches of the functions that a module defines."""
+    for one in list(vars(module).values()):
+        if type(one) is functools._lru_cache_wrapper and one.__module__ == module.__name__:
+            one.cache_clear()
+
+
+def use_one_arena() -> None:
+    """Let all threads allocate from one heap: with glibc each of them would hold free memory of its own."""
+    if sys.platform == "linux":
+        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+        if set_option is not None:
+            set_option(-8, 1)  # M_ARENA_MAX
+
+
 def end_of_module(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Release memory after the last test of a module, where it has grown."""
+    """Release memory after the last test of a module, where it has grown; the embedded model after its last test."""
     global _base
-    if nextitem is None or nextitem.path == item.path or resident() < _base + _GROWTH:
+    if nextitem is None or nextitem.path == item.path:
         return
-    release()
-    _base = resident()
+    last_of_model = embedded.uses_embedded_model(item) and not embedded.uses_embedded_model(nextitem)
+    if last_of_model:
+        embedded.release()
+    if last_of_model or resident() >= _base + _GROWTH:
+        if module := getattr(item, "module", None):
+            clear_caches(module)
+        release()
+        _base = resident()

@@ -18,6 +18,7 @@ pytest.importorskip("prometheus_client")
 openai = pytest.importorskip("openai")
 
 from structgen.server.settings import ServerSettings  # noqa: E402
+from tests import memory  # noqa: E402
 from tests.embedded import embedded_model, require_embedded_package  # noqa: E402
 
 require_embedded_package()
@@ -57,6 +58,7 @@ class Running:
         self._server.should_exit = True
         self._thread.join(30)
         assert not self._thread.is_alive()
+        memory.forget_applications()
 
 
 def fetched(url: str) -> str:
@@ -74,12 +76,12 @@ def until(holds: Any, seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def model() -> Any:
     return embedded_model()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(model: Any) -> Iterator[Running]:
     settings = ServerSettings(model_name=NAME, api_keys=("sk-other", KEY), max_rows=6, max_body=100_000)
     running = Running(model, settings)
@@ -87,7 +89,7 @@ def server(model: Any) -> Iterator[Running]:
     running.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client(server: Running) -> Iterator[Any]:
     with server.client() as made:
         yield made
