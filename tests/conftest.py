@@ -29,17 +29,17 @@ settings.register_profile("ci", settings.get_profile("default"), derandomize=Tru
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
-memory.use_one_arena()
+memory.hold_little_free_memory()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of modules that use the embedded model first; within both groups the order stays."""
-    items.sort(key=lambda item: not embedded.uses_embedded_model(item))
+    """Run the tests that use the embedded model first, those of the server before the others."""
+    items.sort(key=embedded.place_in_order)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    memory.end_of_module(item, nextitem)
+    memory.end_of_test(item, nextitem)
 
 
 _peaks: dict[str, tuple[int, int]] = {}

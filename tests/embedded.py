@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["embedded_model", "release", "require_embedded_package", "uses_embedded_model"]
+__all__ = ["embedded_model", "place_in_order", "release", "require_embedded_package", "uses_embedded_model"]
 
 
 def embedded_model() -> Any:
@@ -52,9 +52,17 @@ def _loaded() -> Any:
 
 def uses_embedded_model(item: pytest.Item) -> bool:
     """Return whether the test is in a module, or a folder with a `conftest`, that imports `embedded_model`."""
-    if "server" in item.path.parent.parts:  # its conftest
-        return True
-    return hasattr(getattr(item, "module", None), "embedded_model")
+    return place_in_order(item) < 2
+
+
+def place_in_order(item: pytest.Item) -> int:
+    """Return 0 for tests of the server, 1 for others that use the embedded model, 2 for those that do not.
+
+    The server takes the most memory beside the model, so it comes before the others load libraries that stay.
+    """
+    if item.path.parent.name == "server":  # its conftest imports the model
+        return 0
+    return 1 if hasattr(getattr(item, "module", None), "embedded_model") else 2
 
 
 def release() -> None:

@@ -5,8 +5,8 @@ constraint that was compiled on it. Workers that run thousands of tests reached 
 The embedded model is released after the last test that uses it (tests/embedded.py).
 Invariant: only what is built again on demand is released. Programs and matchers that are still in use keep the engine
 that made them.
-Cost: reading one file at the end of a module. A walk over all objects, 0.1 to 0.3 s, where memory has grown since the
-last one.
+Cost: reading one file at the end of a module, or of a test beside the model. A walk over all objects, 0.1 to 0.3 s,
+where memory has grown since the last one.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ import pytest
 
 from tests import embedded
 
-__all__ = ["excess", "forget_applications", "peak", "release", "resident", "use_one_arena"]
+__all__ = ["excess", "forget_applications", "hold_little_free_memory", "peak", "release", "resident"]
 
 _GROWTH = 64 << 20
-"""Bytes that a process may grow by before memory is released."""
+"""Bytes that a process may grow by before memory is released at the end of a module."""
+
+_GROWTH_BESIDE_MODEL = 32 << 20
+"""The same while the embedded model is in memory; then it is released at the end of any test."""
 
 LIMIT = 1536 << 20
 """Bytes that a process of `make test` may have resident at its peak."""
@@ -102,24 +105,29 @@ def clear_caches(module: ModuleType) -> None:
             one.cache_clear()
 
 
-def use_one_arena() -> None:
-    """Let all threads allocate from one heap: with glibc each of them would hold free memory of its own."""
+def hold_little_free_memory() -> None:
+    """Let glibc hold less free memory: one heap for all threads, and large blocks outside of it, wherever they end."""
     if sys.platform == "linux":
         set_option = getattr(ctypes.CDLL(None), "mallopt", None)
         if set_option is not None:
             set_option(-8, 1)  # M_ARENA_MAX
+            set_option(-3, 1 << 20)  # M_MMAP_THRESHOLD, which would grow to the largest block that was freed
 
 
-def end_of_module(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Release memory after the last test of a module, where it has grown; the embedded model after its last test."""
+def end_of_test(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Release memory where it has grown, after the last test of a module; the embedded model after its last test."""
     global _base
-    if nextitem is None or nextitem.path == item.path:
+    if nextitem is None:
         return
-    last_of_model = embedded.uses_embedded_model(item) and not embedded.uses_embedded_model(nextitem)
-    if last_of_model:
+    beside_model = embedded.uses_embedded_model(item)
+    end_of_module = nextitem.path != item.path
+    if not beside_model and not end_of_module:
+        return
+    end_of_model = beside_model and not embedded.uses_embedded_model(nextitem)
+    if end_of_model:
         embedded.release()
-    if last_of_model or resident() >= _base + _GROWTH:
-        if module := getattr(item, "module", None):
+    if end_of_model or resident() >= _base + (_GROWTH_BESIDE_MODEL if beside_model else _GROWTH):
+        if end_of_module and (module := getattr(item, "module", None)):
             clear_caches(module)
         release()
         _base = resident()
