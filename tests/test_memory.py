@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
 import structgen as sg
-from tests import memory
+from tests import conftest, embedded, memory
 from tests.core.small_vocabulary import byte_vocabulary
 
 
@@ -32,3 +38,57 @@ def test_programs_are_released() -> None:
 
 def test_memory_is_measured() -> None:
     assert 0 <= memory.resident() <= memory.peak()
+
+
+def test_only_caches_of_the_module_itself_are_cleared() -> None:
+    @functools.cache
+    def own() -> object:
+        return object()
+
+    @functools.cache
+    def imported() -> object:
+        return object()
+
+    module = ModuleType("a_module")
+    own.__module__ = module.__name__
+    module.own, module.imported = own, imported  # type: ignore[attr-defined]
+    first = own(), imported()
+    memory.clear_caches(module)
+    assert own() is not first[0] and imported() is first[1]
+
+
+@pytest.mark.parametrize(
+    ("excess", "before", "after"),
+    [
+        (0, pytest.ExitCode.OK, pytest.ExitCode.OK),
+        (1, pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED),
+        (1, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERRUPTED),
+    ],
+)
+def test_a_run_above_the_limit_fails(
+    excess: int, before: pytest.ExitCode, after: pytest.ExitCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conftest, "_peaks", {})
+    for peak in (100, 200):
+        worker = SimpleNamespace(
+            gateway=SimpleNamespace(id=f"gw{peak}"), workeroutput={"memory": [peak, excess]}
+        )
+        conftest.pytest_testnodedown(worker)
+    session: Any = SimpleNamespace(config=SimpleNamespace(), exitstatus=before)
+    conftest.pytest_sessionfinish(session)
+    assert session.exitstatus == after
+    written: list[str] = []
+    conftest.pytest_terminal_summary(SimpleNamespace(stats={}, section=written.append, line=written.append))
+    assert len(written) == 3 and ("above the limit" in written[-1]) == bool(excess)
+
+
+def test_a_worker_reports_its_peak() -> None:
+    session: Any = SimpleNamespace(config=SimpleNamespace(workeroutput={}), exitstatus=pytest.ExitCode.OK)
+    conftest.pytest_sessionfinish(session)
+    peak, excess = session.config.workeroutput["memory"]
+    assert 0 <= excess <= peak <= memory.peak()
+
+
+def test_tests_of_the_embedded_model_come_first(request: pytest.FixtureRequest) -> None:
+    order = [embedded.place_in_order(item) for item in request.session.items]
+    assert order == sorted(order) and embedded.place_in_order(request.node) == 2
