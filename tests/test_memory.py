@@ -40,6 +40,15 @@ def test_memory_is_measured() -> None:
     assert 0 <= memory.resident() <= memory.peak()
 
 
+IMPORTED = sg.Vocabulary.of_bytes()
+
+
+def test_engines_of_vocabularies_that_modules_made_are_released() -> None:
+    engine = IMPORTED.engine
+    memory.release()
+    assert IMPORTED.engine is not engine
+
+
 def test_only_caches_of_the_module_itself_are_cleared() -> None:
     @functools.cache
     def own() -> object:
@@ -91,4 +100,4 @@ def test_a_worker_reports_its_peak() -> None:
 
 def test_tests_of_the_embedded_model_come_first(request: pytest.FixtureRequest) -> None:
     order = [embedded.place_in_order(item) for item in request.session.items]
-    assert order == sorted(order) and embedded.place_in_order(request.node) == 2
+    assert order == sorted(order) and embedded.place_in_order(request.node) == 3
