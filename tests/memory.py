@@ -42,7 +42,7 @@ _GROWTH_BESIDE_MODEL = 32 << 20
 """The same while the embedded model is in memory; then it is released at the end of any test."""
 
 LIMIT = 1536 << 20
-"""Bytes that a process of `make test` may have resident at its peak."""
+"""Bytes that a process of `make test` should have resident at most; the summary of a run says where it has more."""
 
 _base = 0
 _frozen: list[weakref.ref[Any]] = []
