@@ -17,7 +17,7 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import memory, skipped
+from tests import embedded, memory, skipped
 
 # Programs that `make programs` puts beside the packages: language servers from npm, and MONA.
 for _folder in ("npm/node_modules/.bin", "mona/bin"):
@@ -29,14 +29,50 @@ settings.register_profile("ci", settings.get_profile("default"), derandomize=Tru
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+memory.hold_little_free_memory()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests that use the embedded model first, those of the server before the others."""
+    items.sort(key=embedded.place_in_order)
+
+
+def pytest_collection_finish() -> None:
+    memory.freeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    memory.end_of_module(item, nextitem)
+    memory.end_of_test(item, nextitem)
+
+
+_peaks: dict[str, tuple[int, int]] = {}
+"""Of each process that ran tests: the peak of its memory and by how much that is above the limit, in bytes."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    if peak := getattr(node, "workeroutput", {}).get("memory"):
+        _peaks[node.gateway.id] = tuple(peak)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Record the peak of each process that ran tests, for the summary."""
+    figures = memory.peak(), memory.excess()
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["memory"] = figures
+    elif not _peaks:
+        _peaks["this process"] = figures
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """End with what was skipped, and how to get it."""
+    """End with the peaks of memory, and with what was skipped and how to get it."""
+    terminalreporter.section("memory")
+    for name, (peak, excess) in _peaks.items():
+        above = f", {excess >> 20} MB above the limit: see tests/memory.py" if excess else ""
+        terminalreporter.line(f"{name}: {peak >> 20} MB at its peak{above}")
     reports = terminalreporter.stats.get("skipped", [])
     reasons = [one.longrepr[2] for one in reports if isinstance(one.longrepr, tuple)]
     if reasons:

