@@ -145,6 +145,8 @@ def end_of_test(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     if not beside_model and not end_of_module:
         return
     end_of_model = beside_model and not embedded.uses_embedded_model(nextitem)
+    if beside_model and end_of_module and (module := getattr(item, "module", None)):
+        clear_caches(module)  # they hold the model
     if end_of_model:
         embedded.release()
     if end_of_model or resident() >= _base + (_GROWTH_BESIDE_MODEL if beside_model else _GROWTH):
