@@ -163,7 +163,7 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
     ),
     ({"structgen": {"sampler": "magic"}}, "structgen.sampler", "magic"),
     ({"structgen": {"grammar": {"name": "sql", "tables": 5}}}, "structgen.grammar", "list of names"),
-    ({"structgen": {"plan": {"actions": {"go": 5}, "formulas": []}}}, "structgen.plan", "values 5"),
+    ({"structgen": {"plan": {"actions": {"go": 5}, "formulas": []}}}, "structgen.plan", "the parameters 5"),
     (
         {"structgen": {"plan": {"actions": {"go": {"to": None}}, "formulas": []}}},
         "structgen.plan",
