@@ -11,12 +11,14 @@ time, a walk over the objects that tests made, at most 0.3 s.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import gc
 import os
 import sys
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +32,7 @@ __all__ = [
     "forget_applications",
     "freeze",
     "hold_little_free_memory",
+    "names_of_a_program",
     "peak",
     "release",
     "resident",
@@ -119,6 +122,19 @@ def forget_applications() -> None:
         clear_caches(fastapi)
 
 
+@contextlib.contextmanager
+def names_of_a_program() -> Iterator[dict[str, object]]:
+    """Give the global names of a program that `exec` runs, and clear them after it.
+
+    Libraries keep the classes that a program defines, their methods keep its globals, and among these is its model.
+    """
+    names: dict[str, object] = {"__name__": "__main__"}
+    try:
+        yield names
+    finally:
+        names.clear()
+
+
 def clear_caches(module: ModuleType) -> None:
     """Clear the caches of the functions that a module defines."""
     for one in list(vars(module).values()):
@@ -140,11 +156,11 @@ def end_of_test(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     global _base
     if nextitem is None:
         return
-    beside_model = embedded.uses_embedded_model(item)
+    beside_model = bool(embedded.model_of(item))
     end_of_module = nextitem.path != item.path
     if not beside_model and not end_of_module:
         return
-    end_of_model = beside_model and not embedded.uses_embedded_model(nextitem)
+    end_of_model = beside_model and embedded.model_of(nextitem) != embedded.model_of(item)
     if beside_model and end_of_module and (module := getattr(item, "module", None)):
         clear_caches(module)  # they hold the model
     if end_of_model:

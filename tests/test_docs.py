@@ -15,6 +15,7 @@ import structgen as sg
 from structgen.cli import main
 from structgen.constraints.regex.table import feature_table, with_table
 from tests.embedded import embedded_model, require_embedded_package
+from tests.memory import names_of_a_program
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -59,10 +60,10 @@ def test_python_blocks_run(page: Path) -> None:
     if any("sg.load()" in block for _, block in found):
         pytest.importorskip("torch")
         require_embedded_package()
-    names: dict[str, object] = {"__name__": "__main__"}
-    for line, block in found:
-        # Empty lines in front, so that a traceback shows the line of the page.
-        exec(compile("\n" * (line - 1) + block, str(page), "exec", dont_inherit=True), names)
+    with names_of_a_program() as names:
+        for line, block in found:
+            # Empty lines in front, so that a traceback shows the line of the page.
+            exec(compile("\n" * (line - 1) + block, str(page), "exec", dont_inherit=True), names)
 
 
 @pytest.mark.parametrize("page", WITH_CONSOLE, ids=named(WITH_CONSOLE))

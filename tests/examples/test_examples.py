@@ -17,6 +17,7 @@ import pytest
 
 import structgen as sg
 from tests.embedded import embedded_model, require_embedded_package
+from tests.memory import names_of_a_program
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -98,16 +99,19 @@ def cells_of(notebook: Path, cell_type: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("script", SCRIPTS, ids=named(SCRIPTS))
 def test_script_runs_and_prints(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need_packages(script)
-    exec(compile(script.read_text("utf-8"), str(script), "exec", dont_inherit=True), {"__name__": "__main__"})
+    with names_of_a_program() as names:
+        exec(compile(script.read_text("utf-8"), str(script), "exec", dont_inherit=True), names)
     assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=named(NOTEBOOKS))
 def test_each_code_cell_of_a_notebook_runs(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need_packages(notebook)
-    names: dict[str, object] = {"__name__": "__main__"}
-    for cell in cells_of(notebook, "code"):
-        exec(compile("".join(cell["source"]), f"{notebook}#{cell['id']}", "exec", dont_inherit=True), names)
+    with names_of_a_program() as names:
+        for cell in cells_of(notebook, "code"):
+            exec(
+                compile("".join(cell["source"]), f"{notebook}#{cell['id']}", "exec", dont_inherit=True), names
+            )
     assert capsys.readouterr().out.strip()
 
 

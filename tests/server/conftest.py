@@ -19,7 +19,7 @@ openai = pytest.importorskip("openai")
 
 from structgen.server.settings import ServerSettings  # noqa: E402
 from tests import memory  # noqa: E402
-from tests.embedded import embedded_model, require_embedded_package  # noqa: E402
+from tests.embedded import require_embedded_package, shallow_model  # noqa: E402
 from tests.unhurried import HANG_SECONDS, stopped_lanes, unhurried_processes  # noqa: E402
 
 __all__ = ["stopped_lanes", "unhurried_processes"]
@@ -83,7 +83,7 @@ def until(holds: Any, seconds: float = HANG_SECONDS) -> None:
 
 @pytest.fixture(scope="package")
 def model() -> Any:
-    return embedded_model()
+    return shallow_model()
 
 
 @pytest.fixture(scope="package")
