@@ -47,8 +47,8 @@ def add_grammar_arguments(parser: argparse.ArgumentParser) -> None:
             action="append",
             help=f"the {kind} that there are (--grammar sql); with commas, or repeat it",
         )
-    for name, told in _SWITCHES.items():
-        group.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=told)
+    for name, text in _SWITCHES.items():
+        group.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=text)
 
 
 def grammars_given(arguments: argparse.Namespace) -> dict[str, str | None]:

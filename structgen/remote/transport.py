@@ -334,7 +334,7 @@ def _seconds(header: str | None) -> float | None:
 
 
 def error_in(data: Any) -> str | None:
-    """What an error page says, in one line; None if it is none."""
+    """What an error page says, in one line; None if the page says no error."""
     if not isinstance(data, dict):
         return None
     found = data.get("error", data.get("message", data.get("detail")))

@@ -38,7 +38,7 @@ def serve(
         The exit status, 0.
 
     Raises:
-        OptionError: A setting is wrong, the model is none, or the port is in use.
+        OptionError: A setting is wrong, the model is of another kind, or the port is in use.
         ModelError: The processes that compile constraints do not start.
     """
     service, door = _prepared(model, host, port, settings)
@@ -62,7 +62,7 @@ def serving(model: Any, *, host: str = "127.0.0.1", port: int = 0, **settings: A
         The address for clients, such as ``http://127.0.0.1:43210/v1``.
 
     Raises:
-        OptionError: A setting is wrong, the model is none, or the port is in use.
+        OptionError: A setting is wrong, the model is of another kind, or the port is in use.
         ModelError: The server does not start.
     """
     service, door = _prepared(model, host, port, settings)
