@@ -321,7 +321,7 @@ def test_streamed_arguments_are_those_of_the_whole_answer(client: Any, format: s
         "tools": [WEATHER, CLOCK],
         "tool_choice": "required",
         "seed": 7,
-        "max_tokens": 36,
+        "max_tokens": 60,
         "extra": {"structgen": {"tool_format": format}},
     }
     message = ask(client, "The weather in Rome, and the time?", **options).choices[0]
@@ -354,8 +354,14 @@ def test_arguments_are_streamed_while_they_are_written(client: Any) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_that_is_cut_off_is_shown_as_far_as_it_goes(client: Any, stream: bool) -> None:
-    options = {"tools": [note(0, 3000)], "tool_choice": "required", "max_tokens": 36, "stream": stream}
-    answer = ask(client, "Note a long story of a dog and a cat in five sentences.", temperature=0, **options)
+    options = {
+        "tools": [note(30, 3000)],
+        "tool_choice": "required",
+        "max_tokens": 80,
+        "stream": stream,
+        "seed": 1,
+    }
+    answer = ask(client, "Note a long story of a dog and a cat in five sentences.", **options)
     if stream:
         ((_, name, arguments),), _, reason = joined(answer)
     else:
