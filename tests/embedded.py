@@ -86,19 +86,26 @@ def _first_layers() -> Any:
 
 def model_of(item: pytest.Item) -> str:
     """Return which model the module of a test uses, or the `conftest` of its folder: whole, shallow, or none ("")."""
-    if item.path.parent.name == "server":
+    module = getattr(item, "module", None)
+    if item.path.parent.name == "server" or hasattr(module, "shallow_model"):
         return "shallow"
-    return "whole" if hasattr(getattr(item, "module", None), "embedded_model") else ""
+    return "whole" if hasattr(module, "embedded_model") else ""
 
 
 def place_in_order(item: pytest.Item) -> int:
-    """Return 0 for tests of the whole model, 1 and 2 for those of the server, 3 for the others.
+    """Return 0, 1 and 2 for tests of the whole model, 3 and 4 for those of the server, 5 for the others.
 
-    The whole model takes the most memory, so its tests come before others load libraries that stay. For the same
-    reason the tests of the server with clients, which load 75 MB, are the last of its tests.
+    The whole model takes the most memory, so its tests come before others load libraries that stay; of these the
+    examples and the pages of the documentation come first, since some take 100 MB for a moment. For the same reason the
+    tests of the server with clients, which load 75 MB, are the last of its tests.
     """
-    place = {"whole": 0, "shallow": 1, "": 3}[model_of(item)]
-    return place + (item.path.name == "test_clients.py" and place == 1)
+    match model_of(item):
+        case "whole":
+            return {"test_examples.py": 0, "test_docs.py": 1}.get(item.path.name, 2)
+        case "shallow":
+            return 4 if item.path.name == "test_clients.py" else 3
+        case _:
+            return 5
 
 
 def release() -> None:

@@ -41,7 +41,7 @@ __all__ = [
 _GROWTH = 64 << 20
 """Bytes that a process may grow by before memory is released at the end of a module."""
 
-_GROWTH_BESIDE_MODEL = 32 << 20
+_GROWTH_BESIDE_MODEL = 16 << 20
 """The same while the embedded model is in memory; then it is released at the end of any test."""
 
 LIMIT = 1536 << 20

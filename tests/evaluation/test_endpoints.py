@@ -20,7 +20,7 @@ from structgen.evaluation.items import Item
 from structgen.evaluation.records import GenerationRecord, TaskRecord, read_run
 from structgen.evaluation.running import begin, run
 from structgen.evaluation.settings import RunOptions
-from tests.embedded import embedded_model
+from tests.embedded import shallow_model
 
 _ITEM = Item("a", "p", {"type": "object"}, ((True, {}),))
 
@@ -169,8 +169,8 @@ def test_a_stream_is_a_text_with_times() -> None:
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[str]:
-    """structgen's own server over the embedded model."""
-    model = embedded_model()
+    """structgen's own server over the first layers of the embedded model."""
+    model = shallow_model()
     pytest.importorskip("fastapi")
     from structgen.server.settings import ServerSettings
     from tests.server.conftest import Running
