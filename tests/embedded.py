@@ -96,12 +96,12 @@ def place_in_order(item: pytest.Item) -> int:
     """Return 0, 1 and 2 for tests of the whole model, 3 and 4 for those of the server, 5 for the others.
 
     The whole model takes the most memory, so its tests come before others load libraries that stay; of these the
-    examples and the pages of the documentation come first, since some take 100 MB for a moment. For the same reason the
-    tests of the server with clients, which load 75 MB, are the last of its tests.
+    examples, the loop of tools and the pages of the documentation come first: some take 100 MB for a moment. For the
+    same reason the tests of the server with clients, which load 75 MB, are the last of its tests.
     """
     match model_of(item):
         case "whole":
-            return {"test_examples.py": 0, "test_docs.py": 1}.get(item.path.name, 2)
+            return {"test_examples.py": 0, "test_loop.py": 0, "test_docs.py": 1}.get(item.path.name, 2)
         case "shallow":
             return 4 if item.path.name == "test_clients.py" else 3
         case _:
