@@ -86,7 +86,7 @@ class Parser(argparse.ArgumentParser):
         return "; ".join(messages)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """Read the values of an argument; numbers that are none are named in words."""
+        """Read the values of an argument; say in words which one is not a number."""
         try:
             return super()._get_values(action, arg_strings)
         except argparse.ArgumentError as error:

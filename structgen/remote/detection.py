@@ -129,7 +129,7 @@ def first_choice(data: Any) -> Any:
 
 
 def text_of(content: Any) -> str | None:
-    """The text of a content, which is a text or a list of parts; None where there is none.
+    """The text of a content, which is a text or a list of parts; None if it has no text.
 
     Parts of other types, such as the reasoning of a model, are no part of the answer.
     """

@@ -65,7 +65,7 @@ def read_tool_format(own: Fields | None, settings: ServerSettings) -> ToolFormat
     chosen = None if own is None else own.text("tool_format")
     name = settings.tool_format if chosen is None else chosen
     if name not in FORMATS:
-        raise bad_request("structgen.tool_format", f"{name!r:.60} is none of {', '.join(FORMATS)}")
+        raise bad_request("structgen.tool_format", f"{name!r:.60} is not one of {', '.join(FORMATS)}")
     return FORMATS[name]
 
 

@@ -123,14 +123,19 @@ def _check_is_source(source: Any, function: str) -> None:
         )
 
 
+_SHOWN = 12
+"""Rules of a circle that an error names at most."""
+
+
 def _ending(constraint: GrammarConstraint) -> GrammarConstraint:
     """The constraint; raises where its start can be seen to have no text that ends."""
     circle = endless_circle(constraint.lower(), lambda: constraint.grammar)
     if circle:
         rule = next((one for one in constraint.grammar.rules if one.name == circle[0]), None)
         place = rule and constraint.grammar.place(rule)
+        shown = circle if len(circle) <= _SHOWN else [*circle[: _SHOWN // 2], "...", *circle[-_SHOWN // 2 :]]
         raise EmptyConstraint(
-            f"no text of the rule `{circle[0]}` ever ends: {' -> '.join(circle)}",
+            f"no text of the rule `{circle[0]}` ever ends: {' -> '.join(shown)}",
             where=f"line {place.line}, column {place.column}" if place else None,
             hint="Give one of these rules an alternative that needs none of them.",
         )

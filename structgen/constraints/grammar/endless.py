@@ -7,7 +7,7 @@ Cost: linear in the productions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .ir import Body, Grammar, parts_of
@@ -64,7 +64,9 @@ def _circle(grammar: Any, start: int, ending: set[int]) -> list[str]:
         wanted = next((one for one in parts if one >= 0 and one not in ending), None)
         if wanted is not None:
             needs.setdefault(head, wanted)
-    while path.count(path[-1]) == 1:
+    seen: set[int] = set()
+    while path[-1] not in seen:
+        seen.add(path[-1])
         if path[-1] not in needs:
             return []
         path.append(needs[path[-1]])
@@ -74,27 +76,46 @@ def _circle(grammar: Any, start: int, ending: set[int]) -> list[str]:
 def _circle_of_rules(grammar: Grammar) -> list[str]:
     """The same from the rules."""
     bodies = {rule.name: rule.body for rule in grammar.rules}
-    ending: set[str] = set()
-
-    def ends(body: Body) -> bool:
-        kind = body[0]
-        if kind == "rule":
-            return body[1] in ending
-        if kind in ("sequence", "choice"):
-            return (all if kind == "sequence" else any)(map(ends, body[1]))
-        return kind != "repeat" or body[2] == 0 or ends(body[1])
-
-    size = -1
-    while size != len(ending):
-        size = len(ending)
-        ending |= {name for name, body in bodies.items() if ends(body)}
+    ending = _ending_rules(bodies)
     if grammar.start in ending:
         return []  # it is empty for another reason
-    path = [grammar.start]
-    while path.count(path[-1]) == 1:
+    path, seen = [grammar.start], set[str]()
+    while path[-1] not in seen:
+        seen.add(path[-1])
         used = (one[1] for one in parts_of(bodies[path[-1]]) if one[0] == "rule")
         wanted = next((name for name in used if name not in ending), None)
         if wanted is None:
             return []
         path.append(wanted)
     return path
+
+
+def _ending_rules(bodies: Mapping[str, Body]) -> set[str]:
+    """The rules that have a finite text, where terminals have one.
+
+    Each rule, sequence and choice is a node that waits for a number of parts: a sequence for all, the others for one.
+    """
+    numbers = {name: number for number, name in enumerate(bodies)}
+    missing = [1] * len(bodies)
+    users: list[list[int]] = [[] for _ in bodies]
+    ready: list[int] = []
+    pending = [(body, numbers[name]) for name, body in bodies.items()]
+    while pending:
+        body, user = pending.pop()
+        kind = body[0]
+        if kind == "rule":
+            users[numbers[body[1]]].append(user)
+        elif kind == "choice" or (kind == "sequence" and body[1]):
+            pending += [(part, len(missing)) for part in body[1]]
+            missing.append(len(body[1]) if kind == "sequence" else 1)
+            users.append([user])
+        elif kind == "repeat" and body[2] > 0:
+            pending.append((body[1], user))
+        else:
+            ready.append(user)
+    while ready:
+        node = ready.pop()
+        missing[node] -= 1
+        if missing[node] == 0:
+            ready += users[node]
+    return {name for name, number in numbers.items() if missing[number] <= 0}

@@ -177,3 +177,12 @@ def test_a_grammar_without_an_end_is_refused_at_once(
 def test_what_ends_somewhere_is_not_refused(source: str) -> None:
     for lexer in ("lark", "longest"):
         assert Matcher(sg.lark(source, lexer=lexer), BYTES).witness() is not None  # type: ignore[arg-type]
+
+
+def test_a_chain_of_many_rules_before_an_endless_one_is_checked_at_once() -> None:
+    many = 20_000  # in an order in which a pass over all rules settles one of them
+    chain = "".join(f"c{i} ::= c{i + 1}\n" for i in range(many)) + f'c{many} ::= "x"\n'
+    with pytest.raises(EmptyConstraint, match="root -> e -> e\n"):
+        sg.gbnf('root ::= c0 e\ne ::= "a" e\n' + chain)
+    with pytest.raises(EmptyConstraint, match=r"root -> c0 -> c1 -> c2 -> c3 -> c4 -> \.\.\. -> c19996"):
+        sg.gbnf("root ::= c0\n" + chain.replace('"x"', "c0"))
