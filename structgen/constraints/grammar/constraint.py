@@ -6,11 +6,12 @@ Invariant: what the grammar means is settled when the constraint is made; its mi
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from structgen.argument_names import checks_names
 from structgen.constraints.base import Constraint
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from .lark_loading import ImportPath
 
 __all__ = ["DEEPEST", "UNCHECKED", "GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
+
+F = TypeVar("F", bound=Callable[..., "GrammarConstraint"])
 
 LexerRule = Literal["lark", "longest"]
 DEEPEST = 32
@@ -127,31 +130,40 @@ _SHOWN = 12
 """Rules of a circle that an error names at most."""
 
 
-def _ending(constraint: GrammarConstraint) -> GrammarConstraint:
-    """The constraint; raises where its start can be seen to have no text that ends."""
+def _check_end(constraint: GrammarConstraint) -> None:
+    """Raise where the start can be seen to have no text that ends."""
     circle = endless_circle(constraint.lower(), lambda: constraint.grammar)
-    if circle:
-        rule = next((one for one in constraint.grammar.rules if one.name == circle[0]), None)
-        place = rule and constraint.grammar.place(rule)
-        shown = circle if len(circle) <= _SHOWN else [*circle[: _SHOWN // 2], "...", *circle[-_SHOWN // 2 :]]
-        raise EmptyConstraint(
-            f"no text of the rule `{circle[0]}` ever ends: {' -> '.join(shown)}",
-            where=f"line {place.line}, column {place.column}" if place else None,
-            hint="Give one of these rules an alternative that needs none of them.",
-        )
-    return constraint
+    if not circle:
+        return
+    rule = next((one for one in constraint.grammar.rules if one.name == circle[0]), None)
+    place = rule and constraint.grammar.place(rule)
+    shown = circle if len(circle) <= _SHOWN else [*circle[: _SHOWN // 2], "...", *circle[-_SHOWN // 2 :]]
+    raise EmptyConstraint(
+        f"no text of the rule `{circle[0]}` ever ends: {' -> '.join(shown)}",
+        where=f"line {place.line}, column {place.column}" if place else None,
+        hint="Give one of these rules an alternative that needs none of them.",
+    )
+
+
+def _must_end(function: F) -> F:
+    """Let a function that makes a grammar refuse one without an end. `inspect.unwrap` gives it without this check."""
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> GrammarConstraint:
+        made: GrammarConstraint = function(*args, **kwargs)
+        _check_end(made)
+        return made
+
+    return checked  # type: ignore[return-value]
 
 
 _PATH = re.compile(r"[\w./\\-]+\.(?:lark|g|gbnf|ebnf|bnf|txt)")
 
 
+@_must_end
 @checks_names
 def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in llama.cpp's GBNF; `start` is the rule that a whole text must be."""
-    return _ending(_gbnf(source, start=start))
-
-
-def _gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
     _check_is_source(source, "gbnf")
     try:
         return GrammarConstraint(read_gbnf(source, start), "GBNF")
@@ -159,13 +171,10 @@ def _gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
         raise is_like_lark(source, "GBNF") or error from None
 
 
+@_must_end
 @checks_names
 def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     """Texts of a grammar in XGrammar's EBNF; `start` is the rule that a whole text must be."""
-    return _ending(_ebnf(source, start=start))
-
-
-def _ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
     _check_is_source(source, "ebnf")
     try:
         return GrammarConstraint(read_ebnf(source, start), "EBNF")
@@ -173,6 +182,7 @@ def _ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
         raise is_like_lark(source, "EBNF") or error from None
 
 
+@_must_end
 @checks_names
 def lark(
     source: str,
@@ -191,29 +201,6 @@ def lark(
     grammar allows at the place. `indenter` is one of lark's (``lark.indenter.PythonIndenter``); `import_paths` are
     folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule.
     """
-    return _ending(
-        _lark(
-            source,
-            start=start,
-            lexer=lexer,
-            contextual=contextual,
-            indenter=indenter,
-            import_paths=import_paths,
-            constraints=constraints,
-        )
-    )
-
-
-def _lark(
-    source: str,
-    *,
-    start: str = "start",
-    lexer: LexerRule = "lark",
-    contextual: bool = False,
-    indenter: Indenter | type[Indenter] | Indentation | None = None,
-    import_paths: Sequence[ImportPath] = (),
-    constraints: Mapping[str, Constraint] | None = None,
-) -> GrammarConstraint:
     from .lark import read_lark
     from .lark_direct import lower_plain
 
@@ -250,5 +237,7 @@ def _lark(
     return GrammarConstraint(grammar, "Lark")
 
 
-UNCHECKED: Mapping[str, Callable[..., GrammarConstraint]] = {"gbnf": _gbnf, "ebnf": _ebnf, "lark": _lark}
+UNCHECKED: Mapping[str, Callable[..., GrammarConstraint]] = {
+    one.__name__: inspect.unwrap(one) for one in (gbnf, ebnf, lark)
+}
 """The same functions without the check for an end, for those who report all that is odd about a grammar."""
