@@ -40,7 +40,7 @@ _ALIASES = {
 
 
 def checks_names(function: F) -> F:
-    """Make calls with argument names that `function` does not have an `OptionError` that suggests the right one."""
+    """Raise `OptionError` with a suggestion when a call uses an argument name that `function` lacks."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -69,13 +69,16 @@ def _refused(
 ) -> OptionError | None:
     """The error of arguments that the function does not have; None where something else is wrong with them."""
     parameters = list(inspect.signature(function).parameters.values())
-    name = function.__qualname__.removesuffix(".__init__")
+    name = function.__qualname__
+    if name.endswith(".__init__"):  # of the class itself, or of one that inherits it
+        name = type(args[0]).__name__
     count = len(args)
     if "." in function.__qualname__.rpartition("<locals>.")[2]:  # the first one is `self` or the class
         parameters, count = parameters[1:], count - 1
     by_name = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     listed = f"It takes {', '.join(by_name)}." if by_name else "It takes no arguments by name."
-    strange = [one for one in kwargs if one not in by_name]
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    strange = [] if takes_any else [one for one in kwargs if one not in by_name]
     if strange:
         aliases = {theirs: ours for theirs, ours in _ALIASES.items() if ours in by_name}
         near = did_you_mean(strange[0], by_name, aliases)

@@ -146,3 +146,16 @@ def test_packages_too(make: Callable[[], Any], hint: str) -> None:
 def test_a_cancel_that_is_no_function(use: Any) -> None:
     with pytest.raises(OptionError, match="cancel is an int"):
         use(MODEL, "?", int, cancel=5)
+
+
+def test_options_that_a_function_takes_are_not_called_unknown() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'schema'"):
+        sg.json_schema(whitespace="compact")  # type: ignore[call-arg]
+
+
+def test_a_class_that_inherits_its_arguments_is_named() -> None:
+    class Mine(sg.SMC):
+        pass
+
+    with pytest.raises(OptionError, match=r"^Mine\(\) has no argument 'bogus'"):
+        Mine(bogus=1)  # type: ignore[call-arg]

@@ -147,7 +147,7 @@ def _is_there(path: str | os.PathLike[str]) -> bool:
     if "://" in os.fspath(path):
         raise ModelError(
             f"{os.fspath(path)!r} is an address, not a folder or the name of a model",
-            hint="For a model behind a server write structgen.connect(url). Of a model's page give owner/name alone.",
+            hint="For a model behind a server write structgen.connect(url). For a model's page, pass only owner/name.",
         )
     if looks_local(path) or is_gguf(path):
         what = "file" if is_gguf(path) else "folder"

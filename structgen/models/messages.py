@@ -106,16 +106,28 @@ HERMES = _Notation(
 def prompt_of(given: Any) -> Any:
     """Return what a prompt is: the messages of a conversation object, and anything else as it is.
 
-    Messages that are objects of the official OpenAI client, as its answers hold them, become mappings.
+    Messages and calls that are objects of the official OpenAI client, as its answers hold them, become mappings.
     """
     if isinstance(given, (str, bytes, Mapping)):
         return given
     messages = given if isinstance(given, Sequence) else getattr(given, "messages", None)
     if isinstance(messages, list) and messages is not given:
         given = list(messages)
-    if isinstance(messages, Sequence) and any(isinstance(one, BaseModel) for one in messages):
-        return [one.model_dump(exclude_none=True) if isinstance(one, BaseModel) else one for one in messages]
+    if isinstance(messages, Sequence):
+        plain = [_without_objects(one) for one in messages]
+        if any(new is not old for new, old in zip(plain, messages, strict=True)):
+            return plain
     return given
+
+
+def _without_objects(message: Any) -> Any:
+    """The message as a mapping, and so its calls; the same object where it was one."""
+    if isinstance(message, BaseModel):
+        return message.model_dump(exclude_none=True)
+    calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+    if isinstance(calls, list) and any(isinstance(one, BaseModel) for one in calls):
+        return {**message, "tool_calls": [_without_objects(one) for one in calls]}
+    return message
 
 
 def plain_messages(messages: Iterable[Any], notation: CallNotation = HERMES) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "RemoteStep", "Run"]
 
 _STOPPED = frozenset({"content_filter", "error", "abort"})
-"""Ends of an answer that is not whole, but for that at the limit of tokens."""
+"""Values of `finish_reason` for an incomplete answer, other than the token limit."""
 _AFTER_LOSS = 0.1
 """Seconds, doubled each time."""
 _UNNAMED = (
@@ -96,7 +96,7 @@ class Run:
         self.reply = _Reply()
         self.verdict = Verdict("")
         self.text = ""
-        self.is_ignored = False
+        self.is_ignored = model.has_ignored(output.constraint)
         """Whether the server accepted the constraint and ignored it."""
 
     def attempts(self, streaming: bool) -> Iterator[RemoteStep]:
@@ -154,6 +154,8 @@ class Run:
                 )
             self.verdict = self._judged(part)
             if part is not None and part.enforced and self.verdict.is_misfit:
+                if not self.model.weaken:
+                    raise self.model.ignored(self.output.constraint, dialect, self.verdict.problem)
                 self.is_ignored = True
                 self.model.warn_ignored(self.output.constraint, dialect, self.verdict.problem)
             self._note(began, dialect if part is not None else None)

@@ -116,7 +116,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 def _check_headers(headers: Mapping[Any, Any]) -> None:
     for name, value in headers.items():
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise OptionError(f"headers has {with_kind(name)}, which is no name of a header")
+            raise OptionError(f"headers has {with_kind(name)}, which is not a valid name of a header")
         if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
             raise OptionError(
                 f"the value of the header {name!r:.60} is not a line of ASCII text",
@@ -133,7 +133,7 @@ def _check_extra(extra: Mapping[Any, Any]) -> None:
         if name in _OUR_FIELDS:
             raise OptionError(
                 f"extra_body has {name!r}, which is made for each request",
-                hint="The prompt, sg.stream() and the option n= of a call say it.",
+                hint="Use the prompt, sg.stream() or n= instead.",
             )
         try:
             json.dumps(value, allow_nan=False)

@@ -19,7 +19,14 @@ from typing import Any, NoReturn, TypeVar
 
 from structgen.attempts import Account, Message, messages_of
 from structgen.constraints.base import Constraint
-from structgen.errors import ConstraintNotSent, OptionError, PromptError, StructgenError, VocabularyError
+from structgen.errors import (
+    ConstraintNotSent,
+    OptionError,
+    PromptError,
+    RemoteError,
+    StructgenError,
+    VocabularyError,
+)
 from structgen.results import Result
 from structgen.sampling import SamplingOptions
 from structgen.types import OutputType
@@ -238,16 +245,22 @@ class RemoteModel:
                 )
                 self._has_warned = True
 
+    def has_ignored(self, constraint: Constraint) -> bool:
+        """Return whether the server is known to accept this constraint and ignore it."""
+        with self._lock:
+            return constraint in self._ignored
+
+    def ignored(self, constraint: Constraint, dialect: Dialect, problem: str) -> RemoteError:
+        """Return the error of an answer that does not satisfy the constraint that was sent."""
+        return RemoteError(_ignored_message(self.url, constraint, dialect, problem), hint=_OTHER_DIALECT)
+
     def warn_ignored(self, constraint: Constraint, dialect: Dialect, problem: str) -> None:
         """Warn once that the server accepted a constraint and ignored it."""
         with self._warning:
             if constraint in self._ignored:
                 return
-            self._warn(
-                f"the server at {self.url} was sent {constraint.describe():.200} as {dialect.name}, and answered with "
-                f"a text that does not satisfy it ({' '.join(problem.split()):.200}). Answers are checked here all the "
-                "same. Another dialect= of structgen.connect() may be one that the server keeps to."
-            )
+            said = _ignored_message(self.url, constraint, dialect, problem)
+            self._warn(f"{said}. Answers are checked here all the same. {_OTHER_DIALECT}")
             with self._lock:
                 self._ignored[constraint] = None
                 while len(self._ignored) > _REMEMBERED:
@@ -255,6 +268,16 @@ class RemoteModel:
 
     def _warn(self, message: str) -> None:
         warnings.warn(message, ConstraintNotSent, stacklevel=2)
+
+
+_OTHER_DIALECT = "Another dialect= of structgen.connect() may be one that the server keeps to."
+
+
+def _ignored_message(url: str, constraint: Constraint, dialect: Dialect, problem: str) -> str:
+    return (
+        f"the server at {url} was sent {constraint.describe():.200} as {dialect.name}, and answered with a text that "
+        f"does not satisfy it ({' '.join(problem.split()):.200})"
+    )
 
 
 def _checked_messages(prompt: Any) -> list[Message]:

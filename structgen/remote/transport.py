@@ -395,4 +395,4 @@ def _checked_url(url: object) -> str:
 
 
 def _without_password(url: object) -> object:
-    return re.sub(r"(?<=//)[^/@]*@", "***@", url) if isinstance(url, str) else url
+    return re.sub(r"(?<=//)[^/]*@", "***@", url) if isinstance(url, str) else url

@@ -425,6 +425,7 @@ class Row:
         self._faulty = (
             self.tokens[:],
             self._steps[:],
+            self._tops,
             self.end_token,
             self._end_step,
             self._matcher.report.left,
@@ -444,7 +445,7 @@ class Row:
         """There is no text, but for one that had a fault: that one is given, with the fault told."""
         self.finish = finish
         if self._faulty is not None:
-            self.tokens, self._steps, self.end_token, self._end_step, left = self._faulty
+            self.tokens, self._steps, self._tops, self.end_token, self._end_step, left = self._faulty
             self._matcher.report.left, self._matcher.report.unchecked = left, False
             self.pending = []
             self.excess = 0
@@ -469,6 +470,7 @@ class Row:
             held = len(self.tokens) - len(self.pending)
             del self.tokens[position:]
             del self._steps[position:]
+            self._tops = {at: top for at, top in self._tops.items() if at < position}
             self._banned = {at: tokens for at, tokens in self._banned.items() if at <= position}
             self._banned.setdefault(position, set()).add(token)
             if self._budget is not None:

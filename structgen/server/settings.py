@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from structgen.errors import OptionError
+from structgen.errors import OptionError, a_kind, with_kind
 from structgen.serving.requests import RequestLimits
 from structgen.tools import FORMATS
 
@@ -80,6 +80,18 @@ class ServerSettings:
             if one.type in ("int", "float"):
                 least = 0 if one.name in _MAY_BE_NONE else None
                 _check_number(one.name, getattr(self, one.name), one.type, least)
+        if not isinstance(self.model_name, str) or not self.model_name:
+            raise OptionError(f"model_name is {with_kind(self.model_name)}; it is the name that clients send")
+        for name in ("api_keys", "cors_origins"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(text, str) for text in given):
+                raise OptionError(f"{name} is not a list of texts", hint=f'Write {name}=["..."].')
+            object.__setattr__(self, name, tuple(given))
+        if not isinstance(self.limits, RequestLimits):
+            raise OptionError(
+                f"limits is {a_kind(self.limits)}",
+                hint="Write limits=RequestLimits(...), of structgen.serving.requests.",
+            )
         for one in fields(self.limits):
             if one.type in ("int", "float"):
                 _check_number(one.name, getattr(self.limits, one.name), one.type, None)

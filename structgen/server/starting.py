@@ -125,4 +125,8 @@ def _prepared(model: Any, host: str, port: int, settings: dict[str, Any]) -> tup
     with needed("the server", extra="server"):
         from .service import Service
     door = listening_socket(host, port)
-    return Service(model, chosen), door
+    try:
+        return Service(model, chosen), door
+    except BaseException:
+        door.close()
+        raise

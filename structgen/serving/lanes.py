@@ -93,8 +93,8 @@ class Lanes:
         try:
             return self._built(pickled, wanted, STANDS_BY)
         except _Starved:
-            # The machine is never idle. Half of the time is left for a process at a low priority; this one may not be
-            # given a higher priority again by everyone.
+            # The machine is never idle. Half of the time is left for a new process at a low priority: an unprivileged
+            # one cannot raise its priority again.
             pass
         try:
             return self._built(pickled, wanted, STEPS_ASIDE)
@@ -334,8 +334,8 @@ class Lane:
 
         It is called before each piece of a question and of an answer, and checks all limits each time: an answer that
         comes byte by byte takes no longer than one that comes at once, and a process that gets no CPU time to read a
-        long question keeps no one who has left. It raises `LimitExceeded`, or `TimeoutError` after `most` seconds of
-        wall time.
+        long question cannot hold up a client that has disconnected. It raises `LimitExceeded`, or `TimeoutError` after
+        `most` seconds of wall time.
         """
         clock, deadline = CpuClock(self.pid), monotonic() + most
 

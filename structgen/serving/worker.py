@@ -77,6 +77,8 @@ def main() -> None:
                 status = 0
             except MemoryError:
                 status = OUT_OF_MEMORY
+            except BrokenPipeError:  # no one reads any more
+                status = 0
             except Exception:
                 logger.exception("the process that compiles constraints failed")
             finally:

@@ -90,7 +90,7 @@ class ScalarSchemas(Describer):
         return {**result, "format": "base64url"}
 
     def function_after_schema(self, schema: core_schema.AfterValidatorFunctionSchema) -> Schema:
-        """What pydantic's encoded bytes decode is read as `val_json_bytes` says before, so it would be coded twice."""
+        """Refuse encoded bytes that `val_json_bytes` would decode a second time."""
         decoder = getattr(schema["function"]["function"], "__self__", None)
         inner: Any = schema["schema"]
         if (

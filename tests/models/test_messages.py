@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 import structgen as sg
 from structgen.errors import PromptError
-from structgen.models.messages import HERMES, plain_messages
+from structgen.models.messages import HERMES, plain_messages, prompt_of
 from structgen.server.fields import Fields
 from structgen.server.messages import read_messages
 from structgen.tools import FORMATS, run_tools
@@ -225,3 +225,13 @@ def test_refusals_are_what_the_assistant_said() -> None:
 def test_kinds_of_parts_may_be_anything() -> None:
     with pytest.raises(PromptError, match="the model reads text only"):
         plain_messages([{"role": "user", "content": [{"type": ["text"], "text": "x"}]}])
+
+
+def test_calls_of_the_official_client_in_a_message_of_ones_own() -> None:
+    from openai.types.chat import ChatCompletionMessageToolCall as Call
+    from openai.types.chat.chat_completion_message_tool_call import Function
+
+    call = Call(id="1", type="function", function=Function(name="look", arguments="{}"))
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    plain = {**message, "tool_calls": [call.model_dump()]}
+    assert plain_messages(prompt_of([message])) == plain_messages([plain])

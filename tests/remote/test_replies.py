@@ -188,6 +188,23 @@ def test_a_server_that_ignores_a_constraint_is_not_used_in_silence(serving: Serv
             assert sg.generate(model, "?", Box) == Box(a=1), "the warning comes once"
 
 
+def test_an_ignored_constraint_is_known_in_later_calls_and_an_error_where_it_is_chosen(
+    serving: Serve,
+) -> None:
+    world = serving(says=["It is one.", RIGHT, RIGHT])
+    with connected(world, dialect="json_schema", attempts=2) as model:
+        with pytest.warns(errors.ConstraintNotSent):
+            sg.generate(model, "?", Box)
+        sg.generate(model, "?", Box)
+    assert len(world.asked) == 3 and "JSON Schema" in str(world.asked[2]["messages"])
+    world = serving(says=["It is one."])
+    with (
+        connected(world, dialect="json_schema", weaken=False) as model,
+        pytest.raises(errors.RemoteError, match="does not satisfy it"),
+    ):
+        sg.generate(model, "?", Box)
+
+
 def test_reasoning_that_a_server_leaves_in_the_text(serving: Serve) -> None:
     world = serving(says=[f"<think>one?</think>\n\n{RIGHT}", "<think>\n</think>yes"])
     with connected(world) as model:
@@ -272,8 +289,9 @@ def test_environments_that_no_client_can_be_made_of(
         sg.generate(model, "?")
 
 
-def test_names_and_passwords_of_an_address_are_not_shown() -> None:
-    with sg.connect("http://ann:secret@127.0.0.1:1/v1", model="m", dialect="none", tries=1) as model:
+@pytest.mark.parametrize("password", ["secret", "se@secret"])
+def test_names_and_passwords_of_an_address_are_not_shown(password: str) -> None:
+    with sg.connect(f"http://ann:{password}@127.0.0.1:1/v1", model="m", dialect="none", tries=1) as model:
         assert "secret" not in repr(model)
         with pytest.raises(errors.RemoteError) as caught:
             sg.generate(model, "?")

@@ -37,6 +37,10 @@ def test_a_block_that_serves(model: Any) -> None:
     [
         ({"max_row": 3}, "Did you mean max_rows"),
         ({"max_rows": 0}, "max_rows is 0"),
+        ({"api_keys": "secret"}, "api_keys is not a list of texts"),
+        ({"cors_origins": "https://app.example"}, "cors_origins is not a list of texts"),
+        ({"limits": {"compile_seconds": 1}}, "limits is a dict"),
+        ({"model_name": None}, "model_name is None"),
         ({"port": 99_999}, "cannot listen"),
         ({"host": "a..b"}, "cannot listen"),
         ({"port": "8000x"}, "cannot listen"),

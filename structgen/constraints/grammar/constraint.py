@@ -240,4 +240,4 @@ def lark(
 UNCHECKED: Mapping[str, Callable[..., GrammarConstraint]] = {
     one.__name__: inspect.unwrap(one) for one in (gbnf, ebnf, lark)
 }
-"""The same functions without the check for an end, for those who report all that is odd about a grammar."""
+"""The same functions without the check for an end, for callers that report every problem of a grammar."""

@@ -53,7 +53,7 @@ def endless_circle(ir: Any, read: Callable[[], Grammar]) -> list[str]:
         return []
     return _circle(grammar, start, ending) or _circle_of_rules(
         read()
-    )  # lowering may leave rules without an end out
+    )  # lowering may drop rules that never end
 
 
 def _circle(grammar: Any, start: int, ending: set[int]) -> list[str]:

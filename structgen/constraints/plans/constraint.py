@@ -362,7 +362,7 @@ def _check_atoms(
             )
             if world.labels is None or is_action:
                 raise OptionError(told, hint=hint)
-            warnings.warn(f"{told}, as far as the world was looked at. {hint}", stacklevel=3)
+            warnings.warn(f"{told}, as far as the world was looked at. {hint}", stacklevel=4)
 
 
 def _check_possible(constraint: PlanConstraint) -> None:

@@ -78,7 +78,7 @@ def regex(
     """
     if isinstance(flags, bool) or not isinstance(flags, int):
         raise OptionError(
-            f"flags is {with_kind(flags)}; it is flags of re", hint="Such as flags=re.IGNORECASE."
+            f"flags is {with_kind(flags)}; pass flags of the module re", hint="Such as flags=re.IGNORECASE."
         )
     if isinstance(pattern, re.Pattern):
         flags |= pattern.flags & ~re.UNICODE

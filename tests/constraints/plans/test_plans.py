@@ -314,8 +314,9 @@ def test_names_that_nothing_is_called() -> None:
     world = sg.World(0, lambda state, step: 1 - state, lambda state: ["lit"] if state else [])
     with pytest.raises(OptionError, match="no action and no label"):
         sg.plan({"go": {"to": ["a", "b"]}}, "G !go(c)", environment=world)
-    with pytest.warns(UserWarning, match="Did you mean lit"):
+    with pytest.warns(UserWarning, match="Did you mean lit") as said:
         sg.plan({"go": {"to": ["a", "b"]}}, "G !litt", environment=world)
+    assert said[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sg.plan(
