@@ -3,7 +3,7 @@
 The schemas come with the library. Add engines (`--engine llguidance`) or schemas of your own (`--dataset folder`). The
 vocabulary is `bytes`, so that no model is needed.
 
-Run: python examples/measure_schemas.py    (needs: pip install 'structgen-lm[eval]')
+Run: python examples/measure_schemas.py    (needs: in the folder of the repository, pip install '.[eval]')
 """
 
 import tempfile

@@ -3,7 +3,7 @@
 On the command line the server is `structgen serve`. Here it runs in a thread of this process, so that one command shows
 both sides.
 
-Run: python examples/serve_and_ask.py    (needs: pip install 'structgen-lm[server]' openai)
+Run: python examples/serve_and_ask.py    (needs: in the folder of the repository, pip install '.[server]' openai)
 """
 
 import socket

@@ -200,7 +200,8 @@ def loading_failed(name: str | os.PathLike[str], error: Exception, *, is_local: 
     if not is_local and kinds & _OF_NETWORK | {sign for sign in _NO_NETWORK if sign in text}:
         return ModelError(
             f"{shown} is not on this machine, and it cannot be downloaded",
-            hint="Check the name and the network (HF_HUB_OFFLINE must not be set). Or copy the model to a folder and "
+            hint=_folder_beside(name)
+            or "Check the name and the network (HF_HUB_OFFLINE must not be set). Or copy the model to a folder and "
             "give its path; load() without a name takes the embedded model.",
         )
     return ModelError(
@@ -208,6 +209,16 @@ def loading_failed(name: str | os.PathLike[str], error: Exception, *, is_local: 
         hint="Give a folder with a transformers model, a .gguf file, or a name on the Hugging Face hub; "
         "load() without a name takes the embedded model.",
     )
+
+
+def _folder_beside(name: str | os.PathLike[str]) -> str | None:
+    """A hint at a model's folder with a similar name, in the folder where `name` would be."""
+    path = Path(name)
+    try:
+        folders = [one.name for one in path.parent.iterdir() if (one / "config.json").is_file()]
+    except OSError:
+        return None
+    return did_you_mean(path.name, folders)
 
 
 _OF_NETWORK = {

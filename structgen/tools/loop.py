@@ -25,7 +25,7 @@ from structgen.errors import OptionError, OutputInvalid, PromptError, StructgenE
 from structgen.models.messages import plain_messages, prompt_of
 from structgen.results import Result
 from structgen.sampling.options import make_options
-from structgen.types import output_type
+from structgen.types import OutputType, output_type
 
 from .calling import CallResult, CallRunner, Execute, OnError
 from .conversation import Conversation, Round
@@ -213,15 +213,25 @@ def _opened(
     options = {"exact_weight": False, **given["options"]}
     make_options(options, given)
     formulas = [] if given["order"] is None else formulas_of(given["order"])
-    about = instructions(offered, chosen, formulas) if given["describe"] else ""
     answer = given["answer"]
     kind = None if answer is None or isinstance(answer, str) else output_type(answer)
+    last = _about_the_answer(answer, kind)
+    about = instructions(offered, chosen, formulas, **last) if given["describe"] else ""
     conversation = Conversation(
         _messages(prompt, about, None if api.answers_itself(model) else chosen), output=kind
     )
     of_turn = {name: given[name] for name in _OF_TURN}
     rounds = _rounds(model, conversation, chosen, offered, max_rounds, of_turn, options)
     return rounds, CallRunner(offered, execute, timeout, on_error), conversation
+
+
+def _about_the_answer(answer: Any, kind: OutputType | None) -> dict[str, str | None]:
+    """What the instructions say of the last message: that it is words, the fields of its type, or nothing."""
+    if answer is None:
+        return {}
+    if kind is None or not kind.is_json or not kind.description:
+        return {"answer": None}
+    return {"answer": f"When you know enough, answer without a call.\n{kind.description}"}
 
 
 _OF_TURN = (

@@ -1,4 +1,4 @@
-"""What a model is told of its tools, where its own chat template does not tell it."""
+"""What a model is shown of its tools, where its own chat template does not show them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,21 @@ _ARGUMENTS = {
 }
 
 
-def instructions(tools: Sequence[Tool], format: ToolFormat, order: Sequence[Formula] = ()) -> str:
-    """The definitions as JSON, one a line, the form of a call, and in which order calls may come."""
+def instructions(
+    tools: Sequence[Tool],
+    format: ToolFormat,
+    order: Sequence[Formula] = (),
+    *,
+    answer: str | None = "When you know enough, answer in words.",
+) -> str:
+    """Return the definitions as JSON, one per line, the form of a call, and in which order calls may come.
+
+    Args:
+        tools: The tools that may be called.
+        format: How calls are written.
+        order: What is required of the order of calls.
+        answer: What is said of the answer after the calls; `None` says nothing.
+    """
     lines = [json.dumps(tool.definition()["function"], ensure_ascii=False) for tool in tools]
     call = format.call.replace("$name", "FUNCTION").replace("$arguments", _ARGUMENTS[format.arguments])
     several = "" if format.between is None else " Several calls may follow one another."
@@ -28,7 +41,8 @@ def instructions(tools: Sequence[Tool], format: ToolFormat, order: Sequence[Form
         "You can call functions to find out what you need. They are, as JSON, one a line:\n"
         + "\n".join(lines)
         + f"\n\nA call is written in this form:\n{format.begin}{call}{format.end}\n\n"
-        + f"What it gives is told to you then.{several} When you know enough, answer in words."
+        + f"Then you are shown its result.{several}"
+        + (f" {answer}" if answer else "")
         + (f"\n\n{in_order(order)}" if order else "")
     )
 

@@ -111,7 +111,7 @@ def test_folders(
     assert "changed" in caught.value.message
 
 
-def test_paths_that_are_no_folders(whole: Path, tmp_path: Path) -> None:
+def test_paths_that_are_no_folders(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def said(path: Any) -> str:
         with pytest.raises(ModelError) as caught:
             sg.load(path)
@@ -123,6 +123,8 @@ def test_paths_that_are_no_folders(whole: Path, tmp_path: Path) -> None:
     assert "Did you mean whole" in said(whole.parent / "whle")
     assert "`~` is not expanded" in said("~/models/x")
     assert "is not on this machine" in said("some/model-that-is-nowhere")
+    monkeypatch.chdir(whole.parent)
+    assert "Did you mean whole" in said("whle")
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "a.gguf").write_bytes(b"")
     assert "contains GGUF files" in said(tmp_path / "m") and "a.gguf" in said(tmp_path / "m")

@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 import structgen as sg
 from structgen.errors import OptionError, PromptError, Truncated
@@ -113,6 +113,20 @@ def test_messages_keep_their_system_message() -> None:
     assert run_tools(scripted("Hi."), messages, [add], describe=False).messages[0] == messages[0]
     with pytest.raises(PromptError, match="a text or a list of messages"):
         run_tools(scripted("Hi."), [], [add])
+
+
+def test_the_instructions_say_how_to_answer() -> None:
+    class Offer(BaseModel):
+        fruit: str
+        price: float
+
+    def shown(answer: Any, text: str) -> str:
+        return str(run_tools(scripted(text), "Hi", [add], answer=answer).messages[0]["content"])
+
+    assert "answer in words" in shown(None, "Hi.")
+    typed = shown(Offer, '{"fruit": "fig", "price": 2.0}')
+    assert "in words" not in typed and "Answer with JSON" in typed and "- fruit (string)" in typed
+    assert "answer" not in shown(sg.regex("[a-z]+"), "hello")
 
 
 def test_a_turn_that_is_cut_off_is_told() -> None:
