@@ -112,7 +112,7 @@ def _add_run(commands: Any) -> None:
         "--threads",
         type=int,
         metavar="N",
-        help="of a model in each process (default the processors among them)",
+        help="of a model in each process (default OMP_NUM_THREADS, or the processors divided by the workers)",
     )
     parser.add_argument(
         "--output", metavar="FOLDER", help="where the answers go (default eval- and the time)"

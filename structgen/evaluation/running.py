@@ -16,7 +16,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -112,7 +112,8 @@ def _question(kind: str, dataset: str, item: Item) -> Question:
 def begin(options: RunOptions, path: Path, *, workers: int = 1, threads: int | None = None) -> Plan:
     """A new run in a folder. The data sets are read once here, to count them.
 
-    `workers`: processes at a time. `threads`: of a model in each; None: the machine's processors among them.
+    `workers`: processes at a time. `threads`: of a model in each; None: OMP_NUM_THREADS if it is set, otherwise the
+    machine's processors, divided by the workers.
     """
     workers, threads = _shared(workers, threads)
     readings, counted = _read(options)
@@ -122,10 +123,14 @@ def begin(options: RunOptions, path: Path, *, workers: int = 1, threads: int | N
 
 
 def resume(path: Path, *, workers: int = 1, threads: int | None = None) -> Plan:
-    """The run of a folder, to go on with; an `OptionError` where it could not go on as it began."""
-    workers, threads = _shared(workers, threads)
+    """The run of a folder, to go on with; an `OptionError` where it could not go on as it began.
+
+    `threads`: None: as many as before, so that the times of one run compare.
+    """
+    workers, given = _shared(workers, threads)
     folder = RunFolder.resume(path)
     try:
+        threads = _threads_before(folder.settings) if threads is None else given
         options = options_of(folder.settings)
         readings, counted = _read(options)
         before = [(one.get("name"), one.get("digest")) for one in folder.settings.get("datasets", [])]
@@ -186,10 +191,18 @@ def _tasks(options: RunOptions) -> list[Question]:
     ]
 
 
+def _threads_before(settings: Mapping[str, Any]) -> int:
+    threads = settings.get("threads")
+    return threads if isinstance(threads, int) and threads >= 1 else 1
+
+
 def _shared(workers: int, threads: int | None) -> tuple[int, int]:
     if not isinstance(workers, int) or not 1 <= workers <= _MOST_WORKERS:
         raise OptionError(f"workers is {workers!r}; it is a whole number from 1 to {_MOST_WORKERS}")
     if threads is None:
+        said = os.environ.get("OMP_NUM_THREADS", "")
+        if said.isdecimal() and int(said) >= 1:
+            return workers, int(said)
         return workers, max(1, (os.cpu_count() or 1) // workers)
     if not isinstance(threads, int) or threads < 1:
         raise OptionError(f"threads is {threads!r}; it is a whole number of 1 or more")

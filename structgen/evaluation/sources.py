@@ -43,9 +43,7 @@ _DRAFTS = {
 }
 _ANNOTATIONS = ("format.json", "optional/format-annotation.json")
 _ELSEWHERE = "http://localhost:1234"
-_ITEM_HINT = (
-    'Each line is an object with "schema", and "tests" of {"valid": ..., "data": ...} if there are any.'
-)
+_ITEM_HINT = 'Each line is an object with "schema", and "tests" of {"valid": ..., "data": ...} if there are any; or a schema itself.'
 
 
 def lines(path: Path) -> Iterator[Item]:
@@ -175,6 +173,8 @@ def _parsed(text: bytes, where: str) -> Any:
 
 
 def _item(record: Any, name: str, where: str) -> Item:
+    if isinstance(record, dict) and not {"schema", "tests"} & record.keys():
+        return Item(name, part_of(name), record, None)
     try:
         schema, tests = record["schema"], record.get("tests")
         pairs = tuple((_label(test["valid"]), test["data"]) for test in tests) if tests else None

@@ -128,7 +128,7 @@ class SamplingOptions:
 OPTION_NAMES = tuple(field.name for field in fields(SamplingOptions))
 
 RENAMED_OPTIONS = {
-    "max_retries": "max_retries is called max_backtracks now: steps back at dead ends. attempts=n asks the model again."
+    "max_retries": "attempts=n asks the model again after an answer that does not validate; max_backtracks=n bounds steps back at dead ends."
 }
 """Former names, each with what to write now."""
 

@@ -35,6 +35,12 @@ def test_files_are_read_plain_and_gzipped(tmp_path: Path) -> None:
         assert list(open_dataset(str(tmp_path / name))) == wanted
 
 
+def test_a_line_may_be_a_schema_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"type": "integer"}\n{"schema": {"type": "null"}}\n')
+    found = list(open_dataset(str(tmp_path / "a.jsonl")))
+    assert [item.schema for item in found] == [{"type": "integer"}, {"type": "null"}]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -138,6 +138,21 @@ def test_a_model_writes_in_its_process(tmp_path: Path) -> None:
     assert isinstance(refused, GenerationRecord) and (refused.status, refused.valid) == ("refused", False)
 
 
+def test_threads_are_those_of_the_environment_and_a_run_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = RunOptions(coverage=False, generate=1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    plan = begin(options, tmp_path / "run")
+    plan.folder.close()
+    assert plan.threads == 3
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    for given, wanted in ((None, 3), (1, 1)):
+        plan = resume(tmp_path / "run", threads=given)
+        plan.folder.close()
+        assert plan.threads == wanted
+
+
 def test_texts_are_asked_on_a_sample_that_is_the_same_for_all(tmp_path: Path) -> None:
     options = RunOptions(engines=("structgen", "unconstrained"), generate=3, tasks=("calling",), task_items=2)
     plan = begin(options, tmp_path / "run")
