@@ -43,7 +43,9 @@ _DRAFTS = {
 }
 _ANNOTATIONS = ("format.json", "optional/format-annotation.json")
 _ELSEWHERE = "http://localhost:1234"
-_ITEM_HINT = 'Each line is an object with "schema", and "tests" of {"valid": ..., "data": ...} if there are any; or a schema itself.'
+_ITEM_HINT = (
+    'Each line is a schema, or an object with "schema", and "tests" of {"valid": ..., "data": ...} if there are any.'
+)
 
 
 def lines(path: Path) -> Iterator[Item]:

@@ -128,7 +128,7 @@ class SamplingOptions:
 OPTION_NAMES = tuple(field.name for field in fields(SamplingOptions))
 
 RENAMED_OPTIONS = {
-    "max_retries": "attempts=n asks the model again after an answer that does not validate; max_backtracks=n bounds steps back at dead ends."
+    "max_retries": "attempts=n asks the model again where an answer is invalid; max_backtracks=n bounds steps back."
 }
 """Former names, each with what to write now."""
 
