@@ -44,7 +44,7 @@ _DRAFTS = {
 _ANNOTATIONS = ("format.json", "optional/format-annotation.json")
 _ELSEWHERE = "http://localhost:1234"
 _ITEM_HINT = (
-    'Each line is a schema, or an object with "schema", and "tests" of {"valid": ..., "data": ...} if there are any.'
+    'A line is a schema, or an object with "schema", and perhaps "tests" of {"valid": ..., "data": ...}.'
 )
 
 
