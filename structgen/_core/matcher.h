@@ -143,6 +143,12 @@ class Matcher {
   bool dead() const { return history_.back().node == nullptr; }
   std::vector<uint32_t> tokens() const { return history_.tokens(); }
   std::string text() const;
+  // The state after the last token that may have been read whole, how many tokens were read until then, and their bytes.
+  struct Whole {
+    const Node *node;
+    size_t tokens, bytes;
+  };
+  Whole last_whole() const;
   // How many leading bytes of `text` can follow.
   size_t viable_bytes(std::string_view text);
   // Bytes that can come next, and whether the text may end.
